@@ -1,0 +1,44 @@
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-slow lint type bench clean
+
+PYTHON ?= python3
+ENV := .venv
+BIN := $(ENV)/bin
+READY := $(ENV)/.ready
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed")'
+	$(PYTHON) -m venv $(ENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
+	@touch $@
+
+setup: $(READY)  ## make the environment .venv with all that developing needs
+
+run: $(READY)  ## train on the embedded data and show what comes out (about five minutes)
+	$(BIN)/python train.py mechanism=mma_il lambda=0.2
+
+test: lint type $(READY)  ## lint, types, import contracts, tests (under ten minutes)
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(READY)  ## the tests that train models
+	$(BIN)/python -m pytest -m slow
+
+lint: $(READY)  ## style and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+type: $(READY)  ## static types
+	$(BIN)/mypy
+
+bench: $(READY)  ## measure speed against what others do
+	$(BIN)/python benchmarks/ops.py
+
+clean:  ## remove the environment and the caches; runs/ stays
+	rm -rf $(ENV) .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Figures and terminal views made from what decoding wrote down."""

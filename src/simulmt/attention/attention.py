@@ -1,0 +1,115 @@
+"""One attention for every mechanism: a schedule, a span and a score put together.
+
+    alpha = schedule(...)            where the heads stand, expected or hard
+    beta  = span(alpha, energy)      what they look at
+    context = sum_j beta_ij h_j
+
+The same object serves training (`forward`) and inference (`step`), the Transformer (all rows at
+once) and recurrent models (a row at a time): state goes in and comes out, nothing is kept here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from simulmt.attention.memory import Memory
+from simulmt.attention.schedules import Schedule
+from simulmt.attention.scores import Score, join_heads, masked_softmax, split_heads
+from simulmt.attention.spans import Span
+
+
+class Attended(NamedTuple):
+    """What training gets back for T target steps."""
+
+    context: Float[Tensor, "B T D"]
+    beta: Float[Tensor, "B H T S"] | None
+    """Expected attention; None where a fused kernel never wrote it down."""
+    alpha: Float[Tensor, "B H T S"] | None
+    """Expected alignment; None where the schedule is fixed, since nothing can change it."""
+    state: Tensor
+
+
+class Stepped(NamedTuple):
+    """What inference gets back for one target step."""
+
+    context: Float[Tensor, "B 1 D"]
+    weights: Float[Tensor, "B H S"]
+    position: Int[Tensor, "B H"]
+    """Where each head stopped, from 1; 0 once it has run off the end."""
+    state: Int[Tensor, "B H"]
+    wants_to_read: Bool[Tensor, "B"]
+    """Where True, the rest of the row is void: read another token and take the step again."""
+
+
+class Attention(nn.Module):
+    """Attention to the source with a pluggable schedule, span and score."""
+
+    def __init__(self, schedule: Schedule, span: Span, score: Score, dim: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.schedule = schedule
+        self.span = span
+        self.score = score
+        self.value = nn.Linear(dim, dim)
+        self.output = nn.Linear(dim, dim)
+        for projection in (self.value, self.output):
+            nn.init.xavier_uniform_(projection.weight)
+            nn.init.zeros_(projection.bias)
+
+    def memory(
+        self,
+        states: Float[Tensor, "B S D"],
+        mask: Bool[Tensor, "B S"],
+        finished: Bool[Tensor, "B"],
+    ) -> Memory:
+        """Project the source states once; every later call takes the result."""
+        return Memory(
+            selection_keys=self.schedule.keys(states),
+            soft_keys=self.score.keys(states),
+            values=split_heads(self.value(states), self.heads),
+            mask=mask,
+            finished=finished,
+        )
+
+    def forward(
+        self, query: Float[Tensor, "B T D"], memory: Memory, state: Tensor
+    ) -> Attended:
+        """Contexts of T target steps in expectation; T may be 1."""
+        stops = self.schedule.known_stops(query.shape[1], memory, state)
+        if stops is not None:  # alpha is one-hot: beta collapses to a masked softmax
+            visible = self.span.visible(stops, memory.mask.shape[1])
+            context = self.score.attend(query, memory.soft_keys, memory.values, visible)
+            state = state + query.shape[1]
+            return Attended(self.output(join_heads(context)), None, None, state)
+        alpha, beta, state = self.align(query, memory, state)
+        return Attended(self._context(beta, memory), beta, alpha, state)
+
+    def align(
+        self, query: Float[Tensor, "B T D"], memory: Memory, state: Tensor
+    ) -> tuple[Float[Tensor, "B H T S"], Float[Tensor, "B H T S"], Tensor]:
+        """`alpha`, `beta` and the next state, by the same two operations for every mechanism."""
+        alpha, state = self.schedule(query, memory, state)
+        energy = self.score(query, memory.soft_keys)
+        return alpha, self.span.expected(alpha, energy), state
+
+    def step(
+        self, query: Float[Tensor, "B 1 D"], memory: Memory, state: Int[Tensor, "B H"]
+    ) -> Stepped:
+        """One hard target step from what has been read; the decoding loop disposes."""
+        stand = self.schedule.step(query, memory, state)
+        visible = self.span.visible(stand.position, memory.mask.shape[1])
+        weights = masked_softmax(self.score(query, memory.soft_keys)[:, :, 0], visible)
+        return Stepped(
+            context=self._context(weights[:, :, None], memory),
+            weights=weights,
+            position=stand.position,
+            state=stand.state,
+            wants_to_read=stand.wants_to_read,
+        )
+
+    def _context(self, beta: Float[Tensor, "B H T S"], memory: Memory) -> Float[Tensor, "B T D"]:
+        context = beta.to(memory.values.dtype) @ memory.values  # (B, H, T, d)
+        return self.output(join_heads(context))  # type: ignore[no-any-return]

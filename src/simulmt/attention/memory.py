@@ -1,0 +1,34 @@
+"""The source as an attention sees it: projected once, then asked at every target step."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+class Memory(NamedTuple):
+    """Keys and values of the source states read so far, of a batch of sentences."""
+
+    selection_keys: Float[Tensor, "B H S d"]
+    """Keys of the schedule's score (of width 0 for a fixed schedule)."""
+    soft_keys: Float[Tensor, "B H S d"]
+    """Keys of the span's score (of width 0 for a span that needs none)."""
+    values: Float[Tensor, "B H S v"]
+    mask: Bool[Tensor, "B S"]
+    """True for real tokens."""
+    finished: Bool[Tensor, "B"]
+    """Whether the sentence's last token, EOS, is among them."""
+
+    @property
+    def length(self) -> Int[Tensor, "B"]:
+        """Number of source tokens at hand in each sentence."""
+        return self.mask.sum(-1)
+
+    @property
+    def last(self) -> Bool[Tensor, "B S"]:
+        """True at the position of EOS, once it is there."""
+        places = torch.arange(1, self.mask.shape[1] + 1, device=self.mask.device)
+        return (places == self.length[:, None]) & self.finished[:, None]

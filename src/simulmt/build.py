@@ -1,0 +1,260 @@
+"""Composition root: the only place that sees a configuration. It builds, then hands over.
+
+A part's constructor signature is the schema of its group: an option that it does not name, or
+that is missing, is an error which lists those it does.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytorch_lightning as pl
+import torch
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pytorch_lightning.utilities import rank_zero_only
+
+from simulmt.attention import Mechanism
+from simulmt.data.batches import EncodedSplit
+from simulmt.data.corpus import Corpus
+from simulmt.data.manifest import check_manifest, manifest
+from simulmt.data.subwords import Subwords
+from simulmt.data.text import read_text
+from simulmt.data.verbfinal import verbfinal
+from simulmt.decoding.instance import write_instances
+from simulmt.errors import UserError
+from simulmt.models.transformer import Transformer
+from simulmt.objective import Objective
+from simulmt.scoring import score, write_scores
+from simulmt.training import report
+from simulmt.training.callbacks import Decoder
+from simulmt.training.checkpoint import (
+    load_matching,
+    load_weights,
+    passport,
+    read_checkpoint,
+    read_subwords,
+    run_checkpoint,
+)
+from simulmt.training.datamodule import TranslationData
+from simulmt.training.loggers import MetricsFile, extra_logger
+from simulmt.training.module import Adam, TranslationModule
+from simulmt.training.run import Plan, clear, fit, make_trainer, test
+
+T = TypeVar("T")
+
+CORPORA: dict[str, Callable[..., Corpus]] = {"verbfinal": verbfinal, "text": read_text}
+MODELS: dict[str, type[Transformer]] = {"transformer": Transformer}
+
+
+def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
+    """Train and test what a configuration of `conf/train.yaml` describes.
+
+    Raises:
+        UserError: anything a user can put right, before any long work starts.
+    """
+    config = plain(cfg)
+    plan = construct(Plan, config["trainer"], "trainer")
+    if multirun and plan.strategy != "auto":
+        raise UserError(
+            "trainer=ddp inside a multirun: every process would start the whole sweep again. "
+            "Run one `python train.py trainer=ddp ...` for each choice, or the sweep without ddp"
+        )
+    mechanism = Mechanism(**config["mechanism"])
+    objective = build_objective(config, mechanism, plan)
+    adam = construct(Adam, config["optim"], "optim")
+    pl.seed_everything(config["seed"], workers=True, verbose=False)
+    folder = Path(run_directory)
+    resume = find_resume(config["ckpt_path"], folder)
+    if resume is None and rank_zero_only.rank == 0 and clear(folder):
+        report.say(f"replacing the earlier run in {folder} (ckpt_path=last would resume it)")
+
+    corpus, subwords, encoded = build_data(config)
+    described = manifest(corpus, subwords)
+    report.data(corpus, subwords, folder)
+    model = build_model(config, mechanism, len(subwords))
+    if config["init_from"]:
+        source = run_checkpoint(Path(config["init_from"]))
+        checkpoint = read_checkpoint(source)
+        check_manifest(checkpoint["simulmt"]["manifest"], described, [])
+        taken, of = load_matching(model, checkpoint, str(source))
+        report.say(f"{taken} of {of} parameter tensors start from {source}")
+    report.model(config["model"]["name"], mechanism.name, model)
+
+    tokens, seed = config["data"]["batch_tokens"], config["seed"]
+    valid, tested = (
+        Decoder(corpus.splits[name], encoded[name], subwords, 2 * tokens)
+        for name in ("valid", "test")
+    )
+    loggers = build_loggers(config, folder, resume)
+    trainer = make_trainer(plan, folder, valid, loggers)
+    module = TranslationModule(model, objective, adam, passport(config, subwords, described))
+    data = TranslationData(encoded["train"], encoded["valid"], tokens, seed)
+    report.write_manifest(folder / "manifest.json", described)
+    chosen = fit(trainer, module, data, resume, folder, plan.average)
+    scores, instances = test(trainer, module, tested, folder)
+    report.close(loggers, scores)
+    report.results(f"{mechanism.name} on test", scores, instances, chosen, folder)
+
+
+def evaluate(cfg: DictConfig) -> None:
+    """Decode and score a split with a checkpoint, as `train` did at its end.
+
+    Raises:
+        UserError: anything a user can put right.
+    """
+    options = plain(cfg)
+    split = options["split"]
+    path = run_checkpoint(Path(options["checkpoint"]))
+    checkpoint = read_checkpoint(path)
+    config = checkpoint["simulmt"]["config"]
+    if options["data_root"]:
+        config["data"]["root"] = options["data_root"]
+    subwords = read_subwords(checkpoint)
+    corpus = build_corpus(config["data"])
+    if split not in corpus.splits:
+        raise UserError(f"split is {split!r}; choose one of {', '.join(corpus.splits)}")
+    check_manifest(checkpoint["simulmt"]["manifest"], manifest(corpus, subwords), [split])
+
+    mechanism = Mechanism(**config["mechanism"])
+    model = build_model(config, mechanism, len(subwords))
+    load_weights(model, path)
+    device = pick_device(options["device"])
+    model.to(device).eval()
+    chosen = corpus.splits[split]
+    tokens = options["batch_tokens"] or 2 * config["data"]["batch_tokens"]
+    decoder = Decoder(chosen, EncodedSplit.encode(chosen, subwords), subwords, tokens)
+    instances = decoder(model, device)
+    scores = score(instances, chosen.needs)
+
+    folder = path.parent.parent / "evaluation" / split
+    folder.mkdir(parents=True, exist_ok=True)
+    write_instances(folder / "instances.log", instances)
+    write_scores(folder / "test_scores.json", scores)
+    report.results(f"{mechanism.name} on {split}", scores, instances, path, folder)
+
+
+def build_corpus(options: Mapping[str, Any]) -> Corpus:
+    """The corpus of a `conf/data` group."""
+    kind = options["corpus"]
+    if kind not in CORPORA:
+        raise UserError(f"data.corpus is {kind!r}; choose one of {', '.join(CORPORA)}")
+    read = CORPORA[kind]
+    ours = {"corpus", "subwords", "batch_tokens"}
+    if "name" not in inspect.signature(read).parameters:
+        ours.add("name")
+    return construct(read, {k: v for k, v in options.items() if k not in ours}, "data")
+
+
+def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, EncodedSplit]]:
+    """Corpus, its subword model (from the cache where there is one), and all splits as ids."""
+    corpus = build_corpus(config["data"])
+    train_split = corpus.splits["train"]
+    text = itertools.chain(train_split.sources, train_split.targets)
+    with report.busy("subwords"):
+        subwords = Subwords.train(
+            text, **config["data"]["subwords"], cache=Path(config["cache"]) / "subwords"
+        )
+    with report.busy("encoding"):
+        encoded = {n: EncodedSplit.encode(s, subwords) for n, s in corpus.splits.items()}
+    return corpus, subwords, encoded
+
+
+def build_model(config: Mapping[str, Any], mechanism: Mechanism, vocabulary: int) -> Transformer:
+    """The model of a `conf/model` group."""
+    options = dict(config["model"])
+    name = options.pop("name")
+    if name not in MODELS:
+        raise UserError(f"model.name is {name!r}; choose one of {', '.join(MODELS)}")
+    given = {"vocabulary": vocabulary, "mechanism": mechanism}
+    return construct(MODELS[name], options, "model", given)
+
+
+def build_objective(config: Mapping[str, Any], mechanism: Mechanism, plan: Plan) -> Objective:
+    """The objective, refused where its latency weights would do nothing."""
+    objective = construct(Objective, config["objective"], "objective")
+    if objective.wants_alpha and not mechanism.learned:
+        raise UserError(
+            f"lambda={objective.latency_weight} lambda_var={objective.variance_weight} with "
+            f"mechanism={mechanism.name}: its schedule is fixed, so there is no expected delay to "
+            "weigh; set both to 0, or choose a learned mechanism such as mma_il"
+        )
+    if objective.wants_alpha and objective.hold >= plan.max_updates:
+        raise UserError(
+            f"objective.hold={objective.hold} holds lambda at 0 during all of "
+            f"trainer.max_updates={plan.max_updates}; lower it"
+        )
+    return objective
+
+
+def build_loggers(
+    config: Mapping[str, Any], folder: Path, resume: Path | None
+) -> list[Any]:
+    """`metrics.csv` and what `conf/logger` asks for."""
+    step = read_checkpoint(resume)["global_step"] if resume else None
+    loggers: list[Any] = [MetricsFile(folder / "metrics.csv", step)]
+    if rank_zero_only.rank == 0:
+        name = f"{config['mechanism']['name']}-lambda-{config['lambda']}-seed-{config['seed']}"
+        extra = extra_logger(
+            **config["logger"], folder=folder, run_name=name, config=dict(config)
+        )
+        loggers += [extra] if extra else []
+    return loggers
+
+
+def find_resume(choice: str | None, folder: Path) -> Path | None:
+    """The checkpoint to resume from; `last` stands for this run's newest, if there is one."""
+    if not choice:
+        return None
+    path = folder / "checkpoints" / "last.ckpt" if choice == "last" else Path(choice)
+    if choice == "last" and not path.exists():
+        return None
+    if not path.is_file():
+        raise UserError(f"ckpt_path={choice}: there is no such file; give a .ckpt file or `last`")
+    return path
+
+
+def pick_device(choice: str) -> torch.device:
+    """`auto` is the GPU if there is one."""
+    if choice not in ("auto", "cpu", "cuda"):
+        raise UserError(f"device is {choice!r}; choose auto, cpu or cuda")
+    if choice == "cuda" and not torch.cuda.is_available():
+        raise UserError("device=cuda, but no GPU was found; choose cpu or auto")
+    cuda = choice != "cpu" and torch.cuda.is_available()
+    return torch.device("cuda" if cuda else "cpu")
+
+
+def plain(cfg: DictConfig) -> dict[str, Any]:
+    """The resolved configuration as plain Python values."""
+    try:
+        resolved = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        key = getattr(error, "full_key", None)
+        raise UserError(f"{key or 'configuration'}: {str(error).splitlines()[0]}") from None
+    assert isinstance(resolved, dict)
+    resolved.pop("experiments", None)
+    return {str(key): value for key, value in resolved.items()}
+
+
+def construct(
+    make: Callable[..., T],
+    options: Mapping[str, Any],
+    where: str,
+    given: Mapping[str, Any] | None = None,
+) -> T:
+    """Call `make` with the options of a group and what the program itself gives."""
+    given = given or {}
+    asked = inspect.signature(make).parameters
+    known = [name for name in asked if name not in given]
+    required = {name for name in known if asked[name].default is inspect.Parameter.empty}
+    if unknown := sorted(set(options) - set(known)):
+        raise UserError(
+            f"{where} has no option {', '.join(unknown)}; its options are: {', '.join(known)}"
+        )
+    if missing := sorted(required - set(options)):
+        raise UserError(f"{where} lacks a value for {', '.join(missing)}")
+    return make(**options, **given)

@@ -1,0 +1,249 @@
+"""Encoded sentences and the batches made of them, alike on every rank and after a resume."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset, Sampler
+
+from simulmt.data.corpus import Split
+from simulmt.data.subwords import BOS, EOS, PAD, Subwords
+from simulmt.errors import UserError
+
+Pair = tuple[list[int], list[int], int]  # source and target, each with EOS; place in the split
+Ints = NDArray[np.int64]
+_CHUNK = 10_000  # sentences encoded at a time
+
+
+class Batch(NamedTuple):
+    """B pairs; every row ends in EOS, then PAD up to the longest row of its side."""
+
+    source: Int[Tensor, "B S"]
+    target: Int[Tensor, "B T"]
+    index: Int[Tensor, "B"]  # type: ignore[assignment]  # hides tuple.index
+
+    @property
+    def source_mask(self) -> Bool[Tensor, "B S"]:
+        """True for real tokens, EOS among them."""
+        return self.source != PAD
+
+    @property
+    def target_mask(self) -> Bool[Tensor, "B T"]:
+        """True for real tokens, EOS among them."""
+        return self.target != PAD
+
+    @property
+    def target_input(self) -> Int[Tensor, "B T"]:
+        """What the decoder reads: BOS, then the target without its EOS; PAD where it is PAD."""
+        shifted = torch.nn.functional.pad(self.target[:, :-1], (1, 0), value=BOS)
+        return shifted.masked_fill(self.target == PAD, PAD)
+
+
+def collate(sources: list[list[int]], targets: list[list[int]], index: list[int]) -> Batch:
+    """Pad B pairs of ids that end in EOS; `index` holds their positions in the split."""
+    return Batch(_pad(sources), _pad(targets), torch.tensor(index))
+
+
+def collate_pairs(pairs: Sequence[Pair]) -> Batch:
+    """`collate` for a DataLoader over an `EncodedSplit`."""
+    return collate([p[0] for p in pairs], [p[1] for p in pairs], [p[2] for p in pairs])
+
+
+def _pad(rows: list[list[int]]) -> Int[Tensor, "B L"]:
+    width = max(map(len, rows))
+    return torch.tensor([row + [PAD] * (width - len(row)) for row in rows])
+
+
+class EncodedSplit(Dataset[Pair]):
+    """The ids of N pairs, EOS appended to each side: 4 bytes per token, 16 per pair."""
+
+    def __init__(self, sources: Iterable[Sequence[int]], targets: Iterable[Sequence[int]]) -> None:
+        """Store the ids of both sides, given without EOS."""
+        self._sides = (_pack(sources), _pack(targets))
+        assert len(self._sides[0][1]) == len(self._sides[1][1]), "as many sources as targets"
+
+    @classmethod
+    def encode(cls, split: Split, subwords: Subwords) -> EncodedSplit:
+        """Encode every pair of a split."""
+        return cls(_encode(split.sources, subwords), _encode(split.targets, subwords))
+
+    def __len__(self) -> int:
+        return len(self._sides[0][1]) - 1
+
+    def __getitem__(self, index: int) -> Pair:
+        index = range(len(self))[index]
+        source, target = (flat[slice(*ends[index : index + 2])] for flat, ends in self._sides)
+        return source.tolist(), target.tolist(), index
+
+    @property
+    def lengths(self) -> Int[Tensor, "N 2"]:
+        """Tokens of source and target, EOS included."""
+        return torch.stack([ends.diff() for _, ends in self._sides], dim=1)
+
+
+def _pack(rows: Iterable[Sequence[int]]) -> tuple[Int[Tensor, "ids"], Int[Tensor, "rows_plus_1"]]:
+    """All rows end to end, EOS after each (int32), and where they begin and end (int64)."""
+    flat, ends = array("i"), array("q", [0])
+    for row in rows:
+        flat.extend((*row, EOS))
+        ends.append(len(flat))
+    return torch.from_numpy(np.asarray(flat)), torch.from_numpy(np.asarray(ends))
+
+
+def _encode(sentences: Sequence[str], subwords: Subwords) -> Iterator[list[int]]:
+    for start in range(0, len(sentences), _CHUNK):
+        yield from subwords.encode_batch(sentences[start : start + _CHUNK])
+
+
+class BucketBatches(Sampler[list[int]]):
+    """Training batches of similar lengths, other ones in every epoch; a batch sampler.
+
+    Every rank computes the same list from seed and epoch and takes every `world_size`-th batch;
+    a few come twice so that all ranks, in all epochs, take the same number of steps.
+    """
+
+    def __init__(
+        self,
+        lengths: Int[Tensor, "N 2"],
+        tokens: int,
+        *,
+        seed: int,
+        max_sentences: int | None = None,
+        world_size: int = 1,
+        rank: int = 0,
+    ) -> None:
+        """Sort pairs into buckets; `skipped` of them, longer than the budget, are left out.
+
+        Args:
+            lengths: tokens of source and target, EOS included.
+            tokens: budget of a batch, padding included: B * max(S, T) <= tokens.
+            seed: what, with the epoch, decides the order.
+            max_sentences: most pairs in a batch.
+            world_size: number of processes that share the batches.
+            rank: which of them this is, from 0.
+
+        Raises:
+            UserError: no pairs, or more than half of them longer than the budget.
+        """
+        _check(len(lengths), tokens, max_sentences, world_size, rank)
+        sizes = lengths.amax(1).numpy()
+        self.skipped = int((sizes > tokens).sum())
+        if 2 * self.skipped > len(sizes):
+            raise UserError(
+                f"tokens={tokens} per batch is too few: {self.skipped} of {len(sizes)} pairs are "
+                f"longer; raise it to {sizes.max()} to keep all, or drop long pairs (max_words)"
+            )
+        self.sampler = self  # trainers look for `set_epoch` at a batch sampler's `sampler`
+        self._buckets = _buckets(sizes, tokens, max_sentences or tokens)
+        self._epoch = self._start = self._position = 0
+        self._seed, self._world_size, self._rank = seed, world_size, rank
+        self._steps = -(-len(self._batches()) // world_size)
+        self._settings = {"seed": seed, "world_size": world_size, "steps": self._steps}
+
+    def __len__(self) -> int:
+        """Steps of a whole epoch on this rank, wherever the epoch was resumed."""
+        return self._steps
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to the beginning of another epoch; no change where `epoch` is the present one."""
+        if epoch != self._epoch:
+            self._epoch, self._start, self._position = epoch, 0, 0
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """The rest of the epoch after `load_state_dict`, once; otherwise the whole epoch."""
+        self._position, self._start = self._start, 0
+        batches = self._batches()
+        order = np.random.default_rng((self._seed, self._epoch, 1)).permutation(len(batches))
+        order = np.resize(order, self._steps * self._world_size)
+        for batch in order[self._rank :: self._world_size][self._position :]:
+            self._position += 1
+            yield batches[batch].tolist()
+
+    def state_dict(self, position: int | None = None) -> dict[str, int]:
+        """For `load_state_dict`; give `position`, the steps done, where workers fetch ahead."""
+        done = max(self._position, self._start) if position is None else position
+        return {"epoch": self._epoch, "position": done, **self._settings}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Make the next iteration go on from `state`; UserError if it has other settings."""
+        if (there := {name: state.get(name) for name in self._settings}) != self._settings:
+            raise UserError(
+                f"cannot resume within an epoch of {there} with {self._settings}: restore data, "
+                "tokens, seed and number of processes of the checkpoint, or start from its weights"
+            )
+        self._epoch, self._start, self._position = state["epoch"], state["position"], 0
+
+    def _batches(self) -> list[Ints]:
+        """All batches, short pairs first; what fills no batch of a bucket joins the next one."""
+        rng = np.random.default_rng((self._seed, self._epoch))
+        rest = np.empty(0, dtype=np.int64)
+        batches: list[Ints] = []
+        for members, count in self._buckets:
+            pool = rng.permutation(np.concatenate([rest, members]))
+            full = len(pool) // count * count
+            batches += list(pool[:full].reshape(-1, count))
+            rest = pool[full:]
+        return [*batches, rest] if len(rest) else batches
+
+
+class OrderedBatches(Sampler[list[int]]):
+    """Evaluation batches by source length: over all ranks every pair exactly once.
+
+    Some ranks may have one batch fewer; a pair longer than the budget is a batch of its own.
+    """
+
+    def __init__(
+        self,
+        lengths: Int[Tensor, "N 2"],
+        tokens: int,
+        *,
+        max_sentences: int | None = None,
+        world_size: int = 1,
+        rank: int = 0,
+    ) -> None:
+        """As `BucketBatches`: B * max(S, T) <= tokens."""
+        _check(len(lengths), tokens, max_sentences, world_size, rank)
+        batches: list[list[int]] = [[]]
+        longest = 0
+        order = np.lexsort(lengths.numpy().T[::-1]).tolist()
+        for index, size in zip(order, lengths.amax(1)[order].tolist(), strict=True):
+            count, longest = len(batches[-1]) + 1, max(longest, size)
+            if count > 1 and (count * longest > tokens or count > (max_sentences or tokens)):
+                batches.append([])
+                longest = size
+            batches[-1].append(index)
+        self._mine = batches[rank::world_size]
+
+    def __len__(self) -> int:
+        return len(self._mine)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter(self._mine)
+
+
+def _check(pairs: int, tokens: int, cap: int | None, world_size: int, rank: int) -> None:
+    if not pairs:
+        raise UserError("no pairs to make batches of: the split is empty; check the data")
+    if tokens < 1 or (cap is not None and cap < 1):
+        raise UserError(f"tokens={tokens}, max_sentences={cap}: set each to 1 or more")
+    if not 0 <= rank < world_size:
+        raise ValueError(f"rank {rank} of {world_size}")
+
+
+def _buckets(sizes: Ints, tokens: int, cap: int) -> list[tuple[Ints, int]]:
+    """Pairs that differ by 10 % in size at most, and how many make a batch; short ones first."""
+    order = np.argsort(sizes, kind="stable")[: int((sizes <= tokens).sum())]
+    widths = sizes[order]
+    buckets, start = [], 0
+    while start < len(order):
+        stop = int(np.searchsorted(widths, 1.1 * widths[start], side="right"))
+        buckets.append((order[start:stop], min(tokens // int(widths[stop - 1]), cap)))
+        start = stop
+    return buckets

@@ -1,0 +1,413 @@
+"""The embedded corpus: German-English sentences whose German verb often comes last.
+
+A small grammar builds both languages at once. Its unit is the `Phrase`: German words in German
+order, English words in English order, and for each English word the German words without which
+it cannot be known. The grammar moves words around; the word alignment simply follows them.
+
+What makes the corpus hard to translate while it is being read:
+
+- In the perfect, after a modal, with a separable verb and in a subordinate clause the German
+  verb (or the particle that decides its meaning) follows objects and 0 to 3 adverbials, while
+  the English verb follows the subject. Verbs are drawn independently of everything before them.
+- Other sentences run in parallel, so no fixed schedule fits all.
+- "a" or "an", "this" or "these", "on Monday" or "in the evening" hang on the next word.
+
+The English is a function of the German: the time goes last unless it is fronted, manner goes
+before place, and the perfect is a simple past ("bought") unless "schon", "gerade" or "nie" makes it
+a present perfect ("has already bought"); "hatte" is a past perfect.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
+
+from simulmt.data import verbfinal_lexicon as lexicon
+from simulmt.data.corpus import Corpus, Split
+from simulmt.errors import UserError
+
+SIZE_LIMIT = 1_000_000
+NOMINATIVE, ACCUSATIVE = 0, 4  # where the columns of a case begin in `lexicon.DETERMINERS`
+
+
+@dataclass(eq=False, slots=True)
+class Word:
+    """One German word of one sentence: two equal words are still different ones."""
+
+    text: str
+
+
+class English(NamedTuple):
+    """One English word and the German words that must be known to write it."""
+
+    text: str
+    links: tuple[Word, ...]
+
+
+@dataclass(slots=True)
+class Phrase:
+    """A piece of a sentence in both languages, each in its own order."""
+
+    german: list[Word]
+    english: list[English]
+
+    def __add__(self, other: Phrase) -> Phrase:
+        return Phrase(self.german + other.german, self.english + other.english)
+
+
+class Subject(NamedTuple):
+    """A subject, its number, and the possessive ("his") that refers back to it, if any."""
+
+    phrase: Phrase
+    plural: bool
+    possessive: str | None
+
+
+class Content(NamedTuple):
+    """A clause without its verb: `middle` and `tail` are its German and English remainders."""
+
+    front: Phrase
+    subject: Subject
+    middle: list[Word]
+    tail: list[English]
+
+
+class Pair(NamedTuple):
+    """A sentence pair; `alignment[i]` holds the 1-based German positions English word i needs."""
+
+    construction: str
+    german: list[str]
+    english: list[str]
+    alignment: list[tuple[int, ...]]
+
+    @property
+    def needs(self) -> list[int]:
+        """The last German position each English word needs, 0 for none."""
+        return [max(links, default=0) for links in self.alignment]
+
+
+def nothing() -> Phrase:
+    """The empty phrase."""
+    return Phrase([], [])
+
+
+def gloss(german: str, english: str) -> Phrase:
+    """A fixed expression; "|" divides both sides into pieces that translate one by one."""
+    phrase = nothing()
+    for piece, translation in zip(german.split("|"), english.split("|"), strict=True):
+        words = [Word(text) for text in piece.split()]
+        phrase.german += words
+        phrase.english += [English(text, tuple(words)) for text in translation.split()]
+    return phrase
+
+
+def maybe(rng: random.Random, chance: float, entries: Sequence[tuple[str, str]]) -> Phrase:
+    """One of the entries, or with probability 1 - chance nothing."""
+    return gloss(*rng.choice(entries)) if entries and rng.random() < chance else nothing()
+
+
+def indefinite_article(following: str) -> str:
+    """The form "a" or "an" takes before an English word."""
+    return "an" if following[0] in "aeiou" else "a"
+
+
+def noun_phrase(
+    rng: random.Random, noun: lexicon.Noun, plural: bool, determiner: str, case: int
+) -> Phrase:
+    """Determiner, perhaps an adjective, noun: agreeing in case, gender and number."""
+    column = case + (3 if plural else "mfn".index(noun.gender))
+    forms, endings = lexicon.DETERMINERS[determiner]
+    phrase = nothing()
+    if rng.random() < 0.33:
+        adjective, english = rng.choice(lexicon.ADJECTIVES)
+        phrase = gloss(adjective + endings[column], english)
+    number = (noun.plural, noun.english_plural) if plural else (noun.singular, noun.english)
+    phrase += gloss(*number)
+    form = forms[column]
+    if form == "-":
+        return phrase
+    article, following = Word(form), phrase.german[0]
+    links: tuple[Word, ...] = (article,)
+    if determiner == "a":
+        determiner, links = indefinite_article(phrase.english[0].text), (article, following)
+    elif determiner == "this" and form == "diese":  # feminine or plural? The next word tells.
+        determiner, links = "these" if plural else "this", (article, following)
+    return Phrase([article, *phrase.german], [English(determiner, links), *phrase.english])
+
+
+def draw_subject(rng: random.Random, nouns: Sequence[lexicon.Noun]) -> Subject:
+    """A noun phrase, a first name or a pronoun in the nominative."""
+    kind = rng.random()
+    if kind < 0.06:
+        return Subject(gloss("er", "he"), False, "his")
+    if kind < 0.12:
+        return Subject(gloss("wir", "we"), True, None)
+    if kind < 0.22:
+        name, possessive = rng.choice(lexicon.NAMES)
+        return Subject(gloss(name, name), False, possessive)
+    noun, plural = rng.choice(nouns), rng.random() < 0.25
+    phrase = noun_phrase(rng, noun, plural, rng.choice(("the", "the", "a")), NOMINATIVE)
+    owner = "their" if plural else {"m": "his", "f": "her", "n": None}[noun.gender]
+    return Subject(phrase, plural, owner)
+
+
+def draw_object(rng: random.Random, subject: Subject) -> tuple[Phrase, bool]:
+    """A thing in the accusative, and whether it is definite."""
+    determiner = rng.choice(("the", "the", "this", "a", "a", subject.possessive or "a"))
+    noun, plural = rng.choice(lexicon.THINGS), rng.random() < 0.25
+    return noun_phrase(rng, noun, plural, determiner, ACCUSATIVE), determiner != "a"
+
+
+def draw_content(
+    rng: random.Random,
+    times: Sequence[tuple[str, str]],
+    *,
+    chance: float = 0.5,
+    fronting: float = 0.4,
+    aspect: Word | None = None,
+) -> Content:
+    """Subject, object and 0 to 3 adverbials for a clause whose verb comes last.
+
+    German orders time, manner, place, around which a definite object may stand on either side
+    and an indefinite one last; English orders object, manner, place, time.
+
+    Args:
+        rng: the source of chance.
+        times: the time adverbials that suit the tense.
+        chance: the probability of each adverbial.
+        fronting: the probability that an adverbial of time, or else of place, opens the clause.
+        aspect: an adverb of the middle field whose English belongs to the verb.
+    """
+    subject = draw_subject(rng, lexicon.PERSONS)
+    thing, definite = draw_object(rng, subject)
+    time, place = maybe(rng, chance, times), maybe(rng, chance, lexicon.PLACES)
+    manner = maybe(rng, chance, lexicon.MANNERS)
+    front = nothing()
+    if rng.random() < fronting:
+        if time.german:
+            front, time = time, front
+        else:
+            front, place = place, front
+    adverbials = [*([aspect] if aspect else []), *(time + manner + place).german]
+    early = definite and rng.random() < 0.5
+    middle = thing.german + adverbials if early else adverbials + thing.german
+    return Content(front, subject, middle, (thing + manner + place + time).english)
+
+
+def main_clause(
+    content: Content, finite: Word, final: Sequence[Word], verb: Iterable[English]
+) -> Phrase:
+    """Finite verb second, the rest of the verb last; the whole English verb after the subject."""
+    front, subject = content.front, content.subject.phrase
+    second = [finite, *subject.german] if front.german else [*subject.german, finite]
+    return Phrase(
+        [*front.german, *second, *content.middle, *final],
+        [*front.english, *subject.english, *verb, *content.tail],
+    )
+
+
+def subordinate_clause(rng: random.Random, german: str, english: str) -> Phrase:
+    """A conjunction, then a clause in the present tense with its whole verb last."""
+    content = draw_content(rng, lexicon.PRESENT, chance=0.35, fronting=0)
+    verb, (subject, plural, _) = rng.choice(lexicon.VERBS), content.subject
+    final = Word(verb.particle + (verb.plural if plural else verb.singular))
+    finite = English(verb.base if plural else verb.third, (final,))
+    return gloss(german, english) + Phrase(
+        [*subject.german, *content.middle, final], [*subject.english, finite, *content.tail]
+    )
+
+
+def draw_participle(rng: random.Random) -> tuple[Word, lexicon.Verb]:
+    """The participle of some verb, and that verb."""
+    verb = rng.choice(lexicon.VERBS)
+    return Word(verb.particle + verb.participle), verb
+
+
+def past(rng: random.Random) -> Phrase:
+    """The perfect as a simple past: "hat ... gekauft", "bought"."""
+    content = draw_content(rng, lexicon.PAST)
+    participle, verb = draw_participle(rng)
+    finite = Word("haben" if content.subject.plural else "hat")
+    return main_clause(content, finite, [participle], [English(verb.past, (finite, participle))])
+
+
+def present_perfect(rng: random.Random) -> Phrase:
+    """The perfect with an adverb: "hat schon ... gekauft", "has already bought"."""
+    aspect = gloss(*rng.choice(lexicon.ASPECTS))
+    content = draw_content(rng, (), aspect=aspect.german[0])
+    participle, verb = draw_participle(rng)
+    plural = content.subject.plural
+    finite = Word("haben" if plural else "hat")
+    has = English("have" if plural else "has", (finite, *aspect.german))
+    bought = English(verb.past_participle, (participle,))
+    return main_clause(content, finite, [participle], [has, *aspect.english, bought])
+
+
+def past_perfect(rng: random.Random) -> Phrase:
+    """The past perfect: "hatte ... gekauft", "had bought"."""
+    content = draw_content(rng, lexicon.PAST)
+    participle, verb = draw_participle(rng)
+    finite = Word("hatten" if content.subject.plural else "hatte")
+    bought = English(verb.past_participle, (participle,))
+    return main_clause(content, finite, [participle], [English("had", (finite,)), bought])
+
+
+def modal(rng: random.Random) -> Phrase:
+    """A modal or future auxiliary: "will ... kaufen", "wants to buy"."""
+    content = draw_content(rng, lexicon.FUTURE)
+    verb, (german, english) = rng.choice(lexicon.VERBS), rng.choice(lexicon.MODALS)
+    auxiliary = gloss(german[content.subject.plural], english[content.subject.plural])
+    infinitive = Word(verb.particle + verb.plural)
+    buy = English(verb.base, (infinitive,))
+    return main_clause(content, auxiliary.german[0], [infinitive], [*auxiliary.english, buy])
+
+
+def separable(rng: random.Random) -> Phrase:
+    """A separable verb in the present tense: "macht ... auf", "opens"."""
+    content = draw_content(rng, lexicon.PRESENT)
+    verb, plural = rng.choice(lexicon.SEPARABLE_VERBS), content.subject.plural
+    stem, particle = Word(verb.plural if plural else verb.singular), Word(verb.particle)
+    opens = English(verb.base if plural else verb.third, (stem, particle))
+    return main_clause(content, stem, [particle], [opens])
+
+
+def present(rng: random.Random, front: Phrase | None = None) -> Phrase:
+    """A simple verb in the present tense; object, manner and place follow in both languages."""
+    chance = 0.4 if front is None else 0.1
+    place, manner = maybe(rng, chance, lexicon.PLACES), maybe(rng, chance, lexicon.MANNERS)
+    if front is None:
+        front = maybe(rng, chance, lexicon.PRESENT)
+        if not front.german and rng.random() < 0.3:
+            front, place = place, front
+    subject = draw_subject(rng, lexicon.PERSONS)
+    rest = draw_object(rng, subject)[0] + manner + place
+    verb = rng.choice(lexicon.SIMPLE_VERBS)
+    finite = Word(verb.plural if subject.plural else verb.singular)
+    buys = English(verb.base if subject.plural else verb.third, (finite,))
+    return main_clause(Content(front, subject, rest.german, rest.english), finite, [], [buys])
+
+
+def copula(rng: random.Random, front: Phrase | None = None) -> Phrase:
+    """Someone or something is, or was, somehow or somewhere."""
+    subject = draw_subject(rng, rng.choice((lexicon.PERSONS, lexicon.THINGS)))
+    number, is_past = subject.plural, rng.random() < 0.4
+    forms = (("war", "waren"), ("was", "were")) if is_past else (("ist", "sind"), ("is", "are"))
+    finite = gloss(forms[0][number], forms[1][number])
+    if front is None:
+        front = maybe(rng, 0.4, lexicon.PAST if is_past else lexicon.PRESENT)
+    if rng.random() < 0.3:
+        predicate = gloss(*rng.choice(lexicon.PLACES))
+    else:
+        predicate = maybe(rng, 0.4, lexicon.DEGREES) + gloss(*rng.choice(lexicon.ADJECTIVES))
+    content = Content(front, subject, predicate.german, predicate.english)
+    return main_clause(content, finite.german[0], [], finite.english)
+
+
+def opinion(rng: random.Random) -> Phrase:
+    """Someone knows or says that, or why, and a subordinate clause."""
+    german, english = rng.choice(lexicon.OPINIONS)
+    if rng.random() < 0.2:
+        matrix = gloss("ich", "I") + gloss(german[2], english[2])
+    else:
+        subject = draw_subject(rng, lexicon.PERSONS)
+        matrix = subject.phrase + gloss(german[subject.plural], english[subject.plural])
+    comma = Phrase([Word(",")], [])
+    return matrix + comma + subordinate_clause(rng, *rng.choice(lexicon.CONJUNCTIONS))
+
+
+def reason(rng: random.Random) -> Phrase:
+    """A clause with "weil", before or after a parallel main clause."""
+    because, main = subordinate_clause(rng, "weil", "because"), rng.choice((present, copula))
+    if rng.random() < 0.5:
+        return main(rng, because + gloss(",", ","))
+    return main(rng, nothing()) + Phrase([Word(",")], []) + because
+
+
+#: The constructions and their shares in percent.
+CONSTRUCTIONS: dict[Callable[[random.Random], Phrase], int] = {
+    past: 14,
+    present_perfect: 7,
+    past_perfect: 8,
+    modal: 14,
+    separable: 12,
+    opinion: 11,
+    reason: 10,
+    present: 14,
+    copula: 10,
+}
+_RULES, _SHARES = list(CONSTRUCTIONS), list(accumulate(CONSTRUCTIONS.values()))
+
+
+def draw_pair(rng: random.Random) -> Pair:
+    """One sentence pair with its word alignment."""
+    rule = rng.choices(_RULES, cum_weights=_SHARES)[0]
+    phrase = rule(rng) + gloss(".", ".")
+    position = {id(word): index for index, word in enumerate(phrase.german, 1)}
+    return Pair(
+        rule.__name__,
+        [word.text for word in phrase.german],
+        [word.text for word in phrase.english],
+        [tuple(sorted(position[id(link)] for link in word.links)) for word in phrase.english],
+    )
+
+
+def oracle_delays(needs: Sequence[int]) -> list[int]:
+    """The least delays with which a perfect translator can write the reference.
+
+    Delay i is the number of source words read when target word i is written. A word waits for
+    whatever it needs and for every word before it, and at least one source word is read first.
+    """
+    return list(accumulate(needs, max, initial=1))[1:]
+
+
+def _draw_split(rng: random.Random, size: int, avoid: set[str], unique: bool) -> Split:
+    """Draw `size` pairs whose sources are not in `avoid` and, if asked, differ."""
+    sources: list[str] = []
+    targets: list[str] = []
+    needs: list[list[int]] = []
+    seen = set(avoid)
+    while len(sources) < size:
+        pair = draw_pair(rng)
+        source = " ".join(pair.german)
+        if source in seen:
+            continue
+        if unique:
+            seen.add(source)
+        sources.append(source)
+        targets.append(" ".join(pair.english))
+        needs.append(pair.needs)
+    return Split(sources, targets, needs)
+
+
+def verbfinal(seed: int, train: int, valid: int, test: int) -> Corpus:
+    """Draw the corpus.
+
+    The sources of `valid` and `test` are unique and occur in no other split; `train` repeats
+    its shortest sentences now and then.
+
+    Args:
+        seed: the same seed and sizes give the same corpus on every platform.
+        train: number of training pairs.
+        valid: number of validation pairs.
+        test: number of test pairs.
+
+    Raises:
+        UserError: a size is negative or above `SIZE_LIMIT`.
+    """
+    sizes = {"train": train, "valid": valid, "test": test}
+    for name, size in sizes.items():
+        if not 0 <= size <= SIZE_LIMIT:
+            raise UserError(
+                f"verbfinal: {name}={size} sentence pairs, but a split holds 0 to {SIZE_LIMIT}: "
+                f"choose {name} in that range"
+            )
+    rng = random.Random(seed)
+    splits: dict[str, Split] = {}
+    avoid: set[str] = set()
+    for name in ("test", "valid", "train"):
+        splits[name] = _draw_split(rng, sizes[name], avoid, unique=name != "train")
+        avoid.update(splits[name].sources)
+    return Corpus("verbfinal", "de", "en", {name: splits[name] for name in sizes})

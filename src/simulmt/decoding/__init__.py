@@ -1,0 +1,1 @@
+"""Decoding: batched simultaneous greedy search, streaming, and what they write down."""

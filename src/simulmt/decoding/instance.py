@@ -1,0 +1,198 @@
+"""What decoding wrote down for one sentence, and SimulEval's `instances.log`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+
+from simulmt.errors import UserError
+
+_KEYS = {
+    "index": int,
+    "prediction": str,
+    "delays": list,
+    "prediction_length": int,
+    "reference": str,
+    "source": str,
+    "source_length": int,
+}
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One decoded sentence. EOS is no unit: no length, delay or piece here counts it.
+
+    `delays[i]` is the number of source words read before word i of the prediction was written,
+    `subword_delays` the same in subwords. `positions[i][h]` is the 1-based source subword that
+    head h (over all layers) stopped at to write subword i; empty where no head takes hard
+    decisions. The pieces are for pictures. Whatever is in subwords stays empty for an instance
+    that was read back from a log, which has words only.
+
+    Raises:
+        ValueError: If there is not one delay for each word of the prediction.
+    """
+
+    index: int
+    source: str
+    reference: str
+    prediction: str
+    delays: tuple[int, ...]
+    subword_delays: tuple[int, ...] = ()
+    subword_source_length: int = 0
+    subword_reference_length: int = 0
+    positions: tuple[tuple[int, ...], ...] = ()
+    source_pieces: tuple[str, ...] = ()
+    target_pieces: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.delays) != self.prediction_length:
+            raise ValueError(
+                f"sentence {self.index}: {len(self.delays)} delays for the "
+                f"{self.prediction_length} words of {self.prediction!r}"
+            )
+
+    @property
+    def source_length(self) -> int:
+        """Number of source words."""
+        return len(self.source.split())
+
+    @property
+    def prediction_length(self) -> int:
+        """Number of written words."""
+        return len(self.prediction.split())
+
+    @property
+    def reference_length(self) -> int:
+        """Number of words of the reference."""
+        return len(self.reference.split())
+
+    def to_json(self) -> str:
+        """One line of SimulEval's `instances.log`, in words, without a line end.
+
+        `elapsed` is left out: scorers take it for wall-clock times, which nobody measured here.
+        """
+        return json.dumps(
+            {
+                "index": self.index,
+                "prediction": self.prediction,
+                "delays": list(self.delays),
+                "prediction_length": self.prediction_length,
+                "reference": self.reference,
+                "source": self.source,
+                "source_length": self.source_length,
+            },
+            ensure_ascii=False,
+        )
+
+
+def write_instances(path: Path, instances: Iterable[Instance]) -> None:
+    """Write a SimulEval `instances.log`, ordered by sentence index."""
+    ordered = sorted(instances, key=lambda instance: instance.index)
+    text = "".join(instance.to_json() + "\n" for instance in ordered)
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def read_instances(path: Path) -> list[Instance]:
+    """Read a SimulEval `instances.log`; keys it does not know and empty lines are passed over.
+
+    Raises:
+        UserError: If the file cannot be read or a line is damaged; the message names the line.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    instances = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            instances.append(_parse(line))
+        except ValueError as error:
+            raise UserError(
+                f"{path}, line {number}: {error}; write the file anew by decoding again, "
+                "or remove the line"
+            ) from error
+    return instances
+
+
+def _parse(line: bytes) -> Instance:
+    """One line of an `instances.log`; ValueError if it is none."""
+    record = json.loads(line)
+    if not isinstance(record, dict):
+        raise ValueError("not a JSON object")
+    for key, kind in _KEYS.items():
+        if key not in record:
+            raise ValueError(f"key {key!r} is missing")
+        if type(record[key]) is not kind:
+            raise ValueError(f"{key!r} is {record[key]!r}, not of type {kind.__name__}")
+    if not all(type(delay) is int and delay >= 0 for delay in record["delays"]):
+        raise ValueError(f"'delays' are {record['delays']!r}, not counts of source words")
+    instance = Instance(
+        index=record["index"],
+        source=record["source"],
+        reference=record["reference"],
+        prediction=record["prediction"],
+        delays=tuple(record["delays"]),
+    )
+    for key in ("prediction_length", "source_length"):
+        if record[key] != getattr(instance, key):
+            raise ValueError(f"{key!r} is {record[key]}, the text has {getattr(instance, key)}")
+    return instance
+
+
+def word_delays(
+    piece_delays: Sequence[int], target_word_ends: Sequence[int], source_words: Sequence[int]
+) -> list[int]:
+    """Delays of the target words in source words, from those of the subwords in subwords.
+
+    A target word is written with its last subword. A source word arrives whole, since nobody can
+    be given half a word: once one of its subwords has been read, the word counts as read.
+
+    Args:
+        piece_delays: Source subwords read before each target subword was written. May count EOS
+            as one more than there are source subwords, which adds nothing.
+        target_word_ends: 1-based index of the last subword of each target word.
+        source_words: 1-based index of the word that each source subword belongs to.
+
+    Returns:
+        One delay for each target word, at most the number of source words.
+    """
+    delays = []
+    for end in target_word_ends:
+        if not 1 <= end <= len(piece_delays):
+            raise ValueError(f"target word ends at subword {end} of {len(piece_delays)}")
+        read = min(piece_delays[end - 1], len(source_words))
+        delays.append(source_words[read - 1] if read > 0 else 0)
+    return delays
+
+
+def word_positions(instance: Instance) -> list[tuple[int, ...]]:
+    """The source words that the heads had stopped at when each target word was written.
+
+    Returns:
+        For each written word, the 1-based source word of each head, the number of source words
+        + 1 for a head at EOS; empty where there are no positions or where the pieces do not tell
+        the words.
+    """
+    source = _words_of(instance.source_pieces, instance.source_length)
+    target = _words_of(instance.target_pieces, instance.prediction_length)
+    if not source or not target or len(instance.positions) < len(target):
+        return []
+    source.append(instance.source_length + 1)
+    last = {word: step for step, word in enumerate(target)}
+    return [
+        tuple(source[min(position, len(source)) - 1] for position in instance.positions[step])
+        for step in last.values()
+    ]
+
+
+def _words_of(pieces: Sequence[str], words: int) -> list[int]:
+    """1-based word of each piece (SentencePiece's ▁ or one piece a word); empty if unclear."""
+    if len(pieces) == words:
+        return list(range(1, words + 1))
+    found = list(accumulate(int(piece.startswith("▁") or i == 0) for i, piece in enumerate(pieces)))
+    return found if found and found[-1] == words else []

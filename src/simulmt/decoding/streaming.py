@@ -1,0 +1,55 @@
+"""Streaming, as a listener gets it: read a token, write what can be written.
+
+This is the definition that batched decoding is held against: it holds nothing but the prefix that
+was read, which it encodes anew after every read. That is right for every encoder, and slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from simulmt.data.subwords import BOS, EOS
+from simulmt.decoding.greedy import Decodable, Hypothesis, length_limit, next_token
+from simulmt.models.state import DecoderState, DecoderStep
+
+
+@torch.inference_mode()
+def stream(model: Decodable, source: Iterable[int]) -> Hypothesis:
+    """Translate one sentence whose subwords arrive one by one, EOS last.
+
+    Args:
+        model: a model in evaluation mode.
+        source: the subwords; the next one is asked for only when it is wanted.
+
+    Returns:
+        What was written; each delay counts the subwords asked for until then.
+    """
+    arriving = iter(source)
+    prefix = [next(arriving)]
+    written = Hypothesis([], [], [])
+    while True:
+        step = _take(model, prefix, written.tokens)
+        while bool(step.wants_to_read):
+            prefix.append(next(arriving))
+            step = _take(model, prefix, written.tokens)
+        token = int(next_token(step.logits))
+        if token == EOS or len(written.tokens) + 1 > int(length_limit(step.read)):
+            return written
+        written.tokens.append(token)
+        written.delays.append(len(prefix))
+        written.positions.append(step.positions[0].tolist())
+
+
+def _take(model: Decodable, prefix: list[int], tokens: list[int]) -> DecoderStep:
+    """The step after `tokens`, from the prefix alone; earlier steps stopped within it."""
+    source = torch.tensor([prefix])
+    mask = torch.ones_like(source, dtype=torch.bool)
+    finished: Tensor = source[:, -1] == EOS
+    state: DecoderState = model.start(model.encode(source, mask), mask, finished)
+    step = model.step(torch.tensor([BOS]), state)
+    for token in tokens:
+        step = model.step(torch.tensor([token]), step.state)
+    return step

@@ -1,0 +1,1 @@
+"""Translation models in plain torch, one file each."""

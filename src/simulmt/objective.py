@@ -1,0 +1,147 @@
+"""The training objective: likelihood, latency and head divergence.
+
+    L = sum over sentences [-log p(y|x) + lambda * L_avg + lambda_var * L_var] / target tokens
+
+(MILk eq. 15; MMA eq. 17.) The sums and the count are kept apart, so that they can be added up
+over gradient accumulation and over processes before one is divided by the other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from simulmt import latency
+from simulmt.errors import UserError
+
+LATENCIES = {
+    "dal": latency.differentiable_average_lagging,
+    "ap": latency.average_proportion,
+}
+
+
+class Loss(NamedTuple):
+    """Sums over the sentences of a batch."""
+
+    total: Float[Tensor, ""]
+    """What is minimised, before division by the number of tokens."""
+    nll: Float[Tensor, ""]
+    """Negative log-likelihood without label smoothing, in nats."""
+    latency: Float[Tensor, ""]
+    """L_avg, in source tokens (or a proportion, for AP); 0 where the schedule is fixed."""
+    variance: Float[Tensor, ""]
+    """L_var, in squared source tokens; 0 where the schedule is fixed."""
+    tokens: Int[Tensor, ""]
+    sentences: int
+    learned: bool
+    """Whether there was a latency to act on."""
+
+
+class Objective:
+    """Computes `Loss`.
+
+    Args:
+        latency_weight: lambda.
+        variance_weight: lambda_var, the weight of the head divergence (MMA eq. 16).
+        label_smoothing: mass spread over the vocabulary.
+        latency: "dal" or "ap".
+        hold: updates during which both weights are held at 0.
+        warmup: updates over which they then grow to their values.
+    """
+
+    def __init__(
+        self,
+        *,
+        latency_weight: float,
+        variance_weight: float,
+        label_smoothing: float,
+        latency: str,
+        hold: int,
+        warmup: int,
+    ) -> None:
+        if latency not in LATENCIES:
+            raise UserError(f"objective.latency is {latency!r}; choose one of {[*LATENCIES]}")
+        for name, value in (("lambda", latency_weight), ("lambda_var", variance_weight)):
+            if value < 0:
+                raise UserError(f"{name} is {value}; it must be at least 0")
+        if not 0 <= label_smoothing < 1:
+            raise UserError(f"objective.label_smoothing is {label_smoothing}; it lies in [0, 1)")
+        self.latency_weight = latency_weight
+        self.variance_weight = variance_weight
+        self.label_smoothing = label_smoothing
+        self.latency = LATENCIES[latency]
+        self.hold = hold
+        self.warmup = warmup
+
+    @property
+    def wants_alpha(self) -> bool:
+        """Whether it can act on nothing but a learned schedule."""
+        return self.latency_weight > 0 or self.variance_weight > 0
+
+    def strength(self, update: int) -> float:
+        """Share of the latency weights in force at an update (from 0)."""
+        return min(max((update + 1 - self.hold) / max(self.warmup, 1), 0.0), 1.0)
+
+    def __call__(
+        self,
+        logits: Float[Tensor, "B T V"],
+        alpha: Float[Tensor, "B LH T S"] | None,
+        target: Int[Tensor, "B T"],
+        source_mask: Bool[Tensor, "B S"],
+        target_mask: Bool[Tensor, "B T"],
+        update: int,
+    ) -> Loss:
+        """Sums over the batch, at the weights in force at `update`."""
+        scores = logits[target_mask].float()  # (B, T, V) -> (tokens, V)
+        gold = target[target_mask]
+        smoothed = functional.cross_entropy(
+            scores, gold, reduction="sum", label_smoothing=self.label_smoothing
+        )
+        nll = functional.cross_entropy(scores.detach(), gold, reduction="sum")
+        lag = variance = smoothed.new_zeros(())
+        if alpha is not None:
+            delays = expected_delays(alpha, source_mask)
+            lag = self._lag(delays, source_mask, target_mask).sum()
+            variance = head_divergence(delays, target_mask).sum()
+        weighted = self.latency_weight * lag + self.variance_weight * variance
+        total = smoothed + self.strength(update) * weighted
+        tokens, sentences = target_mask.sum(), len(target)
+        return Loss(total, nll, lag.detach(), variance.detach(), tokens, sentences, alpha is not None)
+
+    def _lag(
+        self,
+        delays: Float[Tensor, "B LH T"],
+        source_mask: Bool[Tensor, "B S"],
+        target_mask: Bool[Tensor, "B T"],
+    ) -> Float[Tensor, "B"]:
+        """L_avg of each sentence; EOS counts in both lengths here."""
+        return self.latency(
+            weighted_delay(delays), source_mask.sum(-1), target_mask.sum(-1)
+        )
+
+
+def expected_delays(
+    alpha: Float[Tensor, "B LH T S"], source_mask: Bool[Tensor, "B S"]
+) -> Float[Tensor, "B LH T"]:
+    """`g_i = sum_j j * alpha_ij` of every head; mass that ran off the end counts as S."""
+    places = torch.arange(1, alpha.shape[-1] + 1, device=alpha.device, dtype=alpha.dtype)
+    lost = 1 - alpha.sum(-1)
+    length = source_mask.sum(-1).to(alpha.dtype)[:, None, None]
+    return alpha @ places + lost * length
+
+
+def weighted_delay(delays: Float[Tensor, "B LH T"]) -> Float[Tensor, "B T"]:
+    """Weighted average over the heads, the slowest weighing most (MMA eq. 14)."""
+    return (delays.softmax(1) * delays).sum(1)
+
+
+def head_divergence(
+    delays: Float[Tensor, "B LH T"], target_mask: Bool[Tensor, "B T"]
+) -> Float[Tensor, "B"]:
+    """Variance of the delays over the heads, averaged over target steps (MMA eq. 16)."""
+    variance = (delays - delays.mean(1, keepdim=True)).square().mean(1)  # (B, T)
+    return (variance * target_mask).sum(-1) / target_mask.sum(-1)

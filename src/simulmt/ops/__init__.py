@@ -1,0 +1,133 @@
+"""The two operations that every monotonic attention is trained with, as pure functions of tensors.
+
+    alpha = expected_alignment(p)               # where the heads stand
+    beta = expected_attention(alpha, energy)    # what they look at
+
+Backends: `reference` (loops that read like the equations; any device, any derivative) and `cpu`
+(the same loops, compiled, with adjoints written by hand). `auto` takes the fast one where there
+is one. float64 is computed in float64 and everything else in float32, whatever autocast says:
+alpha is a product of up to S probabilities, and half precision would lose it.
+"""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from simulmt.ops import cpu, reference
+
+__all__ = ["BACKENDS", "expected_alignment", "expected_attention"]
+
+BACKENDS = ("auto", "reference", "cpu")
+
+
+def expected_alignment(
+    p: Float[Tensor, "*N T S"],
+    initial: Float[Tensor, "*N S"] | None = None,
+    backend: str = "auto",
+) -> Float[Tensor, "*N T S"]:
+    """Probability alpha_ij that the head of target step i stops at source position j.
+
+        q_ij = (1 - p_i,j-1) q_i,j-1 + alpha_i-1,j        alpha_ij = p_ij q_ij
+
+    (Raffel et al. 2017; MILk, Arivazhagan et al. 2019, eq. 10; MMA, Ma et al. 2020, eq. 4.)
+    Every intermediate lies in [0, 1]: nothing is divided, clamped or moved by an epsilon. Mass is
+    preserved where the caller sets p to 1 at the last token; else what runs off the end is lost.
+
+    Args:
+        p: probability of stopping at j, having arrived there in step i; 0 at padding.
+        initial: alpha_0, the row before the first, e.g. the last row of an earlier call. By default
+            the head stands at the first position.
+        backend: one of `BACKENDS`.
+
+    Returns:
+        alpha in float64 if `p` is float64, otherwise in float32.
+
+    Raises:
+        ValueError: a backend that does not exist, or that cannot run on p's device.
+    """
+    ops = _backend(backend, p)
+    *leading, T, S = p.shape
+    rows = p.to(_dtype(p)).reshape(math.prod(leading), T, S)  # (*N, T, S) -> (N, T, S)
+    if initial is None:
+        above = rows.new_zeros(rows.shape[0], S)
+        above[:, 0] = 1
+    else:
+        above = (
+            initial.to(rows.dtype).expand(*leading, S).reshape(rows.shape[0], S)
+        )  # (*N, S) -> (N, S)
+    alpha: Tensor = ops.alignment(rows, above)
+    return alpha.reshape(p.shape)
+
+
+def expected_attention(
+    alpha: Float[Tensor, "*N T S"],
+    energy: Float[Tensor, "*N T S"],
+    chunk: int | None = None,
+    backend: str = "auto",
+) -> Float[Tensor, "*N T S"]:
+    """Expected weight beta_ij of source position j in the context of target step i.
+
+        beta_ij = sum_{k=j}^{S} alpha_ik exp(u_ij) / sum_{l=1}^{k} exp(u_il)
+
+    with infinite lookback (MILk eq. 11, Arivazhagan et al. 2019; MMA-IL, Ma et al. 2020), and over
+    chunks (MoChA, Chiu & Raffel 2018) with k <= j + c - 1 and l >= k - c + 1. A row of beta
+    sums to what the row of alpha sums to, at any finite energy.
+
+    Args:
+        alpha: expected alignment.
+        energy: soft energy u; what it holds at padding is irrelevant if finite and after the
+            sentence's end.
+        chunk: c, the number of positions that end where the head stops; None for all of them. With
+            1 the result is alpha itself, and `energy` gets no gradient.
+        backend: one of `BACKENDS`.
+
+    Returns:
+        beta in float64 if an input is float64, otherwise in float32.
+
+    Raises:
+        ValueError: different shapes, a chunk below 1, or a backend that cannot run here.
+    """
+    if alpha.shape != energy.shape:
+        raise ValueError(
+            f"alpha has shape {tuple(alpha.shape)} and energy {tuple(energy.shape)}; both must be "
+            "(..., T, S): expand the smaller one"
+        )
+    if chunk is not None and chunk < 1:
+        raise ValueError(
+            f"chunk={chunk}, but a chunk holds at least 1 position; None looks back without limit"
+        )
+    ops = _backend(backend, alpha, energy)
+    dtype = _dtype(alpha, energy)
+    if chunk == 1:
+        return alpha.to(dtype)
+    *leading, S = alpha.shape
+    N = math.prod(leading)
+    mass, u = (x.to(dtype).reshape(N, S) for x in (alpha, energy))  # (*N, T, S) -> (N T, S)
+    if chunk is None or chunk >= S:
+        beta: Tensor = ops.lookback(mass, u)
+    else:
+        beta = ops.chunkwise(mass, u, chunk)
+    return beta.reshape(alpha.shape)
+
+
+def _dtype(*tensors: Tensor) -> torch.dtype:
+    return torch.float64 if any(x.dtype == torch.float64 for x in tensors) else torch.float32
+
+
+def _backend(name: str, *tensors: Tensor) -> ModuleType:
+    device = next((x.device.type for x in tensors if x.device.type != "cpu"), "cpu")
+    if name == "reference" or (name == "auto" and device != "cpu"):
+        return reference
+    if name not in BACKENDS:
+        raise ValueError(f"backend={name!r} does not exist; choose one of {', '.join(BACKENDS)}")
+    if device != "cpu":
+        raise ValueError(
+            f"backend='cpu' runs on tensors in the CPU's memory, this one is on {device!r}; "
+            "take backend='auto' or 'reference', or move the tensor"
+        )
+    return cpu

@@ -1,0 +1,220 @@
+"""The compiled loops of `cpu_kernels` as PyTorch operators `simulmt::*`.
+
+Registered through `torch.library`, so that autograd, autocast, `torch.compile` and DDP see ordinary
+operators. numba and the kernels load when an operator first runs, not when this file is
+imported.
+
+Threads: a kernel releases the GIL and is handed ranges of tiles by a pool of plain Python threads,
+as many as `torch.get_num_threads()` says. numba's own `prange` is not used: its default layer
+aborts the process when two threads enter it at a time, its OpenMP layer when a process that
+has used it forks. Here nothing is shared between calls, so calls from autograd's threads are safe,
+and a forked process (a DataLoader's worker) makes a pool of its own, or none: workers have
+one thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+LANES = 16  # rows in a tile, as in `cpu_kernels`
+GRAIN = 2**15  # elements below which a second thread costs more than it gives
+
+
+@functools.cache
+def _kernels() -> ModuleType:
+    from simulmt.ops import cpu_kernels  # noqa: PLC0415  # half a second, most of it numba
+
+    return cpu_kernels
+
+
+@functools.cache
+def _pool(process: int, threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"simulmt-ops-{process}")
+
+
+def _tiles(rows: Any) -> Any:
+    return -(-rows // LANES)
+
+
+def _run(kernel: Callable[..., None], *arguments: Tensor | int) -> None:
+    """Run `kernel` over all tiles of its first argument, in as many threads as pay."""
+    first = arguments[0]
+    assert isinstance(first, Tensor)
+    arrays = [a.detach().numpy() if isinstance(a, Tensor) else a for a in arguments]
+    tiles = _tiles(first.shape[0])
+    threads = min(torch.get_num_threads(), tiles, 1 + first.numel() // GRAIN)
+    if threads <= 1:
+        kernel(*arrays, 0, tiles)
+        return
+    cuts = [tiles * part // threads for part in range(threads + 1)]
+    pool = _pool(os.getpid(), threads)
+    parts = [pool.submit(kernel, *arrays, a, b) for a, b in itertools.pairwise(cuts)]
+    for part in parts:
+        part.result()
+
+
+# --- expected alignment ------------------------------------------------------------------------
+
+
+@torch.library.custom_op("simulmt::alignment", mutates_args=(), device_types="cpu")
+def _alignment(p: Tensor, initial: Tensor) -> tuple[Tensor, Tensor]:
+    p = p.contiguous()
+    alpha = torch.empty_like(p)
+    arrived = p.new_empty(_tiles(p.shape[0]), p.shape[1], LANES * p.shape[2])
+    _run(_kernels().alignment, p, initial.contiguous(), alpha, arrived)
+    return alpha, arrived
+
+
+@_alignment.register_fake
+def _(p: Tensor, initial: Tensor) -> tuple[Tensor, Tensor]:
+    N, T, S = p.shape
+    return p.new_empty(N, T, S), p.new_empty(_tiles(N), T, LANES * S)
+
+
+@torch.library.custom_op("simulmt::alignment_adjoint", mutates_args=(), device_types="cpu")
+def _alignment_adjoint(grad: Tensor, p: Tensor, arrived: Tensor) -> tuple[Tensor, Tensor]:
+    grad, p = grad.contiguous(), p.contiguous()
+    grad_p, grad_initial = torch.empty_like(p), p.new_empty(p.shape[0], p.shape[2])
+    _run(_kernels().alignment_adjoint, grad, p, arrived, grad_p, grad_initial)
+    return grad_p, grad_initial
+
+
+@_alignment_adjoint.register_fake
+def _(grad: Tensor, p: Tensor, arrived: Tensor) -> tuple[Tensor, Tensor]:
+    N, T, S = p.shape
+    return p.new_empty(N, T, S), p.new_empty(N, S)
+
+
+def _alignment_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    ctx.save_for_backward(inputs[0], output[1])
+    ctx.mark_non_differentiable(output[1])
+
+
+def _alignment_backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor, Tensor]:
+    p, arrived = ctx.saved_tensors
+    grad_p, grad_initial = _alignment_adjoint(grad, p, arrived)
+    return grad_p, grad_initial
+
+
+_alignment.register_autograd(_alignment_backward, setup_context=_alignment_setup)
+
+
+def alignment(p: Float[Tensor, "N T S"], initial: Float[Tensor, "N S"]) -> Float[Tensor, "N T S"]:
+    """Expected alignment; see `reference.alignment`."""
+    alpha: Tensor = _alignment(p, initial)[0]
+    return alpha
+
+
+# --- expected attention, infinite lookback -----------------------------------------------------
+
+
+@torch.library.custom_op("simulmt::lookback", mutates_args=(), device_types="cpu")
+def _lookback(alpha: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:
+    alpha = alpha.contiguous()
+    beta = torch.empty_like(alpha)
+    fraction = alpha.new_empty(_tiles(alpha.shape[0]), LANES * alpha.shape[1])
+    _run(_kernels().lookback, alpha, energy.contiguous(), beta, fraction)
+    return beta, fraction
+
+
+@_lookback.register_fake
+def _(alpha: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:
+    N, S = alpha.shape
+    return alpha.new_empty(N, S), alpha.new_empty(_tiles(N), LANES * S)
+
+
+@torch.library.custom_op("simulmt::lookback_adjoint", mutates_args=(), device_types="cpu")
+def _lookback_adjoint(grad: Tensor, beta: Tensor, fraction: Tensor) -> tuple[Tensor, Tensor]:
+    grad, beta = grad.contiguous(), beta.contiguous()
+    grad_alpha, grad_energy = torch.empty_like(beta), torch.empty_like(beta)
+    _run(_kernels().lookback_adjoint, grad, beta, fraction, grad_alpha, grad_energy)
+    return grad_alpha, grad_energy
+
+
+@_lookback_adjoint.register_fake
+def _(grad: Tensor, beta: Tensor, fraction: Tensor) -> tuple[Tensor, Tensor]:
+    N, S = beta.shape
+    return beta.new_empty(N, S), beta.new_empty(N, S)
+
+
+def _lookback_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    ctx.save_for_backward(*output)
+    ctx.mark_non_differentiable(output[1])
+
+
+def _lookback_backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor, Tensor]:
+    grad_alpha, grad_energy = _lookback_adjoint(grad, *ctx.saved_tensors)
+    return grad_alpha, grad_energy
+
+
+_lookback.register_autograd(_lookback_backward, setup_context=_lookback_setup)
+
+
+def lookback(alpha: Float[Tensor, "N S"], energy: Float[Tensor, "N S"]) -> Float[Tensor, "N S"]:
+    """Expected attention with infinite lookback; see `reference.lookback`."""
+    beta: Tensor = _lookback(alpha, energy)[0]
+    return beta
+
+
+# --- expected attention, chunks ----------------------------------------------------------------
+
+
+@torch.library.custom_op("simulmt::chunkwise", mutates_args=(), device_types="cpu")
+def _chunkwise(alpha: Tensor, energy: Tensor, chunk: int) -> Tensor:
+    alpha = alpha.contiguous()
+    beta = torch.empty_like(alpha)
+    _run(_kernels().chunkwise, alpha, energy.contiguous(), beta, chunk)
+    return beta
+
+
+@_chunkwise.register_fake
+def _(alpha: Tensor, energy: Tensor, chunk: int) -> Tensor:
+    N, S = alpha.shape
+    return alpha.new_empty(N, S)
+
+
+@torch.library.custom_op("simulmt::chunkwise_adjoint", mutates_args=(), device_types="cpu")
+def _chunkwise_adjoint(
+    grad: Tensor, alpha: Tensor, energy: Tensor, chunk: int
+) -> tuple[Tensor, Tensor]:
+    grad, alpha, energy = grad.contiguous(), alpha.contiguous(), energy.contiguous()
+    grad_alpha, grad_energy = torch.empty_like(alpha), torch.empty_like(alpha)
+    _run(_kernels().chunkwise_adjoint, grad, alpha, energy, grad_alpha, grad_energy, chunk)
+    return grad_alpha, grad_energy
+
+
+@_chunkwise_adjoint.register_fake
+def _(grad: Tensor, alpha: Tensor, energy: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
+    N, S = alpha.shape
+    return alpha.new_empty(N, S), alpha.new_empty(N, S)
+
+
+def _chunkwise_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    ctx.save_for_backward(*inputs[:2])
+    ctx.chunk = inputs[2]
+
+
+def _chunkwise_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+    grad_alpha, grad_energy = _chunkwise_adjoint(grad, *ctx.saved_tensors, ctx.chunk)
+    return grad_alpha, grad_energy, None
+
+
+_chunkwise.register_autograd(_chunkwise_backward, setup_context=_chunkwise_setup)
+
+
+def chunkwise(
+    alpha: Float[Tensor, "N S"], energy: Float[Tensor, "N S"], chunk: int
+) -> Float[Tensor, "N S"]:
+    """Expected attention over chunks; see `reference.chunkwise`."""
+    beta: Tensor = _chunkwise(alpha, energy, chunk)
+    return beta

@@ -1,0 +1,122 @@
+"""Callbacks: decode the development set simultaneously, and decide which checkpoint is best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.loggers import WandbLogger
+from torch import distributed
+
+from simulmt.data.batches import EncodedSplit, OrderedBatches, collate_pairs
+from simulmt.data.corpus import Split
+from simulmt.data.subwords import Subwords
+from simulmt.decoding.corpus import decode_split
+from simulmt.decoding.instance import Instance
+from simulmt.models.transformer import Transformer
+from simulmt.scoring import score
+
+
+class Decoder:
+    """Decodes one split over all processes; every process gets every instance.
+
+    Args:
+        split: the sentences.
+        encoded: the same as subwords.
+        subwords: the vocabulary.
+        tokens: token budget of a batch.
+    """
+
+    def __init__(self, split: Split, encoded: EncodedSplit, subwords: Subwords, tokens: int):
+        self.split = split
+        self.encoded = encoded
+        self.subwords = subwords
+        self.tokens = tokens
+
+    def __call__(
+        self, model: Transformer, device: torch.device, rank: int = 0, world_size: int = 1
+    ) -> list[Instance]:
+        """The instances in the order of the split, none missing and none twice."""
+        chosen = OrderedBatches(
+            self.encoded.lengths, self.tokens, rank=rank, world_size=world_size
+        )
+        batches = (collate_pairs([self.encoded[row] for row in rows]) for rows in chosen)
+        was_training = model.training
+        model.eval()
+        found = [*decode_split(model, self.subwords, self.split, batches, device)]
+        model.train(was_training)
+        return sorted(_gather(found), key=lambda instance: instance.index)
+
+
+def _gather(found: list[Instance]) -> Iterable[Instance]:
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return found
+    parts: list[list[Instance]] = [[] for _ in range(distributed.get_world_size())]
+    distributed.all_gather_object(parts, found)
+    return [instance for part in parts for instance in part]
+
+
+class SimultaneousDecoding(pl.Callback):
+    """Decodes the development set at every validation and logs quality and latency.
+
+    Logs `valid/BLEU`, `valid/chrF`, `valid/word/AL` and so on, and `valid/selection`: BLEU, or
+    within a wanted DAL range only (as Ma et al. 2020 select); outside it, minus the distance.
+
+    Args:
+        decoder: of the development set.
+        dal_range: wanted word-level DAL, (least, most); None for any.
+        samples: sentences shown in the logger's table.
+    """
+
+    def __init__(
+        self, decoder: Decoder, dal_range: tuple[float, float] | None, samples: int = 5
+    ) -> None:
+        self.decoder = decoder
+        self.dal_range = dal_range
+        self.samples = samples
+
+    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Decode, score, log."""
+        assert isinstance(pl_module.model, Transformer)
+        instances = self.decoder(
+            pl_module.model, pl_module.device, trainer.global_rank, trainer.world_size
+        )
+        scores = score(instances, None)
+        values = flat(scores)
+        values["selection"] = selection(scores, self.dal_range)
+        shown = {"BLEU", "word/DAL"}
+        for name, value in values.items():
+            pl_module.log(f"valid/{name}", value, prog_bar=name in shown)
+        columns = ["source", "reference", "prediction", "delays"]
+        rows = [
+            [i.source, i.reference, i.prediction, " ".join(map(str, i.delays))]
+            for i in instances[: self.samples]
+        ]
+        for logger in trainer.loggers:
+            if isinstance(logger, WandbLogger) and trainer.is_global_zero:
+                logger.log_text("valid/samples", columns=columns, data=rows)
+
+
+def flat(scores: Mapping[str, Any]) -> dict[str, float]:
+    """Quality and latencies under one-line names; a figure that nothing defines is NaN."""
+    values = {name: scores["quality"][name] for name in ("BLEU", "chrF")}
+    for unit, latencies in scores["latency"].items():
+        for name, value in latencies.items():
+            if name != "signature":
+                values[f"{unit}/{name}"] = math.nan if value is None else value
+    return values
+
+
+def selection(scores: Mapping[str, Any], dal_range: tuple[float, float] | None) -> float:
+    """What the best checkpoint has most of."""
+    bleu, dal = float(scores["quality"]["BLEU"]), scores["latency"]["word"]["DAL"]
+    if dal_range is None:
+        return bleu
+    if dal is None:
+        return -math.inf
+    least, most = dal_range
+    outside = max(least - dal, dal - most, 0.0)
+    return -outside if outside else bleu

@@ -1,0 +1,91 @@
+"""The LightningDataModule: batches for training and validation, resumable mid-epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytorch_lightning as pl
+
+from simulmt.data.batches import Batch, BucketBatches, EncodedSplit, OrderedBatches, collate_pairs
+
+
+class TrainLoader:
+    """Shuffled batches of one rank, epoch after epoch; a run resumes where it was saved."""
+
+    def __init__(self, split: EncodedSplit, batches: BucketBatches) -> None:
+        self.split = split
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[Batch]:
+        state = self.batches.state_dict()
+        if state["position"] >= len(self):
+            self.batches.set_epoch(state["epoch"] + 1)
+        for rows in self.batches:
+            yield collate_pairs([self.split[row] for row in rows])
+
+    def state_dict(self) -> dict[str, int]:
+        """Epoch and position within it."""
+        return self.batches.state_dict()
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go on from there."""
+        self.batches.load_state_dict(state)
+
+
+class ValidLoader:
+    """Development batches of one rank."""
+
+    def __init__(self, split: EncodedSplit, batches: OrderedBatches) -> None:
+        self.split = split
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for rows in self.batches:
+            yield collate_pairs([self.split[row] for row in rows])
+
+
+class TranslationData(pl.LightningDataModule):
+    """Hands the encoded splits to the trainer.
+
+    Args:
+        train: encoded training split.
+        valid: encoded development split.
+        tokens: token budget of a batch (sentences times the longer side).
+        seed: of the shuffling.
+    """
+
+    def __init__(self, train: EncodedSplit, valid: EncodedSplit, tokens: int, seed: int) -> None:
+        super().__init__()
+        self.train = train
+        self.valid = valid
+        self.tokens = tokens
+        self.seed = seed
+
+    def train_dataloader(self) -> TrainLoader:
+        """Batches of this rank."""
+        assert self.trainer is not None
+        batches = BucketBatches(
+            self.train.lengths,
+            self.tokens,
+            seed=self.seed,
+            rank=self.trainer.global_rank,
+            world_size=self.trainer.world_size,
+        )
+        return TrainLoader(self.train, batches)
+
+    def val_dataloader(self) -> ValidLoader:
+        """Every development pair once, over all ranks."""
+        assert self.trainer is not None
+        batches = OrderedBatches(
+            self.valid.lengths,
+            self.tokens,
+            rank=self.trainer.global_rank,
+            world_size=self.trainer.world_size,
+        )
+        return ValidLoader(self.valid, batches)

@@ -1,0 +1,149 @@
+"""The LightningModule: one training step, one validation step, Adam."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.utilities.types import OptimizerLRScheduler
+from torch import Tensor
+
+from simulmt.data.batches import Batch
+from simulmt.errors import UserError
+from simulmt.models.transformer import Transformer
+from simulmt.objective import Loss, Objective
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam with a linear warm-up and an inverse square root decay (Vaswani et al. 2017)."""
+
+    lr: float
+    """Peak learning rate, reached after `warmup` updates."""
+    warmup: int
+    beta1: float
+    beta2: float
+    eps: float
+
+    def __post_init__(self) -> None:
+        if self.lr <= 0 or self.warmup < 1:
+            raise UserError(
+                f"optim.lr is {self.lr} and optim.warmup {self.warmup}; lr must be above 0 and "
+                "warmup at least 1 update"
+            )
+
+    def factor(self, update: int) -> float:
+        """Learning rate at an update (from 0), as a share of the peak."""
+        return min((update + 1) / self.warmup, math.sqrt(self.warmup / (update + 1)))
+
+
+class TranslationModule(pl.LightningModule):
+    """Trains a model on an objective.
+
+    The losses of a batch are sums; gradients are divided by the number of target tokens just
+    before the optimiser's step, over all accumulated batches and all processes.
+
+    Args:
+        model: the translation model.
+        objective: what is minimised.
+        optimiser: Adam's settings.
+        passport: what travels with every checkpoint besides the weights.
+    """
+
+    def __init__(
+        self, model: Transformer, objective: Objective, optimiser: Adam, passport: dict[str, Any]
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.objective = objective
+        self.optimiser = optimiser
+        self.passport = passport
+        self._tokens = 0
+        self._dev_sums = torch.zeros(2)
+        self._clock = (time.perf_counter(), 0)
+
+    def _loss(self, batch: Batch) -> Loss:
+        out = self.model(batch.source, batch.source_mask, batch.target_input)
+        return self.objective(
+            out.logits,
+            out.alpha,
+            batch.target,
+            batch.source_mask,
+            batch.target_mask,
+            self.global_step,
+        )
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Sum of the batch's losses; see `on_before_optimizer_step` for the division."""
+        loss = self._loss(batch)
+        tokens = int(loss.tokens)
+        self._tokens += tokens
+        self._watch(loss, tokens)
+        return loss.total * self.trainer.accumulate_grad_batches  # Lightning divides by it
+
+    def _watch(self, loss: Loss, tokens: int) -> None:
+        started, seen = self._clock
+        self._clock = (started, seen + tokens)
+        if self.global_step % self.trainer.log_every_n_steps:  # type: ignore[attr-defined]
+            return
+        now = time.perf_counter()
+        self._clock = (now, 0)
+        values = {"train/loss": loss.total.detach() / tokens, "train/nll": loss.nll / tokens}
+        if loss.learned:
+            values["train/latency"] = loss.latency / loss.sentences
+            values["train/variance"] = loss.variance / loss.sentences
+            values["train/lambda"] = torch.tensor(
+                self.objective.latency_weight * self.objective.strength(self.global_step)
+            )
+        values["train/lr"] = torch.tensor(self.optimiser.lr) * self.optimiser.factor(
+            self.global_step
+        )
+        values["train/tokens_per_s"] = torch.tensor((seen + tokens) / max(now - started, 1e-9))
+        shown = {"train/loss", "train/latency", "train/tokens_per_s"}
+        for name, value in values.items():
+            self.log(name, value, prog_bar=name in shown, batch_size=loss.sentences)
+
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Turn the gradient of the sum into that of the mean over target tokens."""
+        count = torch.tensor(float(self._tokens), device=self.device)
+        count = self.trainer.strategy.reduce(count, reduce_op="sum")
+        self._tokens = 0
+        # DDP has averaged the gradients of the ranks: undo that
+        scale = self.trainer.world_size / float(count)
+        gradients = [p.grad for p in self.parameters() if p.grad is not None]
+        torch._foreach_mul_(gradients, scale)
+
+    def on_validation_epoch_start(self) -> None:
+        """Forget the last validation."""
+        self._dev_sums = torch.zeros(2, device=self.device, dtype=torch.float64)
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Add up what teacher forcing says of the development set."""
+        loss = self._loss(batch)
+        self._dev_sums += torch.stack([loss.nll.double(), loss.tokens.double()])
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the development likelihood in nats per token, over all processes."""
+        nll, tokens = self.trainer.strategy.reduce(self._dev_sums, reduce_op="sum").tolist()
+        self.log("valid/nll", nll / tokens, rank_zero_only=False)
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        """Adam and its schedule, stepped at every update."""
+        settings = self.optimiser
+        adam = torch.optim.Adam(
+            self.parameters(),
+            lr=settings.lr,
+            betas=(settings.beta1, settings.beta2),
+            eps=settings.eps,
+            foreach=True,
+        )
+        decay = torch.optim.lr_scheduler.LambdaLR(adam, settings.factor)
+        return {"optimizer": adam, "lr_scheduler": {"scheduler": decay, "interval": "step"}}
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Put the passport beside the weights."""
+        checkpoint["simulmt"] = self.passport

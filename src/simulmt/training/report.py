@@ -1,0 +1,101 @@
+"""What a run says: to the terminal, from the first process only, and into its directory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from pytorch_lightning.loggers import Logger, WandbLogger
+from pytorch_lightning.utilities import rank_zero_only
+from rich.console import Console
+from torch import nn
+
+from simulmt.analysis.path import draw_path, render_path
+from simulmt.analysis.table import score_table
+from simulmt.data.corpus import Corpus
+from simulmt.data.subwords import Subwords
+from simulmt.decoding.instance import Instance
+from simulmt.training.callbacks import flat
+
+console = Console(highlight=False)
+
+
+@rank_zero_only
+def say(text: str) -> None:
+    """Print a line."""
+    console.print(text, markup=False)
+
+
+def busy(what: str) -> AbstractContextManager[Any]:
+    """A spinner on a terminal while something takes its time."""
+    if rank_zero_only.rank == 0 and console.is_terminal:
+        return console.status(what)
+    return nullcontext()
+
+
+@rank_zero_only
+def data(corpus: Corpus, subwords: Subwords, folder: Path) -> None:
+    """Say what there is to learn from, what was left out, and where the run is written."""
+    sizes = ", ".join(f"{len(split):,} {name}" for name, split in corpus.splits.items())
+    say(f"{corpus.name} {corpus.source_language}-{corpus.target_language}: {sizes} pairs, "
+        f"{len(subwords):,} subwords")
+    for name, split in corpus.splits.items():
+        if any(split.dropped.values()):
+            counts = ", ".join(f"{n} {why.replace('_', ' ')}" for why, n in split.dropped.items())
+            say(f"  dropped from {name}: {counts}")
+    say(f"run directory: {folder}")
+
+
+@rank_zero_only
+def model(name: str, mechanism: str, built: nn.Module) -> None:
+    """Say what is trained."""
+    count = sum(parameter.numel() for parameter in built.parameters())
+    say(f"{name} with {mechanism}: {count:,} parameters")
+
+
+@rank_zero_only
+def write_manifest(path: Path, manifest: Mapping[str, object]) -> None:
+    """Keep the manifest where a person can read it."""
+    path.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+@rank_zero_only
+def close(loggers: Sequence[Logger], scores: Mapping[str, Any]) -> None:
+    """Log the test scores and end what a logger has open, so that runs do not merge."""
+    values = {f"test/{name}": value for name, value in flat(scores).items()}
+    for logger in loggers:
+        logger.log_metrics(values)
+        logger.finalize("success")
+        if isinstance(logger, WandbLogger):
+            logger.experiment.finish()
+
+
+@rank_zero_only
+def results(
+    name: str,
+    scores: Mapping[str, Any],
+    instances: Sequence[Instance],
+    checkpoint: Path,
+    folder: Path,
+) -> None:
+    """The score table, one sentence as a read/write path, and where everything is."""
+    console.print(score_table({name: scores}))
+    say(scores["quality"]["signature"])
+    sample = pick_sample(instances)
+    console.print(render_path(sample, console.width))
+    draw_path(sample, folder / "path.png")
+    say(f"checkpoint: {checkpoint}\nscores, instances.log and path.png: {folder}")
+
+
+def pick_sample(instances: Sequence[Instance]) -> Instance:
+    """A sentence worth looking at: of those of middling length, the one that waits longest."""
+    middling = [i for i in instances if i.delays and 8 <= i.source_length <= 12]
+    return max(middling or instances, key=lambda i: (_longest_wait(i), -i.index))
+
+
+def _longest_wait(instance: Instance) -> int:
+    steps = zip((0, *instance.delays), instance.delays, strict=False)
+    return max((after - before for before, after in steps), default=0)

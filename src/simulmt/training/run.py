@@ -1,0 +1,174 @@
+"""A run from its first update to its scores: fit, choose the checkpoint, decode the test set."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.callbacks import (
+    Callback,
+    EarlyStopping,
+    ModelCheckpoint,
+    RichProgressBar,
+)
+from pytorch_lightning.loggers import Logger
+
+from simulmt.decoding.instance import Instance, write_instances
+from simulmt.errors import UserError
+from simulmt.scoring import score, write_scores
+from simulmt.training.callbacks import Decoder, SimultaneousDecoding
+from simulmt.training.checkpoint import average_checkpoints, load_weights, run_checkpoint
+from simulmt.training.datamodule import TranslationData
+from simulmt.training.module import TranslationModule
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and on what to train; `conf/trainer` says what each entry means."""
+
+    accelerator: str
+    devices: int
+    strategy: str
+    precision: str
+    max_updates: int
+    validate_every: int
+    accumulate: int
+    clip: float
+    average: int
+    patience: int | None
+    dal_range: tuple[float, float] | None
+    log_every: int
+    progress: bool
+
+    def __post_init__(self) -> None:
+        for name in ("max_updates", "validate_every", "accumulate", "average", "log_every"):
+            if getattr(self, name) < 1:
+                raise UserError(f"trainer.{name} is {getattr(self, name)}; it must be at least 1")
+        if self.validate_every > self.max_updates:
+            raise UserError(
+                f"trainer.validate_every is {self.validate_every}, above trainer.max_updates "
+                f"({self.max_updates}): no checkpoint would ever be chosen; lower it"
+            )
+        if self.dal_range is not None and len(self.dal_range) != 2:
+            raise UserError(f"trainer.dal_range is {self.dal_range}; give [least, most] or null")
+        if self.accelerator == "gpu" and not torch.cuda.is_available():
+            raise UserError("trainer=gpu, but no GPU was found; choose trainer=cpu")
+
+
+logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+
+
+def make_trainer(plan: Plan, folder: Path, valid: Decoder, loggers: list[Logger]) -> pl.Trainer:
+    """The Lightning trainer of a plan, writing into the run directory."""
+    checkpoints = folder / "checkpoints"
+    callbacks: list[Callback] = [
+        SimultaneousDecoding(valid, plan.dal_range),
+        ModelCheckpoint(
+            checkpoints,
+            filename="best",
+            monitor="valid/selection",
+            mode="max",
+            save_last=False,
+            enable_version_counter=False,
+        ),
+        ModelCheckpoint(
+            checkpoints,
+            filename="step-{step:07d}",
+            auto_insert_metric_name=False,
+            monitor="step",
+            mode="max",
+            save_top_k=plan.average,
+            save_last=True,
+            enable_version_counter=False,
+        ),
+    ]
+    if plan.patience is not None:
+        callbacks.append(
+            EarlyStopping("valid/selection", mode="max", patience=plan.patience, strict=True)
+        )
+    if plan.progress:
+        callbacks.append(RichProgressBar())
+    return pl.Trainer(
+        default_root_dir=folder,
+        accelerator=plan.accelerator,
+        devices=plan.devices,
+        strategy=plan.strategy,
+        precision=plan.precision,  # type: ignore[arg-type]
+        max_steps=plan.max_updates,
+        max_epochs=-1,
+        val_check_interval=plan.validate_every * plan.accumulate,
+        check_val_every_n_epoch=None,
+        num_sanity_val_steps=0,
+        accumulate_grad_batches=plan.accumulate,
+        gradient_clip_val=plan.clip or None,
+        log_every_n_steps=plan.log_every,
+        use_distributed_sampler=False,
+        enable_model_summary=False,
+        enable_progress_bar=plan.progress,
+        callbacks=callbacks,
+        logger=loggers,
+    )
+
+
+def fit(
+    trainer: pl.Trainer,
+    module: TranslationModule,
+    data: TranslationData,
+    resume: Path | None,
+    folder: Path,
+    average: int,
+) -> Path:
+    """Train, and leave the chosen weights in the module.
+
+    Returns:
+        The checkpoint that was chosen: the mean of the last `average` ones, or the best.
+    """
+    with warnings.catch_warnings():
+        # Lightning's own, of a call that torch renamed
+        warnings.filterwarnings("ignore", message=".*LeafSpec.*")
+        trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
+    if trainer.interrupted:
+        raise UserError(
+            f"interrupted at update {trainer.global_step}; the same command with ckpt_path=last "
+            "goes on from the last validation"
+        )
+    checkpoints = folder / "checkpoints"
+    if average > 1 and trainer.is_global_zero:
+        average_checkpoints(sorted(checkpoints.glob("step-*.ckpt")), checkpoints / "average.ckpt")
+    trainer.strategy.barrier()
+    chosen = run_checkpoint(folder)
+    load_weights(module.model, chosen)
+    return chosen
+
+
+def test(
+    trainer: pl.Trainer,
+    module: TranslationModule,
+    decoder: Decoder,
+    folder: Path,
+) -> tuple[dict[str, Any], list[Instance]]:
+    """Decode the test set over all processes and write its scores into the run directory."""
+    module.to(trainer.strategy.root_device)
+    instances = decoder(
+        module.model, trainer.strategy.root_device, trainer.global_rank, trainer.world_size
+    )
+    scores = score(instances, decoder.split.needs)
+    if trainer.is_global_zero:
+        write_instances(folder / "instances.log", instances)
+        write_scores(folder / "test_scores.json", scores)
+    return scores, instances
+
+
+def clear(folder: Path) -> bool:
+    """Remove what an earlier run of the same command left; whether there was anything."""
+    found = (folder / "checkpoints").exists()
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    for name in ("instances.log", "test_scores.json", "metrics.csv", "path.png"):
+        (folder / name).unlink(missing_ok=True)
+    return found

@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from simulmt.data.batches import (
+    Batch,
+    BucketBatches,
+    EncodedSplit,
+    OrderedBatches,
+    collate,
+    collate_pairs,
+)
+from simulmt.data.corpus import Split
+from simulmt.data.subwords import BOS, EOS, PAD, Subwords
+from simulmt.data.text import read_text
+from simulmt.errors import UserError
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+TOKENS = 256
+
+
+def draw_lengths(count: int = 1000) -> Tensor:
+    generator = torch.Generator().manual_seed(3)
+    base = torch.randint(2, 40, (count, 1), generator=generator)
+    return (base + torch.randint(-1, 6, (count, 2), generator=generator)).clamp(min=1)
+
+
+@pytest.fixture
+def lengths() -> Tensor:
+    return draw_lengths()
+
+
+def check_budget(batches: list[list[int]], lengths: Tensor, tokens: int = TOKENS) -> None:
+    for batch in batches:
+        assert len(batch) * int(lengths[batch].max()) <= tokens
+
+
+def test_collate_by_hand() -> None:
+    batch = collate([[7, EOS], [8, 9, EOS]], [[5, 6, 4, EOS], [EOS]], [3, 0])
+    assert batch.source.tolist() == [[7, EOS, PAD], [8, 9, EOS]]
+    assert batch.target.tolist() == [[5, 6, 4, EOS], [EOS, PAD, PAD, PAD]]
+    assert batch.index.tolist() == [3, 0]
+    assert {part.dtype for part in batch} == {torch.int64}
+    assert batch.source_mask.tolist() == [[True, True, False], [True] * 3]
+    assert batch.target_mask.tolist() == [[True] * 4, [True, False, False, False]]
+    assert batch.target_input.tolist() == [[BOS, 5, 6, 4], [BOS, PAD, PAD, PAD]]
+    assert torch.equal(batch.target_input != PAD, batch.target_mask)
+
+
+def test_encoded_split_stores_and_returns() -> None:
+    sources, targets = [[5, 6], [], [7]], [[8], [9, 10], []]
+    split = EncodedSplit(iter(sources), targets)
+    assert len(split) == 3
+    assert [split[n] for n in range(3)] == [
+        ([*source, EOS], [*target, EOS], n)
+        for n, (source, target) in enumerate(zip(sources, targets, strict=True))
+    ]
+    assert split[-1] == split[2]
+    with pytest.raises(IndexError):
+        split[3]
+    assert split.lengths.tolist() == [[3, 2], [1, 3], [2, 1]]
+    assert pickle.loads(pickle.dumps(split))[1] == split[1]
+    assert split._sides[0][0].dtype == torch.int32
+    assert len(EncodedSplit([], [])) == 0
+    with pytest.raises(AssertionError, match="as many sources as targets"):
+        EncodedSplit([[5]], [])
+
+
+def test_encodes_a_split() -> None:
+    lines = ["ein Hut", "zwei Hüte", "a hat", "two hats"]
+    subwords = Subwords.train(lines, 20, "bpe")
+    split = EncodedSplit.encode(Split(lines[:2], lines[2:]), subwords)
+    source, target, index = split[1]
+    assert (subwords.decode(source), subwords.decode(target), index) == (lines[1], lines[3], 1)
+    assert source == [*subwords.encode(lines[1]), EOS]
+
+
+@pytest.mark.parametrize("max_sentences", [None, 7])
+@pytest.mark.parametrize("world_size", [1, 3])
+def test_bucket_batches_respect_the_budget(
+    lengths: Tensor, world_size: int, max_sentences: int | None
+) -> None:
+    seen: Counter[int] = Counter()
+    steps = set()
+    for rank in range(world_size):
+        sampler = BucketBatches(
+            lengths, TOKENS, seed=1, max_sentences=max_sentences, world_size=world_size, rank=rank
+        )
+        batches = list(sampler)
+        check_budget(batches, lengths)
+        assert len(batches) == len(sampler)
+        assert all(0 < len(batch) <= (max_sentences or TOKENS) for batch in batches)
+        steps.add(len(batches))
+        seen.update(chain.from_iterable(batches))
+    assert len(steps) == 1
+    assert set(seen) == set(range(len(lengths)))
+    repeated = sum(count - 1 for count in seen.values())
+    assert repeated <= (world_size - 1) * TOKENS
+    assert world_size > 1 or repeated == 0
+
+
+def test_batches_are_full_and_of_similar_lengths(lengths: Tensor) -> None:
+    batches = list(BucketBatches(lengths, TOKENS, seed=1))
+    padded = sum(len(batch) * int(lengths[batch].max()) for batch in batches)
+    assert int(lengths.amax(1).sum()) / padded > 0.9
+    assert padded / (len(batches) * TOKENS) > 0.9
+
+
+def test_epochs_differ_in_batches_but_not_in_length(lengths: Tensor) -> None:
+    sampler = BucketBatches(lengths, TOKENS, seed=1)
+    epochs = []
+    for epoch in range(4):
+        sampler.set_epoch(epoch)
+        epochs.append(list(sampler))
+        assert len(epochs[-1]) == len(sampler)
+    sets = [{frozenset(batch) for batch in batches} for batches in epochs]
+    assert len(sets[0] & sets[1]) < len(sets[0]) / 10
+    sampler.set_epoch(0)
+    assert list(sampler) == epochs[0]
+    other = list(BucketBatches(lengths, TOKENS, seed=2))
+    assert other != epochs[0]
+    firsts = [int(lengths[batch].max()) for batch in epochs[0]]
+    assert firsts != sorted(firsts)
+
+
+def test_bucket_batches_are_the_same_in_another_process() -> None:
+    program = (
+        "import sys, json; sys.path.insert(0, sys.argv[1]); import test_batches as t\n"
+        "s = t.BucketBatches(t.draw_lengths(), 256, seed=5, world_size=3, rank=1)\n"
+        "s.set_epoch(2); print(json.dumps(list(s)))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program, str(Path(__file__).parent)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    sampler = BucketBatches(draw_lengths(), 256, seed=5, world_size=3, rank=1)
+    sampler.set_epoch(2)
+    assert json.loads(run.stdout) == list(sampler)
+
+
+@pytest.mark.parametrize("world_size", [1, 3])
+@pytest.mark.parametrize("done", [0, 1, 5])
+def test_resume_equals_uninterrupted(lengths: Tensor, done: int, world_size: int) -> None:
+    def make() -> BucketBatches:
+        return BucketBatches(lengths, TOKENS, seed=1, world_size=world_size, rank=world_size - 1)
+
+    whole = make()
+    whole.set_epoch(3)
+    expected = list(whole)
+    whole.set_epoch(4)
+    following = list(whole)
+
+    interrupted = make()
+    interrupted.set_epoch(3)
+    iterator = iter(interrupted)
+    first = [next(iterator) for _ in range(done)]
+    state = json.loads(json.dumps(interrupted.state_dict()))
+    assert (state["epoch"], state["position"]) == (3, done)
+    assert interrupted.state_dict(position=2)["position"] == 2
+
+    resumed = make()
+    resumed.load_state_dict(state)
+    assert resumed.state_dict() == state
+    resumed.set_epoch(3)
+    assert len(resumed) == len(expected)
+    assert first + list(resumed) == expected
+    assert list(resumed) == expected
+    resumed.set_epoch(4)
+    assert resumed.state_dict()["position"] == 0
+    assert list(resumed) == following
+
+
+def test_resume_at_the_end_and_at_another_epoch(lengths: Tensor) -> None:
+    sampler = BucketBatches(lengths, TOKENS, seed=1)
+    expected = list(sampler)
+    state = sampler.state_dict()
+    resumed = BucketBatches(lengths, TOKENS, seed=1)
+    resumed.load_state_dict(state)
+    assert list(resumed) == []
+    resumed.load_state_dict(state)
+    resumed.set_epoch(1)
+    assert len(list(resumed)) == len(expected)
+
+
+def test_resume_refuses_other_settings(lengths: Tensor) -> None:
+    state = BucketBatches(lengths, TOKENS, seed=1).state_dict()
+    for other in (
+        BucketBatches(lengths, TOKENS, seed=2),
+        BucketBatches(lengths, TOKENS, seed=1, world_size=2),
+        BucketBatches(lengths[1:] * 2, TOKENS, seed=1),
+    ):
+        with pytest.raises(UserError, match=r"cannot resume .*'seed': 1.*restore data, tokens"):
+            other.load_state_dict(state)
+    with pytest.raises(UserError, match="cannot resume"):
+        BucketBatches(lengths, TOKENS, seed=1).load_state_dict({"epoch": 0})
+
+
+def test_more_ranks_than_batches() -> None:
+    ranks = [
+        list(BucketBatches(torch.full((4, 2), 5), 10, seed=0, world_size=5, rank=rank))
+        for rank in range(5)
+    ]
+    assert [len(batches) for batches in ranks] == [1] * 5
+    assert set(chain.from_iterable(chain.from_iterable(ranks))) == {0, 1, 2, 3}
+
+
+def test_pairs_beyond_the_budget_are_skipped() -> None:
+    lengths = torch.tensor([[3, 4], [50, 2], [5, 5], [2, 51], [10, 10]])
+    sampler = BucketBatches(lengths, 10, seed=0)
+    assert sampler.skipped == 2
+    assert sorted(chain.from_iterable(sampler)) == [0, 2, 4]
+    wanted = r"tokens=9 per batch is too few: 3 of 5 pairs are longer; raise it to 51"
+    with pytest.raises(UserError, match=wanted):
+        BucketBatches(lengths, 9, seed=0)
+
+
+def make(kind: str, lengths: Tensor, tokens: int, **options: int) -> BucketBatches | OrderedBatches:
+    if kind == "bucket":
+        return BucketBatches(lengths, tokens, seed=0, **options)
+    return OrderedBatches(lengths, tokens, **options)
+
+
+@pytest.mark.parametrize("kind", ["bucket", "ordered"])
+def test_bad_choices(kind: str, lengths: Tensor) -> None:
+    with pytest.raises(UserError, match=r"no pairs to make batches of.*check the data"):
+        make(kind, lengths[:0], TOKENS)
+    with pytest.raises(UserError, match="tokens=0, max_sentences=None: set each to 1 or more"):
+        make(kind, lengths, 0)
+    with pytest.raises(UserError, match="max_sentences=0: set each"):
+        make(kind, lengths, TOKENS, max_sentences=0)
+    with pytest.raises(ValueError, match="rank 2 of 2"):
+        make(kind, lengths, TOKENS, world_size=2, rank=2)
+
+
+@pytest.mark.parametrize("max_sentences", [None, 4])
+@pytest.mark.parametrize("world_size", [1, 2, 5])
+def test_ordered_batches(lengths: Tensor, world_size: int, max_sentences: int | None) -> None:
+    options: dict[str, Any] = {"max_sentences": max_sentences, "world_size": world_size}
+    ranks = [OrderedBatches(lengths, TOKENS, rank=rank, **options) for rank in range(world_size)]
+    batches = [list(rank) for rank in ranks]
+    assert [len(rank) for rank in ranks] == [len(rank) for rank in batches]
+    assert max(map(len, batches)) - min(map(len, batches)) <= 1
+    flat = list(chain.from_iterable(batches))
+    check_budget(flat, lengths)
+    assert all(len(batch) <= (max_sentences or TOKENS) for batch in flat)
+    assert sorted(chain.from_iterable(flat)) == list(range(len(lengths)))
+    if world_size == 1:
+        order = lengths[list(chain.from_iterable(flat)), 0].tolist()
+        assert order == sorted(order)
+        assert list(ranks[0]) == flat
+
+
+def test_ordered_batches_keep_long_pairs_and_spare_ranks() -> None:
+    lengths = torch.tensor([[3, 4], [50, 2], [5, 5]])
+    assert list(OrderedBatches(lengths, 10)) == [[0, 2], [1]]
+    assert list(OrderedBatches(lengths, 10, world_size=3, rank=2)) == []
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_through_a_data_loader(workers: int) -> None:
+    rows = [[4 + n] * (1 + n % 9) for n in range(50)]
+    split = EncodedSplit(rows, reversed(rows))
+    sampler = BucketBatches(split.lengths, 40, seed=0)
+    loader = DataLoader(split, batch_sampler=sampler, collate_fn=collate_pairs, num_workers=workers)
+    seen = []
+    for batch in loader:
+        assert isinstance(batch, Batch)
+        for row, index in enumerate(batch.index.tolist()):
+            assert batch.source[row][batch.source_mask[row]].tolist() == split[index][0]
+            assert batch.target[row][batch.target_mask[row]].tolist() == split[index][1]
+            seen.append(index)
+    assert sorted(seen) == list(range(50))
+    assert sampler.sampler is sampler
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="no real corpora beside the repository")
+def test_real_corpus() -> None:
+    folder = str(SHARED / "multi30k")
+    corpus = read_text(folder, "de", "en", "train", "val", "test_2016_flickr", 100, "multi30k")
+    train = corpus.splits["train"]
+    subwords = Subwords.train(chain(train.sources, train.targets), 4000, "bpe")
+    split = EncodedSplit.encode(train, subwords)
+    sampler = BucketBatches(split.lengths, 4096, seed=0)
+    batches = list(sampler)
+    check_budget(batches, split.lengths, 4096)
+    assert sampler.skipped == 0
+    padded = sum(len(batch) * int(split.lengths[batch].max()) for batch in batches)
+    assert padded / (4096 * len(batches)) > 0.97

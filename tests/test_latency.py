@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from torch import Tensor
+
+from simulmt.latency import (
+    average_lagging,
+    average_proportion,
+    consecutive_wait,
+    differentiable_average_lagging,
+    length_adaptive_average_lagging,
+)
+
+
+def average_lagging_of_reference(delays: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    return average_lagging(delays, source, target, target + 2)
+
+
+def length_adaptive(delays: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    return length_adaptive_average_lagging(delays, source, target, target + 2)
+
+
+METRICS = [
+    average_proportion,
+    average_lagging,
+    average_lagging_of_reference,
+    length_adaptive,
+    differentiable_average_lagging,
+    consecutive_wait,
+]
+
+
+def one(metric, delays, source_length, *reference_length):
+    row = torch.tensor([delays], dtype=torch.float64)
+    lengths = [torch.tensor([n]) for n in (source_length, len(delays), *reference_length)]
+    return metric(row, *lengths).item()
+
+
+def wait(k: int, source_length: int, target_length: int) -> list[int]:
+    return [min(k + i, source_length) for i in range(target_length)]
+
+
+def dal_by_the_recurrence(delays, source_length):
+    gamma = len(delays) / source_length
+    previous, total = None, 0.0
+    for i, delay in enumerate(delays, start=1):
+        previous = delay if previous is None else max(delay, previous + 1 / gamma)
+        total += previous - (i - 1) / gamma
+    return total / len(delays)
+
+
+def al_by_the_definition(delays, source_length, pace_length):
+    gamma = pace_length / source_length
+    tau = next((i for i, g in enumerate(delays, 1) if g >= source_length), len(delays))
+    return sum(delays[i - 1] - (i - 1) / gamma for i in range(1, tau + 1)) / tau
+
+
+def random_sentence(rng):
+    source_length, target_length = rng.randint(1, 12), rng.randint(1, 12)
+    delays = sorted(rng.randint(0, source_length) for _ in range(target_length))
+    return delays, source_length
+
+
+def padded_batch(seed=0, sentences=20, padding=0.0):
+    rng = random.Random(seed)
+    rows = [random_sentence(rng) for _ in range(sentences)]
+    longest = max(len(delays) for delays, _ in rows) + 3
+    batch = torch.full((sentences, longest), padding, dtype=torch.float64)
+    for line, (delays, _) in zip(batch, rows, strict=True):
+        line[: len(delays)] = torch.tensor(delays) + torch.rand(len(delays)) * 0.3
+    source = torch.tensor([n for _, n in rows])
+    target = torch.tensor([len(delays) for delays, _ in rows])
+    return batch, source, target
+
+
+def test_the_worked_example_of_milk():
+    wait_3 = [3, 4, 4, 4]
+    assert one(average_lagging, wait_3, 4) == 3
+    assert one(differentiable_average_lagging, wait_3, 4) == 3
+    assert one(average_proportion, [1, 2], 2) == 0.75
+    assert one(consecutive_wait, wait_3, 4) == 2
+
+
+def test_wait_k_lags_by_k():
+    for length in (1, 2, 7, 30):
+        for k in range(1, length + 1):
+            delays = wait(k, length, length)
+            assert one(average_lagging, delays, length) == pytest.approx(k)
+            assert one(differentiable_average_lagging, delays, length) == pytest.approx(k)
+
+
+def test_reading_all_first_lags_by_the_whole_source():
+    for metric in (average_lagging, differentiable_average_lagging, consecutive_wait):
+        assert one(metric, [7] * 5, 7) == pytest.approx(7)
+    assert one(average_proportion, [7] * 5, 7) == 1
+
+
+def test_dal_is_the_literal_recurrence():
+    rng = random.Random(1)
+    for _ in range(200):
+        delays, source_length = random_sentence(rng)
+        delays = [delay + rng.random() for delay in delays]  # expected delays
+        expected = dal_by_the_recurrence(delays, source_length)
+        assert one(differentiable_average_lagging, delays, source_length) == pytest.approx(expected)
+
+
+def test_al_is_its_definition_at_the_hypothesis_and_at_the_reference_pace():
+    rng = random.Random(2)
+    for _ in range(200):
+        delays, source_length = random_sentence(rng)
+        pace = rng.randint(1, 12)
+        expected = al_by_the_definition(delays, source_length, len(delays))
+        assert one(average_lagging, delays, source_length) == pytest.approx(expected)
+        expected = al_by_the_definition(delays, source_length, pace)
+        assert one(average_lagging, delays, source_length, pace) == pytest.approx(expected)
+        expected = al_by_the_definition(delays, source_length, max(len(delays), pace))
+        value = one(length_adaptive_average_lagging, delays, source_length, pace)
+        assert value == pytest.approx(expected)
+
+
+def test_al_of_a_source_that_is_never_read_to_its_end_runs_over_all_words():
+    assert one(average_lagging, [1, 1, 2], 6) == pytest.approx((1 + (1 - 2) + (2 - 4)) / 3)
+
+
+def test_al_stops_at_a_first_delay_beyond_the_source():
+    assert one(average_lagging, [5, 9, 9], 4) == 5
+
+
+def test_laal_is_never_below_al_and_equals_it_for_short_hypotheses():
+    rng = random.Random(3)
+    for _ in range(100):
+        delays, source_length = random_sentence(rng)
+        reference = rng.randint(1, 12)
+        adaptive = one(length_adaptive_average_lagging, delays, source_length, reference)
+        assert adaptive >= one(average_lagging, delays, source_length, reference) - 1e-12
+        if len(delays) <= reference:
+            assert adaptive == one(average_lagging, delays, source_length, reference)
+
+
+def test_consecutive_wait_counts_the_runs_of_reading():
+    assert one(consecutive_wait, [2, 2, 5, 6, 6], 6) == 2
+    assert one(consecutive_wait, [0, 0, 4], 6) == 4
+    assert one(consecutive_wait, [0, 0], 6) == 0
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("padding", [1e6, -1e6, float("nan"), float("inf")])
+def test_padding_reaches_neither_value_nor_gradient(metric, padding):
+    results = []
+    for fill in (0.0, padding):
+        torch.manual_seed(0)
+        delays, source, target = padded_batch(padding=fill)
+        delays.requires_grad_()
+        values = metric(delays, source, target)
+        values.sum().backward()
+        results.append((values.detach(), delays.grad))
+        beyond = torch.arange(delays.shape[1]) >= target[:, None]
+        assert torch.all(delays.grad[beyond] == 0)
+    torch.testing.assert_close(results[0], results[1], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_sentence_alone_is_what_it_is_in_a_batch(metric, dtype):
+    delays, source, target = padded_batch()
+    delays = delays.to(dtype)
+    values = metric(delays, source, target)
+    assert values.dtype == dtype
+    for b, length in enumerate(target.tolist()):
+        alone = metric(delays[b : b + 1, :length], source[b : b + 1], target[b : b + 1])
+        torch.testing.assert_close(alone[0], values[b])
+
+
+@pytest.mark.parametrize("metric", METRICS[:-1])
+def test_gradients(metric):
+    torch.manual_seed(0)
+    delays, source, target = padded_batch(sentences=6)
+    delays = (delays + torch.rand_like(delays) * 0.1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda d: metric(d, source, target), (delays,))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_sentence_without_a_written_unit_is_zero_and_has_no_gradient(metric):
+    delays = torch.tensor([[3.0, 4.0], [1.0, 2.0]], requires_grad=True)
+    values = metric(delays, torch.tensor([4, 0]), torch.tensor([0, 0]))
+    values.sum().backward()
+    assert values.tolist() == [0, 0]
+    assert torch.all(delays.grad == 0)
+
+
+def test_half_precision_delays_are_computed_in_float32():
+    delays = torch.tensor([[1.0, 2.0]], dtype=torch.bfloat16)
+    value = differentiable_average_lagging(delays, torch.tensor([300]), torch.tensor([2]))
+    assert value.dtype == torch.float32

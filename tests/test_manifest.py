@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from simulmt.data.corpus import Corpus, Split
+from simulmt.data.manifest import check_manifest, manifest
+from simulmt.data.subwords import Subwords
+from simulmt.data.text import NORMALISATION
+from simulmt.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    train = Split(["ein Hut", "zwei Hüte"], ["a hat", "two hats"], dropped={"empty": 1})
+    valid = Split(["Hut"], ["hat"])
+    return Corpus("toy", "de", "en", {"train": train, "valid": valid, "test": valid})
+
+
+@pytest.fixture(scope="module")
+def subwords(corpus: Corpus) -> Subwords:
+    return Subwords.train([*corpus.splits["train"].sources, "a hat", "two hats"], 20, "bpe")
+
+
+def test_manifest_is_plain_json(corpus: Corpus, subwords: Subwords) -> None:
+    found = manifest(corpus, subwords)
+    assert json.loads(json.dumps(found)) == found
+    digest = hashlib.sha256("ein Hut\nzwei Hüte\n".encode()).hexdigest()
+    other = hashlib.sha256(b"a hat\ntwo hats\n").hexdigest()
+    assert found["splits"]["train"] == {  # type: ignore[index]
+        "pairs": 2,
+        "dropped": {"empty": 1},
+        "source_sha256": digest,
+        "target_sha256": other,
+    }
+    assert found["subwords"] == {"digest": subwords.digest, "size": 20}
+    assert found["normalisation"] == NORMALISATION
+    assert (found["name"], found["source_language"], found["target_language"]) == (
+        "toy",
+        "de",
+        "en",
+    )
+
+
+def test_the_same_data_pass(corpus: Corpus, subwords: Subwords) -> None:
+    expected = json.loads(json.dumps(manifest(corpus, subwords)))
+    check_manifest(expected, manifest(corpus, subwords), ["train", "valid", "test"])
+
+
+def test_the_name_and_unasked_splits_may_differ(corpus: Corpus, subwords: Subwords) -> None:
+    other = replace(corpus, name="x", splits={**corpus.splits, "train": Split(["a"], ["a"])})
+    check_manifest(manifest(corpus, subwords), manifest(other, subwords), ["valid", "test"])
+    check_manifest(manifest(corpus, subwords), manifest(replace(other, splits={}), subwords), [])
+
+
+@pytest.mark.parametrize(
+    ("path", "remedy"),
+    [
+        (("source_language",), "choose the data of the model's language pair"),
+        (("target_language",), "choose the data of the model's language pair"),
+        (("normalisation",), "version of simulmt that made the model, or train again"),
+        (("subwords", "digest"), "use the subword model kept with the model, or train again"),
+        (("splits", "test", "source_sha256"), "use the test files the model was made with"),
+        (("splits", "test", "target_sha256"), "use the test files the model was made with"),
+    ],
+)
+@pytest.mark.parametrize("value", ["other", None])
+def test_what_differs_is_named(
+    corpus: Corpus, subwords: Subwords, path: tuple[str, ...], remedy: str, value: str | None
+) -> None:
+    expected = manifest(corpus, subwords)
+    found: dict[str, Any] = copy.deepcopy(expected)
+    part, old = found, expected
+    for key in path[:-1]:
+        part, old = part[key], old[key]  # type: ignore[assignment]
+    part[path[-1]] = value
+    with pytest.raises(UserError) as error:
+        check_manifest(expected, found, ["test"])
+    message = str(error.value)
+    assert message.startswith("the data are not those of the model. ")
+    here = "nothing" if value is None else value
+    assert f"{' '.join(path)} (model: {old[path[-1]]}, here: {here})" in message
+    assert remedy in message
+    assert message.count("model: ") == 1
+
+
+def test_all_differences_at_once(corpus: Corpus, subwords: Subwords) -> None:
+    other = replace(corpus, source_language="fr", splits={"test": Split(["a"], ["hat"])})
+    with pytest.raises(UserError, match=r"source_language .*fr.*; splits test source_sha256"):
+        check_manifest(manifest(corpus, subwords), manifest(other, subwords), ["test"])
+
+
+def test_a_split_or_manifest_that_is_not_there(corpus: Corpus, subwords: Subwords) -> None:
+    found = manifest(corpus, subwords)
+    with pytest.raises(UserError, match=r"splits dev source_sha256 \(model: nothing, here: noth"):
+        check_manifest(found, found, ["dev"])
+    empty: Mapping[str, object] = {}
+    with pytest.raises(UserError, match=r"source_language .model: nothing, here: de"):
+        check_manifest(empty, found, [])

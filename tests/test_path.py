@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from matplotlib.image import imread
+from rich.console import Console
+
+from simulmt.analysis.path import draw_path, draw_paths, interleaved, render_path
+from simulmt.analysis.table import score_table
+from simulmt.decoding.instance import Instance
+from simulmt.scoring import score
+
+FARMER = Instance(
+    index=3,
+    source="der alte Bauer ging heim",
+    reference="the old farmer went home",
+    prediction="the old farmer went home",
+    delays=(2, 2, 3, 5, 5),
+    subword_delays=(2, 2, 4, 4, 6, 6),
+    subword_source_length=6,
+    subword_reference_length=6,
+    positions=((1, 2), (2, 2), (3, 4), (4, 4), (5, 6), (7, 7)),
+    source_pieces=("▁der", "▁alte", "▁Bau", "er", "▁ging", "▁$heim$"),
+    target_pieces=("▁the", "▁old", "▁far", "mer", "▁went", "▁home"),
+)
+BARE = Instance(4, FARMER.source, FARMER.reference, FARMER.prediction, FARMER.delays)
+EMPTY = Instance(5, FARMER.source, FARMER.reference, "", ())
+ONE = Instance(6, "Hallo", "Hello", "Hello", (1,))
+NO_SOURCE = Instance(7, "", "", "well", (0,))
+WIDE = Instance(
+    8,
+    " ".join(f"Quellwort{i}" for i in range(60)),
+    "",
+    " ".join(f"word{i}" for i in range(60)),
+    tuple(min(i + 3, 58) for i in range(60)),
+)
+MARKUP = Instance(9, "[bold] [/]", "[/x]", "[red] :smile:", (1, 2))
+ALL = [FARMER, BARE, EMPTY, ONE, NO_SOURCE, WIDE, MARKUP]
+
+
+def printed(renderable, width):
+    console = Console(width=width, color_system=None)
+    with console.capture() as capture:
+        console.print(renderable)
+    return capture.get()
+
+
+@pytest.mark.parametrize("width", [10, 40, 120])
+@pytest.mark.parametrize("instance", ALL, ids=lambda i: str(i.index))
+def test_the_terminal_path_fits_and_shows_every_word(instance, width):
+    text = printed(render_path(instance, width), width)
+    assert all(len(line) <= width for line in text.splitlines())
+    if width >= 40:
+        for word in (*instance.source.split(), *instance.prediction.split()):
+            assert word in text
+
+
+def test_the_grid_is_a_staircase():
+    lines = printed(render_path(BARE, 80), 80).splitlines()
+    assert lines[1].split() == FARMER.source.split()
+    assert lines[2].split() == ["2", "the", "███", "████", "·", "·", "·"]
+    assert lines[3].split() == ["2", "old", "░░░", "░░░░", "·", "·", "·"]
+    assert lines[5].split() == ["5", "went", "░░░", "░░░░", "░░░░░", "████", "████"]
+
+
+def test_heads_are_counted_in_the_cells_and_eos_has_a_column_if_one_went_there():
+    lines = printed(render_path(FARMER, 80), 80).splitlines()
+    assert lines[1].split()[-1] == "</s>"
+    assert lines[2].split()[2:4] == ["█1█", "█1██"]
+    assert lines[4].split()[2:5] == ["░░░", "░░░░", "██2██"]
+    assert lines[6].split()[-1] == "█2██"
+
+
+def test_a_wide_sentence_becomes_two_lanes():
+    lines = printed(render_path(WIDE, 40), 40).splitlines()
+    reads = [line for line in lines if line.startswith("READ")]
+    assert len(reads) == len([line for line in lines if line.startswith("WRITE")]) > 10
+    assert reads[0].split()[1:4] == ["Quellwort0", "Quellwort1", "Quellwort2"]
+    assert "(Quellwort59)" in "".join(lines)
+
+
+def test_interleaved():
+    text = "der alte | the old | Bauer | farmer | ging heim | went home"
+    assert interleaved(FARMER) == text
+    assert interleaved(EMPTY) == "(not read: der alte Bauer ging heim)"
+    assert interleaved(NO_SOURCE) == " | well"
+    early = dataclasses.replace(BARE, delays=(0, 1, 1, 1, 3))
+    assert interleaved(early) == (
+        " | the | der | old farmer went | alte Bauer | home | (not read: ging heim)"
+    )
+
+
+@pytest.mark.parametrize("instance", ALL, ids=lambda i: str(i.index))
+def test_pictures(instance, tmp_path):
+    draw_path(instance, tmp_path / "path.png")
+    height, width, _ = imread(tmp_path / "path.png").shape
+    assert 100 < height < 5000
+    assert 100 < width < 5000
+
+
+def test_several_sentences_in_one_picture_and_the_same_bytes_again(tmp_path):
+    for name in ("a.svg", "b.svg"):
+        draw_paths([FARMER, EMPTY, ONE], tmp_path / name)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_score_table():
+    rows = {"wait-3": score([FARMER, EMPTY]), "offline": score([ONE])}
+    rows = {f"{name} [x]": scores for name, scores in rows.items()}
+    text = printed(score_table(rows), 120)
+    for word in ("BLEU", "chrF", "AL", "DAL", "AP", "LAAL", "–", "1 of 2 predictions are empty"):
+        assert word in text
+    assert "wait-3 [x]" in text
+    assert "oracle" not in text
+
+
+def test_score_table_shows_a_shared_oracle_once():
+    oracle = [[]] * 3 + [[1, 2, 3, 4, 5]]
+    scores, other = score([FARMER], oracle), score([FARMER], [[5] * 5] * 4)
+    assert printed(score_table({"a": scores, "b": scores}), 120).count("oracle") == 1
+    text = printed(score_table({"a": scores, "b": other}), 120)
+    assert "a, oracle" in text
+    assert "b, oracle" in text

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from simulmt.decoding.instance import (
+    Instance,
+    read_instances,
+    word_delays,
+    word_positions,
+    write_instances,
+)
+from simulmt.errors import UserError
+from simulmt.scoring import METRICS, bleu, score, write_scores
+
+KEYS = {"index", "prediction", "delays", "prediction_length", "reference", "source"}
+
+
+def instance(index=0, prediction="the old farmer went", delays=(3, 4, 4, 4), **fields):
+    fields = {"reference": "the old farmer went home", **fields}
+    return Instance(
+        index=index,
+        source="der alte Bauer ging",
+        prediction=prediction,
+        delays=delays,
+        subword_delays=delays,
+        subword_source_length=4,
+        subword_reference_length=5,
+        **fields,
+    )
+
+
+CORPUS = [
+    instance(0),
+    instance(1, "a farmer", (1, 4)),
+    instance(2, "", ()),
+    instance(3, "the old man went home now", (1, 1, 2, 2, 3, 3)),
+]
+ORACLE = [[1, 2, 3, 4, 4], [2, 1, 3], [], [0, 4]]
+
+
+def test_shape_of_the_scores():
+    scores = score(CORPUS, ORACLE)
+    assert set(scores) == {"quality", "latency", "oracle", "sentences", "empty"}
+    assert set(scores["quality"]) == {"BLEU", "chrF", "signature", "chrF_signature"}
+    assert "tok:13a" in scores["quality"]["signature"]
+    assert "case:mixed" in scores["quality"]["signature"]
+    assert scores["latency"].keys() == {"word", "subword"}
+    for latency in (*scores["latency"].values(), scores["oracle"]["word"]):
+        assert set(latency) == {"AP", "AL", "AL_ref", "LAAL", "DAL", "CW", "signature"}
+        assert set(latency["signature"]) == set(METRICS)
+    assert (scores["sentences"], scores["empty"]) == (4, 1)
+    assert "oracle" not in score(CORPUS)
+
+
+def test_latency_signatures_tell_the_definitions_apart():
+    scores = score(CORPUS, ORACLE)
+    word = scores["latency"]["word"]["signature"]
+    assert word["AL"].startswith("AL|g:hyp|u:word|eos:no|v:")
+    assert word["AL_ref"].startswith("AL|g:ref|u:word|eos:no|v:")
+    assert word["LAAL"].startswith("LAAL|g:max|")
+    assert "|u:subword|" in scores["latency"]["subword"]["signature"]["DAL"]
+    assert "|d:oracle|" in scores["oracle"]["word"]["signature"]["DAL"]
+
+
+def test_latency_is_the_mean_over_the_sentences_with_a_prediction():
+    word = score([instance(0), instance(1, "a b c d", (1, 2, 3, 4)), instance(2, "", ())])
+    word = word["latency"]["word"]
+    assert word["DAL"] == 2
+    assert word["AL"] == 2
+    assert word["AP"] == pytest.approx((15 / 16 + 10 / 16) / 2)
+    assert word["AL_ref"] == pytest.approx(((3 + (4 - 4 / 5)) / 2 + (1 + 1.2 + 1.4 + 1.6) / 4) / 2)
+
+
+def test_delays_are_clipped_to_the_source():
+    at_eos = score([instance(delays=(5, 5, 5, 5))])
+    assert at_eos == score([instance(delays=(4, 4, 4, 4))])
+
+
+def test_quality_is_sacrebleus():
+    scores = score(CORPUS)
+    predictions = [i.prediction for i in CORPUS]
+    assert scores["quality"]["BLEU"] == bleu(predictions, [i.reference for i in CORPUS])
+    perfect = score([instance(0, "the old farmer went home", (1, 2, 3, 4, 4))])
+    assert perfect["quality"]["BLEU"] == pytest.approx(100)
+    assert perfect["quality"]["chrF"] == pytest.approx(100)
+
+
+def test_the_oracle_writes_the_reference_in_order():
+    assert score([CORPUS[1]], ORACLE)["oracle"] == score([CORPUS[1]], [[], [2, 2, 3]])["oracle"]
+    single = score([CORPUS[0]], ORACLE)["oracle"]["word"]
+    assert single["AP"] == pytest.approx(14 / 20)
+    assert single["AL"] == single["AL_ref"] == single["LAAL"]
+    with pytest.raises(ValueError, match="sentence 2 has no oracle"):
+        score(CORPUS, ORACLE[:2])
+
+
+def test_order_and_repetition_do_not_matter():
+    once = score(CORPUS, ORACLE)
+    assert score(list(reversed(CORPUS)), ORACLE) == once
+    assert score([CORPUS[2], *CORPUS, CORPUS[0]], ORACLE) == once
+    with pytest.raises(ValueError, match="sentence 0 is there twice"):
+        score([*CORPUS, instance(0, "another one", (1, 2))])
+
+
+def test_only_empty_predictions(tmp_path):
+    scores = score([instance(0, "", ()), instance(1, "", ())])
+    assert scores["quality"]["BLEU"] == 0
+    assert scores["empty"] == 2
+    assert all(scores["latency"]["word"][name] is None for name in METRICS)
+    write_scores(tmp_path / "scores.json", scores)
+    assert json.loads((tmp_path / "scores.json").read_text()) == scores
+
+
+def test_no_sentence_at_all():
+    with pytest.raises(UserError, match="no sentence"):
+        score([])
+
+
+def test_scores_are_written_the_same_every_time(tmp_path):
+    for name, corpus in (("a", CORPUS), ("b", CORPUS[::-1])):
+        write_scores(tmp_path / name, score(corpus, ORACLE))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_an_instance_needs_a_delay_for_each_word():
+    with pytest.raises(ValueError, match="3 delays for the 2 words"):
+        instance(7, "two words", (1, 2, 3))
+
+
+def test_instances_log_has_simulevals_keys_in_words():
+    record = json.loads(CORPUS[1].to_json())
+    assert set(record) == KEYS | {"source_length"}
+    assert record["delays"] == [1, 4]
+    assert (record["prediction_length"], record["source_length"]) == (2, 4)
+
+
+def test_instances_log_round_trip(tmp_path):
+    odd = Instance(9, "Öl \u2028 „x“", 'a "b" \\', "é\u2028ß", (1, 2))
+    write_instances(tmp_path / "instances.log", [odd, *CORPUS[::-1]])
+    back = read_instances(tmp_path / "instances.log")
+    assert [i.index for i in back] == [0, 1, 2, 3, 9]
+    assert back[-1] == odd
+    assert [i.to_json() for i in back[:-1]] == [i.to_json() for i in CORPUS]
+    assert score(back[:-1])["latency"]["word"] == score(CORPUS)["latency"]["word"]
+    assert score(back)["latency"]["subword"]["DAL"] is None
+
+
+def test_a_log_of_simuleval_with_its_own_keys_is_read(tmp_path):
+    record = {**json.loads(CORPUS[0].to_json()), "elapsed": [0, 0, 0, 0], "metric": {}}
+    (tmp_path / "instances.log").write_text(json.dumps(record) + "\n\n")
+    assert read_instances(tmp_path / "instances.log")[0].delays == (3, 4, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"index": 1, "predi', "line 2"),
+        ("[1, 2]", "not a JSON object"),
+        ('{"index": 1}', "'prediction' is missing"),
+        (CORPUS[1].to_json().replace("[1, 4]", '[1, "4"]'), "not counts"),
+        (CORPUS[1].to_json().replace("[1, 4]", "[1]"), "1 delays for the 2 words"),
+        (CORPUS[1].to_json().replace('source_length": 4', 'source_length": 5'), "source_length"),
+        (CORPUS[1].to_json().replace('index": 1', 'index": true'), "not of type int"),
+    ],
+)
+def test_a_damaged_line_is_named(tmp_path, line, said):
+    path = tmp_path / "instances.log"
+    path.write_text(CORPUS[0].to_json() + "\n" + line + "\n")
+    with pytest.raises(UserError, match="line 2") as caught:
+        read_instances(path)
+    assert said in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_log_is_a_user_error(tmp_path):
+    with pytest.raises(UserError, match="cannot be read"):
+        read_instances(tmp_path / "none.log")
+
+
+@pytest.mark.parametrize(
+    ("piece_delays", "ends", "source_words", "expected"),
+    [
+        ([1, 2, 3], [1, 2, 3], [1, 2, 3], [1, 2, 3]),  # one subword a word
+        ([1, 2, 4], [2, 3], [1, 1, 2, 2], [1, 2]),  # written with the last subword
+        ([1, 3], [1, 2], [1, 1, 2, 2, 2], [1, 2]),  # a word arrives whole
+        ([0, 0, 2], [1, 3], [1, 1], [0, 1]),  # nothing read
+        ([2, 3], [1, 2], [1, 2], [2, 2]),  # EOS adds nothing
+        ([], [], [1, 2], []),
+        ([1], [1], [], [0]),
+    ],
+)
+def test_word_delays(piece_delays, ends, source_words, expected):
+    assert word_delays(piece_delays, ends, source_words) == expected
+
+
+def test_word_delays_of_a_word_that_was_not_written():
+    with pytest.raises(ValueError, match="ends at subword 3 of 2"):
+        word_delays([1, 2], [1, 3], [1, 2])
+
+
+def test_word_positions():
+    pieces = {
+        "positions": ((1, 1), (2, 3), (3, 4), (5, 6)),
+        "source_pieces": ("▁der", "▁al", "te", "▁Bauer", "▁ging"),
+        "target_pieces": ("▁the", "▁fa", "rmer", "▁went"),
+    }
+    heads = word_positions(instance(prediction="the farmer went", delays=(1, 2, 4), **pieces))
+    assert heads == [(1, 1), (2, 3), (4, 5)]  # 5: EOS of a source of four words
+    assert word_positions(instance()) == []
+    unclear = {**pieces, "target_pieces": ("the", "fa", "rmer", "went")}
+    assert word_positions(instance(prediction="a b c", delays=(1, 2, 4), **unclear)) == []

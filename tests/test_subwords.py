@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import io
+import pickle
+import random
+import re
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+
+from simulmt.data import subwords as module
+from simulmt.data.subwords import BOS, EOS, PAD, UNK, Subwords
+from simulmt.data.text import normalise, read_text
+from simulmt.errors import UserError
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+SPACE = "\u2581"
+TEXT = [
+    "ein Mann mit einem Hut sitzt auf einer Bank",
+    "a man with a hat sits on a bench",
+    "zwei Männer ( und eine Frau ) gehen über die Straße",
+    "two men < and a woman > cross the street , slowly .",
+    "<s> </s> <pad> <unk> ⁇ ﬁ Ⅷ p /",
+] * 3
+SIZE = 62
+
+
+@pytest.fixture(scope="module", params=["unigram", "bpe"])
+def subwords(request: pytest.FixtureRequest) -> Subwords:
+    return Subwords.train(TEXT, SIZE, request.param)
+
+
+def test_special_ids_and_size(subwords: Subwords) -> None:
+    assert (PAD, UNK, BOS, EOS) == (0, 1, 2, 3)
+    assert subwords.pieces(range(4)) == ["<pad>", "<unk>", "<s>", "</s>"]
+    assert len(subwords) == SIZE
+    assert len(subwords.digest) == 64
+
+
+def test_round_trip(subwords: Subwords) -> None:
+    for line in TEXT:
+        ids = subwords.encode(line)
+        assert subwords.decode(ids) == line
+        assert UNK not in ids
+        assert min(ids) > EOS
+    assert subwords.encode_batch(TEXT) == [subwords.encode(line) for line in TEXT]
+    assert subwords.encode_batch([]) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["  a\u00a0man \t", f"{SPACE}a{SPACE}{SPACE}man", "u\u0308ber", "a\u2028man\x85\r\n"]
+)
+def test_encode_normalises(subwords: Subwords, text: str) -> None:
+    assert subwords.decode(subwords.encode(text)) == normalise(text)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t", SPACE])
+def test_blank_text_has_no_ids(subwords: Subwords, text: str) -> None:
+    ids = subwords.encode(text)
+    assert ids == subwords.words_touched(ids) == subwords.word_ends(ids) == []
+    assert subwords.decode(ids) == ""
+
+
+def test_unknown_characters_are_visible(subwords: Subwords) -> None:
+    ids = subwords.encode("a QQman Q")
+    assert UNK in ids
+    assert subwords.decode(ids) == "a ⁇man ⁇"
+    assert len(subwords.word_ends(ids)) == 3
+
+
+def test_special_pieces_in_text_are_plain_text(subwords: Subwords) -> None:
+    assert not {PAD, BOS, EOS} & set(subwords.encode("</s> <s> <pad>"))
+    assert subwords.decode([BOS, *subwords.encode("a man"), EOS, PAD]) == "a man"
+
+
+def check_words(subwords: Subwords, ids: list[int]) -> None:
+    words = subwords.decode(ids).split()
+    touched, ends = subwords.words_touched(ids), subwords.word_ends(ids)
+    assert len(ends) == len(words) == max(touched, default=0)
+    assert len(touched) == len(ids)
+    assert touched == sorted(touched)
+    assert set(touched) == set(range(1, len(words) + 1)) or not words
+    start = 0
+    for number, (word, end) in enumerate(zip(words, ends, strict=True), 1):
+        assert subwords.decode(ids[start:end]) == word
+        assert touched[start:end] == [number] * (end - start)
+        start = end
+    assert not words or start == len(ids)
+
+
+def test_words_of_text(subwords: Subwords) -> None:
+    for line in TEXT:
+        ids = subwords.encode(line)
+        check_words(subwords, ids)
+        assert len(subwords.word_ends(ids)) == len(line.split())
+
+
+def test_words_of_anything_a_decoder_may_write(subwords: Subwords) -> None:
+    rng = random.Random(1)
+    blank = subwords.pieces(range(SIZE)).index(SPACE)
+    pool = [UNK, blank, blank, *range(EOS + 1, SIZE)]
+    for _ in range(3000):
+        check_words(subwords, rng.choices(pool, k=rng.randrange(9)))
+    few = [UNK, blank, subwords.encode("a")[-1]]
+    for _ in range(1000):
+        check_words(subwords, rng.choices(few, k=rng.randrange(7)))
+
+
+def test_words_by_hand(subwords: Subwords) -> None:
+    blank = subwords.pieces(range(SIZE)).index(SPACE)
+    inner = next(i for i, p in enumerate(subwords.pieces(range(SIZE))) if i > EOS and p == "e")
+    assert subwords.starts_word(blank)
+    assert not any(subwords.starts_word(piece) for piece in (PAD, UNK, BOS, EOS, inner))
+    assert subwords.words_touched([inner, blank, blank, inner, UNK]) == [1, 2, 2, 2, 2]
+    assert subwords.word_ends([inner, blank, blank, inner, UNK]) == [1, 5]
+    assert subwords.words_touched([blank, inner, blank]) == [1, 1, 1]
+    assert subwords.words_touched([blank, blank]) == [0, 0]
+    assert subwords.word_ends([blank, blank]) == []
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_too_large_names_the_largest(kind: str) -> None:
+    with pytest.raises(UserError, match=rf"size=5000 with {kind} is too large.*or less") as error:
+        Subwords.train(TEXT, 5000, kind)
+    found = re.search(r"set it to (\d+) or less", str(error.value))
+    assert found
+    largest = int(found[1])
+    assert len(Subwords.train(TEXT, largest, kind)) == largest
+    with pytest.raises(UserError, match=f"set it to {largest} or less"):
+        Subwords.train(TEXT, largest + 1, kind)
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_too_small_names_the_smallest(kind: str) -> None:
+    with pytest.raises(UserError, match=rf"size=9 with {kind} is too small.*coverage") as error:
+        Subwords.train(TEXT, 9, kind)
+    found = re.search(r"set it to (\d+) or more", str(error.value))
+    assert found
+    assert len(Subwords.train(TEXT, int(found[1]), kind)) == int(found[1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kind": "word"}, "kind 'word' is unknown: choose 'unigram' or 'bpe'"),
+        ({"size": 4}, "size=4 holds the 4 special pieces at most: raise it"),
+        ({"size": -1}, "size=-1 holds"),
+        ({"character_coverage": 0.5}, "character_coverage=0.5: choose from 0.98 to 1"),
+        ({"sentences": [" ", ""]}, "no text to train subwords on: give at least one"),
+        ({"sentences": []}, "no text to train subwords on"),
+        ({"sentences": ["a" * 70_000]}, "SentencePiece refuses"),
+    ],
+)
+def test_impossible_choices(options: dict[str, object], message: str) -> None:
+    choices = {"sentences": TEXT, "size": SIZE, **options}
+    with pytest.raises(UserError, match=message):
+        Subwords.train(**choices)  # type: ignore[arg-type]
+
+
+def test_coverage_makes_rare_characters_unknown() -> None:
+    text = ["abab baba abba"] * 99 + ["x"]
+    assert UNK in Subwords.train(text, 9, "bpe", character_coverage=0.98).encode("x")
+    assert UNK not in Subwords.train(text, 10, "bpe").encode("x")
+
+
+def test_saves_loads_and_pickles(subwords: Subwords, tmp_path: Path) -> None:
+    path = tmp_path / "joint.model"
+    subwords.save(path)
+    for other in (Subwords.load(path), pickle.loads(pickle.dumps(subwords))):
+        assert other.digest == subwords.digest
+        assert other.encode(TEXT[0]) == subwords.encode(TEXT[0])
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_cannot_be_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "joint.model"
+    with pytest.raises(UserError, match=r"joint\.model.*No such file.*check the path"):
+        Subwords.load(path)
+    for content in (b"", b"no model at all", b"\0" * 40):
+        path.write_bytes(content)
+        wanted = rf"joint\.model: {len(content)} bytes that are no Sent.*give a \.model"
+        with pytest.raises(UserError, match=wanted):
+            Subwords.load(path)
+
+
+def foreign(**options: Any) -> bytes:
+    model = io.BytesIO()
+    settings: dict[str, Any] = {
+        "pad_id": 0,
+        "unk_id": 1,
+        "bos_id": 2,
+        "eos_id": 3,
+        "minloglevel": 3,
+        **options,
+    }
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXT), model_writer=model, model_type="bpe", **settings
+    )
+    return model.getvalue()
+
+
+def test_foreign_models() -> None:
+    assert Subwords(foreign(vocab_size=80)).decode([UNK, UNK]) == "⁇⁇"
+    wanted = r"'pad_id': -1, 'unk_id': 0.* instead of .*'pad_id': 0.*Subwords\.train"
+    with pytest.raises(UserError, match=wanted):
+        Subwords(foreign(vocab_size=80, pad_id=-1, unk_id=0, bos_id=1, eos_id=2))
+    with pytest.raises(UserError, match=r"spans words.*no byte_fallback"):
+        Subwords(foreign(vocab_size=330, byte_fallback=True, hard_vocab_limit=False))
+    with pytest.raises(UserError, match=r"spans words.*split_by_whitespace"):
+        Subwords(foreign(vocab_size=150, split_by_whitespace=False))
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_same_text_same_bytes_in_another_process(kind: str) -> None:
+    program = (
+        "import sys; from simulmt.data.subwords import Subwords;"
+        f"print(Subwords.train(sys.argv[1].split('|'), {SIZE}, {kind!r}).digest)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program, "|".join(TEXT)], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == Subwords.train(iter(TEXT), SIZE, kind).digest
+    assert run.stderr == ""
+
+
+def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+    train = module._train
+
+    def counted(*arguments: object) -> bytes:
+        runs.append(arguments)
+        return train(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "_train", counted)
+    cache = tmp_path / "deep" / "cache"
+    first = Subwords.train(TEXT, SIZE, cache=cache)
+    (entry,) = cache.iterdir()
+    assert Subwords.train(iter(TEXT), SIZE, cache=cache).model == first.model
+    assert len(runs) == 1
+    good = entry.read_bytes()
+    for damaged in (b"", good[:-1], good[:-1] + b"?", b"junk"):
+        entry.write_bytes(damaged)
+        assert Subwords.train(TEXT, SIZE, cache=cache).model == first.model
+        assert entry.read_bytes() == good
+    assert len(runs) == 5
+    Subwords.train([*TEXT, "more"], SIZE, cache=cache)
+    Subwords.train(TEXT, SIZE - 1, cache=cache)
+    Subwords.train(TEXT, SIZE, "bpe", cache=cache)
+    Subwords.train(TEXT, SIZE - 1, character_coverage=0.99, cache=cache)
+    assert len(runs) == 9
+    assert len(list(cache.iterdir())) == 5
+
+
+def test_concurrent_ranks_share_a_cache(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from simulmt.data.subwords import Subwords;"
+        f"print(Subwords.train(sys.argv[2].split('|'), {SIZE}, cache=Path(sys.argv[1])).digest)"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path), "|".join(TEXT)]
+    ranks = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    digests = {rank.communicate(timeout=60)[0] for rank in ranks}
+    assert [rank.returncode for rank in ranks] == [0, 0, 0]
+    assert len(digests) == len(list(tmp_path.iterdir())) == 1
+
+
+def test_unusable_cache(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("in the way")
+    with pytest.raises(UserError, match=r"cache .*file cannot be used.*choose a writable folder"):
+        Subwords.train(TEXT, SIZE, cache=path)
+
+
+def test_large_corpora_are_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SAMPLE", 3)
+    assert list(module._Text([*"abcdefgh"])) == ["a", "c", "f"]
+    assert list(module._Text([*"ab"])) == ["a", "b"]
+
+
+def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    Subwords.train(TEXT, SIZE, status=True)
+    with pytest.raises(UserError):
+        Subwords.train(TEXT, 5000)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="no real corpora beside the repository")
+def test_real_text() -> None:
+    folder = str(SHARED / "multi30k")
+    corpus = read_text(folder, "de", "en", "train", "val", "test_2016_flickr", 100, "multi30k")
+    train = corpus.splits["train"]
+    lines = [*chain(train.sources, train.targets)]
+    subwords = Subwords.train(lines, 8000)
+    encoded = subwords.encode_batch(lines)
+    assert [subwords.decode(ids) for ids in encoded] == lines
+    assert [len(subwords.word_ends(ids)) for ids in encoded] == [len(x.split()) for x in lines]
+    test = corpus.splits["test"].sources
+    decoded = [subwords.decode(ids) for ids in subwords.encode_batch(test)]
+    assert all(a == b or "⁇" in a for a, b in zip(decoded, test, strict=True))
+    assert sum("⁇" in line for line in decoded) < 10

@@ -1,0 +1,31 @@
+"""Train a simultaneous translation model: `python train.py mechanism=mma_il lambda=0.2`."""
+
+from __future__ import annotations
+
+import sys
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from simulmt.errors import UserError
+from simulmt.run_name import run_name
+
+OmegaConf.register_new_resolver("run_name", run_name, replace=True)
+
+
+@hydra.main(config_path="conf", config_name="train", version_base="1.3")
+def main(config: DictConfig) -> None:
+    """Train, test, and write everything into the run directory."""
+    from simulmt.build import train  # noqa: PLC0415  (torch, only once there is something to do)
+
+    job = HydraConfig.get()
+    try:
+        train(config, job.runtime.output_dir, multirun=job.mode.name == "MULTIRUN")
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()
