@@ -3,9 +3,9 @@
     python benchmarks/ops.py [--output results.json] [--repeats 15]
 
 Ours, the clamped closed form that most implementations use, and a softmax of the same shape, in
-one run. The closed form is timed as the yardstick of speed only: its results are wrong. It takes its
-rows one by one out of whole tensors, as those implementations do, and so pays T times for a gradient of
-the whole tensor; that, not arithmetic, is most of its time at T = 200.
+one run. The closed form is timed as the yardstick of speed only: its results are wrong. Like
+those implementations it takes its rows one by one out of whole tensors, and so pays T times for a
+gradient of the whole tensor; at T = 200 that, and not arithmetic, is most of its time.
 """
 
 from __future__ import annotations

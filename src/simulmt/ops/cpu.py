@@ -20,7 +20,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -28,6 +28,8 @@ from torch import Tensor
 
 LANES = 16  # rows in a tile, as in `cpu_kernels`
 GRAIN = 2**15  # elements below which a second thread costs more than it gives
+
+Gradients: TypeAlias = tuple[Tensor | None, Tensor | None]
 
 
 @functools.cache
@@ -98,9 +100,12 @@ def _(grad: Tensor, p: Tensor, arrived: Tensor) -> tuple[Tensor, Tensor]:
 def _alignment_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
     ctx.save_for_backward(inputs[0], output[1])
     ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)  # or a gradient of zeros is made for it every time
 
 
-def _alignment_backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor, Tensor]:
+def _alignment_backward(ctx: Any, grad: Tensor | None, _: Any) -> Gradients:
+    if grad is None:
+        return None, None
     p, arrived = ctx.saved_tensors
     grad_p, grad_initial = _alignment_adjoint(grad, p, arrived)
     return grad_p, grad_initial
@@ -150,9 +155,12 @@ def _(grad: Tensor, beta: Tensor, fraction: Tensor) -> tuple[Tensor, Tensor]:
 def _lookback_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
     ctx.save_for_backward(*output)
     ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)  # or a gradient of zeros is made for it every time
 
 
-def _lookback_backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor, Tensor]:
+def _lookback_backward(ctx: Any, grad: Tensor | None, _: Any) -> Gradients:
+    if grad is None:
+        return None, None
     grad_alpha, grad_energy = _lookback_adjoint(grad, *ctx.saved_tensors)
     return grad_alpha, grad_energy
 

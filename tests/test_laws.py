@@ -1,0 +1,255 @@
+"""The laws that every mechanism of `conf/mechanism` obeys, in training and at inference.
+
+Everything runs in float64, where 1e-9 is far above rounding and far below any real difference.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import zoo
+from zoo import LEARNED, MECHANISMS, STREAMING
+
+from simulmt.attention import Attention, Mechanism
+from simulmt.attention.scores import ScaledDotProduct
+from simulmt.decoding.greedy import greedy
+from simulmt.decoding.streaming import stream
+from simulmt.models.transformer import Transformer
+
+NEAR = {"rtol": 0, "atol": 1e-9}
+every = pytest.mark.parametrize("name", MECHANISMS)
+
+
+def attention(name: str, dim: int = 16, heads: int = 4, **overrides) -> Attention:
+    torch.manual_seed(0)
+    mechanism = Mechanism(**(MECHANISMS[name] | overrides))
+    return mechanism.attention(ScaledDotProduct, dim=dim, heads=heads).double().eval()
+
+
+def source_and_queries(B: int = 3, T: int = 5, S: int = 7, dim: int = 16):
+    torch.manual_seed(2)
+    mask = torch.arange(S) < torch.tensor([S, 4, 1])[:B, None]
+    finished = torch.ones(B, dtype=torch.bool)
+    states = torch.randn(B, S, dim, dtype=torch.float64)
+    return states, mask, finished, 4 * torch.randn(B, T, dim, dtype=torch.float64)
+
+
+@every
+def test_beta_is_a_distribution_over_real_tokens(name):
+    layer = attention(name)
+    states, mask, finished, queries = source_and_queries()
+    memory = layer.memory(states, mask, finished)
+    alpha, beta, _ = layer.align(queries, memory, layer.schedule.initial_state(memory))
+    for weights in (alpha, beta):
+        assert (weights >= 0).all()
+        assert (weights.masked_select(~mask[:, None, None]) == 0).all()
+    torch.testing.assert_close(beta.sum(-1), alpha.sum(-1), **NEAR)
+    if name.endswith("leaky"):
+        assert (beta.sum(-1) <= 1 + 1e-12).all()
+        assert (beta.sum(-1) < 0.999).any()
+    else:
+        torch.testing.assert_close(beta.sum(-1), torch.ones_like(beta.sum(-1)), **NEAR)
+
+
+@every
+def test_one_call_equals_one_call_per_row(name):
+    layer = attention(name)
+    states, mask, finished, queries = source_and_queries()
+    memory = layer.memory(states, mask, finished)
+    whole = layer(queries, memory, layer.schedule.initial_state(memory))
+    state, rows = layer.schedule.initial_state(memory), []
+    for query in queries.split(1, 1):
+        row = layer(query, memory, state)
+        state = row.state
+        rows.append(row.context)
+    torch.testing.assert_close(torch.cat(rows, 1), whole.context, **NEAR)
+    torch.testing.assert_close(state, whole.state, **NEAR)
+
+
+@pytest.mark.parametrize("name", sorted(set(MECHANISMS) - set(LEARNED)))
+@pytest.mark.parametrize("span", [{}, {"span": "stopped"}, {"span": "chunk", "chunk": 2}])
+def test_fixed_schedules_collapse_to_a_masked_softmax(name, span):
+    layer = attention(name, **span)
+    states, mask, finished, queries = source_and_queries()
+    memory = layer.memory(states, mask, finished)
+    state = layer.schedule.initial_state(memory)
+    _, beta, _ = layer.align(queries, memory, state)
+    general = layer._context(beta, memory)
+    torch.testing.assert_close(layer(queries, memory, state).context, general, **NEAR)
+
+
+@every
+def test_more_padding_changes_nothing(name):
+    made = zoo.model(MECHANISMS[name])
+    source, mask = zoo.sentences(4, 8)
+    target = torch.randint(4, zoo.VOCABULARY, (4, 6))
+    pad = torch.nn.functional.pad
+    padded = made(pad(source, (0, 5)), pad(mask, (0, 5)), pad(target, (0, 3)))
+    torch.testing.assert_close(
+        padded.logits[:, :6], made(source, mask, target).logits, **NEAR
+    )
+    assert greedy(made, pad(source, (0, 5)), pad(mask, (0, 5))) == greedy(made, source, mask)
+
+
+@every
+def test_saturated_training_equals_hard_decoding(name):
+    made = zoo.sharpen(zoo.model(MECHANISMS[name]), 1e4)
+    source, mask = zoo.sentences(4, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (4, 7))
+    steps, read = zoo.forced_steps(made, source, mask, target)
+    # what is asked for is 1e-5; in float64 there is no reason for more than rounding
+    torch.testing.assert_close(steps, made(source, mask, target).logits, rtol=0, atol=1e-8)
+    assert (read.diff(dim=1) >= 0).all()
+    assert (read <= mask.sum(1, keepdim=True)).all()
+    if name in LEARNED:
+        assert len(read.unique()) > 2, "the decisions should vary for the law to say anything"
+
+
+@pytest.mark.parametrize("name", STREAMING)
+def test_batched_decoding_is_streaming(name):
+    decided = set()
+    for seed in range(3):
+        made = zoo.model(MECHANISMS[name], seed)
+        source, mask = zoo.sentences(6, 9, seed)
+        batch = greedy(made, source, mask)
+        for row, length, hypothesis in zip(source, mask.sum(1), batch, strict=True):
+            assert stream(made, row[:length].tolist()) == hypothesis
+            assert greedy(made, row[None, :length], mask[:1, :length] | True) == [hypothesis]
+            decided.update(hypothesis.delays)
+    assert len(decided) > 2, "the decisions should vary for the law to say anything"
+
+
+@pytest.mark.parametrize("name", STREAMING)
+def test_no_peeking(name):
+    """Source tokens that were not read have a gradient of exactly 0 on what was written."""
+    made = zoo.model(MECHANISMS[name])
+    source, mask = zoo.sentences(1, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (1, 5))
+    embedded = []
+    handle = made.embedding.register_forward_hook(
+        lambda _, __, out: embedded.append(out.requires_grad_().retain_grad() or out)
+    )
+    logits, read = zoo.forced_steps(made, source, mask, target)
+    handle.remove()
+    for step, delay in enumerate(read[0].tolist()):
+        (gradient,) = torch.autograd.grad(logits[0, step].logsumexp(0), embedded[0], retain_graph=True)
+        assert (gradient[0, delay:] == 0).all()
+        assert (gradient[0, :1] != 0).any()
+
+
+@pytest.mark.parametrize("name", STREAMING)
+def test_what_comes_later_changes_nothing_written_before(name):
+    made = zoo.model(MECHANISMS[name])
+    source, mask = zoo.sentences(1, 12, seed=5)
+    (before,) = greedy(made, source, mask)
+    cut = 5
+    other = torch.cat([source[:, :cut], source[:, cut:-1].flip(1) % 26 + 4, source[:, -1:]], 1)
+    (after,) = greedy(made, other, mask)
+    settled = sum(delay <= cut for delay in before.delays)
+    assert after.tokens[:settled] == before.tokens[:settled]
+    assert after.delays[:settled] == before.delays[:settled]
+
+
+@every
+def test_every_parameter_receives_a_gradient(name):
+    made = zoo.model(MECHANISMS[name]).train()
+    source, mask = zoo.sentences(4, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (4, 7))
+    out = made(source, mask, target)
+    out.logits.log_softmax(-1)[..., 5].sum().backward()
+    silent = [n for n, p in made.named_parameters() if p.grad is None or not p.grad.any()]
+    assert silent == []
+
+
+def logits(chosen, **overrides):
+    made = zoo.model(chosen, **overrides)
+    source, mask = zoo.sentences(4, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (4, 7), generator=torch.Generator().manual_seed(3))
+    steps, _ = zoo.forced_steps(made, source, mask, target)
+    return made(source, mask, target).logits, steps
+
+
+def with_weights_of(one: dict, other: dict, **overrides):
+    """Both mechanisms' outputs with the same weights, as far as they have the same parameters."""
+    first, second = zoo.model(one, **overrides), zoo.model(other, **overrides)
+    second.load_state_dict(first.state_dict(), strict=False)
+    source, mask = zoo.sentences(4, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (4, 7), generator=torch.Generator().manual_seed(3))
+
+    def outputs(made: Transformer):
+        return made(source, mask, target).logits, zoo.forced_steps(made, source, mask, target)[0]
+
+    return outputs(first), outputs(second)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(
+            zoo.options("mocha") | {"chunk": 1}, zoo.options("monotonic"), id="mocha(1)=monotonic"
+        ),
+        pytest.param(zoo.options("mocha") | {"chunk": 9}, zoo.options("milk"), id="mocha(S)=milk"),
+        pytest.param(zoo.options("mma_c") | {"chunk": 1}, zoo.options("mma_h"), id="mma_c(1)=mma_h"),
+        pytest.param(zoo.options("mma_c") | {"chunk": 9}, zoo.options("mma_il"), id="mma_c(S)=mma_il"),
+        pytest.param(zoo.options("wait_k") | {"k": 9}, zoo.options("soft"), id="wait_k(S)=soft"),
+    ],
+)
+def test_one_mechanism_is_a_case_of_another(one, other):
+    for a, b in zip(*with_weights_of(one, other), strict=True):
+        torch.testing.assert_close(a, b, **NEAR)
+
+
+@pytest.mark.parametrize(
+    ("many", "one"), [("mma_h", "monotonic"), ("mma_c", "mocha"), ("mma_il", "milk")]
+)
+def test_multihead_attention_with_one_head_is_its_parent(many, one):
+    pair = with_weights_of(zoo.options(many), zoo.options(one), heads=1)
+    for a, b in zip(*pair, strict=True):
+        torch.testing.assert_close(a, b, **NEAR)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_both_norms_train_and_decode_alike(norm):
+    made = zoo.sharpen(zoo.model(zoo.options("mma_il"), norm=norm), 1e4)
+    source, mask = zoo.sentences(4, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (4, 7))
+    steps, _ = zoo.forced_steps(made, source, mask, target)
+    torch.testing.assert_close(steps, made(source, mask, target).logits, rtol=0, atol=1e-8)
+
+
+def test_bidirectional_encoder_ignores_padding():
+    made = zoo.model(zoo.options("soft"), encoder="bidirectional")
+    source, mask = zoo.sentences(4, 9)
+    pad = torch.nn.functional.pad
+    states = made.encode(source, mask)
+    padded = made.encode(pad(source, (0, 4)), pad(mask, (0, 4)))[:, :9]
+    torch.testing.assert_close(padded[mask], states[mask], **NEAR)
+    changed = made.encode(torch.cat([source[:, :8], source[:, 8:] + 1], 1), mask)
+    assert (changed[0, 0] != states[0, 0]).any(), "it should see what comes later"
+
+
+@pytest.mark.parametrize(("k", "rate"), [(1, 1.0), (3, 1.0), (2, 1.1), (2, 0.5), (100, 1.0)])
+def test_wait_k_schedule(k, rate):
+    made = zoo.model(zoo.options("wait_k") | {"k": k, "emission_rate": rate})
+    source, mask = zoo.sentences(2, 40)
+    _, read = zoo.forced_steps(made, source, mask, torch.full((2, 60), 7))
+    tenths = round(10 * rate)
+    for row, length in zip(read.tolist(), mask.sum(1).tolist(), strict=True):
+        # floor((i - 1) / r) in whole numbers, since 33 / 1.1 is 29.999... in floating point
+        assert row == [min(k + 10 * i // tenths, length) for i in range(60)]
+
+
+def test_noise_is_a_standard_deviation_and_training_only():
+    layer = attention("monotonic", noise=4.0, dim=64, heads=1)
+    states, mask, finished, queries = source_and_queries(T=1, dim=64)
+    memory = layer.memory(states, mask, finished)
+    state = layer.schedule.initial_state(memory)
+    still = layer.schedule(queries, memory, state)[0]
+    assert torch.equal(still, layer.schedule(queries, memory, state)[0])
+    layer.train()
+    energy = layer.schedule.energies(queries, memory)[0, 0, 0, 0]
+    first = torch.stack([layer.schedule(queries, memory, state)[0][0, 0, 0, 0] for _ in range(4000)])
+    drawn = torch.logit(first) - energy
+    # 4000 draws: the standard error of a standard deviation of 4 is 4 / sqrt(8000) = 0.045
+    assert abs(drawn.std().item() - 4.0) < 0.2
+    assert abs(drawn.mean().item()) < 0.3

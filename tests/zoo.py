@@ -1,0 +1,89 @@
+"""Every mechanism that `conf/mechanism` offers, and small models to hold them to the laws."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from torch import Tensor
+
+from simulmt.attention import Mechanism
+from simulmt.attention.schedules import Monotonic
+from simulmt.models.transformer import Transformer
+
+CONF = Path(__file__).parents[1] / "conf"
+VOCABULARY = 30
+
+
+def options(name: str) -> dict[str, Any]:
+    return yaml.safe_load((CONF / "mechanism" / f"{name}.yaml").read_text())
+
+
+def every_mechanism() -> list[tuple[str, dict[str, Any]]]:
+    """All files, and a variant of each that lets mass run off the end if it can."""
+    found = []
+    for path in sorted((CONF / "mechanism").glob("*.yaml")):
+        chosen = yaml.safe_load(path.read_text())
+        found.append((path.stem, chosen))
+        if "mass_preservation" in chosen:
+            found.append((f"{path.stem}-leaky", chosen | {"mass_preservation": False}))
+    return found
+
+
+MECHANISMS = dict(every_mechanism())
+STREAMING = [name for name, chosen in MECHANISMS.items() if chosen["schedule"] != "full_sentence"]
+LEARNED = [name for name, chosen in MECHANISMS.items() if chosen["schedule"] == "monotonic"]
+
+
+def model(chosen: dict[str, Any], seed: int = 0, **overrides: Any) -> Transformer:
+    """A small float64 Transformer whose learned heads take varied decisions."""
+    torch.manual_seed(seed)
+    settings: dict[str, Any] = {
+        "dim": 32,
+        "ffn": 48,
+        "heads": 4,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "dropout": 0.0,
+        "norm": "pre",
+        "encoder": "causal",
+    }
+    mechanism = Mechanism(**chosen)
+    made = Transformer(vocabulary=VOCABULARY, mechanism=mechanism, **(settings | overrides))
+    return sharpen(made.double().eval(), 20.0)
+
+
+def sharpen(made: Transformer, factor: float) -> Transformer:
+    """Scale the selection energies: large ones saturate p at 0 or 1."""
+    for part in made.modules():
+        if isinstance(part, Monotonic):
+            part.score.query.weight.data *= factor
+            part.score.query.bias.data.normal_().mul_(factor / 20)
+    return made
+
+
+def sentences(count: int, longest: int, seed: int = 1) -> tuple[Tensor, Tensor]:
+    """Random sources ending in EOS, padded, with their mask; the first has full length."""
+    generator = torch.Generator().manual_seed(seed)
+    source = torch.randint(4, VOCABULARY, (count, longest), generator=generator)
+    lengths = torch.randint(1, longest + 1, (count,), generator=generator)
+    lengths[0] = longest
+    places = torch.arange(longest)
+    source[places == lengths[:, None] - 1] = 3
+    mask = places < lengths[:, None]
+    return source.masked_fill(~mask, 0), mask
+
+
+def forced_steps(made: Transformer, source: Tensor, mask: Tensor, target: Tensor) -> Any:
+    """Step-by-step decoding along given target tokens: logits (B, T, V) and delays (B, T)."""
+    states = made.encode(source, mask)
+    state = made.start(states, mask, torch.ones_like(mask[:, 0]))
+    logits, read = [], []
+    for token in target.unbind(1):
+        step = made.step(token, state)
+        state = step.state
+        logits.append(step.logits)
+        read.append(step.read)
+    return torch.stack(logits, 1), torch.stack(read, 1)
