@@ -13,7 +13,6 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn import functional
 
 from simulmt import latency
 from simulmt.errors import UserError
@@ -84,6 +83,8 @@ class Objective:
 
     def strength(self, update: int) -> float:
         """Share of the latency weights in force at an update (from 0)."""
+        if not self.wants_alpha:
+            return 1.0
         return min(max((update + 1 - self.hold) / max(self.warmup, 1), 0.0), 1.0)
 
     def __call__(
@@ -96,12 +97,12 @@ class Objective:
         update: int,
     ) -> Loss:
         """Sums over the batch, at the weights in force at `update`."""
-        scores = logits[target_mask].float()  # (B, T, V) -> (tokens, V)
-        gold = target[target_mask]
-        smoothed = functional.cross_entropy(
-            scores, gold, reduction="sum", label_smoothing=self.label_smoothing
-        )
-        nll = functional.cross_entropy(scores.detach(), gold, reduction="sum")
+        scores = logits.float().log_softmax(-1)
+        loss = -scores.gather(-1, target[..., None])[..., 0]  # (B, T)
+        spread = -scores.mean(-1)
+        nll = (loss * target_mask).sum()
+        smoothed = torch.lerp(loss, spread, self.label_smoothing)
+        smoothed = (smoothed * target_mask).sum()
         lag = variance = smoothed.new_zeros(())
         if alpha is not None:
             delays = expected_delays(alpha, source_mask)
@@ -110,7 +111,7 @@ class Objective:
         weighted = self.latency_weight * lag + self.variance_weight * variance
         total = smoothed + self.strength(update) * weighted
         tokens, sentences = target_mask.sum(), len(target)
-        return Loss(total, nll, lag.detach(), variance.detach(), tokens, sentences, alpha is not None)
+        return Loss(total, nll.detach(), lag.detach(), variance.detach(), tokens, sentences, alpha is not None)
 
     def _lag(
         self,

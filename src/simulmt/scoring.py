@@ -88,7 +88,7 @@ def write_scores(path: Path, scores: dict[str, Any]) -> None:
 
 def bleu(predictions: Sequence[str], references: Sequence[str]) -> float:
     """Corpus BLEU of sacreBLEU: 13a tokens, cased, one reference."""
-    return float(BLEU().corpus_score(predictions, [references]).score)
+    return float(BLEU(force=True).corpus_score(predictions, [references]).score)
 
 
 def sentence_latencies(rows: Sequence[Delays]) -> dict[str, list[float]]:
@@ -129,7 +129,8 @@ def _ordered(instances: Iterable[Instance]) -> list[Instance]:
 def _quality(ordered: Sequence[Instance]) -> dict[str, Any]:
     predictions = [instance.prediction for instance in ordered]
     references = [[instance.reference for instance in ordered]]
-    bleu_metric, chrf_metric = BLEU(), CHRF()
+    # force: no word on references that end in a separate full stop
+    bleu_metric, chrf_metric = BLEU(force=True), CHRF()
     return {
         "BLEU": float(bleu_metric.corpus_score(predictions, references).score),
         "chrF": float(chrf_metric.corpus_score(predictions, references).score),

@@ -18,6 +18,7 @@ from simulmt.decoding.corpus import decode_split
 from simulmt.decoding.instance import Instance
 from simulmt.models.transformer import Transformer
 from simulmt.scoring import score
+from simulmt.training.module import TranslationModule
 
 
 class Decoder:
@@ -62,8 +63,8 @@ def _gather(found: list[Instance]) -> Iterable[Instance]:
 class SimultaneousDecoding(pl.Callback):
     """Decodes the development set at every validation and logs quality and latency.
 
-    Logs `valid/BLEU`, `valid/chrF`, `valid/word/AL` and so on, and `valid/selection`: BLEU, or
-    within a wanted DAL range only (as Ma et al. 2020 select); outside it, minus the distance.
+    Logs `valid/BLEU`, `valid/chrF`, `valid/word/AL` and so on, and `valid/selection`, which the
+    best checkpoint has most of (see `selection`).
 
     Args:
         decoder: of the development set.
@@ -80,13 +81,14 @@ class SimultaneousDecoding(pl.Callback):
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Decode, score, log."""
-        assert isinstance(pl_module.model, Transformer)
+        assert isinstance(pl_module, TranslationModule)
         instances = self.decoder(
             pl_module.model, pl_module.device, trainer.global_rank, trainer.world_size
         )
         scores = score(instances, None)
         values = flat(scores)
-        values["selection"] = selection(scores, self.dal_range)
+        in_force = pl_module.objective.strength(trainer.global_step) == 1.0
+        values["selection"] = selection(scores, self.dal_range, in_force)
         shown = {"BLEU", "word/DAL"}
         for name, value in values.items():
             pl_module.log(f"valid/{name}", value, prog_bar=name in shown)
@@ -110,13 +112,23 @@ def flat(scores: Mapping[str, Any]) -> dict[str, float]:
     return values
 
 
-def selection(scores: Mapping[str, Any], dal_range: tuple[float, float] | None) -> float:
-    """What the best checkpoint has most of."""
+def selection(
+    scores: Mapping[str, Any], dal_range: tuple[float, float] | None, in_force: bool
+) -> float:
+    """What the best checkpoint has most of.
+
+    Args:
+        scores: of the development set.
+        dal_range: wanted word-level DAL (as Ma et al. 2020 select), None for any.
+        in_force: whether the latency weights have grown to their values.
+
+    Returns:
+        BLEU; -1 minus the distance outside the range; at most -1000 before the weights are in
+        force, so that a model that has not yet learnt to be quick is a last resort.
+    """
     bleu, dal = float(scores["quality"]["BLEU"]), scores["latency"]["word"]["DAL"]
-    if dal_range is None:
-        return bleu
-    if dal is None:
-        return -math.inf
-    least, most = dal_range
-    outside = max(least - dal, dal - most, 0.0)
-    return -outside if outside else bleu
+    if dal_range is not None:
+        least, most = dal_range
+        outside = math.inf if dal is None else max(least - dal, dal - most, 0.0)
+        bleu = -1 - min(outside, 900.0) if outside else bleu
+    return bleu if in_force else bleu - 1100
