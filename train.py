@@ -6,6 +6,7 @@ import sys
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from simulmt.errors import UserError
@@ -21,7 +22,7 @@ def main(config: DictConfig) -> None:
 
     job = HydraConfig.get()
     try:
-        train(config, job.runtime.output_dir, multirun=job.mode.name == "MULTIRUN")
+        train(config, job.runtime.output_dir, multirun=job.mode == RunMode.MULTIRUN)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

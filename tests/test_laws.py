@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-import zoo
-from zoo import LEARNED, MECHANISMS, STREAMING
 
+import zoo
 from simulmt.attention import Attention, Mechanism
 from simulmt.attention.scores import ScaledDotProduct
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.streaming import stream
 from simulmt.models.transformer import Transformer
+from zoo import LEARNED, MECHANISMS, STREAMING
 
 NEAR = {"rtol": 0, "atol": 1e-9}
 every = pytest.mark.parametrize("name", MECHANISMS)
@@ -85,9 +85,7 @@ def test_more_padding_changes_nothing(name):
     target = torch.randint(4, zoo.VOCABULARY, (4, 6))
     pad = torch.nn.functional.pad
     padded = made(pad(source, (0, 5)), pad(mask, (0, 5)), pad(target, (0, 3)))
-    torch.testing.assert_close(
-        padded.logits[:, :6], made(source, mask, target).logits, **NEAR
-    )
+    torch.testing.assert_close(padded.logits[:, :6], made(source, mask, target).logits, **NEAR)
     assert greedy(made, pad(source, (0, 5)), pad(mask, (0, 5))) == greedy(made, source, mask)
 
 
@@ -132,7 +130,9 @@ def test_no_peeking(name):
     logits, read = zoo.forced_steps(made, source, mask, target)
     handle.remove()
     for step, delay in enumerate(read[0].tolist()):
-        (gradient,) = torch.autograd.grad(logits[0, step].logsumexp(0), embedded[0], retain_graph=True)
+        (gradient,) = torch.autograd.grad(
+            logits[0, step].logsumexp(0), embedded[0], retain_graph=True
+        )
         assert (gradient[0, delay:] == 0).all()
         assert (gradient[0, :1] != 0).any()
 
@@ -189,8 +189,12 @@ def with_weights_of(one: dict, other: dict, **overrides):
             zoo.options("mocha") | {"chunk": 1}, zoo.options("monotonic"), id="mocha(1)=monotonic"
         ),
         pytest.param(zoo.options("mocha") | {"chunk": 9}, zoo.options("milk"), id="mocha(S)=milk"),
-        pytest.param(zoo.options("mma_c") | {"chunk": 1}, zoo.options("mma_h"), id="mma_c(1)=mma_h"),
-        pytest.param(zoo.options("mma_c") | {"chunk": 9}, zoo.options("mma_il"), id="mma_c(S)=mma_il"),
+        pytest.param(
+            zoo.options("mma_c") | {"chunk": 1}, zoo.options("mma_h"), id="mma_c(1)=mma_h"
+        ),
+        pytest.param(
+            zoo.options("mma_c") | {"chunk": 9}, zoo.options("mma_il"), id="mma_c(S)=mma_il"
+        ),
         pytest.param(zoo.options("wait_k") | {"k": 9}, zoo.options("soft"), id="wait_k(S)=soft"),
     ],
 )
@@ -248,7 +252,9 @@ def test_noise_is_a_standard_deviation_and_training_only():
     assert torch.equal(still, layer.schedule(queries, memory, state)[0])
     layer.train()
     energy = layer.schedule.energies(queries, memory)[0, 0, 0, 0]
-    first = torch.stack([layer.schedule(queries, memory, state)[0][0, 0, 0, 0] for _ in range(4000)])
+    first = torch.stack(
+        [layer.schedule(queries, memory, state)[0][0, 0, 0, 0] for _ in range(4000)]
+    )
     drawn = torch.logit(first) - energy
     # 4000 draws: the standard error of a standard deviation of 4 is 4 / sqrt(8000) = 0.045
     assert abs(drawn.std().item() - 4.0) < 0.2

@@ -16,7 +16,6 @@ import pytorch_lightning as pl
 import torch
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pytorch_lightning.utilities import rank_zero_only
 
 from simulmt.attention import Mechanism
 from simulmt.data.batches import EncodedSplit
@@ -70,7 +69,7 @@ def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
     pl.seed_everything(config["seed"], workers=True, verbose=False)
     folder = Path(run_directory)
     resume = find_resume(config["ckpt_path"], folder)
-    if resume is None and rank_zero_only.rank == 0 and clear(folder):
+    if resume is None and report.is_first_process() and clear(folder):
         report.say(f"replacing the earlier run in {folder} (ckpt_path=last would resume it)")
 
     corpus, subwords, encoded = build_data(config)
@@ -191,17 +190,13 @@ def build_objective(config: Mapping[str, Any], mechanism: Mechanism, plan: Plan)
     return objective
 
 
-def build_loggers(
-    config: Mapping[str, Any], folder: Path, resume: Path | None
-) -> list[Any]:
+def build_loggers(config: Mapping[str, Any], folder: Path, resume: Path | None) -> list[Any]:
     """`metrics.csv` and what `conf/logger` asks for."""
     step = read_checkpoint(resume)["global_step"] if resume else None
     loggers: list[Any] = [MetricsFile(folder / "metrics.csv", step)]
-    if rank_zero_only.rank == 0:
+    if report.is_first_process():
         name = f"{config['mechanism']['name']}-lambda-{config['lambda']}-seed-{config['seed']}"
-        extra = extra_logger(
-            **config["logger"], folder=folder, run_name=name, config=dict(config)
-        )
+        extra = extra_logger(**config["logger"], folder=folder, run_name=name, config=dict(config))
         loggers += [extra] if extra else []
     return loggers
 

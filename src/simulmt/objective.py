@@ -111,7 +111,15 @@ class Objective:
         weighted = self.latency_weight * lag + self.variance_weight * variance
         total = smoothed + self.strength(update) * weighted
         tokens, sentences = target_mask.sum(), len(target)
-        return Loss(total, nll.detach(), lag.detach(), variance.detach(), tokens, sentences, alpha is not None)
+        return Loss(
+            total,
+            nll.detach(),
+            lag.detach(),
+            variance.detach(),
+            tokens,
+            sentences,
+            alpha is not None,
+        )
 
     def _lag(
         self,
@@ -120,9 +128,7 @@ class Objective:
         target_mask: Bool[Tensor, "B T"],
     ) -> Float[Tensor, "B"]:
         """L_avg of each sentence; EOS counts in both lengths here."""
-        return self.latency(
-            weighted_delay(delays), source_mask.sum(-1), target_mask.sum(-1)
-        )
+        return self.latency(weighted_delay(delays), source_mask.sum(-1), target_mask.sum(-1))
 
 
 def expected_delays(

@@ -74,9 +74,7 @@ class Attention(nn.Module):
             finished=finished,
         )
 
-    def forward(
-        self, query: Float[Tensor, "B T D"], memory: Memory, state: Tensor
-    ) -> Attended:
+    def forward(self, query: Float[Tensor, "B T D"], memory: Memory, state: Tensor) -> Attended:
         """Contexts of T target steps in expectation; T may be 1."""
         stops = self.schedule.known_stops(query.shape[1], memory, state)
         if stops is not None:  # alpha is one-hot: beta collapses to a masked softmax

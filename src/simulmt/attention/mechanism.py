@@ -39,9 +39,7 @@ class Mechanism:
         UserError: an unknown name, or an option that is missing, unknown or out of range.
     """
 
-    def __init__(
-        self, *, name: str, schedule: str, span: str, heads: str, **options: Any
-    ) -> None:
+    def __init__(self, *, name: str, schedule: str, span: str, heads: str, **options: Any) -> None:
         self.name = name
         self._schedule = _pick(SCHEDULES, schedule, "mechanism.schedule")
         self._span = _pick(SPANS, span, "mechanism.span")
@@ -56,16 +54,14 @@ class Mechanism:
     @property
     def learned(self) -> bool:
         """Whether stopping is learned, so that latency has a gradient."""
-        return self._schedule.learned
+        return bool(self._schedule.learned)
 
     @property
     def offline(self) -> bool:
         """Whether it reads the whole sentence first."""
-        return self._schedule.offline
+        return bool(self._schedule.offline)
 
-    def attention(
-        self, score: Callable[[int, int], Score], *, dim: int, heads: int
-    ) -> Attention:
+    def attention(self, score: Callable[[int, int], Score], *, dim: int, heads: int) -> Attention:
         """A fresh attention for a layer of width `dim` in a model with `heads` heads."""
         heads = 1 if self._one_head else heads
         needs = {"heads": heads}

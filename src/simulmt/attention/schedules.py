@@ -54,9 +54,7 @@ class Schedule(nn.Module, ABC):
         """Expected alignment of T target steps, and the state after them."""
 
     @abstractmethod
-    def known_stops(
-        self, steps: int, memory: Memory, state: Tensor
-    ) -> Int[Tensor, "B H T"] | None:
+    def known_stops(self, steps: int, memory: Memory, state: Tensor) -> Int[Tensor, "B H T"] | None:
         """Positions at the `steps` steps after `state`, None if only the energies can tell."""
 
     @abstractmethod
@@ -111,9 +109,7 @@ class Monotonic(Schedule):
         """Keys of the selection score."""
         return self.score.keys(states)
 
-    def energies(
-        self, query: Float[Tensor, "B T D"], memory: Memory
-    ) -> Float[Tensor, "B H T S"]:
+    def energies(self, query: Float[Tensor, "B T D"], memory: Memory) -> Float[Tensor, "B H T S"]:
         """`e_ij + r`, in float32 at least."""
         energy: Tensor = self.score(query, memory.selection_keys)
         wide = torch.promote_types(energy.dtype, torch.float32)

@@ -28,7 +28,7 @@ def normalise(line: str) -> str:
     return " ".join(unicodedata.normalize("NFC", line).replace("\u2581", " ").split())
 
 
-def read_text(  # noqa: PLR0917
+def read_text(
     root: str,
     source: str,
     target: str,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -44,9 +44,11 @@ class DecoderStep(NamedTuple):
 
 def select(state: T, rows: Tensor) -> T:
     """The same state for the chosen rows of the batch, in that order."""
+    return cast("T", _select(state, rows))
+
+
+def _select(state: Any, rows: Tensor) -> Any:
     if isinstance(state, Tensor):
         return state[rows]
-    assert isinstance(state, tuple)
-    parts = [select(part, rows) for part in state]
-    make = getattr(type(state), "_make", tuple)
-    return make(parts)  # type: ignore[no-any-return]
+    parts = [_select(part, rows) for part in state]
+    return state._make(parts) if hasattr(state, "_make") else tuple(parts)

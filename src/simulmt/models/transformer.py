@@ -8,7 +8,8 @@ streaming. Source and target share one vocabulary and one embedding matrix.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,8 +17,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from simulmt.attention import Attended, Mechanism, Memory
-from simulmt.attention.scores import ScaledDotProduct, join_heads, split_heads
+from simulmt.attention.scores import ScaledDotProduct
 from simulmt.errors import UserError
+from simulmt.models.layers import Residual, SelfAttention, feed_forward, sinusoids
 from simulmt.models.state import DecoderState, DecoderStep, LayerState
 
 
@@ -100,7 +102,7 @@ class Transformer(nn.Module):
         finished = torch.ones_like(source_mask[:, 0])
         x = self._embed(target_input, torch.zeros_like(target_input[:, :1]))
         alphas = []
-        for layer in self.decoder:
+        for layer in self._layers():
             memory = layer.source_attention.memory(states, source_mask, finished)
             x, attended = layer(x, memory)
             alphas.append(attended.alpha)
@@ -114,7 +116,7 @@ class Transformer(nn.Module):
         finished: Bool[Tensor, "B"],
     ) -> DecoderState:
         """The decoder before its first target step, on what has been read of the source."""
-        layers = tuple(layer.start(states, mask, finished) for layer in self.decoder)
+        layers = tuple(layer.start(states, mask, finished) for layer in self._layers())
         return DecoderState(layers, torch.zeros_like(mask[:, 0], dtype=torch.long))
 
     def step(self, token: Int[Tensor, "B"], state: DecoderState) -> DecoderStep:
@@ -122,7 +124,7 @@ class Transformer(nn.Module):
         x = self._embed(token[:, None], state.step[:, None])
         layers, positions = [], []
         wants = torch.zeros_like(state.layers[0].memory.finished)
-        for layer, before in zip(self.decoder, state.layers, strict=True):
+        for layer, before in zip(self._layers(), state.layers, strict=True):
             x, after, position, wants_more = layer.step(x, before)
             layers.append(after)
             positions.append(position)
@@ -133,9 +135,13 @@ class Transformer(nn.Module):
         after_all = DecoderState(tuple(layers), state.step + 1)
         return DecoderStep(self._logits(x)[:, 0], after_all, stood, read, wants)
 
+    def _layers(self) -> Iterable[DecoderLayer]:
+        return cast("Iterable[DecoderLayer]", self.decoder)
+
     def _embed(self, tokens: Int[Tensor, "B N"], first: Int[Tensor, "B 1"]) -> Tensor:
         x = self.embedding(tokens) * math.sqrt(self.dim)
-        return self.dropout(x + sinusoids(first, tokens.shape[1], self.dim).to(x.dtype))
+        embedded: Tensor = self.dropout(x + sinusoids(first, tokens.shape[1], self.dim).to(x.dtype))
+        return embedded
 
     def _logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         return functional.linear(self.decoder_norm(x), self.embedding.weight)
@@ -205,79 +211,6 @@ class DecoderLayer(nn.Module):
         x = self.around_feed_forward.after(x, self.feed_forward(h))
         after = LayerState(keys, values, state.memory, stepped.state)
         return x, after, stepped.position, stepped.wants_to_read
-
-
-class SelfAttention(nn.Module):
-    """Multi-head self-attention, causal unless told what is visible."""
-
-    def __init__(self, dim: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.score = ScaledDotProduct(dim, heads)
-        self.value = nn.Linear(dim, dim)
-        self.output = nn.Linear(dim, dim)
-        for projection in (self.value, self.output):
-            nn.init.xavier_uniform_(projection.weight)
-            nn.init.zeros_(projection.bias)
-
-    def forward(self, x: Float[Tensor, "B N D"], visible: Tensor | None) -> Tensor:
-        """Attend within the sequence; `visible` broadcasts to (B, H, N, N), None is causal."""
-        queries = split_heads(self.score.query(x), self.heads)
-        keys, values = self.score.keys(x), split_heads(self.value(x), self.heads)
-        context = functional.scaled_dot_product_attention(
-            queries, keys, values, attn_mask=visible, is_causal=visible is None
-        )
-        return self.output(join_heads(context))  # type: ignore[no-any-return]
-
-    def empty(self, like: Float[Tensor, "B S D"]) -> Float[Tensor, "B H 0 d"]:
-        """Keys or values of nothing yet."""
-        B, _, D = like.shape
-        return like.new_empty(B, self.heads, 0, D // self.heads)
-
-    def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Attend from one new position to itself and all before it."""
-        keys = torch.cat([keys, self.score.keys(x)], 2)
-        values = torch.cat([values, split_heads(self.value(x), self.heads)], 2)
-        queries = split_heads(self.score.query(x), self.heads)
-        context = functional.scaled_dot_product_attention(queries, keys, values)
-        return self.output(join_heads(context)), keys, values
-
-
-class Residual(nn.Module):
-    """Normalise before a sublayer, or after adding what it gives."""
-
-    def __init__(self, dim: int, dropout: float, pre: bool) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(dim)
-        self.dropout = nn.Dropout(dropout)
-        self.pre = pre
-
-    def before(self, x: Tensor) -> Tensor:
-        """What the sublayer gets."""
-        return self.norm(x) if self.pre else x
-
-    def after(self, x: Tensor, y: Tensor) -> Tensor:
-        """What the sublayer's output `y` becomes, added to `x`."""
-        x = x + self.dropout(y)
-        return x if self.pre else self.norm(x)
-
-
-def feed_forward(dim: int, ffn: int, dropout: float) -> nn.Sequential:
-    """Two linear layers around a ReLU."""
-    block = nn.Sequential(nn.Linear(dim, ffn), nn.ReLU(), nn.Dropout(dropout), nn.Linear(ffn, dim))
-    for layer in (block[0], block[3]):
-        nn.init.xavier_uniform_(layer.weight)
-        nn.init.zeros_(layer.bias)
-    return block
-
-
-def sinusoids(first: Int[Tensor, "B 1"], count: int, dim: int) -> Float[Tensor, "B N D"]:
-    """Sinusoidal positions `first, first + 1, ...` (Vaswani et al. 2017, section 3.5)."""
-    half = dim // 2
-    rate = torch.exp(torch.arange(half, device=first.device) * (-math.log(10000.0) / half))
-    place = first + torch.arange(count, device=first.device)
-    angle = place[..., None] * rate
-    return torch.cat([angle.sin(), angle.cos()], -1)
 
 
 def _check(mechanism: Mechanism, dim: int, heads: int, norm: str, encoder: str) -> None:

@@ -17,7 +17,6 @@ Everything stays in this one file because numba's cache only notices changes of 
 kernel is defined in.
 """
 
-# ruff: noqa: PLR0917
 # mypy: disable-error-code="no-untyped-call"
 from __future__ import annotations
 

@@ -41,9 +41,7 @@ class Decoder:
         self, model: Transformer, device: torch.device, rank: int = 0, world_size: int = 1
     ) -> list[Instance]:
         """The instances in the order of the split, none missing and none twice."""
-        chosen = OrderedBatches(
-            self.encoded.lengths, self.tokens, rank=rank, world_size=world_size
-        )
+        chosen = OrderedBatches(self.encoded.lengths, self.tokens, rank=rank, world_size=world_size)
         batches = (collate_pairs([self.encoded[row] for row in rows]) for rows in chosen)
         was_training = model.training
         model.eval()

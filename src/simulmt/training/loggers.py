@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import secrets
 import warnings
 from argparse import Namespace
 from collections.abc import Mapping
@@ -99,6 +100,8 @@ def _wandb(
     folder: Path, run_name: str, config: dict[str, Any], project: str, mode: str
 ) -> WandbLogger:
     """A W&B run that goes on offline if the server cannot be reached."""
+    if mode not in ("online", "offline"):
+        raise UserError(f"logger.mode is {mode!r}; choose online or offline")
     import wandb  # noqa: PLC0415  (seconds to import, and most runs do without)
 
     settings = wandb.Settings(init_timeout=30, silent=True)
@@ -112,7 +115,7 @@ def _wandb(
         "settings": settings,
     }
     try:
-        run = wandb.init(mode=mode, **common)
+        run = wandb.init(mode="online" if mode == "online" else "offline", **common)
     except (wandb.Error, OSError) as error:
         warnings.warn(f"W&B cannot be reached ({error}); going on offline", stacklevel=2)
         run = wandb.init(mode="offline", **common)
@@ -121,9 +124,7 @@ def _wandb(
 
 def _run_id(folder: Path) -> str:
     """The W&B id of a run directory, kept in it so that a resumed run goes on as the same."""
-    import wandb  # noqa: PLC0415
-
     kept = folder / "wandb_id"
     if not kept.exists():
-        kept.write_text(wandb.util.generate_id())
+        kept.write_text(secrets.token_hex(4))
     return kept.read_text().strip()

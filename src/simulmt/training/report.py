@@ -29,9 +29,14 @@ def say(text: str) -> None:
     console.print(text, markup=False)
 
 
+def is_first_process() -> bool:
+    """Whether this process is the one that speaks and writes."""
+    return bool(getattr(rank_zero_only, "rank", 0) == 0)
+
+
 def busy(what: str) -> AbstractContextManager[Any]:
     """A spinner on a terminal while something takes its time."""
-    if rank_zero_only.rank == 0 and console.is_terminal:
+    if is_first_process() and console.is_terminal:
         return console.status(what)
     return nullcontext()
 
@@ -40,8 +45,10 @@ def busy(what: str) -> AbstractContextManager[Any]:
 def data(corpus: Corpus, subwords: Subwords, folder: Path) -> None:
     """Say what there is to learn from, what was left out, and where the run is written."""
     sizes = ", ".join(f"{len(split):,} {name}" for name, split in corpus.splits.items())
-    say(f"{corpus.name} {corpus.source_language}-{corpus.target_language}: {sizes} pairs, "
-        f"{len(subwords):,} subwords")
+    say(
+        f"{corpus.name} {corpus.source_language}-{corpus.target_language}: {sizes} pairs, "
+        f"{len(subwords):,} subwords"
+    )
     for name, split in corpus.splits.items():
         if any(split.dropped.values()):
             counts = ", ".join(f"{n} {why.replace('_', ' ')}" for why, n in split.dropped.items())

@@ -169,6 +169,6 @@ def clear(folder: Path) -> bool:
     """Remove what an earlier run of the same command left; whether there was anything."""
     found = (folder / "checkpoints").exists()
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-    for name in ("instances.log", "test_scores.json", "metrics.csv", "path.png"):
+    for name in ("instances.log", "test_scores.json", "metrics.csv", "path.png", "wandb_id"):
         (folder / name).unlink(missing_ok=True)
     return found
