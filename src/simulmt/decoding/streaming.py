@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import torch
-from torch import Tensor
 
 from simulmt.data.subwords import BOS, EOS
 from simulmt.decoding.greedy import Decodable, Hypothesis, length_limit, next_token
-from simulmt.models.state import DecoderState, DecoderStep
+from simulmt.models.state import DecoderState
 
 
 @torch.inference_mode()
@@ -30,26 +29,27 @@ def stream(model: Decodable, source: Iterable[int]) -> Hypothesis:
     arriving = iter(source)
     prefix = [next(arriving)]
     written = Hypothesis([], [], [])
+    state = _replay(model, prefix, written.tokens)
     while True:
-        step = _take(model, prefix, written.tokens)
-        while bool(step.wants_to_read):
+        step = model.step(torch.tensor([[BOS, *written.tokens][-1]]), state)
+        if step.wants_to_read:
             prefix.append(next(arriving))
-            step = _take(model, prefix, written.tokens)
+            state = _replay(model, prefix, written.tokens)
+            continue
         token = int(next_token(step.logits))
         if token == EOS or len(written.tokens) + 1 > int(length_limit(step.read)):
             return written
         written.tokens.append(token)
         written.delays.append(len(prefix))
         written.positions.append(step.positions[0].tolist())
+        state = step.state
 
 
-def _take(model: Decodable, prefix: list[int], tokens: list[int]) -> DecoderStep:
-    """The step after `tokens`, from the prefix alone; earlier steps stopped within it."""
+def _replay(model: Decodable, prefix: list[int], tokens: list[int]) -> DecoderState:
+    """The decoder that has read the prefix and written the tokens, its last step to be taken."""
     source = torch.tensor([prefix])
     mask = torch.ones_like(source, dtype=torch.bool)
-    finished: Tensor = source[:, -1] == EOS
-    state: DecoderState = model.start(model.encode(source, mask), mask, finished)
-    step = model.step(torch.tensor([BOS]), state)
-    for token in tokens:
-        step = model.step(torch.tensor([token]), step.state)
-    return step
+    state = model.start(model.encode(source, mask), mask, source[:, -1] == EOS)
+    for token in [BOS, *tokens][:-1]:
+        state = model.step(torch.tensor([token]), state).state
+    return state
