@@ -91,12 +91,18 @@ def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
     )
     loggers = build_loggers(config, folder, resume)
     trainer = make_trainer(plan, folder, valid, loggers)
-    module = TranslationModule(model, objective, adam, passport(config, subwords, described))
+    module = TranslationModule(
+        model=model,
+        objective=objective,
+        optimiser=adam,
+        passport=passport(config, subwords, described),
+        seed=seed,
+    )
     data = TranslationData(encoded["train"], encoded["valid"], tokens, seed)
     report.write_manifest(folder / "manifest.json", described)
     chosen = fit(trainer, module, data, resume, folder, plan.average)
     scores, instances = test(trainer, module, tested, folder)
-    report.close(loggers, scores)
+    report.close(loggers, scores, trainer.global_step)
     report.results(f"{mechanism.name} on test", scores, instances, chosen, folder)
 
 

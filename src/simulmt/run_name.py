@@ -18,5 +18,9 @@ def run_name(overrides: Sequence[str]) -> str:
     'lambda-0.2,mechanism-mma_il'
     """
     kept = [o.lstrip("+~") for o in overrides if not o.lstrip("+~").startswith(_SAME_RUN)]
-    names = [re.sub(r"[^\w.,-]+", "-", override).strip("-") for override in sorted(kept)]
+    names = [re.sub(r"[^\w.,-]+", "-", override).strip("-") for override in sorted(kept, key=_key)]
     return ",".join(names)[:200] or "default"
+
+
+def _key(override: str) -> str:
+    return override.split("=", maxsplit=1)[0]

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
@@ -52,16 +53,24 @@ class TranslationModule(pl.LightningModule):
         objective: what is minimised.
         optimiser: Adam's settings.
         passport: what travels with every checkpoint besides the weights.
+        seed: of dropout and noise.
     """
 
     def __init__(
-        self, model: Transformer, objective: Objective, optimiser: Adam, passport: dict[str, Any]
+        self,
+        *,
+        model: Transformer,
+        objective: Objective,
+        optimiser: Adam,
+        passport: dict[str, Any],
+        seed: int,
     ) -> None:
         super().__init__()
         self.model = model
         self.objective = objective
         self.optimiser = optimiser
         self.passport = passport
+        self.seed = seed
         self._tokens = 0
         self._dev_sums = torch.zeros(2)
         self._clock = (time.perf_counter(), 0)
@@ -78,7 +87,14 @@ class TranslationModule(pl.LightningModule):
         )
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Sum of the batch's losses; see `on_before_optimizer_step` for the division."""
+        """Sum of the batch's losses; see `on_before_optimizer_step` for the division.
+
+        Every batch of every process has a random stream of its own, so that a resumed run draws
+        what it would have drawn.
+        """
+        batches = self.trainer.fit_loop.epoch_loop.total_batch_idx
+        stream = np.random.SeedSequence((self.seed, self.global_rank, batches))
+        torch.manual_seed(int(stream.generate_state(1, np.uint64)[0] >> 1))
         loss = self._loss(batch)
         tokens = int(loss.tokens)
         self._tokens += tokens

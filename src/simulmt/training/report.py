@@ -70,11 +70,11 @@ def write_manifest(path: Path, manifest: Mapping[str, object]) -> None:
 
 
 @rank_zero_only
-def close(loggers: Sequence[Logger], scores: Mapping[str, Any]) -> None:
+def close(loggers: Sequence[Logger], scores: Mapping[str, Any], step: int) -> None:
     """Log the test scores and end what a logger has open, so that runs do not merge."""
     values = {f"test/{name}": value for name, value in flat(scores).items()}
     for logger in loggers:
-        logger.log_metrics(values)
+        logger.log_metrics(values, step)
         logger.finalize("success")
         if isinstance(logger, WandbLogger):
             logger.experiment.finish()
