@@ -121,7 +121,7 @@ class TranslationModule(pl.LightningModule):
         values["train/tokens_per_s"] = torch.tensor((seen + tokens) / max(now - started, 1e-9))
         shown = {"train/loss", "train/latency", "train/tokens_per_s"}
         for name, value in values.items():
-            self.log(name, value, prog_bar=name in shown, batch_size=loss.sentences)
+            self.log(name, value, prog_bar=name in shown, sync_dist=True)
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Turn the gradient of the sum into that of the mean over target tokens."""
