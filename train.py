@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from simulmt.errors import UserError
+from simulmt.command import run
 from simulmt.run_name import run_name
 
 OmegaConf.register_new_resolver("run_name", run_name, replace=True)
@@ -21,12 +19,8 @@ def main(config: DictConfig) -> None:
     from simulmt.build import train  # noqa: PLC0415  (torch, only once there is something to do)
 
     job = HydraConfig.get()
-    try:
-        train(config, job.runtime.output_dir, multirun=job.mode == RunMode.MULTIRUN)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    train(config, job.runtime.output_dir, multirun=job.mode == RunMode.MULTIRUN)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

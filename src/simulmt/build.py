@@ -10,12 +10,13 @@ import inspect
 import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from pytorch_lightning.loggers import Logger
 
 from simulmt.attention import Mechanism
 from simulmt.data.batches import EncodedSplit
@@ -28,6 +29,7 @@ from simulmt.decoding.instance import write_instances
 from simulmt.errors import UserError
 from simulmt.models.transformer import Transformer
 from simulmt.objective import Objective
+from simulmt.options import construct
 from simulmt.scoring import score, write_scores
 from simulmt.training import report
 from simulmt.training.callbacks import Decoder
@@ -40,11 +42,9 @@ from simulmt.training.checkpoint import (
     run_checkpoint,
 )
 from simulmt.training.datamodule import TranslationData
-from simulmt.training.loggers import MetricsFile, extra_logger
+from simulmt.training.loggers import LOGGERS, CsvOnly, MetricsFile, TensorBoard, Wandb
 from simulmt.training.module import Adam, TranslationModule
 from simulmt.training.run import Plan, clear, fit, make_trainer, test
-
-T = TypeVar("T")
 
 CORPORA: dict[str, Callable[..., Corpus]] = {"verbfinal": verbfinal, "text": read_text}
 MODELS: dict[str, type[Transformer]] = {"transformer": Transformer}
@@ -66,22 +66,25 @@ def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
     mechanism = Mechanism(**config["mechanism"])
     objective = build_objective(config, mechanism, plan)
     adam = construct(Adam, config["optim"], "optim")
-    pl.seed_everything(config["seed"], workers=True, verbose=False)
+    choose_logger(config["logger"])
+    with torch.device("meta"):  # bad options show before the data are read
+        build_model(config, mechanism, vocabulary=1)
+    start = run_checkpoint(Path(config["init_from"])) if config["init_from"] else None
     folder = Path(run_directory)
     resume = find_resume(config["ckpt_path"], folder)
     if resume is None and report.is_first_process() and clear(folder):
         report.say(f"replacing the earlier run in {folder} (ckpt_path=last would resume it)")
 
+    pl.seed_everything(config["seed"], workers=True, verbose=False)
     corpus, subwords, encoded = build_data(config)
     described = manifest(corpus, subwords)
     report.data(corpus, subwords, folder)
     model = build_model(config, mechanism, len(subwords))
-    if config["init_from"]:
-        source = run_checkpoint(Path(config["init_from"]))
-        checkpoint = read_checkpoint(source)
+    if start:
+        checkpoint = read_checkpoint(start)
         check_manifest(checkpoint["simulmt"]["manifest"], described, [])
-        taken, of = load_matching(model, checkpoint, str(source))
-        report.say(f"{taken} of {of} parameter tensors start from {source}")
+        taken, of = load_matching(model, checkpoint, str(start))
+        report.say(f"{taken} of {of} parameter tensors start from {start}")
     report.model(config["model"]["name"], mechanism.name, model)
 
     tokens, seed = config["data"]["batch_tokens"], config["seed"]
@@ -196,15 +199,24 @@ def build_objective(config: Mapping[str, Any], mechanism: Mechanism, plan: Plan)
     return objective
 
 
-def build_loggers(config: Mapping[str, Any], folder: Path, resume: Path | None) -> list[Any]:
-    """`metrics.csv` and what `conf/logger` asks for."""
+def build_loggers(config: Mapping[str, Any], folder: Path, resume: Path | None) -> list[Logger]:
+    """`metrics.csv` and, on the first process, what `conf/logger` asks for."""
     step = read_checkpoint(resume)["global_step"] if resume else None
-    loggers: list[Any] = [MetricsFile(folder / "metrics.csv", step)]
+    loggers: list[Logger] = [MetricsFile(folder / "metrics.csv", step)]
     if report.is_first_process():
         name = f"{config['mechanism']['name']}-lambda-{config['lambda']}-seed-{config['seed']}"
-        extra = extra_logger(**config["logger"], folder=folder, run_name=name, config=dict(config))
+        extra = choose_logger(config["logger"]).open(folder, name, dict(config))
         loggers += [extra] if extra else []
     return loggers
+
+
+def choose_logger(options: Mapping[str, Any]) -> CsvOnly | TensorBoard | Wandb:
+    """The logger of a `conf/logger` group, not yet open."""
+    kind = options["kind"]
+    if kind not in LOGGERS:
+        raise UserError(f"logger.kind is {kind!r}; choose one of {', '.join(LOGGERS)}")
+    make: type[CsvOnly | TensorBoard | Wandb] = LOGGERS[kind]
+    return construct(make, {k: v for k, v in options.items() if k != "kind"}, "logger")
 
 
 def find_resume(choice: str | None, folder: Path) -> Path | None:
@@ -239,23 +251,3 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
     assert isinstance(resolved, dict)
     resolved.pop("experiments", None)
     return {str(key): value for key, value in resolved.items()}
-
-
-def construct(
-    make: Callable[..., T],
-    options: Mapping[str, Any],
-    where: str,
-    given: Mapping[str, Any] | None = None,
-) -> T:
-    """Call `make` with the options of a group and what the program itself gives."""
-    given = given or {}
-    asked = inspect.signature(make).parameters
-    known = [name for name in asked if name not in given]
-    required = {name for name in known if asked[name].default is inspect.Parameter.empty}
-    if unknown := sorted(set(options) - set(known)):
-        raise UserError(
-            f"{where} has no option {', '.join(unknown)}; its options are: {', '.join(known)}"
-        )
-    if missing := sorted(required - set(options)):
-        raise UserError(f"{where} lacks a value for {', '.join(missing)}")
-    return make(**options, **given)

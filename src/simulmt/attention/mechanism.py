@@ -6,7 +6,6 @@ goes to the part whose constructor names it, and what no part names is an error.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from simulmt.attention.schedules import FullSentence, Monotonic, Schedule, WaitK
 from simulmt.attention.scores import ScaledDotProduct, Score, Uniform
 from simulmt.attention.spans import Chunk, Lookback, Span, Stopped
 from simulmt.errors import UserError
+from simulmt.options import asked_of, check, construct
 
 SCHEDULES: dict[str, type[Schedule]] = {
     "full_sentence": FullSentence,
@@ -23,6 +23,7 @@ SCHEDULES: dict[str, type[Schedule]] = {
 }
 SPANS: dict[str, type[Span]] = {"stopped": Stopped, "chunk": Chunk, "lookback": Lookback}
 HEADS = ("one", "all")
+_GIVEN = {"score": None, "heads": None}  # by the model, not by the user
 
 
 class Mechanism:
@@ -46,9 +47,9 @@ class Mechanism:
         if heads not in HEADS:
             raise UserError(f"mechanism.heads is {heads!r}; choose one of {', '.join(HEADS)}")
         self._one_head = heads == "one"
-        wanted = _asked_of(self._schedule) | _asked_of(self._span)
-        _same_names(name, set(options), wanted)
         self._options = options
+        asked = asked_of(self._schedule, _GIVEN) | asked_of(self._span, _GIVEN)
+        check(options, asked, "mechanism")
         self.attention(ScaledDotProduct, dim=1, heads=1)  # values out of range show here
 
     @property
@@ -64,36 +65,21 @@ class Mechanism:
     def attention(self, score: Callable[[int, int], Score], *, dim: int, heads: int) -> Attention:
         """A fresh attention for a layer of width `dim` in a model with `heads` heads."""
         heads = 1 if self._one_head else heads
-        needs = {"heads": heads}
-        schedule_options = self._options_of(self._schedule)
+        given: dict[str, Any] = {"heads": heads}
         if self._schedule.learned:
-            schedule_options["score"] = score(dim, heads)
-        try:
-            schedule = self._schedule(**needs, **schedule_options)
-            span = self._span(**self._options_of(self._span))
-        except ValueError as error:
-            raise UserError(f"mechanism={self.name}: {error}") from None
-        soft = score(dim, heads) if self._span.scored else Uniform(heads)
+            given["score"] = score(dim, heads)
+        schedule: Schedule = self._build(self._schedule, given)
+        span: Span = self._build(self._span, {})
+        soft = score(dim, heads) if span.scored else Uniform(heads)
         return Attention(schedule, span, soft, dim, heads)
 
-    def _options_of(self, part: Callable[..., Any]) -> dict[str, Any]:
-        return {name: self._options[name] for name in _asked_of(part)}
-
-
-def _asked_of(part: Callable[..., Any]) -> set[str]:
-    """The options that a user gives: all the constructor asks for but what the model provides."""
-    return set(inspect.signature(part).parameters) - {"score", "heads"}
+    def _build(self, part: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+        names = asked_of(part, _GIVEN)
+        options = {name: self._options[name] for name in names}
+        return construct(part, options, f"mechanism={self.name}", given)
 
 
 def _pick(table: Mapping[str, Any], name: str, what: str) -> Any:
     if name not in table:
         raise UserError(f"{what} is {name!r}; choose one of {', '.join(table)}")
     return table[name]
-
-
-def _same_names(mechanism: str, given: set[str], wanted: set[str]) -> None:
-    listed = ", ".join(sorted(wanted)) or "none"
-    for wrong, word in ((given - wanted, "no option"), (wanted - given, "no value for option")):
-        if wrong:
-            names = ", ".join(sorted(wrong))
-            raise UserError(f"mechanism={mechanism} has {word} {names}; its options are: {listed}")

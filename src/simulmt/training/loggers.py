@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import secrets
 import warnings
 from argparse import Namespace
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,65 +68,71 @@ class MetricsFile(Logger):
             writer.writerows(self._rows)
 
 
-def extra_logger(
-    kind: str, folder: Path, run_name: str, config: dict[str, Any], **options: Any
-) -> Logger | None:
-    """The logger beside `metrics.csv`.
+@dataclass(frozen=True)
+class CsvOnly:
+    """Nothing beside `metrics.csv`."""
 
-    Args:
-        kind: "csv" for none, "wandb" or "tensorboard".
-        folder: the run directory.
-        run_name: what the dashboard calls the run.
-        config: shown beside the run.
-        options: `project`, `mode` ("online" or "offline") for W&B.
+    def open(self, folder: Path, run_name: str, config: dict[str, Any]) -> None:
+        """No further logger."""
 
-    Raises:
-        UserError: an unknown kind, or a package that is not installed.
-    """
-    if kind == "csv":
-        return None
-    if kind == "tensorboard":
-        try:
-            return TensorBoardLogger(folder, name="tensorboard", version="")
-        except ModuleNotFoundError:
+
+@dataclass(frozen=True)
+class TensorBoard:
+    """TensorBoard event files in the run directory."""
+
+    def __post_init__(self) -> None:
+        if importlib.util.find_spec("tensorboard") is None:
             raise UserError(
-                "logger=tensorboard needs the package tensorboard: "
-                'pip install "simulmt[tensorboard]"'
-            ) from None
-    if kind == "wandb":
-        return _wandb(folder, run_name, config, **options)
-    raise UserError(f"logger.kind is {kind!r}; choose csv, wandb or tensorboard")
+                'logger=tensorboard needs a package: pip install "simulmt[tensorboard]"'
+            )
+
+    def open(self, folder: Path, run_name: str, config: dict[str, Any]) -> Logger:
+        """Event files in `tensorboard/`."""
+        return TensorBoardLogger(folder, name="tensorboard", version="")
 
 
-def _wandb(
-    folder: Path, run_name: str, config: dict[str, Any], project: str, mode: str
-) -> WandbLogger:
-    """A W&B run that goes on offline if the server cannot be reached."""
-    if mode not in ("online", "offline"):
-        raise UserError(f"logger.mode is {mode!r}; choose online or offline")
-    import wandb  # noqa: PLC0415  (seconds to import, and most runs do without)
+@dataclass(frozen=True)
+class Wandb:
+    """Weights & Biases; a server that cannot be reached means going on offline.
 
-    settings = wandb.Settings(init_timeout=30, silent=True)
-    common: dict[str, Any] = {
-        "project": project,
-        "name": run_name,
-        "id": _run_id(folder),
-        "dir": folder,
-        "config": config,
-        "resume": "allow",
-        "settings": settings,
-    }
-    try:
-        run = wandb.init(mode="online" if mode == "online" else "offline", **common)
-    except (wandb.Error, OSError) as error:
-        warnings.warn(f"W&B cannot be reached ({error}); going on offline", stacklevel=2)
-        run = wandb.init(mode="offline", **common)
-    return WandbLogger(experiment=run)
+    A run keeps its id in its directory, so that it goes on as the same run when it resumes.
+    """
+
+    project: str
+    mode: str
+    """`online` or `offline`."""
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("online", "offline"):
+            raise UserError(f"logger.mode is {self.mode!r}; choose online or offline")
+
+    def open(self, folder: Path, run_name: str, config: dict[str, Any]) -> Logger:
+        """Start the run, or take it up again."""
+        import wandb  # noqa: PLC0415  (seconds to import, and most runs do without)
+
+        kept = folder / "wandb_id"
+        if not kept.exists():
+            kept.write_text(secrets.token_hex(4))
+        common: dict[str, Any] = {
+            "project": self.project,
+            "name": run_name,
+            "id": kept.read_text().strip(),
+            "dir": folder,
+            "config": config,
+            "settings": wandb.Settings(init_timeout=30, silent=True),
+        }
+        if self.mode == "online":
+            try:
+                return WandbLogger(experiment=wandb.init(mode="online", resume="allow", **common))
+            except (wandb.Error, OSError) as error:
+                reason = str(error).splitlines()[0]
+                warnings.warn(f"no W&B ({reason}); going on offline", stacklevel=2)
+                wandb.teardown()
+        return WandbLogger(experiment=wandb.init(mode="offline", **common))
 
 
-def _run_id(folder: Path) -> str:
-    """The W&B id of a run directory, kept in it so that a resumed run goes on as the same."""
-    kept = folder / "wandb_id"
-    if not kept.exists():
-        kept.write_text(secrets.token_hex(4))
-    return kept.read_text().strip()
+LOGGERS: dict[str, type[CsvOnly | TensorBoard | Wandb]] = {
+    "csv": CsvOnly,
+    "tensorboard": TensorBoard,
+    "wandb": Wandb,
+}

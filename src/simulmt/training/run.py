@@ -55,8 +55,6 @@ class Plan:
                 f"trainer.validate_every is {self.validate_every}, above trainer.max_updates "
                 f"({self.max_updates}): no checkpoint would ever be chosen; lower it"
             )
-        if self.dal_range is not None and len(self.dal_range) != 2:
-            raise UserError(f"trainer.dal_range is {self.dal_range}; give [least, most] or null")
         if self.accelerator == "gpu" and not torch.cuda.is_available():
             raise UserError("trainer=gpu, but no GPU was found; choose trainer=cpu")
 

@@ -1,0 +1,44 @@
+"""Runs the Hydra programs: what a user can put right is said in one line, without a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from hydra.errors import ConfigCompositionException, HydraException
+from omegaconf.errors import OmegaConfBaseException
+
+from simulmt.errors import UserError
+
+
+def run(main: Callable[[], None]) -> None:
+    """Call a `hydra.main` program and turn what it raises into an exit status.
+
+    Exits with 2 on bad input, with 130 when interrupted; other exceptions keep their traceback.
+    """
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra hands exceptions on
+    try:
+        main()
+    except UserError as error:
+        _end(str(error), 2)
+    except ConfigCompositionException as error:
+        _end(_explain(error), 2)
+    except HydraException as error:
+        _end(str(error), 2)
+    except KeyboardInterrupt:
+        _end("interrupted", 130)
+
+
+def _explain(error: ConfigCompositionException) -> str:
+    """Hydra's message, and for a misspelt key the keys that there are."""
+    cause = error.__cause__
+    if not isinstance(cause, OmegaConfBaseException) or cause.parent_node is None:
+        return str(error)
+    first = str(error).splitlines()[0]
+    return f"{first} The keys there are: {', '.join(map(str, cause.parent_node))}"
+
+
+def _end(message: str, status: int) -> None:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(status)
