@@ -215,8 +215,9 @@ def choose_logger(options: Mapping[str, Any]) -> CsvOnly | TensorBoard | Wandb:
     kind = options["kind"]
     if kind not in LOGGERS:
         raise UserError(f"logger.kind is {kind!r}; choose one of {', '.join(LOGGERS)}")
-    make: type[CsvOnly | TensorBoard | Wandb] = LOGGERS[kind]
-    return construct(make, {k: v for k, v in options.items() if k != "kind"}, "logger")
+    rest = {name: value for name, value in options.items() if name != "kind"}
+    make: Callable[..., CsvOnly | TensorBoard | Wandb] = LOGGERS[kind]
+    return construct(make, rest, "logger")
 
 
 def find_resume(choice: str | None, folder: Path) -> Path | None:

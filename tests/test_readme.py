@@ -1,0 +1,233 @@
+"""What the documentation tells a reader to type works, and what it points to is there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig, OmegaConf
+
+import zoo
+from simulmt.attention import Mechanism, mechanism, schedules
+from simulmt.data.verbfinal import oracle_delays, verbfinal
+from simulmt.decoding.greedy import greedy
+from simulmt.decoding.streaming import stream
+from simulmt.run_name import run_name
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("README.md", "CONTRIBUTING.md", "docs/conventions.md", "docs/data.md")
+TEXT = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
+PRESETS = sorted(
+    path.stem
+    for path in (ROOT / "conf" / "data").glob("*.yaml")
+    if path.stem not in ("text", "verbfinal")
+)
+
+each_page = pytest.mark.parametrize("page", PAGES)
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """The fenced blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def code(text: str) -> Iterator[str]:
+    """What a reader may type: the lines of shell blocks, and code within a line."""
+    for block in blocks(text, "bash"):
+        yield from block.replace("\\\n", " ").splitlines()
+    outside = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    yield from re.findall(r"`([^`\n]+)`", outside)
+
+
+def section(text: str, heading: str) -> str:
+    """What stands below a heading, up to the next of its level."""
+    return re.search(rf"^{heading}\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)[1]
+
+
+def commands() -> list[tuple[str, list[str]]]:
+    """Each `python train.py ...` or `evaluate.py`: the program and its arguments."""
+    found = []
+    for page in PAGES:
+        for line in code(TEXT[page]):
+            words = shlex.split(line, comments=True)
+            if words[:1] == ["python"] and words[1:2] in (["train.py"], ["evaluate.py"]):
+                found.append((words[1].removesuffix(".py"), words[2:]))
+    return found
+
+
+def runs() -> list[Any]:
+    """Each configuration that the commands name; a multirun names several."""
+    found = []
+    for program, arguments in commands():
+        overrides = [word for word in arguments if not word.startswith("-")]
+        multirun = bool({"-m", "--multirun"} & set(arguments))
+        found += [
+            pytest.param(program, run, id=" ".join([program, *run]))
+            for run in combinations(overrides, multirun)
+        ]
+    return found
+
+
+def combinations(overrides: list[str], multirun: bool) -> list[list[str]]:
+    """The overrides of each run, as Hydra's own sweeper splits them."""
+    parsed = OverridesParser.create().parse_overrides(overrides)
+    found: list[list[str]] = [[]]
+    for override in parsed:
+        assert multirun or not override.is_sweep_override(), f"{override.input_line} needs -m"
+        choices = [override.input_line]
+        if override.is_sweep_override():
+            key = override.get_key_element()
+            choices = [f"{key}={value}" for value in override.sweep_string_iterator()]
+        found = [[*run, choice] for run in found for choice in choices]
+    return found
+
+
+def composed(program: str, overrides: list[str]) -> DictConfig:
+    OmegaConf.register_new_resolver("run_name", run_name, replace=True)
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        return compose(program, overrides)
+
+
+def test_the_pages_have_commands():
+    assert sum(program == "train" for program, _ in commands()) >= 10
+    assert sum(program == "evaluate" for program, _ in commands()) >= 2
+
+
+@pytest.mark.parametrize(("program", "overrides"), runs())
+def test_every_command_composes(program, overrides, monkeypatch):
+    from simulmt import build
+
+    monkeypatch.chdir(ROOT)  # where experiments/ is looked for
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    config = build.plain(composed(program, overrides))
+    if program == "train":  # and what the program itself would refuse at once
+        plan = build.construct(build.Plan, config["trainer"], "trainer")
+        chosen = Mechanism(**config["mechanism"])
+        build.build_objective(config, chosen, plan)
+        build.construct(build.Adam, config["optim"], "optim")
+        with torch.device("meta"):
+            build.build_model(config, chosen, vocabulary=1)
+
+
+@each_page
+def test_every_make_target_exists(page):
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    lines = [shlex.split(line, comments=True) for line in code(TEXT[page])]
+    named = {target for words in lines if words[:1] == ["make"] for target in words[1:]}
+    assert named <= targets
+    if page == "README.md":
+        assert named >= {"run", "test"}
+
+
+@each_page
+def test_every_link_leads_somewhere(page):
+    folder = (ROOT / page).parent
+    for link in re.findall(r"\]\(([^)\s]+)\)", TEXT[page]):
+        if link.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = folder / path if path else ROOT / page
+        assert target.exists(), link
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            slugs = {re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings}
+            assert anchor in slugs, link
+
+
+@each_page
+def test_every_named_file_of_the_repository_exists(page):
+    new = "conf/mechanism/catch_up.yaml"  # the example's own
+    for name in code(TEXT[page]):
+        if re.fullmatch(r"(src|conf|tests|experiments)/[\w/.]*", name) and name != new:
+            assert (ROOT / name).exists(), name
+        if re.fullmatch(r"simulmt(\.\w+)+", name):
+            path = ROOT / "src" / name.replace(".", "/")
+            assert path.is_dir() or path.with_suffix(".py").is_file(), name
+
+
+def test_the_table_of_mechanisms_is_complete():
+    rows = re.findall(r"^\| `(\w+)` \|", section(TEXT["README.md"], "## Mechanisms"), re.MULTILINE)
+    assert sorted(rows) == sorted(path.stem for path in (ROOT / "conf/mechanism").glob("*.yaml"))
+
+
+def test_the_notebook_example_runs_without_hydra_and_lightning():
+    (block,) = blocks(TEXT["README.md"], "python")
+    checks = """
+import sys
+assert out.logits.shape == (1, 3, 100)
+assert hypothesis.delays[:4] == [3, 4, 5, 6][: len(hypothesis.delays)]
+print([name for name in ("hydra", "omegaconf", "pytorch_lightning") if name in sys.modules])
+"""
+    seeded = f"import torch\ntorch.set_num_threads(1)\ntorch.manual_seed(0)\n{block}{checks}"
+    done = subprocess.run(
+        [sys.executable, "-c", seeded], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
+# The downloads, with everything that would go out replaced: what is left are the files' names.
+STUBS = r"""
+set -eu
+tar() { :; }
+gzip() { :; }
+cat() { :; }
+sacrebleu() { :; }
+wget() {
+    local folder=.
+    if [ "$1" = -P ]; then folder=$2; shift 2; mkdir -p "$folder"; fi
+    local url
+    for url in "$@"; do : > "$folder/${url##*/}"; done
+}
+"""
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_downloads_give_the_files_that_the_presets_ask_for(preset, tmp_path):
+    data = composed("train", [f"data={preset}"]).data
+    heading = "multi30k_deen" if preset == "multi30k_ende" else preset
+    script = blocks(section(TEXT["docs/data.md"], f"### {heading}"), "bash")[0]
+    if script.count("\n") == 1:
+        assert f"`{script.strip()}`" in TEXT["README.md"]
+    subprocess.run(["bash", "-c", STUBS + script], cwd=tmp_path, check=True)
+    for stem in (data.train, data.valid, data.test):
+        for language in (data.source, data.target):
+            path = tmp_path / data.root / f"{stem}.{language}"
+            assert path.exists() or path.with_name(f"{path.name}.gz").exists(), path
+
+
+def test_the_example_pairs_are_in_the_embedded_data():
+    pattern = re.compile(r"^\| ([^|]+) \| ([^|]+) \| ([\d ]+) \|$", re.MULTILINE)
+    shown = pattern.findall(section(TEXT["docs/data.md"], "## The embedded data: verbfinal"))
+    assert len(shown) == 6
+    data = composed("train", []).data
+    test = verbfinal(data.seed, 0, 0, data.test).splits["test"]
+    for german, english, oracle in shown:
+        index = test.sources.index(german)
+        assert test.targets[index] == english
+        assert oracle_delays(test.needs[index]) == [int(delay) for delay in oracle.split()]
+
+
+def test_the_example_of_a_mechanism_works(monkeypatch):
+    (definition,) = blocks(TEXT["CONTRIBUTING.md"], "python")
+    (options,) = blocks(TEXT["CONTRIBUTING.md"], "yaml")
+    names = dict(vars(schedules))
+    exec(compile("from __future__ import annotations\n" + definition, "example", "exec"), names)
+    monkeypatch.setitem(mechanism.SCHEDULES, "catch_up", names["CatchUp"])
+    made = zoo.model(yaml.safe_load(options) | {"k": 2, "steady": 3})
+    source, mask = zoo.sentences(3, 12)
+    _, read = zoo.forced_steps(made, source, mask, torch.full((3, 9), 7))
+    assert read[0].tolist() == [2, 3, 4, 5, 5, 6, 6, 7, 7]
+    for row, length, hypothesis in zip(
+        source, mask.sum(1), greedy(made, source, mask), strict=True
+    ):
+        assert stream(made, row[:length].tolist()) == hypothesis
