@@ -128,8 +128,12 @@ def fit(
         The checkpoint that was chosen: the mean of the last `average` ones, or the best.
     """
     with warnings.catch_warnings():
-        # Lightning's own, of a call that torch renamed
-        warnings.filterwarnings("ignore", message=".*LeafSpec.*")
+        for expected in (
+            "LeafSpec",  # Lightning's own call of what torch has renamed
+            "exists and is not empty",  # the checkpoints of the run that resumes
+            "smaller than the logging interval",  # an epoch of few batches
+        ):
+            warnings.filterwarnings("ignore", message=f".*{expected}.*")
         trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
     if trainer.interrupted:
         raise UserError(

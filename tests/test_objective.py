@@ -1,0 +1,108 @@
+"""The objective against the formulas of the papers, written as loops."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from simulmt.objective import Objective, expected_delays, head_divergence, weighted_delay
+
+SETTINGS = {
+    "latency_weight": 0.3,
+    "variance_weight": 0.7,
+    "label_smoothing": 0.1,
+    "latency": "dal",
+    "hold": 0,
+    "warmup": 0,
+}
+
+
+def example(B: int = 3, H: int = 4, T: int = 5, S: int = 6, V: int = 7):
+    torch.manual_seed(0)
+    source_mask = torch.arange(S) < torch.tensor([6, 3, 1])[:, None]
+    target_mask = torch.arange(T) < torch.tensor([2, 5, 3])[:, None]
+    logits = torch.randn(B, T, V, dtype=torch.float64, requires_grad=True)
+    alpha = torch.rand(B, H, T, S, dtype=torch.float64) * source_mask[:, None, None]
+    alpha = (alpha / alpha.sum(-1, keepdim=True)).requires_grad_()
+    target = torch.randint(4, V, (B, T)).masked_fill(~target_mask, 0)
+    return logits, alpha, target, source_mask, target_mask
+
+
+def by_hand(logits, alpha, target, source_mask, target_mask):
+    """L_avg, L_var (MMA eq. 14-16) and the smoothed likelihood, sentence by sentence."""
+    total = lag = variance = 0.0
+    for b in range(len(logits)):
+        S, T = int(source_mask[b].sum()), int(target_mask[b].sum())
+        gamma, reached, dal, var = T / S, 0.0, 0.0, 0.0
+        for i in range(T):
+            scores = logits[b, i].log_softmax(-1)
+            total -= 0.9 * scores[target[b, i]] + 0.1 * scores.mean()
+            delays = [sum((j + 1) * alpha[b, h, i, j] for j in range(S)) for h in range(4)]
+            norm = sum(g.exp() for g in delays)
+            delay = sum(g.exp() / norm * g for g in delays)
+            reached = delay if i == 0 else torch.maximum(delay, reached + 1 / gamma)
+            dal += (reached - i / gamma) / T
+            mean = sum(delays) / 4
+            var += sum((g - mean) ** 2 for g in delays) / 4 / T
+        lag += dal
+        variance += var
+    return total, lag, variance
+
+
+def test_the_objective_is_that_of_the_papers():
+    inputs = example()
+    likelihood, lag, variance = by_hand(*inputs)
+    loss = Objective(**SETTINGS)(*inputs, update=10)
+    # alpha is float64 here, so only the order of summation differs; log-softmax is in float32
+    torch.testing.assert_close(loss.latency, lag, check_dtype=False, rtol=1e-9, atol=0)
+    torch.testing.assert_close(loss.variance, variance, check_dtype=False, rtol=1e-9, atol=0)
+    total = likelihood + 0.3 * lag + 0.7 * variance
+    torch.testing.assert_close(loss.total, total, check_dtype=False, rtol=1e-6, atol=0)
+    assert int(loss.tokens) == 10
+    assert loss.sentences == 3
+
+
+def test_padding_has_no_gradient():
+    logits, alpha, target, source_mask, target_mask = example()
+    loss = Objective(**SETTINGS)(logits, alpha, target, source_mask, target_mask, update=10)
+    by_logits, by_alpha = torch.autograd.grad(loss.total, (logits, alpha))
+    assert (by_logits[~target_mask] == 0).all()
+    assert (by_alpha.transpose(1, 2)[~target_mask] == 0).all()
+
+
+def test_mass_that_ran_off_the_end_counts_as_the_whole_source():
+    mask = torch.ones(1, 4, dtype=torch.bool)
+    alpha = torch.tensor([[[[0.5, 0.0, 0.0, 0.0]]]])
+    assert expected_delays(alpha, mask).item() == pytest.approx(0.5 * 1 + 0.5 * 4)
+
+
+def test_equal_heads_weigh_alike_and_do_not_diverge():
+    delays = torch.full((1, 3, 2), 2.5)
+    assert weighted_delay(delays).tolist() == [[2.5, 2.5]]
+    assert head_divergence(delays, torch.ones(1, 2, dtype=torch.bool)).item() == 0
+
+
+def test_the_slowest_head_weighs_most():
+    delays = torch.tensor([[[1.0], [2.0]]])
+    share = math.exp(2) / (math.exp(1) + math.exp(2))
+    assert weighted_delay(delays).item() == pytest.approx(1 + share)
+
+
+@pytest.mark.parametrize(
+    ("hold", "warmup", "expected"),
+    [(0, 0, [1, 1, 1]), (2, 0, [0, 0, 1]), (1, 2, [0, 0.5, 1]), (0, 2, [0.5, 1, 1])],
+)
+def test_latency_is_held_back_then_grows(hold, warmup, expected):
+    objective = Objective(**(SETTINGS | {"hold": hold, "warmup": warmup}))
+    assert [objective.strength(update) for update in range(3)] == expected
+
+
+def test_a_fixed_schedule_has_no_latency_to_weigh():
+    logits, _, target, source_mask, target_mask = example()
+    objective = Objective(**(SETTINGS | {"latency_weight": 0.0, "variance_weight": 0.0}))
+    loss = objective(logits, None, target, source_mask, target_mask, update=0)
+    assert not loss.learned
+    assert not objective.wants_alpha
+    assert loss.latency == loss.variance == 0

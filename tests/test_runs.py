@@ -1,0 +1,254 @@
+"""Whole runs through the composition root: train, resume, evaluate, start from another run."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig
+
+from simulmt.build import evaluate, train
+from simulmt.errors import UserError
+
+ROOT = Path(__file__).parents[1]
+SMALL = [
+    "data.train=300",
+    "data.valid=21",
+    "data.test=23",
+    "data.subwords.size=400",
+    "data.batch_tokens=300",
+    "model.dim=16",
+    "model.ffn=16",
+    "model.heads=2",
+    "model.encoder_layers=1",
+    "model.decoder_layers=1",
+    "optim.lr=5e-3",
+    "optim.warmup=4",
+    "objective.hold=2",
+    "objective.warmup=2",
+    "trainer.max_updates=6",
+    "trainer.validate_every=3",
+    "trainer.log_every=1",
+    "trainer.progress=false",
+]
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
+    "ignore:.*Trainer.fit.*weights_only.*",
+)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def configuration(program: str, *overrides: str) -> DictConfig:
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        return compose(program, [*overrides])
+
+
+def run(folder: Path, cache: Path, *overrides: str) -> dict:
+    chosen = [*SMALL, "mechanism=mma_il", "lambda=0.2", f"cache={cache}", *overrides]
+    train(configuration("train", *chosen), str(folder), multirun=False)
+    return json.loads((folder / "test_scores.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, cache) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    run(folder, cache)
+    return folder
+
+
+def weights(folder: Path, name: str = "last.ckpt") -> dict:
+    path = folder / "checkpoints" / name
+    return torch.load(path, weights_only=True)["state_dict"]
+
+
+def metrics(folder: Path) -> list[dict[str, str]]:
+    with (folder / "metrics.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_run_directory_holds_what_it_promises(finished):
+    scores = json.loads((finished / "test_scores.json").read_text())
+    latencies = {"AP", "AL", "AL_ref", "LAAL", "DAL", "CW", "signature"}
+    assert {"BLEU", "chrF", "signature"} <= set(scores["quality"])
+    assert set(scores["latency"]) == {"word", "subword"}
+    assert all(set(unit) == latencies for unit in scores["latency"].values())
+    assert set(scores["oracle"]["word"]) == latencies
+    assert scores["sentences"] == 23
+    assert scores["empty"] == 0
+    lines = (finished / "instances.log").read_text().splitlines()
+    keys = {
+        "index",
+        "prediction",
+        "delays",
+        "prediction_length",
+        "reference",
+        "source",
+        "source_length",
+    }
+    assert [json.loads(line)["index"] for line in lines] == list(range(23))
+    assert all(set(json.loads(line)) == keys for line in lines)
+    assert {"best.ckpt", "last.ckpt"} <= {p.name for p in (finished / "checkpoints").iterdir()}
+    assert json.loads((finished / "manifest.json").read_text())["splits"]["train"]["pairs"] == 300
+    assert (finished / "path.png").stat().st_size > 1000
+
+
+def test_metrics_hold_every_update_and_validation(finished):
+    rows = metrics(finished)
+    assert [int(row["step"]) for row in rows if row["train/loss"]] == list(range(6))
+    held = [float(row["train/lambda"]) for row in rows if row["train/loss"]]
+    assert held == [0.0, 0.0, 0.1, 0.2, 0.2, 0.2], "held for 2 updates, grown over 2"
+    validated = [row for row in rows if row["valid/BLEU"]]
+    assert len(validated) == 2
+    assert all(float(row["valid/word/DAL"]) > 0 for row in validated)
+
+
+def test_evaluate_gives_the_same_scores_to_the_last_digit(finished, cache):
+    evaluate(configuration("evaluate", f"checkpoint={finished}", "device=cpu"))
+    again = finished / "evaluation" / "test"
+    for name in ("test_scores.json", "instances.log"):
+        assert (again / name).read_bytes() == (finished / name).read_bytes()
+
+
+def test_the_same_command_gives_the_same_numbers(finished, tmp_path, cache):
+    run(tmp_path, cache)
+    for name, value in weights(finished).items():
+        assert torch.equal(value, weights(tmp_path)[name]), name
+
+
+def test_a_resumed_run_ends_where_an_uninterrupted_one_does(finished, tmp_path, cache):
+    run(tmp_path, cache, "trainer.max_updates=3")
+    run(tmp_path, cache, "ckpt_path=last")
+    for name, value in weights(finished).items():
+        assert torch.equal(value, weights(tmp_path)[name]), name
+    old, new = ([row["train/loss"] for row in metrics(f)] for f in (finished, tmp_path))
+    assert [loss for loss in new if loss] == [loss for loss in old if loss]
+
+
+def test_ckpt_path_last_starts_where_there_is_none(tmp_path, cache):
+    run(tmp_path, cache, "ckpt_path=last", "trainer.max_updates=3")
+    assert (tmp_path / "checkpoints" / "last.ckpt").exists()
+
+
+def test_the_average_is_that_of_the_last_checkpoints(tmp_path, cache):
+    run(tmp_path, cache, "trainer.average=2")
+    parts = [weights(tmp_path, f"step-000000{step}.ckpt") for step in (3, 6)]
+    for name, value in weights(tmp_path, "average.ckpt").items():
+        torch.testing.assert_close(value, (parts[0][name] + parts[1][name]) / 2)
+
+
+def test_starting_from_another_mechanism(finished, tmp_path, cache, capsys):
+    run(tmp_path, cache, f"init_from={finished}", "mechanism=soft", "lambda=0")
+    assert "parameter tensors start from" in capsys.readouterr().out
+
+
+def test_accumulated_batches_count_as_one(tmp_path, cache):
+    """Two batches of one process are the global batch of two: the sums divide alike."""
+    run(tmp_path, cache, "trainer.accumulate=2", "trainer.max_updates=3")
+    assert (tmp_path / "test_scores.json").exists()
+
+
+@pytest.mark.slow
+def test_two_processes_train_and_score_as_one(tmp_path, cache):
+    """Without dropout and noise, two processes of DDP take the steps of accumulating two batches.
+
+    Gradients are summed in another order, so weights agree to float32 rounding, grown over six
+    updates of Adam; what is scored is scored from the same checkpoint, to the last digit.
+    """
+    still = ["model.dropout=0", "mechanism.noise=0", f"cache={cache}"]
+    one, two = tmp_path / "one", tmp_path / "two"
+    run(one, cache, *still, "trainer.accumulate=2")
+    command = [sys.executable, "train.py", *SMALL, "lambda=0.2", *still]
+    ddp = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.max_updates=6"]
+    subprocess.run([*command, *ddp, f"hydra.run.dir={two}"], cwd=ROOT, check=True, timeout=300)
+    for name, value in weights(one).items():
+        torch.testing.assert_close(weights(two)[name], value, rtol=0, atol=2e-4)
+    evaluate(configuration("evaluate", f"checkpoint={two}", "device=cpu"))
+    for name in ("test_scores.json", "instances.log"):
+        assert (two / "evaluation" / "test" / name).read_bytes() == (two / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["mechanism=soft"], "lambda=0.2 .* mechanism=soft: its schedule is fixed"),
+        (["mechanism=wait_k", "lambda=0", "lambda_var=1"], "mechanism=wait_k"),
+        (["mechanism=wait_k", "lambda=0", "mechanism.k=0"], "k is 0; .* at least 1"),
+        (["mechanism=mocha", "mechanism.chunk=0"], "chunk is 0"),
+        (["mechanism.noise=-1"], "noise is -1"),
+        (["mechanism.noise=loud"], "mechanism.noise is 'loud'; it must be of type float"),
+        (["+mechanism.chunks=3"], "no option chunks; its options are: noise, energy_bias"),
+        (["mechanism.span=all"], "mechanism.span is 'all'; choose one of stopped, chunk"),
+        (["model.dim=130", "model.heads=4"], "model.dim is 130"),
+        (["model.norm=both"], "model.norm is 'both'; choose pre or post"),
+        (["model.encoder=bidirectional"], "mechanism=mma_il streams"),
+        (["lambda=-1"], "lambda is -1"),
+        (["objective.hold=6"], "objective.hold=6 holds lambda at 0 during all"),
+        (["objective.latency=al"], "choose one of"),
+        (["trainer.max_updates=0"], "trainer.max_updates is 0"),
+        (["trainer.validate_every=7"], "validate_every is 7, above trainer.max_updates"),
+        (["trainer.dal_range=[1]"], "dal_range is .* must be of type"),
+        (["optim.lr=0"], "optim.lr is 0"),
+        (["ckpt_path=nowhere.ckpt"], "ckpt_path=nowhere.ckpt: there is no such file"),
+        (["init_from=nowhere"], "no checkpoint at nowhere"),
+        (["logger=wandb", "logger.mode=maybe"], "logger.mode is 'maybe'"),
+        (["data=text"], "data.root: Missing mandatory value"),
+        (["data.subwords.size=99999"], "size=99999 .* too large"),
+    ],
+)
+def test_bad_choices_end_in_one_line(overrides, message, tmp_path, cache):
+    if overrides == ["data=text"]:
+        chosen = [*overrides, "lambda=0.2"]
+    else:
+        chosen = [*SMALL, "mechanism=mma_il", "lambda=0.2", f"cache={cache}", *overrides]
+    with pytest.raises(UserError, match=message):
+        train(configuration("train", *chosen), str(tmp_path), multirun=False)
+
+
+def test_ddp_in_a_multirun_is_refused(tmp_path):
+    with pytest.raises(UserError, match="trainer=ddp inside a multirun"):
+        train(configuration("train", "trainer=ddp"), str(tmp_path), multirun=True)
+
+
+def test_evaluate_refuses_other_data_and_other_files(finished, tmp_path):
+    with pytest.raises(UserError, match="split is 'dev'; choose one of train, valid, test"):
+        evaluate(configuration("evaluate", f"checkpoint={finished}", "split=dev"))
+    with pytest.raises(UserError, match="no checkpoint at"):
+        evaluate(configuration("evaluate", f"checkpoint={tmp_path}"))
+    damaged = tmp_path / "damaged.ckpt"
+    damaged.write_bytes((finished / "checkpoints" / "best.ckpt").read_bytes()[:5000])
+    with pytest.raises(UserError, match="is no readable checkpoint"):
+        evaluate(configuration("evaluate", f"checkpoint={damaged}"))
+    other = torch.load(finished / "checkpoints" / "best.ckpt", weights_only=True)
+    other["simulmt"]["config"]["data"]["seed"] = 7
+    torch.save(other, tmp_path / "other.ckpt")
+    with pytest.raises(UserError, match="the data are not those of the model"):
+        evaluate(configuration("evaluate", f"checkpoint={tmp_path / 'other.ckpt'}"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["mechanism.nois=1"], "The keys there are: name, schedule, span, heads, noise"),
+        (["mechanism=mma"], "Could not find 'mechanism/mma'"),
+        (["lambda=0.1", "mechanism=soft"], "its schedule is fixed"),
+        (["trainer.dal_range=[1,"], "error:"),
+    ],
+)
+def test_the_command_line_answers_without_a_traceback(arguments, message, tmp_path):
+    command = [sys.executable, "train.py", *arguments, f"hydra.run.dir={tmp_path}"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
