@@ -19,7 +19,8 @@ from omegaconf import DictConfig, OmegaConf
 
 import zoo
 from simulmt.attention import Mechanism, mechanism, schedules
-from simulmt.data.verbfinal import oracle_delays, verbfinal
+from simulmt.data.corpus import oracle_delays
+from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.streaming import stream
 from simulmt.run_name import run_name
@@ -100,7 +101,7 @@ def composed(program: str, overrides: list[str]) -> DictConfig:
 
 def test_the_pages_have_commands():
     assert sum(program == "train" for program, _ in commands()) >= 10
-    assert sum(program == "evaluate" for program, _ in commands()) >= 2
+    assert sum(program == "evaluate" for program, _ in commands()) >= 1
 
 
 @pytest.mark.parametrize(("program", "overrides"), runs())

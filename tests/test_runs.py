@@ -30,7 +30,7 @@ SMALL = [
     "model.decoder_layers=1",
     "optim.lr=5e-3",
     "optim.warmup=4",
-    "objective.hold=2",
+    "objective.hold=1",
     "objective.warmup=2",
     "trainer.max_updates=6",
     "trainer.validate_every=3",
@@ -106,7 +106,7 @@ def test_metrics_hold_every_update_and_validation(finished):
     rows = metrics(finished)
     assert [int(row["step"]) for row in rows if row["train/loss"]] == list(range(6))
     held = [float(row["train/lambda"]) for row in rows if row["train/loss"]]
-    assert held == [0.0, 0.0, 0.1, 0.2, 0.2, 0.2], "held for 2 updates, grown over 2"
+    assert held == [0.0, 0.1, 0.2, 0.2, 0.2, 0.2], "held for one update, grown over two"
     validated = [row for row in rows if row["valid/BLEU"]]
     assert len(validated) == 2
     assert all(float(row["valid/word/DAL"]) > 0 for row in validated)
@@ -192,7 +192,7 @@ def test_two_processes_train_and_score_as_one(tmp_path, cache):
         (["model.norm=both"], "model.norm is 'both'; choose pre or post"),
         (["model.encoder=bidirectional"], "mechanism=mma_il streams"),
         (["lambda=-1"], "lambda is -1"),
-        (["objective.hold=6"], "objective.hold=6 holds lambda at 0 during all"),
+        (["objective.hold=6"], "objective.hold=6 updates, then grown over"),
         (["objective.latency=al"], "choose one of"),
         (["trainer.max_updates=0"], "trainer.max_updates is 0"),
         (["trainer.validate_every=7"], "validate_every is 7, above trainer.max_updates"),

@@ -12,14 +12,13 @@ from itertools import accumulate, pairwise
 import pytest
 
 from simulmt.data import verbfinal_lexicon as lexicon
-from simulmt.data.corpus import Corpus
+from simulmt.data.corpus import Corpus, oracle_delays
 from simulmt.data.verbfinal import (
     CONSTRUCTIONS,
     SIZE_LIMIT,
     Pair,
     draw_pair,
     modal,
-    oracle_delays,
     past,
     past_perfect,
     present_perfect,
@@ -192,7 +191,7 @@ def test_every_german_word_is_translated_but_the_comma_before_a_conjunction(
 
 def test_oracle_delays() -> None:
     assert oracle_delays([]) == []
-    assert oracle_delays([0, 0, 3, 2, 5]) == [1, 1, 3, 3, 5]
+    assert oracle_delays([0, 0, 3, 2, 5]) == [0, 0, 3, 3, 5]
     assert oracle_delays([4, 1]) == [4, 4]
 
 

@@ -33,8 +33,8 @@ def every_mechanism() -> list[tuple[str, dict[str, Any]]]:
 
 
 MECHANISMS = dict(every_mechanism())
-STREAMING = [name for name, chosen in MECHANISMS.items() if chosen["schedule"] != "full_sentence"]
-LEARNED = [name for name, chosen in MECHANISMS.items() if chosen["schedule"] == "monotonic"]
+STREAMING = [name for name, chosen in MECHANISMS.items() if not Mechanism(**chosen).offline]
+LEARNED = [name for name, chosen in MECHANISMS.items() if Mechanism(**chosen).learned]
 
 
 def model(chosen: dict[str, Any], seed: int = 0, **overrides: Any) -> Transformer:

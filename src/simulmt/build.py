@@ -92,6 +92,8 @@ def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
         Decoder(corpus.splits[name], encoded[name], subwords, 2 * tokens)
         for name in ("valid", "test")
     )
+    if resume:
+        check_resume(read_checkpoint(resume)["simulmt"], config, described)
     loggers = build_loggers(config, folder, resume)
     trainer = make_trainer(plan, folder, valid, loggers)
     module = TranslationModule(
@@ -105,7 +107,7 @@ def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
     report.write_manifest(folder / "manifest.json", described)
     chosen = fit(trainer, module, data, resume, folder, plan.average)
     scores, instances = test(trainer, module, tested, folder)
-    report.close(loggers, scores, trainer.global_step)
+    report.close(loggers, scores, trainer.global_step - 1)
     report.results(f"{mechanism.name} on test", scores, instances, chosen, folder)
 
 
@@ -139,7 +141,8 @@ def evaluate(cfg: DictConfig) -> None:
     instances = decoder(model, device)
     scores = score(instances, chosen.needs)
 
-    folder = path.parent.parent / "evaluation" / split
+    inside_run = path.parent.name == "checkpoints"
+    folder = (path.parent.parent if inside_run else path.parent) / "evaluation" / split
     folder.mkdir(parents=True, exist_ok=True)
     write_instances(folder / "instances.log", instances)
     write_scores(folder / "test_scores.json", scores)
@@ -164,9 +167,8 @@ def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, E
     train_split = corpus.splits["train"]
     text = itertools.chain(train_split.sources, train_split.targets)
     with report.busy("subwords"):
-        subwords = Subwords.train(
-            text, **config["data"]["subwords"], cache=Path(config["cache"]) / "subwords"
-        )
+        given = {"sentences": text, "cache": Path(config["cache"]) / "subwords", "status": False}
+        subwords = construct(Subwords.train, config["data"]["subwords"], "data.subwords", given)
     with report.busy("encoding"):
         encoded = {n: EncodedSplit.encode(s, subwords) for n, s in corpus.splits.items()}
     return corpus, subwords, encoded
@@ -191,10 +193,11 @@ def build_objective(config: Mapping[str, Any], mechanism: Mechanism, plan: Plan)
             f"mechanism={mechanism.name}: its schedule is fixed, so there is no expected delay to "
             "weigh; set both to 0, or choose a learned mechanism such as mma_il"
         )
-    if objective.wants_alpha and objective.hold >= plan.max_updates:
+    if objective.strength(plan.max_updates - 1) < 1:
         raise UserError(
-            f"objective.hold={objective.hold} holds lambda at 0 during all of "
-            f"trainer.max_updates={plan.max_updates}; lower it"
+            f"lambda is held back for objective.hold={objective.hold} updates, then grown over "
+            f"objective.warmup={objective.warmup}: it would not reach its value within "
+            f"trainer.max_updates={plan.max_updates}; lower them"
         )
     return objective
 
@@ -220,12 +223,32 @@ def choose_logger(options: Mapping[str, Any]) -> CsvOnly | TensorBoard | Wandb:
     return construct(make, rest, "logger")
 
 
+def check_resume(
+    before: Mapping[str, Any], config: Mapping[str, Any], described: Mapping[str, object]
+) -> None:
+    """Refuse to resume with other data, another model or another mechanism."""
+    check_manifest(before["manifest"], described, ["train", "valid"])
+    for group in ("model", "mechanism"):
+        was, now = before["config"][group], config[group]
+        changed = [
+            f"{group}.{key}={now.get(key)} (was {was[key]})"
+            for key in was
+            if was[key] != now.get(key)
+        ]
+        if changed:
+            raise UserError(
+                f"cannot resume with {', '.join(changed)}; give the options of the checkpoint, or "
+                "start from its weights with init_from"
+            )
+
+
 def find_resume(choice: str | None, folder: Path) -> Path | None:
     """The checkpoint to resume from; `last` stands for this run's newest, if there is one."""
     if not choice:
         return None
     path = folder / "checkpoints" / "last.ckpt" if choice == "last" else Path(choice)
     if choice == "last" and not path.exists():
+        report.say(f"nothing to resume in {folder}: starting")
         return None
     if not path.is_file():
         raise UserError(f"ckpt_path={choice}: there is no such file; give a .ckpt file or `last`")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from simulmt.errors import UserError
@@ -37,20 +37,26 @@ def construct(
             `make`, whose message is passed on.
     """
     given = given or {}
-    asked = asked_of(make, given)
-    check(options, asked, where)
+    parameters = inspect.signature(make).parameters.items()
+    optional = {name for name, p in parameters if p.default is not inspect.Parameter.empty}
+    check(options, asked_of(make, given), where, optional)
     try:
         return make(**options, **given)
     except ValueError as error:
         raise UserError(f"{where}: {error}") from None
 
 
-def check(options: Mapping[str, Any], asked: Mapping[str, Any], where: str) -> None:
+def check(
+    options: Mapping[str, Any],
+    asked: Mapping[str, Any],
+    where: str,
+    optional: Collection[str] = (),
+) -> None:
     """Compare options with the names and types that are asked for."""
     listed = ", ".join(asked) or "none"
     if unknown := sorted(set(options) - set(asked)):
         raise UserError(f"{where} has no option {', '.join(unknown)}; its options are: {listed}")
-    if missing := sorted(set(asked) - set(options)):
+    if missing := sorted(set(asked) - set(options) - set(optional)):
         raise UserError(
             f"{where} lacks a value for {', '.join(missing)}; its options are: {listed}"
         )

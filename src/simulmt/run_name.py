@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 
-_SAME_RUN = ("ckpt_path", "cache", "logger", "logger.", "hydra", "trainer.progress")
+_SAME_RUN = ("ckpt_path", "cache", "logger", "hydra", "trainer.progress")
 """Overrides that do not change what is trained."""
+_LONGEST = 160
 
 
 def run_name(overrides: Sequence[str]) -> str:
     """A folder's name for a list of overrides, the same whatever their order.
 
-    It holds no `=`, which would break later overrides that name the folder.
+    It holds neither `=` nor `,`, which would have to be quoted in later overrides that name the
+    folder. A long name is cut and ends in a digest of the whole.
 
     >>> run_name(["mechanism=mma_il", "lambda=0.2"])
-    'lambda-0.2,mechanism-mma_il'
+    'lambda-0.2+mechanism-mma_il'
     """
-    kept = [o.lstrip("+~") for o in overrides if not o.lstrip("+~").startswith(_SAME_RUN)]
-    names = [re.sub(r"[^\w.,-]+", "-", override).strip("-") for override in sorted(kept, key=_key)]
-    return ",".join(names)[:200] or "default"
+    kept = [override.lstrip("+~") for override in overrides]
+    kept = [override for override in kept if not _key(override).startswith(_SAME_RUN)]
+    names = [re.sub(r"[^\w.-]+", "-", o).strip("-") for o in sorted(kept, key=_key)]
+    name = "+".join(names) or "default"
+    if len(name) > _LONGEST:
+        name = f"{name[:_LONGEST]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return name
 
 
 def _key(override: str) -> str:

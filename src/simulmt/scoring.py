@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
 
 from simulmt import __version__, latency
+from simulmt.data.corpus import oracle_delays
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 
@@ -159,7 +159,7 @@ def _signature(name: str, fields: Sequence[str]) -> str:
 def _oracle_delays(instance: Instance, oracle: Sequence[Sequence[int]]) -> Delays:
     if not 0 <= instance.index < len(oracle):
         raise ValueError(f"sentence {instance.index} has no oracle: there are {len(oracle)}")
-    delays = list(accumulate(oracle[instance.index], max))
+    delays = oracle_delays(oracle[instance.index])
     return Delays(delays, instance.source_length, len(delays))
 
 

@@ -10,18 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from simulmt.attention.attention import Attention
-from simulmt.attention.schedules import FullSentence, Monotonic, Schedule, WaitK
+from simulmt.attention.schedules import SCHEDULES, Schedule
 from simulmt.attention.scores import ScaledDotProduct, Score, Uniform
-from simulmt.attention.spans import Chunk, Lookback, Span, Stopped
+from simulmt.attention.spans import SPANS, Span
 from simulmt.errors import UserError
 from simulmt.options import asked_of, check, construct
 
-SCHEDULES: dict[str, type[Schedule]] = {
-    "full_sentence": FullSentence,
-    "wait_k": WaitK,
-    "monotonic": Monotonic,
-}
-SPANS: dict[str, type[Span]] = {"stopped": Stopped, "chunk": Chunk, "lookback": Lookback}
 HEADS = ("one", "all")
 _GIVEN = {"score": None, "heads": None}  # by the model, not by the user
 

@@ -256,3 +256,11 @@ class WaitK(FixedSchedule):
     def wanted(self, step: Int[Tensor, "*N"]) -> Int[Tensor, "*N"]:
         """`k + floor((i - 1) / r)`."""
         return self.k + (step - 1) * self.rate.denominator // self.rate.numerator
+
+
+SCHEDULES: dict[str, type[Schedule]] = {
+    "full_sentence": FullSentence,
+    "wait_k": WaitK,
+    "monotonic": Monotonic,
+}
+"""What `mechanism.schedule` can name."""

@@ -90,3 +90,7 @@ class Lookback(Span):
 def _places(position: Int[Tensor, "*N"], length: int) -> Int[Tensor, "S"]:
     """1, 2, ..., S on the device of `position`."""
     return torch.arange(1, length + 1, device=position.device)
+
+
+SPANS: dict[str, type[Span]] = {"stopped": Stopped, "chunk": Chunk, "lookback": Lookback}
+"""What `mechanism.span` can name."""

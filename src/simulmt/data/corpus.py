@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+
+
+def oracle_delays(needs: Sequence[int]) -> list[int]:
+    """The least delays with which a perfect translator can write the reference.
+
+    Delay i is the number of source words read when target word i is written: a word waits for
+    whatever it needs and for every word before it.
+    """
+    return list(accumulate(needs, max))
 
 
 @dataclass(frozen=True)

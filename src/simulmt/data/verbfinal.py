@@ -19,7 +19,7 @@ a present perfect ("has already bought"); "hatte" is a past perfect.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -185,15 +185,6 @@ def draw_pair(rng: random.Random) -> Pair:
         [word.text for word in phrase.english],
         [tuple(sorted(position[id(link)] for link in word.links)) for word in phrase.english],
     )
-
-
-def oracle_delays(needs: Sequence[int]) -> list[int]:
-    """The least delays with which a perfect translator can write the reference.
-
-    Delay i is the number of source words read when target word i is written. A word waits for
-    whatever it needs and for every word before it, and at least one source word is read first.
-    """
-    return list(accumulate(needs, max, initial=1))[1:]
 
 
 def _draw_split(rng: random.Random, size: int, avoid: set[str], unique: bool) -> Split:

@@ -17,11 +17,12 @@ from simulmt.models.state import DecoderState
 
 @torch.inference_mode()
 def stream(model: Decodable, source: Iterable[int]) -> Hypothesis:
-    """Translate one sentence whose subwords arrive one by one, EOS last.
+    """Translate one sentence whose subwords arrive one by one.
 
     Args:
         model: a model in evaluation mode.
-        source: the subwords; the next one is asked for only when it is wanted.
+        source: the subwords; the next one is asked for only when it is wanted. EOS follows the
+            last one, given or not.
 
     Returns:
         What was written; each delay counts the subwords asked for until then.
@@ -33,7 +34,7 @@ def stream(model: Decodable, source: Iterable[int]) -> Hypothesis:
     while True:
         step = model.step(torch.tensor([[BOS, *written.tokens][-1]]), state)
         if step.wants_to_read:
-            prefix.append(next(arriving))
+            prefix.append(next(arriving, EOS))
             state = _replay(model, prefix, written.tokens)
             continue
         token = int(next_token(step.logits))

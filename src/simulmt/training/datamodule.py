@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytorch_lightning as pl
 
 from simulmt.data.batches import Batch, BucketBatches, EncodedSplit, OrderedBatches, collate_pairs
+from simulmt.training import report
 
 
 class TrainLoader:
@@ -77,6 +78,11 @@ class TranslationData(pl.LightningDataModule):
             rank=self.trainer.global_rank,
             world_size=self.trainer.world_size,
         )
+        if batches.skipped:
+            report.say(
+                f"left out {batches.skipped} training pairs of more than "
+                f"data.batch_tokens={self.tokens} subwords"
+            )
         return TrainLoader(self.train, batches)
 
     def val_dataloader(self) -> ValidLoader:

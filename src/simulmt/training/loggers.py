@@ -22,7 +22,7 @@ class MetricsFile(Logger):
     """Appends one row per logged step to a CSV file, and goes on with it when a run resumes.
 
     Args:
-        path: the file; rows beyond the step that a run resumes from are dropped.
+        path: the file; rows from the update that a run resumes at are dropped.
         resume_at: the step resumed from, None for a fresh file.
     """
 
@@ -32,7 +32,7 @@ class MetricsFile(Logger):
         self._rows: list[dict[str, Any]] = []
         if resume_at is not None and path.exists():
             with path.open(newline="") as file:
-                self._rows = [r for r in csv.DictReader(file) if int(r["step"]) <= resume_at]
+                self._rows = [r for r in csv.DictReader(file) if int(r["step"]) < resume_at]
 
     @property
     def name(self) -> str:

@@ -90,7 +90,6 @@ def results(
 ) -> None:
     """The score table, one sentence as a read/write path, and where everything is."""
     console.print(score_table({name: scores}))
-    say(scores["quality"]["signature"])
     sample = pick_sample(instances)
     console.print(render_path(sample, console.width))
     draw_path(sample, folder / "path.png")

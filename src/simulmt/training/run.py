@@ -132,6 +132,7 @@ def fit(
             "LeafSpec",  # Lightning's own call of what torch has renamed
             "exists and is not empty",  # the checkpoints of the run that resumes
             "smaller than the logging interval",  # an epoch of few batches
+            "sync_dist",  # scores are gathered before they are logged: all ranks have the same
         ):
             warnings.filterwarnings("ignore", message=f".*{expected}.*")
         trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)

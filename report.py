@@ -1,0 +1,22 @@
+"""Compare trained models: `python report.py runs=runs/verbfinal`."""
+
+from __future__ import annotations
+
+import hydra
+from omegaconf import DictConfig, OmegaConf
+
+from simulmt.command import run
+
+
+@hydra.main(config_path="conf", config_name="report", version_base="1.3")
+def main(config: DictConfig) -> None:
+    """Print the table of all finished runs in a folder and draw their quality-latency curve."""
+    from simulmt.analysis.runs import report  # noqa: PLC0415
+
+    options = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(options, dict)
+    report({str(key): value for key, value in options.items()})
+
+
+if __name__ == "__main__":
+    run(main)
