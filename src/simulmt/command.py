@@ -28,6 +28,8 @@ def run(main: Callable[[], None]) -> None:
         _end(str(error), 2)
     except KeyboardInterrupt:
         _end("interrupted", 130)
+    except BrokenPipeError:  # the reader of the output has gone; nothing is left to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _explain(error: ConfigCompositionException) -> str:
