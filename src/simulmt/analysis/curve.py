@@ -123,18 +123,16 @@ def _draw_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
     """Above the axes, so that it hides nothing, in as many columns as fit."""
     longest = max(len(str(handle.get_label())) for handle in handles)
     columns = min(4, len(handles), int(490 / (62 + 6 * longest)))
-    legend = figure.legend(
-        handles=handles, loc="outside upper center", ncols=max(columns, 1), frameon=False,
-        fontsize=10, handlelength=3.6, columnspacing=1.8,
-    )  # fmt: skip
+    style: dict[str, Any] = {"fontsize": 10, "handlelength": 3.6, "columnspacing": 1.8}
+    style |= {"loc": "outside upper center", "ncols": max(columns, 1), "frameon": False}
+    legend = figure.legend(handles=handles, **style)
     for text in legend.get_texts():
         text.set_parse_math(False)
 
 
 def _styles(series: Sequence[Series]) -> list[dict[str, Any]]:
     """The offline ones' style does not count: the others look the same with and without them."""
-    styles: list[dict[str, Any]] = []
-    numbers = count()
+    styles, numbers = list[dict[str, Any]](), count()
     for one in series:
         style = {"linewidth": 1.8, "markersize": 7.5, "markeredgecolor": "white", "zorder": 3}
         if one.offline:
@@ -155,8 +153,8 @@ def _draw(axes: Axes, series: Series, style: dict[str, Any]) -> Line2D:
         return line
     ceiling: dict[str, Any] = {"color": _GREY, "linewidth": 1.1, "linestyle": (0, (5, 3))}
     axes.axhline(series.best, zorder=1, **ceiling)
-    entry = style | ceiling | {"label": f"{series.name} (offline)", "markerfacecolor": _DARK}
-    return Line2D([], [], **entry)
+    ceiling |= {"label": f"{series.name} (offline)", "markerfacecolor": _DARK}
+    return Line2D([], [], **style | ceiling)
 
 
 def _text(axes: Axes, text: str, colour: str) -> tuple[Text, Pixels]:

@@ -7,9 +7,8 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +17,15 @@ from rich.console import Console
 
 from simulmt.analysis.curve import Point, Series, draw_curve
 from simulmt.analysis.table import score_table
-from simulmt.attention.mechanism import SCHEDULES
+from simulmt.attention.schedules import SCHEDULES
 from simulmt.errors import UserError
 
-LATENCIES = {
-    "DAL": "DAL (source {unit}s)",
-    "AL": "AL (source {unit}s)",
-    "AP": "AP (share of the source {unit}s)",
-    "LAAL": "LAAL (source {unit}s)",
-}
-UNITS = ("word", "subword")
+LATENCIES, UNITS = ("DAL", "AL", "AP", "LAAL"), ("word", "subword")
 _COUNTED = ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW")
-_SAME_MODEL = ("ckpt_path", "cache", "logger", "lambda", "objective.latency_weight",
-               "objective.variance_weight", "trainer.progress", "trainer.log_every")  # fmt: skip
+_WEIGHTS = {"lambda": "objective.latency_weight", "lambda_var": "objective.variance_weight"}
+_NO_DIFFERENCE = ("ckpt_path", "cache", "logger", "trainer.progress", "trainer.log_every",
+                  *_WEIGHTS, *_WEIGHTS.values())  # fmt: skip
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError)
 
 
 @dataclass(frozen=True)
@@ -41,51 +36,58 @@ class Run:
         folder: Its directory, as seen from the folder that was searched.
         options: Its configuration, flat: `{"mechanism.k": 3, ...}`.
         scores: What `simulmt.scoring.score` returned.
-        data: Name of its corpus.
         test_set: What identifies the text that was scored; empty if unknown.
     """
 
     folder: str
     options: Mapping[str, Any]
     scores: Mapping[str, Any]
-    data: str
-    test_set: str = ""
+    test_set: str
 
     @property
     def mechanism(self) -> str:
         """The mechanism's name."""
         return str(self.options["mechanism.name"])
 
-    @property
-    def offline(self) -> bool:
-        """Whether it reads the whole sentence first."""
-        return self._schedule("offline")
+    def trait(self, name: str) -> bool:
+        """Whether its schedule is `offline` or `learned`."""
+        return bool(getattr(SCHEDULES.get(self.options["mechanism.schedule"]), name, False))
 
-    @property
-    def weights(self) -> dict[str, float]:
-        """`lambda` and `lambda_var` as they were in force."""
-        found = {}
-        for name, key in (("lambda", "latency_weight"), ("lambda_var", "variance_weight")):
-            value = self.options.get(f"objective.{key}")
-            interpolated = value is None or isinstance(value, str)
-            found[name] = float(self.options.get(name, 0.0) if interpolated else value)
-        return found
+    def weight(self, name: str) -> float:
+        """`lambda` or `lambda_var` as it was in force."""
+        value = self.options.get(_WEIGHTS[name])
+        # not a number: an interpolation of the key at the root
+        return float(value if isinstance(value, int | float) else self.options.get(name, 0))
 
-    @property
-    def dials(self) -> dict[str, float]:
-        """What is turned to trade quality for latency."""
-        if self._schedule("learned"):
-            return {n: v for n, v in self.weights.items() if v or n == "lambda"}
-        k = self.options.get("mechanism.k")
-        return {} if k is None else {"k": k}
+    def dials(self) -> list[str]:
+        """What is turned to trade quality for latency: `["k=3"]`, `["lambda=0.2"]`."""
+        found = {"k": self.options["mechanism.k"]} if "mechanism.k" in self.options else {}
+        if self.trait("learned"):
+            weights = {name: self.weight(name) for name in _WEIGHTS}
+            found = {name: value for name, value in weights.items() if value or name == "lambda"}
+        return [f"{name}={value:g}" for name, value in found.items()]
 
     def latency(self, name: str, unit: str = "word") -> float:
         """A latency; infinite if there was no sentence to count it on."""
         value = self.scores["latency"][unit][name]
         return math.inf if value is None else float(value)
 
-    def _schedule(self, trait: str) -> bool:
-        return bool(getattr(SCHEDULES.get(self.options["mechanism.schedule"]), trait, False))
+    def row(self) -> dict[str, Any]:
+        """What `curve.csv` says of it."""
+        options, quality, latencies = self.options, self.scores["quality"], self.scores["latency"]
+        return {
+            "folder": self.folder,
+            "mechanism": self.mechanism,
+            "k": options.get("mechanism.k"),
+            "chunk": options.get("mechanism.chunk"),
+            **{name: self.weight(name) for name in _WEIGHTS},
+            "seed": options["seed"],
+            "model": options["model.name"],
+            "data": options["data.name"],
+            **{name: float(quality[name]) for name in ("BLEU", "chrF")},
+            **{f"{name}_{unit}": latencies[unit][name] for unit in UNITS for name in _COUNTED},
+            "signature": quality["signature"],
+        }
 
 
 @dataclass
@@ -114,19 +116,20 @@ def report(options: Mapping[str, Any]) -> None:
     console = Console(highlight=False)
     for note in found.damaged:
         console.print(f"left out: {note}", markup=False, soft_wrap=True)
-    runs = _usable(found, folder)
-    console.print(score_table(dict(zip(row_names(runs), (run.scores for run in runs), strict=True))))
+    _check(found, folder)
+    runs = found.runs
+    console.print(score_table({n: r.scores for n, r in zip(row_names(runs), runs, strict=True)}))
     if found.unfinished:
-        console.print(f"{_runs(found.unfinished)} in {folder} not finished", markup=False)
-    paths = [folder / f"curve{suffix}" for suffix in (".png", ".svg", ".csv")]
-    write_csv(runs, paths[2])
+        console.print(f"not finished, and not in the table: {found.unfinished} more", markup=False)
+    png, svg, table = (folder / f"curve{suffix}" for suffix in (".png", ".svg", ".csv"))
+    write_csv(runs, table)
     series = curve_series(runs, latency, unit)
     if not series:
-        raise UserError(f"no run in {folder} has a {unit} {latency}; choose another unit")
-    oracles = (run.scores.get("oracle", {}).get(unit, {}).get(latency) for run in runs)
-    oracle = next((value for value in oracles if value is not None), None)
-    draw_curve(series, paths[:2], latency=LATENCIES[latency].format(unit=unit), oracle=oracle)
-    console.print("curve: " + ", ".join(map(str, paths)), markup=False, soft_wrap=True)
+        raise UserError(f"no run in {folder} has {latency} in {unit}s: there is nothing to draw")
+    oracles = [r.scores["oracle"].get(unit, {}).get(latency) for r in runs if "oracle" in r.scores]
+    axis = f"{latency} ({'share of the ' if latency == 'AP' else ''}source {unit}s)"
+    draw_curve(series, [png, svg], latency=axis, oracle=next(iter(oracles), None))
+    console.print(f"written: {png}, {svg}, {table}", markup=False, soft_wrap=True)
 
 
 def find_runs(folder: Path) -> Found:
@@ -139,48 +142,108 @@ def find_runs(folder: Path) -> Found:
     found = Found()
     for place, below, files in os.walk(folder):
         here = Path(place)
-        if (here / ".hydra" / "config.yaml").is_file():
-            below[:] = [name for name in below if name != "evaluation"]
-            if "test_scores.json" not in files:
-                found.unfinished += 1
-                continue
-            try:
+        if not (here / ".hydra" / "config.yaml").is_file():
+            continue
+        below[:] = [name for name in below if name != "evaluation"]
+        try:
+            if "test_scores.json" in files:
                 found.runs.append(_read(here, here.relative_to(folder).as_posix()))
-            except (ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
-                reason = f"{type(error).__name__}: {error}".splitlines()[0]
-                found.damaged.append(f"{here} cannot be read ({reason})")
+            else:
+                found.unfinished += 1
+        except _UNREADABLE as error:
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            found.damaged.append(f"{here} (test_scores.json or configuration damaged; {reason})")
     found.damaged.sort()
     found.runs.sort(key=lambda run: (run.mechanism, run.latency("DAL"), run.folder))
     return found
 
 
 def row_names(runs: Sequence[Run]) -> list[str]:
-    """A name for each run, with the options it takes to tell it from the others."""
-    variants = _variants(runs)
-    names = [" ".join([variant, *_pairs(run.dials)]) for run, variant in zip(runs, variants, strict=True)]
-    shared = Counter(names)
-    for name in [name for name, count in shared.items() if count > 1]:
+    """A name for each run: mechanism, k or lambda, and what else tells it from the others."""
+    names = [" ".join([v, *r.dials()]) for v, r in zip(_variants(runs), runs, strict=True)]
+    for name in set(names):
         places = [i for i, other in enumerate(names) if other == name]
-        keys = _differing([runs[i] for i in places])
+        keys = _differing([runs[i] for i in places])  # none if there is but one
         for i in places:
             names[i] = " ".join([name, *_chosen(runs[i], keys)])
-    again = Counter(names)
-    return [f"{n} ({r.folder})" if again[n] > 1 else n for n, r in zip(names, runs, strict=True)]
+    times = Counter(names)
+    return [f"{n} ({r.folder})" if times[n] > 1 else n for n, r in zip(names, runs, strict=True)]
 
 
 def curve_series(runs: Sequence[Run], latency: str, unit: str) -> list[Series]:
-    """The runs as lines of a picture: one for each mechanism, or variant of it or of the model.
+    """Lines of the runs that have a latency, one per mechanism or variant of it or its model."""
+    lines: dict[str, tuple[list[Point], bool]] = {}
+    for variant, run in zip(_variants(runs), runs, strict=True):
+        if math.isfinite(run.latency(latency, unit)):
+            label = ", ".join(run.dials()).replace("lambda", "λ").replace("_", "")
+            point = Point(run.latency(latency, unit), run.row()["BLEU"], label)
+            lines.setdefault(variant, ([], run.trait("offline")))[0].append(point)
+    return [Series(name, *line) for name, line in sorted(lines.items())]
 
-    Runs without a latency have no place in it.
-    """
-    named = [(v, r) for v, r in zip(_variants(runs), runs, strict=True)]
-    series = []
-    for variant, group in groupby(sorted(named, key=lambda pair: pair[0]), key=lambda pair: pair[0]):
-        members = [run for _, run in group if math.isfinite(run.latency(latency, unit))]
-        if members:
-            points = [
-                Point(r.latency(latency, unit), r.scores["quality"]["BLEU"], _label(r))
-                for r in members
-            ]
-            series.append(Series(variant, points, members[0].offline))
-    return series
+
+def write_csv(runs: Sequence[Run], path: Path) -> None:
+    """One row per run, in full precision."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(runs[0].row()), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(run.row() for run in runs)
+
+
+def _read(here: Path, name: str) -> Run:
+    """A run whose scores can be shown; what is wrong raises whatever it raises."""
+    config = yaml.safe_load((here / ".hydra" / "config.yaml").read_text(encoding="utf-8"))
+    scores = json.loads((here / "test_scores.json").read_text(encoding="utf-8"))
+    manifest = here / "manifest.json"
+    text = manifest.read_text(encoding="utf-8") if manifest.is_file() else "{}"
+    tested = json.loads(text).get("splits", {}).get("test", {})
+    digests = [tested.get(f"{side}_sha256", "") for side in ("source", "target")]
+    run = Run(name, dict(_flat(config)), scores, "".join(digests))
+    score_table({name: scores})
+    run.row(), run.dials(), run.latency("DAL")
+    return run
+
+
+def _check(found: Found, folder: Path) -> None:
+    """Refuse an empty folder, and runs that were not tested on the same sentences."""
+    if not found.runs:
+        raise UserError(
+            f"there is no finished run in {folder} ({found.unfinished} unfinished, "
+            f"{len(found.damaged)} damaged); train.py ends with writing test_scores.json"
+        )
+    known = all(run.test_set for run in found.runs)  # the same name may stand for other text
+    sets: dict[Any, str] = {}
+    for run in found.runs:
+        data = run.options["data.name"]
+        sets.setdefault(run.test_set if known else data, f"{data} (such as {run.folder})")
+    if len(sets) > 1:
+        raise UserError(
+            f"the runs in {folder} were tested on different data: {', '.join(sets.values())}. One "
+            "picture needs one test set: point `runs` at a folder that holds runs on one of them"
+        )
+
+
+def _variants(runs: Sequence[Run]) -> list[str]:
+    """The mechanism of each run, with the options in which its own or its model's runs differ."""
+    names = []
+    for run in runs:
+        keys = _differing([other for other in runs if other.mechanism == run.mechanism])
+        keys = [k for k in keys if k.startswith(("mechanism.", "model.")) and k != "mechanism.k"]
+        names.append(" ".join([run.mechanism, *_chosen(run, keys)]))
+    return names
+
+
+def _differing(runs: Sequence[Run]) -> list[str]:
+    """Options that are not the same in all runs, in their order in the configuration."""
+    keys = dict.fromkeys(key for run in runs for key in run.options)
+    values = {key: {str(run.options.get(key)) for run in runs} for key in keys}
+    return [k for k in keys if len(values[k]) > 1 and not k.startswith(_NO_DIFFERENCE)]
+
+
+def _chosen(run: Run, keys: Sequence[str]) -> list[str]:
+    return [f"{k.removeprefix('mechanism.')}={run.options[k]}" for k in keys if k in run.options]
+
+
+def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in config.items():
+        name = f"{prefix}{key}"
+        yield from _flat(value, f"{name}.") if isinstance(value, Mapping) else [(name, value)]
