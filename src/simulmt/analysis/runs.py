@@ -25,7 +25,7 @@ _COUNTED = ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW")
 _WEIGHTS = {"lambda": "objective.latency_weight", "lambda_var": "objective.variance_weight"}
 _NO_DIFFERENCE = ("ckpt_path", "cache", "logger", "trainer.progress", "trainer.log_every",
                   *_WEIGHTS, *_WEIGHTS.values())  # fmt: skip
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError)
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError)
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,7 @@ class Run:
         return {
             "folder": self.folder,
             "mechanism": self.mechanism,
-            "k": options.get("mechanism.k"),
-            "chunk": options.get("mechanism.chunk"),
+            **{name: options.get(f"mechanism.{name}") for name in ("k", "chunk")},
             **{name: self.weight(name) for name in _WEIGHTS},
             "seed": options["seed"],
             "model": options["model.name"],
@@ -114,10 +113,10 @@ def report(options: Mapping[str, Any]) -> None:
             raise UserError(f"{name} is {value!r}; choose one of {', '.join(choices)}")
     found = find_runs(folder)
     console = Console(highlight=False)
+    console.width = max(console.width, 0 if console.is_terminal else 120)
     for note in found.damaged:
         console.print(f"left out: {note}", markup=False, soft_wrap=True)
-    _check(found, folder)
-    runs = found.runs
+    runs = _comparable(found, folder)
     console.print(score_table({n: r.scores for n, r in zip(row_names(runs), runs, strict=True)}))
     if found.unfinished:
         console.print(f"not finished, and not in the table: {found.unfinished} more", markup=False)
@@ -150,7 +149,7 @@ def find_runs(folder: Path) -> Found:
                 found.runs.append(_read(here, here.relative_to(folder).as_posix()))
             else:
                 found.unfinished += 1
-        except _UNREADABLE as error:
+        except _DAMAGE as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             found.damaged.append(f"{here} (test_scores.json or configuration damaged; {reason})")
     found.damaged.sort()
@@ -196,15 +195,15 @@ def _read(here: Path, name: str) -> Run:
     manifest = here / "manifest.json"
     text = manifest.read_text(encoding="utf-8") if manifest.is_file() else "{}"
     tested = json.loads(text).get("splits", {}).get("test", {})
-    digests = [tested.get(f"{side}_sha256", "") for side in ("source", "target")]
-    run = Run(name, dict(_flat(config)), scores, "".join(digests))
+    test_set = tested.get("source_sha256", "") + tested.get("target_sha256", "")
+    run = Run(name, dict(_flat(config)), scores, test_set)
     score_table({name: scores})
     run.row(), run.dials(), run.latency("DAL")
     return run
 
 
-def _check(found: Found, folder: Path) -> None:
-    """Refuse an empty folder, and runs that were not tested on the same sentences."""
+def _comparable(found: Found, folder: Path) -> list[Run]:
+    """The runs; refuse an empty folder, and runs that were not tested on the same sentences."""
     if not found.runs:
         raise UserError(
             f"there is no finished run in {folder} ({found.unfinished} unfinished, "
@@ -220,6 +219,7 @@ def _check(found: Found, folder: Path) -> None:
             f"the runs in {folder} were tested on different data: {', '.join(sets.values())}. One "
             "picture needs one test set: point `runs` at a folder that holds runs on one of them"
         )
+    return found.runs
 
 
 def _variants(runs: Sequence[Run]) -> list[str]:
@@ -246,4 +246,4 @@ def _chosen(run: Run, keys: Sequence[str]) -> list[str]:
 def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in config.items():
         name = f"{prefix}{key}"
-        yield from _flat(value, f"{name}.") if isinstance(value, Mapping) else [(name, value)]
+        yield from _flat(value, name + ".") if isinstance(value, Mapping) else [(name, value)]

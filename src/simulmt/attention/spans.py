@@ -52,12 +52,11 @@ class Stopped(Span):
 class Chunk(Span):
     """The last c states up to the one stopped at (MoChA, Chiu & Raffel 2018; MMA-C)."""
 
-    scored = True
-
     def __init__(self, *, chunk: int) -> None:
         if chunk < 1:
             raise ValueError(f"chunk is {chunk}; it must be at least 1 source position")
         self.chunk = chunk
+        self.scored = chunk > 1  # a lone state has nothing to be weighed against
 
     def expected(
         self, alpha: Float[Tensor, "B H T S"], energy: Float[Tensor, "B H T S"]

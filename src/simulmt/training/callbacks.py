@@ -1,13 +1,14 @@
-"""Callbacks: decode the development set simultaneously, and decide which checkpoint is best."""
+"""Callbacks: the progress bar, and the development set decoded simultaneously to find the best."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.callbacks import RichProgressBar
 from pytorch_lightning.loggers import WandbLogger
 from torch import distributed
 
@@ -56,6 +57,34 @@ def _gather(found: list[Instance]) -> Iterable[Instance]:
     parts: list[list[Instance]] = [[] for _ in range(distributed.get_world_size())]
     distributed.all_gather_object(parts, found)
     return [instance for part in parts for instance in part]
+
+
+class Progress(RichProgressBar):
+    """Lightning's bar with a few short figures, so that it fits a terminal."""
+
+    SHOWN: ClassVar[dict[str, tuple[str, str]]] = {
+        "train/loss": ("loss", ".3f"),
+        "train/latency": ("expected DAL", ".1f"),
+        "train/tokens_per_s": ("tokens/s", ",.0f"),
+        "valid/BLEU": ("dev BLEU", ".1f"),
+        "valid/word/DAL": ("dev DAL", ".1f"),
+    }
+
+    def get_metrics(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule
+    ) -> dict[str, int | str | float | dict[str, float]]:
+        """The figures, renamed and rounded."""
+        found = trainer.progress_bar_metrics
+        return {
+            short: format(found[name], form)
+            for name, (short, form) in self.SHOWN.items()
+            if name in found
+        }
+
+    def _get_train_description(self, current_epoch: int) -> str:
+        return (
+            f"epoch {current_epoch + 1}"  # Lightning's own adds "/-2" to a run without a last one
+        )
 
 
 class SimultaneousDecoding(pl.Callback):

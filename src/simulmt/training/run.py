@@ -15,14 +15,13 @@ from pytorch_lightning.callbacks import (
     Callback,
     EarlyStopping,
     ModelCheckpoint,
-    RichProgressBar,
 )
 from pytorch_lightning.loggers import Logger
 
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.errors import UserError
 from simulmt.scoring import score, write_scores
-from simulmt.training.callbacks import Decoder, SimultaneousDecoding
+from simulmt.training.callbacks import Decoder, Progress, SimultaneousDecoding
 from simulmt.training.checkpoint import average_checkpoints, load_weights, run_checkpoint
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.module import TranslationModule
@@ -91,7 +90,7 @@ def make_trainer(plan: Plan, folder: Path, valid: Decoder, loggers: list[Logger]
             EarlyStopping("valid/selection", mode="max", patience=plan.patience, strict=True)
         )
     if plan.progress:
-        callbacks.append(RichProgressBar())
+        callbacks.append(Progress())
     return pl.Trainer(
         default_root_dir=folder,
         accelerator=plan.accelerator,

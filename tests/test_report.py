@@ -1,0 +1,311 @@
+"""A folder of runs becomes a table, figures and a curve. The runs are made up."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from simulmt.analysis import curve
+from simulmt.analysis.curve import Point, Series, draw_curve
+from simulmt.analysis.runs import curve_series, find_runs, report, row_names
+from simulmt.errors import UserError
+
+ROOT = Path(__file__).parents[1]
+SOFT = ("soft", {}, 99.9, 10.2)
+WAIT_K = [
+    ("wait_k", {"mechanism.k": k}, bleu, dal)
+    for k, bleu, dal in ((1, 62, 2.4), (3, 75, 3.9), (5, 87, 5.6), (7, 93, 7.2))
+]
+MMA_IL = [
+    ("mma_il", {"lambda": weight}, bleu, dal)
+    for weight, bleu, dal in ((0.0, 99.8, 5.6), (0.1, 99.7, 4.6), (0.2, 99.6, 4.2), (0.4, 97, 3.9))
+]
+VERBFINAL = [SOFT, *WAIT_K, *MMA_IL]
+OPTIONS = {"latency": "DAL", "unit": "word"}
+
+
+def latencies(dal: float | None) -> dict:
+    names = ("AP", "AL", "AL_ref", "LAAL", "DAL", "CW")
+    values = dict.fromkeys(names) if dal is None else dict.fromkeys(names, dal / 2) | {"DAL": dal}
+    return values | {"signature": {name: f"{name}|v:0" for name in names}}
+
+
+def make_run(folder: Path, mechanism: str, options: dict, bleu: float, dal: float | None) -> Path:
+    """A run directory with what `report` reads; `options` are those of the command line."""
+    config: dict = {"lambda": 0.0, "lambda_var": 0.0, "seed": 1}
+    config["objective"] = {"latency_weight": "${lambda}", "variance_weight": "${lambda_var}"}
+    config["data"] = {"name": "verbfinal", "seed": 1}
+    group = (ROOT / "conf" / "mechanism" / f"{mechanism}.yaml").read_text(encoding="utf-8")
+    config["mechanism"] = yaml.safe_load(group)
+    config["model"] = {"name": "transformer", "dim": 128}
+    for name, value in options.items():
+        place, _, key = name.rpartition(".")
+        (config[place] if place else config)[key] = value
+    quality = {"BLEU": bleu, "chrF": bleu / 2, "signature": "tok:13a", "chrF_signature": "nc:6"}
+    sub = None if dal is None else 1.5 * dal
+    scores = {"quality": quality, "latency": {"word": latencies(dal), "subword": latencies(sub)}}
+    scores |= {"oracle": {"word": latencies(3.8)}, "sentences": 10, "empty": 0}
+    (folder / ".hydra").mkdir(parents=True)
+    (folder / ".hydra" / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    (folder / "test_scores.json").write_text(json.dumps(scores), encoding="utf-8")
+    return folder
+
+
+def make_runs(folder: Path, *runs: tuple) -> Path:
+    for i, run in enumerate(runs):
+        make_run(folder / f"run-{i}", *run)
+    return folder
+
+
+def names_and_lines(folder: Path) -> tuple[list[str], list[str]]:
+    runs = find_runs(folder).runs
+    return row_names(runs), [series.name for series in curve_series(runs, "DAL", "word")]
+
+
+@pytest.fixture
+def drawn(monkeypatch) -> list[Figure]:
+    """The figures that are saved."""
+    figures: list[Figure] = []
+    save = Figure.savefig
+
+    def keep(figure: Figure, *args, **kwargs) -> None:
+        figures.append(figure)
+        save(figure, *args, **kwargs)
+
+    monkeypatch.setattr(Figure, "savefig", keep)
+    return figures
+
+
+def test_table_by_mechanism_then_latency_with_the_oracle(tmp_path, capsys):
+    report({"runs": make_runs(tmp_path, *VERBFINAL), **OPTIONS})
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line.split("│")[1].strip() for line in lines if line.startswith("│")]
+    mma_il = [f"mma_il lambda={weight}" for weight in (0.4, 0.2, 0.1, 0)]
+    assert rows == [*mma_il, "soft", *(f"wait_k k={k}" for k in (1, 3, 5, 7)), "oracle"]
+
+
+def test_csv_has_every_figure_of_every_run(tmp_path):
+    make_run(tmp_path / "a" / "b", "mma_c", {"lambda": 0.2, "lambda_var": 0.1, "seed": 7}, 30.5, 4)
+    make_run(tmp_path / "c", *WAIT_K[1])
+    report({"runs": str(tmp_path), **OPTIONS})
+    with (tmp_path / "curve.csv").open(encoding="utf-8", newline="") as file:
+        first, second = csv.DictReader(file)
+    same = {"model": "transformer", "data": "verbfinal", "signature": "tok:13a"}
+    expected = {"folder": "a/b", "mechanism": "mma_c", "k": "", "chunk": "8", "lambda": "0.2"}
+    expected |= {"lambda_var": "0.1", "seed": "7", "BLEU": "30.5", "chrF": "15.25", **same}
+    for name in ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW"):
+        expected[f"{name}_word"] = "4" if name == "DAL" else "2.0"
+        expected[f"{name}_subword"] = "6.0" if name == "DAL" else "3.0"
+    assert first == expected
+    assert (second["folder"], second["k"]) == ("c", "3")
+
+
+@pytest.mark.parametrize(("latency", "unit"), [("DAL", "word"), ("AP", "word"), ("AL", "subword")])
+def test_the_picture_says_what_it_shows(latency, unit, tmp_path, drawn):
+    report({"runs": make_runs(tmp_path, *VERBFINAL), "latency": latency, "unit": unit})
+    (axes,) = drawn[0].axes
+    assert axes.get_ylabel() == "BLEU"
+    assert latency in axes.get_xlabel()
+    assert f"source {unit}s" in axes.get_xlabel()
+    written = [text.get_text() for text in axes.texts]
+    assert {"k=1", "k=7", "λ=0", "λ=0.4", "soft (offline)"} <= {*written}
+    assert ("oracle" in written) == (unit == "word")
+    (legend,) = drawn[0].legends
+    assert [t.get_text() for t in legend.get_texts()] == ["mma_il", "soft (offline)", "wait_k"]
+
+
+def boxes(axes: Axes) -> list[np.ndarray]:
+    """Of everything that must not overlap: labels, legend and markers."""
+    figure = axes.figure
+    assert isinstance(figure, Figure)
+    found = [text.get_window_extent().extents for text in axes.texts]
+    found += [legend.get_window_extent().extents for legend in figure.legends]
+    for line in axes.lines:
+        if line.get_marker() != "None":
+            spots = axes.transData.transform(np.asarray(line.get_xydata()))
+            found += [np.concatenate([spot - 7, spot + 7]) for spot in spots]
+    return found
+
+
+@pytest.mark.parametrize("crowd", [0.25, 1.0, 4.0])
+def test_no_label_hides_another_or_a_point(crowd, tmp_path, drawn):
+    lines = [
+        Series("mma_il", [Point(5 + i * crowd, 38 - 6 * i, f"λ={i}") for i in (1, 2, 3)]),
+        Series("milk", [Point(5 + i * crowd, 39 - 6 * i, f"λ={i}") for i in (1, 2, 3)]),
+        Series("soft", [Point(20, 40)], offline=True),
+        Series("wait_k", [Point(5 + k * crowd, 20 + 6 * k, f"k={k}") for k in (1, 2, 3)]),
+    ]
+    draw_curve(lines, [tmp_path / "a.png"], latency="DAL", oracle=6)
+    (axes,) = drawn[0].axes
+    assert len(axes.texts) == 3 * 3 + 2
+    found = boxes(axes)
+    for i, one in enumerate(found):
+        for other in found[:i]:
+            shared = np.minimum(one[2:], other[2:]) - np.maximum(one[:2], other[:2])
+            assert min(shared) < 2, (one, other)
+    height, width, _ = imread(tmp_path / "a.png").shape
+    for left, bottom, right, top in found:
+        assert min(left, bottom, width - right, height - top) >= 0
+
+
+def test_mechanisms_differ_without_colour_and_offline_is_a_ceiling(tmp_path, drawn):
+    names = [f"m{i}" for i in range(8)]
+    lines = [Series(n, [Point(i, i), Point(i + 1, i + 3)]) for i, n in enumerate(names)]
+    lines.append(Series("soft", [Point(20, 40)], offline=True))
+    draw_curve(lines, [tmp_path / "a.svg"], latency="DAL", oracle=2.5)
+    (axes,) = drawn[0].axes
+    shown = {str(line.get_label()): line for line in axes.lines}
+    assert len({shown[name].get_marker() for name in names}) == 8
+    assert len({shown[name].get_color() for name in names}) == 8
+    assert len({*curve._DASHES}) == 8
+    assert [*shown["soft"].get_xydata()[0]] == [20, 40]
+    level = [line for line in axes.lines if [*line.get_ydata()] == [40, 40]]
+    upright = [line for line in axes.lines if [*line.get_xdata()] == [2.5, 2.5]]
+    assert len(level) == len(upright) == 1
+    assert level[0].is_dashed()
+
+
+def test_a_line_goes_from_low_latency_to_high(tmp_path, drawn):
+    draw_curve([Series("a", [Point(3, 1), Point(1, 2), Point(2, 0)])], [tmp_path / "a.png"],
+               latency="AL")  # fmt: skip
+    assert [*drawn[0].axes[0].lines[0].get_xdata()] == [1, 2, 3]
+
+
+def test_the_same_runs_give_the_same_bytes(tmp_path):
+    files = [make_runs(tmp_path / name, *VERBFINAL) for name in ("a", "b")]
+    for folder in files:
+        report({"runs": folder, **OPTIONS})
+    for name in ("curve.png", "curve.svg", "curve.csv"):
+        first, second = ((folder / name).read_bytes() for folder in files)
+        assert first == second
+
+
+@pytest.mark.parametrize("runs", [[SOFT], [WAIT_K[0]], [("wait_k", {}, 30.0, 4.0)] * 2])
+def test_few_points_are_a_picture_too(runs, tmp_path):
+    report({"runs": make_runs(tmp_path, *runs), **OPTIONS})
+    assert imread(tmp_path / "curve.png").shape[:2] == (660, 1050)
+
+
+def test_runs_that_share_a_name_get_what_tells_them_apart(tmp_path):
+    for seed in (1, 2):
+        make_run(tmp_path / f"seed{seed}", "wait_k", {"mechanism.k": 3, "seed": seed}, 30, seed)
+    make_run(tmp_path / "k1", *WAIT_K[0])
+    make_run(tmp_path / "again", "soft", {"cache": "x"}, 30, 9)
+    make_run(tmp_path / "soft", "soft", {"cache": "y"}, 30, 9)
+    names, lines = names_and_lines(tmp_path)
+    expected = ["soft (again)", "soft (soft)"]
+    assert names == [*expected, "wait_k k=3 seed=1", "wait_k k=3 seed=2", "wait_k k=1"]
+    assert lines == ["soft", "wait_k"]
+
+
+def test_variants_are_lines_of_their_own(tmp_path):
+    for chunk in (2, 8):
+        for weight in (0.1, 0.2):
+            options = {"mechanism.chunk": chunk, "lambda": weight}
+            make_run(tmp_path / f"{chunk}-{weight}", "mma_c", options, 30, chunk - weight)
+    names, lines = names_and_lines(tmp_path)
+    assert names[0] == "mma_c chunk=2 lambda=0.2"
+    assert lines == ["mma_c chunk=2", "mma_c chunk=8"]
+
+
+def test_the_weights_are_those_in_force(tmp_path):
+    options = {"lambda": 0.2, "objective.latency_weight": 0.3, "lambda_var": 0.5}
+    make_run(tmp_path, "mma_h", options, 30, 4)
+    assert row_names(find_runs(tmp_path).runs) == ["mma_h lambda=0.3 lambda_var=0.5"]
+
+
+def test_a_run_without_latency_is_in_the_table_only(tmp_path, capsys):
+    make_runs(tmp_path, SOFT, ("wait_k", {}, 0.0, None))
+    report({"runs": tmp_path, **OPTIONS})
+    assert "wait_k k=3" in capsys.readouterr().out
+    assert [s.name for s in curve_series(find_runs(tmp_path).runs, "DAL", "word")] == ["soft"]
+    with pytest.raises(UserError, match="nothing to draw"):
+        report({"runs": tmp_path / "run-1", **OPTIONS})
+
+
+def test_evaluations_and_unfinished_runs_are_left_out(tmp_path, capsys):
+    run = make_run(tmp_path / "run", *SOFT)
+    make_run(run / "evaluation" / "test", *WAIT_K[0])
+    (make_run(tmp_path / "x" / "y", *WAIT_K[0]) / "test_scores.json").unlink()
+    report({"runs": tmp_path, **OPTIONS})
+    out = capsys.readouterr().out
+    assert "wait_k" not in out
+    assert "not finished, and not in the table: 1 more" in out
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"quality": {}}', "\x00\xff", '{"quality": 3}'])
+def test_damaged_scores_are_named_and_left_out(text, tmp_path, capsys):
+    damaged = make_run(tmp_path / "bad [x]", *SOFT)
+    (damaged / "test_scores.json").write_text(text, encoding="latin-1")
+    with pytest.raises(UserError, match=r"no finished run .*0 unfinished, 1 damaged"):
+        report({"runs": tmp_path, **OPTIONS})
+    make_run(tmp_path / "good", *WAIT_K[0])
+    report({"runs": tmp_path, **OPTIONS})
+    assert f"left out: {damaged} (" in capsys.readouterr().out
+    assert (tmp_path / "curve.png").is_file()
+
+
+def test_a_damaged_configuration_is_left_out(tmp_path):
+    make_run(tmp_path / "good", *SOFT)
+    for name, text in (("a", "- 1"), ("b", "a: ["), ("c", "seed: 1"), ("d", "")):
+        run = make_run(tmp_path / name, *SOFT)
+        (run / ".hydra" / "config.yaml").write_text(text, encoding="utf-8")
+    found = find_runs(tmp_path)
+    assert (len(found.runs), len(found.damaged)) == (1, 4)
+
+
+def test_nothing_to_report(tmp_path):
+    with pytest.raises(UserError, match="no such folder"):
+        report({"runs": tmp_path / "absent", **OPTIONS})
+    with pytest.raises(UserError, match="0 unfinished"):
+        report({"runs": tmp_path, **OPTIONS})
+    (make_run(tmp_path / "a", *SOFT) / "test_scores.json").unlink()
+    with pytest.raises(UserError, match="1 unfinished"):
+        report({"runs": tmp_path, **OPTIONS})
+
+
+def test_one_picture_needs_one_test_set(tmp_path):
+    make_run(tmp_path / "a", *SOFT)
+    make_run(tmp_path / "b", "soft", {"data.name": "multi30k_deen"}, 30, 9)
+    with pytest.raises(UserError, match=r"multi30k_deen \(such as b\), verbfinal \(such as a\)"):
+        report({"runs": tmp_path, **OPTIONS})
+    assert not (tmp_path / "curve.png").exists()
+
+
+def test_other_text_of_the_same_name_is_another_test_set(tmp_path):
+    for name in ("a", "b"):
+        test = {"source_sha256": name, "target_sha256": ""}
+        run = make_run(tmp_path / name, *SOFT)
+        (run / "manifest.json").write_text(json.dumps({"splits": {"test": test}}))
+    with pytest.raises(UserError, match=r"verbfinal \(such as a\), verbfinal \(such as b\)"):
+        report({"runs": tmp_path, **OPTIONS})
+
+
+@pytest.mark.parametrize("wrong", [{"latency": "CW"}, {"unit": "character"}, {"latency": None}])
+def test_bad_options(wrong, tmp_path):
+    with pytest.raises(UserError, match="choose one of"):
+        report({"runs": make_runs(tmp_path, SOFT), **OPTIONS, **wrong})
+
+
+def test_the_program(tmp_path):
+    make_runs(tmp_path / "some runs", *VERBFINAL)
+    command = [sys.executable, str(ROOT / "report.py"), "runs='some runs'", "unit=subword"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, check=False, cwd=tmp_path
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "wait_k k=3" in done.stdout
+    assert {p.suffix for p in (tmp_path / "some runs").glob("curve.*")} == {".png", ".svg", ".csv"}
+    assert [path.name for path in tmp_path.iterdir()] == ["some runs"]
