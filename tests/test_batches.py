@@ -300,3 +300,25 @@ def test_real_corpus() -> None:
     assert sampler.skipped == 0
     padded = sum(len(batch) * int(split.lengths[batch].max()) for batch in batches)
     assert padded / (4096 * len(batches)) > 0.97
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 7])
+def test_every_rank_has_something_to_evaluate(world_size: int) -> None:
+    lengths = torch.full((7, 2), 5)
+    ranks = [
+        [*OrderedBatches(lengths, 1000, world_size=world_size, rank=rank)]
+        for rank in range(world_size)
+    ]
+    assert all(ranks)
+    assert sorted(i for batches in ranks for batch in batches for i in batch) == list(range(7))
+
+
+def test_more_ranks_than_pairs() -> None:
+    with pytest.raises(UserError, match="7 pairs for 8 processes"):
+        OrderedBatches(torch.full((7, 2), 5), 1000, world_size=8)
+
+
+@pytest.mark.parametrize("multiple", [1, 3, 4])
+def test_steps_are_a_multiple(multiple: int) -> None:
+    batches = BucketBatches(torch.full((50, 2), 5), 25, seed=1, multiple=multiple)
+    assert len(batches) == len([*batches]) == -(-10 // multiple) * multiple

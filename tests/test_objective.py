@@ -106,3 +106,16 @@ def test_a_fixed_schedule_has_no_latency_to_weigh():
     assert not loss.learned
     assert not objective.wants_alpha
     assert loss.latency == loss.variance == 0
+
+
+def test_autocast_leaves_positions_alone():
+    """In bfloat16 position 301 would be 300."""
+    mask = torch.ones(1, 400, dtype=torch.bool)
+    alpha = torch.zeros(1, 1, 1, 400)
+    alpha[..., 300] = 1.0
+    objective = Objective(**(SETTINGS | {"latency": "ap"}))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = objective(
+            torch.zeros(1, 1, 9), alpha, torch.tensor([[5]]), mask, mask[:, :1], update=0
+        )
+    assert loss.latency.item() == pytest.approx(301 / 400)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -76,6 +77,12 @@ def metrics(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def assert_same_scores(folder: Path) -> None:
+    again = folder / "evaluation" / "test-best"
+    for one, other in (("test_scores.json", "scores.json"), ("instances.log", "instances.log")):
+        assert (again / other).read_bytes() == (folder / one).read_bytes()
+
+
 def test_a_run_directory_holds_what_it_promises(finished):
     scores = json.loads((finished / "test_scores.json").read_text())
     latencies = {"AP", "AL", "AL_ref", "LAAL", "DAL", "CW", "signature"}
@@ -114,9 +121,7 @@ def test_metrics_hold_every_update_and_validation(finished):
 
 def test_evaluate_gives_the_same_scores_to_the_last_digit(finished, cache):
     evaluate(configuration("evaluate", f"checkpoint={finished}", "device=cpu"))
-    again = finished / "evaluation" / "test"
-    for name in ("test_scores.json", "instances.log"):
-        assert (again / name).read_bytes() == (finished / name).read_bytes()
+    assert_same_scores(finished)
 
 
 def test_the_same_command_gives_the_same_numbers(finished, tmp_path, cache):
@@ -151,10 +156,39 @@ def test_starting_from_another_mechanism(finished, tmp_path, cache, capsys):
     assert "parameter tensors start from" in capsys.readouterr().out
 
 
-def test_accumulated_batches_count_as_one(tmp_path, cache):
-    """Two batches of one process are the global batch of two: the sums divide alike."""
-    run(tmp_path, cache, "trainer.accumulate=2", "trainer.max_updates=3")
-    assert (tmp_path / "test_scores.json").exists()
+@pytest.mark.parametrize("accumulate", [2, 4])
+def test_resuming_between_accumulated_batches(accumulate, tmp_path, cache):
+    """An epoch is a multiple of the accumulated batches, so no update is cut in two."""
+    whole, halves = tmp_path / "whole", tmp_path / "halves"
+    options = [f"trainer.accumulate={accumulate}", "data.train=150", "data.batch_tokens=200"]
+    run(whole, cache, *options, "trainer.max_updates=12")
+    run(halves, cache, *options, "trainer.max_updates=9")
+    run(halves, cache, *options, "trainer.max_updates=12", "ckpt_path=last")
+    assert (whole / "checkpoints" / "step-0000012.ckpt").exists()
+    for name, value in weights(whole).items():
+        assert torch.equal(value, weights(halves)[name]), name
+
+
+def test_every_logged_update_is_that_of_its_row(finished, tmp_path, cache):
+    run(tmp_path, cache, "trainer.log_every=2")
+    every = {row["step"]: row["train/loss"] for row in metrics(finished)}
+    some = {row["step"]: row["train/loss"] for row in metrics(tmp_path) if row["train/loss"]}
+    assert some == {step: every[step] for step in ("1", "3", "5")}
+
+
+def test_a_run_is_replaced_only_once_its_successor_can_start(finished, tmp_path, cache):
+    folder = tmp_path / "copy"
+    shutil.copytree(finished, folder)
+    with pytest.raises(UserError, match="too large"):
+        run(folder, cache, "data.subwords.size=99999")
+    assert (folder / "checkpoints" / "best.ckpt").exists()
+
+
+@pytest.mark.parametrize("change", ["data.seed=5", "model.ffn=24", "mechanism.noise=1"])
+def test_resuming_with_something_else_is_refused(change, finished, tmp_path, cache):
+    checkpoint = finished / "checkpoints" / "last.ckpt"
+    with pytest.raises(UserError, match=r"cannot resume with|data are not those"):
+        run(tmp_path, cache, f"ckpt_path={checkpoint}", change)
 
 
 @pytest.mark.slow
@@ -173,8 +207,7 @@ def test_two_processes_train_and_score_as_one(tmp_path, cache):
     for name, value in weights(one).items():
         torch.testing.assert_close(weights(two)[name], value, rtol=0, atol=2e-4)
     evaluate(configuration("evaluate", f"checkpoint={two}", "device=cpu"))
-    for name in ("test_scores.json", "instances.log"):
-        assert (two / "evaluation" / "test" / name).read_bytes() == (two / name).read_bytes()
+    assert_same_scores(two)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +228,21 @@ def test_two_processes_train_and_score_as_one(tmp_path, cache):
         (["objective.hold=6"], "objective.hold=6 updates, then grown over"),
         (["objective.latency=al"], "choose one of"),
         (["trainer.max_updates=0"], "trainer.max_updates is 0"),
-        (["trainer.validate_every=7"], "validate_every is 7, above trainer.max_updates"),
+        (["trainer.validate_every=4"], "max_updates is 6, no multiple of .*validate_every"),
+        (["trainer.dal_range=[5,2]"], "runs from least to most"),
+        (["trainer.dal_range=[2,5]", "trainer.average=2"], "set average to 1"),
+        (["trainer.precision=bf"], "trainer.precision is 'bf'; choose one of"),
+        (["trainer.accelerator=tpu"], "trainer.accelerator is 'tpu'; choose one of"),
+        (["trainer.devices=0"], "trainer.devices is 0"),
+        (["trainer.patience=1", "trainer.validate_every=2"], "could end the run before lambda"),
+        (["seed=-1"], "seed is -1"),
+        (["model.heads=0"], "model.heads 0"),
+        (["lambda=nan"], "lambda is nan"),
+        (["objective.hold=-5"], "objective.hold is -5"),
+        (["~data.batch_tokens"], "data lacks a value for batch_tokens"),
+        (["data.batch_tokens=many"], "data.batch_tokens is 'many'; .* type int"),
+        (["~mechanism.heads"], "mechanism lacks a value for heads"),
+        (["+data.subwords.pieces=3"], "data.subwords has no option pieces"),
         (["trainer.dal_range=[1]"], "dal_range is .* must be of type"),
         (["optim.lr=0"], "optim.lr is 0"),
         (["ckpt_path=nowhere.ckpt"], "ckpt_path=nowhere.ckpt: there is no such file"),
@@ -214,9 +261,10 @@ def test_bad_choices_end_in_one_line(overrides, message, tmp_path, cache):
         train(configuration("train", *chosen), str(tmp_path), multirun=False)
 
 
-def test_ddp_in_a_multirun_is_refused(tmp_path):
-    with pytest.raises(UserError, match="trainer=ddp inside a multirun"):
-        train(configuration("train", "trainer=ddp"), str(tmp_path), multirun=True)
+@pytest.mark.parametrize("several", ["trainer=ddp", "trainer.devices=2"])
+def test_several_processes_in_a_multirun_are_refused(several, tmp_path):
+    with pytest.raises(UserError, match="several processes inside a multirun"):
+        train(configuration("train", several), str(tmp_path), multirun=True)
 
 
 def test_evaluate_refuses_other_data_and_other_files(finished, tmp_path):

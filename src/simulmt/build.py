@@ -16,7 +16,6 @@ import pytorch_lightning as pl
 import torch
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pytorch_lightning.loggers import Logger
 
 from simulmt.attention import Mechanism
 from simulmt.data.batches import EncodedSplit
@@ -29,7 +28,7 @@ from simulmt.decoding.instance import write_instances
 from simulmt.errors import UserError
 from simulmt.models.transformer import Transformer
 from simulmt.objective import Objective
-from simulmt.options import construct
+from simulmt.options import check, construct
 from simulmt.scoring import score, write_scores
 from simulmt.training import report
 from simulmt.training.callbacks import Decoder
@@ -42,11 +41,13 @@ from simulmt.training.checkpoint import (
     run_checkpoint,
 )
 from simulmt.training.datamodule import TranslationData
-from simulmt.training.loggers import LOGGERS, CsvOnly, MetricsFile, TensorBoard, Wandb
+from simulmt.training.loggers import CsvOnly, TensorBoard, Wandb, choose_logger, open_loggers
 from simulmt.training.module import Adam, TranslationModule
-from simulmt.training.run import Plan, clear, fit, make_trainer, test
+from simulmt.training.resume import check_resume, find_resume, make_room
+from simulmt.training.run import Plan, fit, make_trainer, test
 
 CORPORA: dict[str, Callable[..., Corpus]] = {"verbfinal": verbfinal, "text": read_text}
+_OF_DATA = {"name": str, "corpus": str, "subwords": dict, "batch_tokens": int}
 MODELS: dict[str, type[Transformer]] = {"transformer": Transformer}
 
 
@@ -58,22 +59,16 @@ def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
     """
     config = plain(cfg)
     plan = construct(Plan, config["trainer"], "trainer")
-    if multirun and plan.strategy != "auto":
+    if multirun and not plan.single:
         raise UserError(
-            "trainer=ddp inside a multirun: every process would start the whole sweep again. "
-            "Run one `python train.py trainer=ddp ...` for each choice, or the sweep without ddp"
+            "several processes inside a multirun (trainer=ddp, or trainer.devices above 1): each "
+            "would start the whole sweep again. Run `python train.py trainer=ddp ...` once for "
+            "each choice, or the sweep with trainer.devices=1"
         )
-    mechanism = Mechanism(**config["mechanism"])
-    objective = build_objective(config, mechanism, plan)
-    adam = construct(Adam, config["optim"], "optim")
-    choose_logger(config["logger"])
-    with torch.device("meta"):  # bad options show before the data are read
-        build_model(config, mechanism, vocabulary=1)
+    mechanism, objective, adam, logger = check_choices(config, plan)
     start = run_checkpoint(Path(config["init_from"])) if config["init_from"] else None
     folder = Path(run_directory)
     resume = find_resume(config["ckpt_path"], folder)
-    if resume is None and report.is_first_process() and clear(folder):
-        report.say(f"replacing the earlier run in {folder} (ckpt_path=last would resume it)")
 
     pl.seed_everything(config["seed"], workers=True, verbose=False)
     corpus, subwords, encoded = build_data(config)
@@ -86,16 +81,15 @@ def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
         taken, of = load_matching(model, checkpoint, str(start))
         report.say(f"{taken} of {of} parameter tensors start from {start}")
     report.model(config["model"]["name"], mechanism.name, model)
+    resume_at = check_resume(resume, config, described) if resume else None
+    make_room(folder, resume)
+    report.write_manifest(folder / "manifest.json", described)
 
     tokens, seed = config["data"]["batch_tokens"], config["seed"]
     valid, tested = (
         Decoder(corpus.splits[name], encoded[name], subwords, 2 * tokens)
         for name in ("valid", "test")
     )
-    if resume:
-        check_resume(read_checkpoint(resume)["simulmt"], config, described)
-    loggers = build_loggers(config, folder, resume)
-    trainer = make_trainer(plan, folder, valid, loggers)
     module = TranslationModule(
         model=model,
         objective=objective,
@@ -104,10 +98,11 @@ def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
         seed=seed,
     )
     data = TranslationData(encoded["train"], encoded["valid"], tokens, seed)
-    report.write_manifest(folder / "manifest.json", described)
-    chosen = fit(trainer, module, data, resume, folder, plan.average)
-    scores, instances = test(trainer, module, tested, folder)
-    report.close(loggers, scores, trainer.global_step - 1)
+    with open_loggers(logger, folder, resume_at, config) as loggers:
+        trainer = make_trainer(plan, folder, valid, loggers)
+        chosen = fit(trainer, module, data, resume, folder, plan.average)
+        scores, instances = test(trainer, module, tested, folder)
+        report.log_scores(loggers, scores, trainer.global_step - 1)
     report.results(f"{mechanism.name} on test", scores, instances, chosen, folder)
 
 
@@ -130,7 +125,7 @@ def evaluate(cfg: DictConfig) -> None:
         raise UserError(f"split is {split!r}; choose one of {', '.join(corpus.splits)}")
     check_manifest(checkpoint["simulmt"]["manifest"], manifest(corpus, subwords), [split])
 
-    mechanism = Mechanism(**config["mechanism"])
+    mechanism = build_mechanism(config)
     model = build_model(config, mechanism, len(subwords))
     load_weights(model, path)
     device = pick_device(options["device"])
@@ -142,11 +137,39 @@ def evaluate(cfg: DictConfig) -> None:
     scores = score(instances, chosen.needs)
 
     inside_run = path.parent.name == "checkpoints"
-    folder = (path.parent.parent if inside_run else path.parent) / "evaluation" / split
+    home = path.parent.parent if inside_run else path.parent
+    folder = home / "evaluation" / f"{split}-{path.stem}"
     folder.mkdir(parents=True, exist_ok=True)
     write_instances(folder / "instances.log", instances)
-    write_scores(folder / "test_scores.json", scores)
+    write_scores(folder / "scores.json", scores)
     report.results(f"{mechanism.name} on {split}", scores, instances, path, folder)
+
+
+def check_choices(
+    config: Mapping[str, Any], plan: Plan
+) -> tuple[Mechanism, Objective, Adam, CsvOnly | TensorBoard | Wandb]:
+    """What can be refused before the data are read."""
+    mechanism = build_mechanism(config)
+    objective = build_objective(config, mechanism, plan)
+    adam = construct(Adam, config["optim"], "optim")
+    logger = choose_logger(config["logger"])
+    ours = {name: value for name, value in config["data"].items() if name in _OF_DATA}
+    check(ours, _OF_DATA, "data")
+    if ours["batch_tokens"] < 1:
+        raise UserError(f"data.batch_tokens is {ours['batch_tokens']}; it must be at least 1")
+    if not isinstance(config["seed"], int) or config["seed"] < 0:
+        raise UserError(f"seed is {config['seed']!r}; it must be a whole number from 0")
+    with torch.device("meta"):
+        build_model(config, mechanism, vocabulary=1)
+    return mechanism, objective, adam, logger
+
+
+def build_mechanism(config: Mapping[str, Any]) -> Mechanism:
+    """The mechanism of a `conf/mechanism` group."""
+    options = config["mechanism"]
+    if missing := {"name", "schedule", "span", "heads"} - set(options):
+        raise UserError(f"mechanism lacks a value for {', '.join(sorted(missing))}")
+    return Mechanism(**options)
 
 
 def build_corpus(options: Mapping[str, Any]) -> Corpus:
@@ -155,7 +178,7 @@ def build_corpus(options: Mapping[str, Any]) -> Corpus:
     if kind not in CORPORA:
         raise UserError(f"data.corpus is {kind!r}; choose one of {', '.join(CORPORA)}")
     read = CORPORA[kind]
-    ours = {"corpus", "subwords", "batch_tokens"}
+    ours = {"corpus", "subwords", "batch_tokens"}  # the rest is the reader's
     if "name" not in inspect.signature(read).parameters:
         ours.add("name")
     return construct(read, {k: v for k, v in options.items() if k not in ours}, "data")
@@ -193,6 +216,12 @@ def build_objective(config: Mapping[str, Any], mechanism: Mechanism, plan: Plan)
             f"mechanism={mechanism.name}: its schedule is fixed, so there is no expected delay to "
             "weigh; set both to 0, or choose a learned mechanism such as mma_il"
         )
+    in_force = objective.hold + objective.warmup if objective.wants_alpha else 0
+    if plan.patience is not None and plan.patience * plan.validate_every < in_force:
+        raise UserError(
+            f"trainer.patience={plan.patience} validations of {plan.validate_every} updates could "
+            f"end the run before lambda is in force (update {in_force}); raise it"
+        )
     if objective.strength(plan.max_updates - 1) < 1:
         raise UserError(
             f"lambda is held back for objective.hold={objective.hold} updates, then grown over "
@@ -200,59 +229,6 @@ def build_objective(config: Mapping[str, Any], mechanism: Mechanism, plan: Plan)
             f"trainer.max_updates={plan.max_updates}; lower them"
         )
     return objective
-
-
-def build_loggers(config: Mapping[str, Any], folder: Path, resume: Path | None) -> list[Logger]:
-    """`metrics.csv` and, on the first process, what `conf/logger` asks for."""
-    step = read_checkpoint(resume)["global_step"] if resume else None
-    loggers: list[Logger] = [MetricsFile(folder / "metrics.csv", step)]
-    if report.is_first_process():
-        name = f"{config['mechanism']['name']}-lambda-{config['lambda']}-seed-{config['seed']}"
-        extra = choose_logger(config["logger"]).open(folder, name, dict(config))
-        loggers += [extra] if extra else []
-    return loggers
-
-
-def choose_logger(options: Mapping[str, Any]) -> CsvOnly | TensorBoard | Wandb:
-    """The logger of a `conf/logger` group, not yet open."""
-    kind = options["kind"]
-    if kind not in LOGGERS:
-        raise UserError(f"logger.kind is {kind!r}; choose one of {', '.join(LOGGERS)}")
-    rest = {name: value for name, value in options.items() if name != "kind"}
-    make: Callable[..., CsvOnly | TensorBoard | Wandb] = LOGGERS[kind]
-    return construct(make, rest, "logger")
-
-
-def check_resume(
-    before: Mapping[str, Any], config: Mapping[str, Any], described: Mapping[str, object]
-) -> None:
-    """Refuse to resume with other data, another model or another mechanism."""
-    check_manifest(before["manifest"], described, ["train", "valid"])
-    for group in ("model", "mechanism"):
-        was, now = before["config"][group], config[group]
-        changed = [
-            f"{group}.{key}={now.get(key)} (was {was[key]})"
-            for key in was
-            if was[key] != now.get(key)
-        ]
-        if changed:
-            raise UserError(
-                f"cannot resume with {', '.join(changed)}; give the options of the checkpoint, or "
-                "start from its weights with init_from"
-            )
-
-
-def find_resume(choice: str | None, folder: Path) -> Path | None:
-    """The checkpoint to resume from; `last` stands for this run's newest, if there is one."""
-    if not choice:
-        return None
-    path = folder / "checkpoints" / "last.ckpt" if choice == "last" else Path(choice)
-    if choice == "last" and not path.exists():
-        report.say(f"nothing to resume in {folder}: starting")
-        return None
-    if not path.is_file():
-        raise UserError(f"ckpt_path={choice}: there is no such file; give a .ckpt file or `last`")
-    return path
 
 
 def pick_device(choice: str) -> torch.device:

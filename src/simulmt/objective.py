@@ -8,6 +8,7 @@ over gradient accumulation and over processes before one is divided by the other
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -65,8 +66,12 @@ class Objective:
         if latency not in LATENCIES:
             raise UserError(f"objective.latency is {latency!r}; choose one of {[*LATENCIES]}")
         for name, value in (("lambda", latency_weight), ("lambda_var", variance_weight)):
-            if value < 0:
-                raise UserError(f"{name} is {value}; it must be at least 0")
+            if not 0 <= value < math.inf:
+                raise UserError(f"{name} is {value}; it must be at least 0, and finite")
+        if min(hold, warmup) < 0:
+            raise UserError(
+                f"objective.hold is {hold}, objective.warmup {warmup}; both count updates, from 0"
+            )
         if not 0 <= label_smoothing < 1:
             raise UserError(f"objective.label_smoothing is {label_smoothing}; it lies in [0, 1)")
         self.latency_weight = latency_weight
@@ -105,9 +110,10 @@ class Objective:
         smoothed = (smoothed * target_mask).sum()
         lag = variance = smoothed.new_zeros(())
         if alpha is not None:
-            delays = expected_delays(alpha, source_mask)
-            lag = self._lag(delays, source_mask, target_mask).sum()
-            variance = head_divergence(delays, target_mask).sum()
+            with torch.autocast(alpha.device.type, enabled=False):  # positions need float32
+                delays = expected_delays(alpha, source_mask)
+                lag = self._lag(delays, source_mask, target_mask).sum()
+                variance = head_divergence(delays, target_mask).sum()
         weighted = self.latency_weight * lag + self.variance_weight * variance
         total = smoothed + self.strength(update) * weighted
         tokens, sentences = target_mask.sum(), len(target)

@@ -15,18 +15,18 @@ def run_name(overrides: Sequence[str]) -> str:
     """A folder's name for a list of overrides, the same whatever their order.
 
     It holds neither `=` nor `,`, which would have to be quoted in later overrides that name the
-    folder. A long name is cut and ends in a digest of the whole.
+    folder. Where something had to be replaced or cut, it ends in a digest of the whole.
 
     >>> run_name(["mechanism=mma_il", "lambda=0.2"])
     'lambda-0.2+mechanism-mma_il'
     """
     kept = [override.lstrip("+~") for override in overrides]
     kept = [override for override in kept if not _key(override).startswith(_SAME_RUN)]
-    names = [re.sub(r"[^\w.-]+", "-", o).strip("-") for o in sorted(kept, key=_key)]
-    name = "+".join(names) or "default"
-    if len(name) > _LONGEST:
-        name = f"{name[:_LONGEST]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-    return name
+    whole = "+".join(override.replace("=", "-", 1) for override in sorted(kept, key=_key))
+    name = re.sub(r"[^\w.+-]+", "-", whole).strip("-")[:_LONGEST]
+    if name != whole:
+        name = f"{name}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+    return name or "default"
 
 
 def _key(override: str) -> str:

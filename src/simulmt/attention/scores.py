@@ -42,7 +42,8 @@ class Score(nn.Module, ABC):
 class ScaledDotProduct(Score):
     """`(W_q s)(W_k h)^T / sqrt(d_head)`, one projection pair per head (Vaswani et al. 2017).
 
-    The keys have no bias: it would shift a query's energies alike, and softmax removes that.
+    The keys have no bias. Under a softmax it would do nothing, since it shifts all energies of a
+    query alike; selection energies have the scalar r of their schedule instead.
     """
 
     def __init__(self, dim: int, heads: int) -> None:

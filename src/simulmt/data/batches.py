@@ -118,6 +118,7 @@ class BucketBatches(Sampler[list[int]]):
         max_sentences: int | None = None,
         world_size: int = 1,
         rank: int = 0,
+        multiple: int = 1,
     ) -> None:
         """Sort pairs into buckets; `skipped` of them, longer than the budget, are left out.
 
@@ -128,6 +129,7 @@ class BucketBatches(Sampler[list[int]]):
             max_sentences: most pairs in a batch.
             world_size: number of processes that share the batches.
             rank: which of them this is, from 0.
+            multiple: what the number of steps is a multiple of (accumulated batches).
 
         Raises:
             UserError: no pairs, or more than half of them longer than the budget.
@@ -144,7 +146,7 @@ class BucketBatches(Sampler[list[int]]):
         self._buckets = _buckets(sizes, tokens, max_sentences or tokens)
         self._epoch = self._start = self._position = 0
         self._seed, self._world_size, self._rank = seed, world_size, rank
-        self._steps = -(-len(self._batches()) // world_size)
+        self._steps = -(-len(self._batches()) // (world_size * multiple)) * multiple
         self._settings = {"seed": seed, "world_size": world_size, "steps": self._steps}
 
     def __len__(self) -> int:
@@ -210,15 +212,15 @@ class OrderedBatches(Sampler[list[int]]):
     ) -> None:
         """As `BucketBatches`: B * max(S, T) <= tokens."""
         _check(len(lengths), tokens, max_sentences, world_size, rank)
-        batches: list[list[int]] = [[]]
-        longest = 0
-        order = np.lexsort(lengths.numpy().T[::-1]).tolist()
-        for index, size in zip(order, lengths.amax(1)[order].tolist(), strict=True):
-            count, longest = len(batches[-1]) + 1, max(longest, size)
-            if count > 1 and (count * longest > tokens or count > (max_sentences or tokens)):
-                batches.append([])
-                longest = size
-            batches[-1].append(index)
+        if len(lengths) < world_size:
+            raise UserError(
+                f"{len(lengths)} pairs to evaluate on {world_size} processes: take as many "
+                "processes as there are pairs, at the most"
+            )
+        batches = _in_order(lengths, tokens, max_sentences)
+        while len(batches) < world_size:  # every process is to have one
+            tokens //= 2
+            batches = _in_order(lengths, tokens, max_sentences)
         self._mine = batches[rank::world_size]
 
     def __len__(self) -> int:
@@ -226,6 +228,22 @@ class OrderedBatches(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         return iter(self._mine)
+
+
+def _in_order(
+    lengths: Int[Tensor, "N 2"], tokens: int, max_sentences: int | None
+) -> list[list[int]]:
+    """Batches of at most `tokens` each, shortest sources first."""
+    batches: list[list[int]] = [[]]
+    longest = 0
+    order = np.lexsort(lengths.numpy().T[::-1]).tolist()
+    for index, size in zip(order, lengths.amax(1)[order].tolist(), strict=True):
+        count, longest = len(batches[-1]) + 1, max(longest, size)
+        if count > 1 and (count * longest > tokens or count > (max_sentences or tokens)):
+            batches.append([])
+            longest = size
+        batches[-1].append(index)
+    return batches
 
 
 def _check(pairs: int, tokens: int, cap: int | None, world_size: int, rank: int) -> None:

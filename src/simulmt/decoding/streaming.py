@@ -14,15 +14,18 @@ from simulmt.data.subwords import BOS, EOS
 from simulmt.decoding.greedy import Decodable, Hypothesis, length_limit, next_token
 from simulmt.models.state import DecoderState
 
+_CPU = torch.device("cpu")
+
 
 @torch.inference_mode()
-def stream(model: Decodable, source: Iterable[int]) -> Hypothesis:
+def stream(model: Decodable, source: Iterable[int], device: torch.device = _CPU) -> Hypothesis:
     """Translate one sentence whose subwords arrive one by one.
 
     Args:
         model: a model in evaluation mode.
         source: the subwords; the next one is asked for only when it is wanted. EOS follows the
             last one, given or not.
+        device: where the model is.
 
     Returns:
         What was written; each delay counts the subwords asked for until then.
@@ -30,12 +33,12 @@ def stream(model: Decodable, source: Iterable[int]) -> Hypothesis:
     arriving = iter(source)
     prefix = [next(arriving)]
     written = Hypothesis([], [], [])
-    state = _replay(model, prefix, written.tokens)
+    state = _replay(model, prefix, written.tokens, device)
     while True:
-        step = model.step(torch.tensor([[BOS, *written.tokens][-1]]), state)
+        step = model.step(torch.tensor([[BOS, *written.tokens][-1]], device=device), state)
         if step.wants_to_read:
             prefix.append(next(arriving, EOS))
-            state = _replay(model, prefix, written.tokens)
+            state = _replay(model, prefix, written.tokens, device)
             continue
         token = int(next_token(step.logits))
         if token == EOS or len(written.tokens) + 1 > int(length_limit(step.read)):
@@ -46,11 +49,13 @@ def stream(model: Decodable, source: Iterable[int]) -> Hypothesis:
         state = step.state
 
 
-def _replay(model: Decodable, prefix: list[int], tokens: list[int]) -> DecoderState:
+def _replay(
+    model: Decodable, prefix: list[int], tokens: list[int], device: torch.device
+) -> DecoderState:
     """The decoder that has read the prefix and written the tokens, its last step to be taken."""
-    source = torch.tensor([prefix])
+    source = torch.tensor([prefix], device=device)
     mask = torch.ones_like(source, dtype=torch.bool)
     state = model.start(model.encode(source, mask), mask, source[:, -1] == EOS)
     for token in [BOS, *tokens][:-1]:
-        state = model.step(torch.tensor([token]), state).state
+        state = model.step(torch.tensor([token], device=device), state).state
     return state

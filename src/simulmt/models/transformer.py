@@ -214,9 +214,9 @@ class DecoderLayer(nn.Module):
 
 
 def _check(mechanism: Mechanism, dim: int, heads: int, norm: str, encoder: str) -> None:
-    if dim % (2 * heads):
+    if heads < 1 or dim < 1 or dim % (2 * heads):
         raise UserError(
-            f"model.dim is {dim}, model.heads {heads}; dim must be a multiple of 2 * heads"
+            f"model.dim is {dim}, model.heads {heads}; dim must be a positive multiple of 2 * heads"
         )
     if norm not in ("pre", "post"):
         raise UserError(f"model.norm is {norm!r}; choose pre or post")

@@ -100,4 +100,6 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> None:
         name: torch.stack([state[name].double() for state in states]).mean(0).to(value.dtype)
         for name, value in newest["state_dict"].items()
     }
-    torch.save({"state_dict": mean, "simulmt": newest["simulmt"]}, target)
+    unfinished = target.with_suffix(".tmp")
+    torch.save({"state_dict": mean, "simulmt": newest["simulmt"]}, unfinished)
+    unfinished.replace(target)

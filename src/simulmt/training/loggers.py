@@ -7,7 +7,8 @@ import importlib.util
 import secrets
 import warnings
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from pytorch_lightning.loggers import Logger, TensorBoardLogger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 
 from simulmt.errors import UserError
+from simulmt.options import construct
+from simulmt.training import report
 
 
 class MetricsFile(Logger):
-    """Appends one row per logged step to a CSV file, and goes on with it when a run resumes.
+    """One row per logged update in a CSV file, which goes on when a run resumes.
 
     Args:
         path: the file; rows from the update that a run resumes at are dropped.
@@ -62,10 +65,12 @@ class MetricsFile(Logger):
     def save(self) -> None:
         """Write all rows under the columns seen so far."""
         columns = {"step": None} | {name: None for row in self._rows for name in row}
-        with self.path.open("w", newline="") as file:
+        unfinished = self.path.with_suffix(".tmp")
+        with unfinished.open("w", newline="") as file:
             writer = csv.DictWriter(file, [*columns], restval="")
             writer.writeheader()
             writer.writerows(self._rows)
+        unfinished.replace(self.path)
 
 
 @dataclass(frozen=True)
@@ -136,3 +141,35 @@ LOGGERS: dict[str, type[CsvOnly | TensorBoard | Wandb]] = {
     "tensorboard": TensorBoard,
     "wandb": Wandb,
 }
+
+
+def choose_logger(options: Mapping[str, Any]) -> CsvOnly | TensorBoard | Wandb:
+    """The logger of a `conf/logger` group, not yet open."""
+    kind = options["kind"]
+    if kind not in LOGGERS:
+        raise UserError(f"logger.kind is {kind!r}; choose one of {', '.join(LOGGERS)}")
+    rest = {name: value for name, value in options.items() if name != "kind"}
+    make: Callable[..., CsvOnly | TensorBoard | Wandb] = LOGGERS[kind]
+    return construct(make, rest, "logger")
+
+
+@contextmanager
+def open_loggers(
+    chosen: CsvOnly | TensorBoard | Wandb,
+    folder: Path,
+    resume_at: int | None,
+    config: Mapping[str, Any],
+) -> Iterator[list[Logger]]:
+    """`metrics.csv` and, on the first process, the chosen logger; closed whatever happens."""
+    loggers: list[Logger] = [MetricsFile(folder / "metrics.csv", resume_at)]
+    if report.is_first_process():
+        name = f"{config['mechanism']['name']}-lambda-{config['lambda']}-seed-{config['seed']}"
+        extra = chosen.open(folder, name, dict(config))
+        loggers += [extra] if extra else []
+    try:
+        yield loggers
+    finally:
+        for logger in loggers:
+            logger.finalize("success")
+        if isinstance(loggers[-1], WandbLogger):  # or the next run would log into it
+            loggers[-1].experiment.finish()

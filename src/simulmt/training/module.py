@@ -98,30 +98,33 @@ class TranslationModule(pl.LightningModule):
         loss = self._loss(batch)
         tokens = int(loss.tokens)
         self._tokens += tokens
-        self._watch(loss, tokens)
-        return loss.total * self.trainer.accumulate_grad_batches  # Lightning divides by it
+        accumulate = self.trainer.accumulate_grad_batches
+        if (batch_idx + 1) % accumulate == 0:
+            self._watch(loss, tokens)
+        return loss.total * accumulate  # Lightning divides by it
 
     def _watch(self, loss: Loss, tokens: int) -> None:
+        """Log one update in so many, from its last batch."""
         started, seen = self._clock
-        self._clock = (started, seen + tokens)
-        if self.global_step % self.trainer.log_every_n_steps:  # type: ignore[attr-defined]
+        self._clock = (started, seen + self._tokens)
+        if (self.global_step + 1) % self.trainer.log_every_n_steps:  # type: ignore[attr-defined]
             return
         now = time.perf_counter()
         self._clock = (now, 0)
-        values = {"train/loss": loss.total.detach() / tokens, "train/nll": loss.nll / tokens}
+        rate = (seen + self._tokens) / max(now - started, 1e-9) * self.trainer.world_size
+        strength = self.objective.strength(self.global_step)
+        values = {
+            "train/loss": float(loss.total.detach()) / tokens,
+            "train/nll": float(loss.nll) / tokens,
+            "train/lr": self.optimiser.lr * self.optimiser.factor(self.global_step),
+            "train/tokens_per_s": rate,
+        }
         if loss.learned:
-            values["train/latency"] = loss.latency / loss.sentences
-            values["train/variance"] = loss.variance / loss.sentences
-            values["train/lambda"] = torch.tensor(
-                self.objective.latency_weight * self.objective.strength(self.global_step)
-            )
-        values["train/lr"] = torch.tensor(self.optimiser.lr) * self.optimiser.factor(
-            self.global_step
-        )
-        values["train/tokens_per_s"] = torch.tensor((seen + tokens) / max(now - started, 1e-9))
-        shown = {"train/loss", "train/latency", "train/tokens_per_s"}
+            values["train/latency"] = float(loss.latency) / loss.sentences
+            values["train/variance"] = float(loss.variance) / loss.sentences
+            values["train/lambda"] = self.objective.latency_weight * strength
         for name, value in values.items():
-            self.log(name, value, prog_bar=name in shown, sync_dist=True)
+            self.log(name, value, prog_bar=True, sync_dist=True)
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Turn the gradient of the sum into that of the mean over target tokens."""

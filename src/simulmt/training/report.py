@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from pytorch_lightning.loggers import Logger, WandbLogger
+from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 from rich.console import Console
 from torch import nn
@@ -70,14 +70,11 @@ def write_manifest(path: Path, manifest: Mapping[str, object]) -> None:
 
 
 @rank_zero_only
-def close(loggers: Sequence[Logger], scores: Mapping[str, Any], step: int) -> None:
-    """Log the test scores and end what a logger has open, so that runs do not merge."""
+def log_scores(loggers: Sequence[Logger], scores: Mapping[str, Any], step: int) -> None:
+    """Log the test scores."""
     values = {f"test/{name}": value for name, value in flat(scores).items()}
     for logger in loggers:
         logger.log_metrics(values, step)
-        logger.finalize("success")
-        if isinstance(logger, WandbLogger):
-            logger.experiment.finish()
 
 
 @rank_zero_only

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,13 @@ from simulmt.training.checkpoint import average_checkpoints, load_weights, run_c
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.module import TranslationModule
 
+_CHOICES = {
+    "accelerator": ("cpu", "gpu", "auto"),
+    "strategy": ("auto", "ddp"),
+    "precision": ("32-true", "64-true", "bf16-mixed"),
+}
+_COUNTS = ("devices", "max_updates", "validate_every", "accumulate", "average", "log_every")
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -46,16 +52,33 @@ class Plan:
     progress: bool
 
     def __post_init__(self) -> None:
-        for name in ("max_updates", "validate_every", "accumulate", "average", "log_every"):
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise UserError(
+                    f"trainer.{name} is {getattr(self, name)!r}; choose one of {', '.join(known)}"
+                )
+        for name in _COUNTS:
             if getattr(self, name) < 1:
                 raise UserError(f"trainer.{name} is {getattr(self, name)}; it must be at least 1")
-        if self.validate_every > self.max_updates:
+        if self.max_updates % self.validate_every:
             raise UserError(
-                f"trainer.validate_every is {self.validate_every}, above trainer.max_updates "
-                f"({self.max_updates}): no checkpoint would ever be chosen; lower it"
+                f"trainer.max_updates is {self.max_updates}, no multiple of trainer.validate_every "
+                f"({self.validate_every}): the last updates would be lost; change one of them"
             )
+        if self.dal_range is not None:
+            least, most = self.dal_range
+            if least > most or self.average > 1:
+                raise UserError(
+                    f"trainer.dal_range is {[least, most]} with trainer.average={self.average}; it "
+                    "runs from least to most and chooses one checkpoint: set average to 1"
+                )
         if self.accelerator == "gpu" and not torch.cuda.is_available():
             raise UserError("trainer=gpu, but no GPU was found; choose trainer=cpu")
+
+    @property
+    def single(self) -> bool:
+        """Whether one process trains."""
+        return self.devices == 1 and self.strategy == "auto"
 
 
 logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
@@ -134,15 +157,19 @@ def fit(
             "sync_dist",  # scores are gathered before they are logged: all ranks have the same
         ):
             warnings.filterwarnings("ignore", message=f".*{expected}.*")
-        trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
-    if trainer.interrupted:
-        raise UserError(
-            f"interrupted at update {trainer.global_step}; the same command with ckpt_path=last "
-            "goes on from the last validation"
-        )
+        try:
+            trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
+        except SystemExit:  # how Lightning ends after Ctrl-C
+            if not trainer.interrupted:
+                raise
+            raise UserError(
+                f"interrupted at update {trainer.global_step}; the same command with "
+                "ckpt_path=last goes on from the last validation"
+            ) from None
     checkpoints = folder / "checkpoints"
     if average > 1 and trainer.is_global_zero:
-        average_checkpoints(sorted(checkpoints.glob("step-*.ckpt")), checkpoints / "average.ckpt")
+        newest = sorted(checkpoints.glob("step-*.ckpt"))[-average:]
+        average_checkpoints(newest, checkpoints / "average.ckpt")
     trainer.strategy.barrier()
     chosen = run_checkpoint(folder)
     load_weights(module.model, chosen)
@@ -165,12 +192,3 @@ def test(
         write_instances(folder / "instances.log", instances)
         write_scores(folder / "test_scores.json", scores)
     return scores, instances
-
-
-def clear(folder: Path) -> bool:
-    """Remove what an earlier run of the same command left; whether there was anything."""
-    found = (folder / "checkpoints").exists()
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-    for name in ("instances.log", "test_scores.json", "metrics.csv", "path.png", "wandb_id"):
-        (folder / name).unlink(missing_ok=True)
-    return found

@@ -1,0 +1,68 @@
+"""Resuming: which checkpoint, whether it fits, and room for a run that starts afresh."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from simulmt.data.manifest import check_manifest
+from simulmt.errors import UserError
+from simulmt.training import report
+from simulmt.training.checkpoint import read_checkpoint
+
+
+def find_resume(choice: str | None, folder: Path) -> Path | None:
+    """The checkpoint to resume from; `last` stands for this run's newest, if there is one."""
+    if not choice:
+        return None
+    path = folder / "checkpoints" / "last.ckpt" if choice == "last" else Path(choice)
+    if choice == "last" and not path.exists():
+        report.say(f"nothing to resume in {folder}: starting")
+        return None
+    if not path.is_file():
+        raise UserError(f"ckpt_path={choice}: there is no such file; give a .ckpt file or `last`")
+    return path
+
+
+def check_resume(path: Path, config: Mapping[str, Any], described: Mapping[str, object]) -> int:
+    """Refuse to resume with other data, another model or another mechanism.
+
+    Returns:
+        The update at which the run goes on.
+    """
+    checkpoint = read_checkpoint(path)
+    before = checkpoint["simulmt"]
+    check_manifest(before["manifest"], described, ["train", "valid"])
+    for group in ("model", "mechanism"):
+        was, now = before["config"][group], config[group]
+        changed = [
+            f"{group}.{key}={now.get(key)} (was {was.get(key)})"
+            for key in sorted({*was, *now})
+            if was.get(key) != now.get(key)
+        ]
+        if changed:
+            raise UserError(
+                f"cannot resume with {', '.join(changed)}; give the options of the checkpoint, or "
+                "start from its weights with init_from"
+            )
+    return int(checkpoint["global_step"])
+
+
+def make_room(folder: Path, resume: Path | None) -> None:
+    """Replace the earlier run of the same command, unless it is the one that resumes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    resumes_here = resume is not None and folder.resolve() in resume.resolve().parents
+    if not resumes_here and report.is_first_process() and clear(folder):
+        report.say(f"replacing the earlier run in {folder} (ckpt_path=last would resume it)")
+
+
+def clear(folder: Path) -> bool:
+    """Remove what an earlier run of the same command left; whether there was anything."""
+    found = (folder / "checkpoints").exists()
+    for name in ("checkpoints", "evaluation", "tensorboard", "wandb"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for name in ("instances.log", "test_scores.json", "metrics.csv", "path.png", "wandb_id"):
+        (folder / name).unlink(missing_ok=True)
+    return found

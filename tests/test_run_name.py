@@ -1,0 +1,23 @@
+"""Names of run directories."""
+
+from __future__ import annotations
+
+from simulmt.run_name import run_name
+
+
+def test_order_and_logging_do_not_matter():
+    one = run_name(["mechanism=mma_il", "lambda=0.2", "logger=wandb", "logger.mode=offline"])
+    assert one == run_name(["lambda=0.2", "mechanism=mma_il"]) == "lambda-0.2+mechanism-mma_il"
+    assert run_name(["ckpt_path=last", "trainer.progress=false"]) == "default"
+
+
+def test_a_group_comes_before_its_keys():
+    assert run_name(["mechanism.k=3", "mechanism=wait_k"]) == "mechanism-wait_k+mechanism.k-3"
+
+
+def test_what_is_replaced_or_cut_does_not_collide():
+    names = [run_name([f"data.root={root}"]) for root in ("/data/a", "data/a", "data-a")]
+    names += [run_name([f"trainer.dal_range={chosen}"]) for chosen in ("[2,5]", "[2-5]")]
+    names += [run_name([f"data.root={'x' * 300}{end}"]) for end in "ab"]
+    assert len(set(names)) == len(names)
+    assert all(len(name) < 200 and not set(name) & set("=,/[] ") for name in names)
