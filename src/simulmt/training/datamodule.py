@@ -77,6 +77,7 @@ class TranslationData(pl.LightningDataModule):
             seed=self.seed,
             rank=self.trainer.global_rank,
             world_size=self.trainer.world_size,
+            multiple=self.trainer.accumulate_grad_batches,
         )
         if batches.skipped:
             report.say(
