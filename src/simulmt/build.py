@@ -133,7 +133,7 @@ def evaluate(cfg: DictConfig) -> None:
     chosen = corpus.splits[split]
     tokens = options["batch_tokens"] or 2 * config["data"]["batch_tokens"]
     decoder = Decoder(chosen, EncodedSplit.encode(chosen, subwords), subwords, tokens)
-    instances = decoder(model, device)
+    instances = decoder(model, device, watch=report.watch)
     scores = score(instances, chosen.needs)
 
     inside_run = path.parent.name == "checkpoints"

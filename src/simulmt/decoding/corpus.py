@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
@@ -11,8 +11,6 @@ from simulmt.data.corpus import Split
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.greedy import Decodable, Hypothesis, greedy
 from simulmt.decoding.instance import Instance, word_delays
-
-Progress = Callable[[Iterable[Batch]], Iterable[Batch]]
 
 
 def decode_split(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytorch_lightning as pl
@@ -20,6 +21,8 @@ from simulmt.decoding.instance import Instance
 from simulmt.models.transformer import Transformer
 from simulmt.scoring import score
 from simulmt.training.module import TranslationModule
+
+Watch = Callable[[list[list[int]]], Iterable[list[int]]]
 
 
 class Decoder:
@@ -39,11 +42,25 @@ class Decoder:
         self.tokens = tokens
 
     def __call__(
-        self, model: Transformer, device: torch.device, rank: int = 0, world_size: int = 1
+        self,
+        model: Transformer,
+        device: torch.device,
+        rank: int = 0,
+        world_size: int = 1,
+        watch: Watch = iter,
     ) -> list[Instance]:
-        """The instances in the order of the split, none missing and none twice."""
-        chosen = OrderedBatches(self.encoded.lengths, self.tokens, rank=rank, world_size=world_size)
-        batches = (collate_pairs([self.encoded[row] for row in rows]) for rows in chosen)
+        """The instances in the order of the split, none missing and none twice.
+
+        Args:
+            model: what decodes.
+            device: where it is.
+            rank: of this process.
+            world_size: number of processes.
+            watch: wraps the loop over batches, to show how far it is.
+        """
+        lengths = self.encoded.lengths
+        chosen = [*OrderedBatches(lengths, self.tokens, rank=rank, world_size=world_size)]
+        batches = (collate_pairs([self.encoded[row] for row in rows]) for rows in watch(chosen))
         was_training = model.training
         model.eval()
         found = [*decode_split(model, self.subwords, self.split, batches, device)]
@@ -119,13 +136,22 @@ class SimultaneousDecoding(pl.Callback):
         shown = {"BLEU", "word/DAL"}
         for name, value in values.items():
             pl_module.log(f"valid/{name}", value, prog_bar=name in shown)
+        if trainer.is_global_zero:
+            self._show(trainer, instances[: self.samples])
+
+    @staticmethod
+    def _show(trainer: pl.Trainer, instances: Sequence[Instance]) -> None:
+        """A table of sample translations in the run directory, and in W&B."""
         columns = ["source", "reference", "prediction", "delays"]
         rows = [
-            [i.source, i.reference, i.prediction, " ".join(map(str, i.delays))]
-            for i in instances[: self.samples]
+            [i.source, i.reference, i.prediction, " ".join(map(str, i.delays))] for i in instances
         ]
+        folder = Path(trainer.default_root_dir) / "samples"
+        folder.mkdir(exist_ok=True)
+        text = "".join("\t".join(row) + "\n" for row in [columns, *rows])
+        (folder / f"step-{trainer.global_step:07d}.tsv").write_text(text, encoding="utf-8")
         for logger in trainer.loggers:
-            if isinstance(logger, WandbLogger) and trainer.is_global_zero:
+            if isinstance(logger, WandbLogger):
                 logger.log_text("valid/samples", columns=columns, data=rows)
 
 

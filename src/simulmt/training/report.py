@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 from rich.console import Console
+from rich.progress import track
 from torch import nn
 
 from simulmt.analysis.path import draw_path, render_path
@@ -27,6 +28,12 @@ console = Console(highlight=False)
 def say(text: str) -> None:
     """Print a line."""
     console.print(text, markup=False)
+
+
+def watch(batches: list[list[int]]) -> Iterable[list[int]]:
+    """A progress bar over the batches of a decoder, on a terminal."""
+    shown = is_first_process() and console.is_terminal
+    return track(batches, "decoding", console=console, disable=not shown, transient=True)
 
 
 def is_first_process() -> bool:

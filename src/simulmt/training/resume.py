@@ -61,7 +61,7 @@ def make_room(folder: Path, resume: Path | None) -> None:
 def clear(folder: Path) -> bool:
     """Remove what an earlier run of the same command left; whether there was anything."""
     found = (folder / "checkpoints").exists()
-    for name in ("checkpoints", "evaluation", "tensorboard", "wandb"):
+    for name in ("checkpoints", "samples", "evaluation", "tensorboard", "wandb"):
         shutil.rmtree(folder / name, ignore_errors=True)
     for name in ("instances.log", "test_scores.json", "metrics.csv", "path.png", "wandb_id"):
         (folder / name).unlink(missing_ok=True)

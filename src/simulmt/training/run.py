@@ -20,6 +20,7 @@ from pytorch_lightning.loggers import Logger
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.errors import UserError
 from simulmt.scoring import score, write_scores
+from simulmt.training import report
 from simulmt.training.callbacks import Decoder, Progress, SimultaneousDecoding
 from simulmt.training.checkpoint import average_checkpoints, load_weights, run_checkpoint
 from simulmt.training.datamodule import TranslationData
@@ -183,10 +184,13 @@ def test(
     folder: Path,
 ) -> tuple[dict[str, Any], list[Instance]]:
     """Decode the test set over all processes and write its scores into the run directory."""
-    module.to(trainer.strategy.root_device)
-    instances = decoder(
-        module.model, trainer.strategy.root_device, trainer.global_rank, trainer.world_size
+    device, rank, world_size = (
+        trainer.strategy.root_device,
+        trainer.global_rank,
+        trainer.world_size,
     )
+    module.to(device)
+    instances = decoder(module.model, device, rank, world_size, report.watch)
     scores = score(instances, decoder.split.needs)
     if trainer.is_global_zero:
         write_instances(folder / "instances.log", instances)
