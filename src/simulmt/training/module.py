@@ -133,8 +133,9 @@ class TranslationModule(pl.LightningModule):
         self._tokens = 0
         # DDP has averaged the gradients of the ranks: undo that
         scale = self.trainer.world_size / float(count)
-        gradients = [p.grad for p in self.parameters() if p.grad is not None]
-        torch._foreach_mul_(gradients, scale)
+        for parameter in self.parameters():
+            if parameter.grad is not None:
+                parameter.grad.mul_(scale)
 
     def on_validation_epoch_start(self) -> None:
         """Forget the last validation."""
