@@ -28,17 +28,17 @@ from simulmt.decoding.instance import write_instances
 from simulmt.errors import UserError
 from simulmt.models.transformer import Transformer
 from simulmt.objective import Objective
-from simulmt.options import check, construct
+from simulmt.options import check, construct, pick
 from simulmt.scoring import score, write_scores
 from simulmt.training import report
 from simulmt.training.callbacks import Decoder
 from simulmt.training.checkpoint import (
     load_matching,
-    load_weights,
     passport,
     read_checkpoint,
     read_subwords,
     run_checkpoint,
+    weights_of,
 )
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.loggers import CsvOnly, TensorBoard, Wandb, choose_logger, open_loggers
@@ -121,16 +121,14 @@ def evaluate(cfg: DictConfig) -> None:
         config["data"]["root"] = options["data_root"]
     subwords = read_subwords(checkpoint)
     corpus = build_corpus(config["data"])
-    if split not in corpus.splits:
-        raise UserError(f"split is {split!r}; choose one of {', '.join(corpus.splits)}")
+    chosen = pick(corpus.splits, split, "split")
     check_manifest(checkpoint["simulmt"]["manifest"], manifest(corpus, subwords), [split])
 
     mechanism = build_mechanism(config)
     model = build_model(config, mechanism, len(subwords))
-    load_weights(model, path)
+    model.load_state_dict(weights_of(checkpoint))
     device = pick_device(options["device"])
     model.to(device).eval()
-    chosen = corpus.splits[split]
     tokens = options["batch_tokens"] or 2 * config["data"]["batch_tokens"]
     decoder = Decoder(chosen, EncodedSplit.encode(chosen, subwords), subwords, tokens)
     instances = decoder(model, device, watch=report.watch)
@@ -174,13 +172,8 @@ def build_mechanism(config: Mapping[str, Any]) -> Mechanism:
 
 def build_corpus(options: Mapping[str, Any]) -> Corpus:
     """The corpus of a `conf/data` group."""
-    kind = options["corpus"]
-    if kind not in CORPORA:
-        raise UserError(f"data.corpus is {kind!r}; choose one of {', '.join(CORPORA)}")
-    read = CORPORA[kind]
-    ours = {"corpus", "subwords", "batch_tokens"}  # the rest is the reader's
-    if "name" not in inspect.signature(read).parameters:
-        ours.add("name")
+    read = pick(CORPORA, options["corpus"], "data.corpus")
+    ours = set(_OF_DATA) - set(inspect.signature(read).parameters)  # the rest is the reader's
     return construct(read, {k: v for k, v in options.items() if k not in ours}, "data")
 
 
@@ -200,11 +193,9 @@ def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, E
 def build_model(config: Mapping[str, Any], mechanism: Mechanism, vocabulary: int) -> Transformer:
     """The model of a `conf/model` group."""
     options = dict(config["model"])
-    name = options.pop("name")
-    if name not in MODELS:
-        raise UserError(f"model.name is {name!r}; choose one of {', '.join(MODELS)}")
+    make = pick(MODELS, options.pop("name"), "model.name")
     given = {"vocabulary": vocabulary, "mechanism": mechanism}
-    return construct(MODELS[name], options, "model", given)
+    return construct(make, options, "model", given)
 
 
 def build_objective(config: Mapping[str, Any], mechanism: Mechanism, plan: Plan) -> Objective:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from simulmt import latency
 from simulmt.errors import UserError
+from simulmt.options import pick
 
 LATENCIES = {
     "dal": latency.differentiable_average_lagging,
@@ -63,8 +64,6 @@ class Objective:
         hold: int,
         warmup: int,
     ) -> None:
-        if latency not in LATENCIES:
-            raise UserError(f"objective.latency is {latency!r}; choose one of {[*LATENCIES]}")
         for name, value in (("lambda", latency_weight), ("lambda_var", variance_weight)):
             if not 0 <= value < math.inf:
                 raise UserError(f"{name} is {value}; it must be at least 0, and finite")
@@ -77,7 +76,7 @@ class Objective:
         self.latency_weight = latency_weight
         self.variance_weight = variance_weight
         self.label_smoothing = label_smoothing
-        self.latency = LATENCIES[latency]
+        self.latency = pick(LATENCIES, latency, "objective.latency")
         self.hold = hold
         self.warmup = warmup
 

@@ -46,6 +46,17 @@ def construct(
         raise UserError(f"{where}: {error}") from None
 
 
+def pick(table: Mapping[str, T], name: str, what: str) -> T:
+    """What a name stands for.
+
+    Raises:
+        UserError: the table has no such name; the message lists those it has.
+    """
+    if name not in table:
+        raise UserError(f"{what} is {name!r}; choose one of {', '.join(table)}")
+    return table[name]
+
+
 def check(
     options: Mapping[str, Any],
     asked: Mapping[str, Any],

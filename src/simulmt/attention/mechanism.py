@@ -14,7 +14,7 @@ from simulmt.attention.schedules import SCHEDULES, Schedule
 from simulmt.attention.scores import ScaledDotProduct, Score, Uniform
 from simulmt.attention.spans import SPANS, Span
 from simulmt.errors import UserError
-from simulmt.options import asked_of, check, construct
+from simulmt.options import asked_of, check, construct, pick
 
 HEADS = ("one", "all")
 _GIVEN = {"score": None, "heads": None}  # by the model, not by the user
@@ -36,8 +36,8 @@ class Mechanism:
 
     def __init__(self, *, name: str, schedule: str, span: str, heads: str, **options: Any) -> None:
         self.name = name
-        self._schedule = _pick(SCHEDULES, schedule, "mechanism.schedule")
-        self._span = _pick(SPANS, span, "mechanism.span")
+        self._schedule = pick(SCHEDULES, schedule, "mechanism.schedule")
+        self._span = pick(SPANS, span, "mechanism.span")
         if heads not in HEADS:
             raise UserError(f"mechanism.heads is {heads!r}; choose one of {', '.join(HEADS)}")
         self._one_head = heads == "one"
@@ -71,9 +71,3 @@ class Mechanism:
         names = asked_of(part, _GIVEN)
         options = {name: self._options[name] for name in names}
         return construct(part, options, f"mechanism={self.name}", given)
-
-
-def _pick(table: Mapping[str, Any], name: str, what: str) -> Any:
-    if name not in table:
-        raise UserError(f"{what} is {name!r}; choose one of {', '.join(table)}")
-    return table[name]

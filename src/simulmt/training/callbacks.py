@@ -77,7 +77,7 @@ def _gather(found: list[Instance]) -> Iterable[Instance]:
 
 
 class Progress(RichProgressBar):
-    """Lightning's bar with a few short figures, so that it fits a terminal."""
+    """Lightning's bar with a few of the logged figures, under short names."""
 
     SHOWN: ClassVar[dict[str, tuple[str, str]]] = {
         "train/loss": ("loss", ".3f"),
@@ -99,9 +99,8 @@ class Progress(RichProgressBar):
         }
 
     def _get_train_description(self, current_epoch: int) -> str:
-        return (
-            f"epoch {current_epoch + 1}"  # Lightning's own adds "/-2" to a run without a last one
-        )
+        # Lightning's own adds "/-2" where no last epoch is set
+        return f"epoch {current_epoch + 1}"
 
 
 class SimultaneousDecoding(pl.Callback):
@@ -133,9 +132,8 @@ class SimultaneousDecoding(pl.Callback):
         values = flat(scores)
         in_force = pl_module.objective.strength(trainer.global_step) == 1.0
         values["selection"] = selection(scores, self.dal_range, in_force)
-        shown = {"BLEU", "word/DAL"}
         for name, value in values.items():
-            pl_module.log(f"valid/{name}", value, prog_bar=name in shown)
+            pl_module.log(f"valid/{name}", value, prog_bar=True)
         if trainer.is_global_zero:
             self._show(trainer, instances[: self.samples])
 

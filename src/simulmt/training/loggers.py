@@ -17,7 +17,7 @@ from pytorch_lightning.loggers import Logger, TensorBoardLogger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 
 from simulmt.errors import UserError
-from simulmt.options import construct
+from simulmt.options import construct, pick
 from simulmt.training import report
 
 
@@ -36,6 +36,8 @@ class MetricsFile(Logger):
         if resume_at is not None and path.exists():
             with path.open(newline="") as file:
                 self._rows = [r for r in csv.DictReader(file) if int(r["step"]) < resume_at]
+        self._columns = [*self._rows[0]] if self._rows else ["step"]
+        self._in_file = False  # whether the file holds these rows, and no others
 
     @property
     def name(self) -> str:
@@ -51,26 +53,34 @@ class MetricsFile(Logger):
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Merge the metrics into the row of their step and write it down."""
         values = {name: f"{value:.6g}" for name, value in metrics.items() if name != "epoch"}
+        known = self._in_file and values.keys() <= set(self._columns)
         if self._rows and int(self._rows[-1]["step"]) == step:
             self._rows[-1].update(values)
+            self._rewrite()
         else:
             self._rows.append({"step": step, **values})
-        self.save()
+            (self._append if known else self._rewrite)()
 
     @rank_zero_only
     def log_hyperparams(self, params: dict[str, Any] | Namespace, *_: Any, **__: Any) -> None:
         """The run directory holds the resolved config already."""
 
-    @rank_zero_only
-    def save(self) -> None:
-        """Write all rows under the columns seen so far."""
-        columns = {"step": None} | {name: None for row in self._rows for name in row}
+    def _append(self) -> None:
+        """Add the last row; cheap however long the run."""
+        with self.path.open("a", newline="") as file:
+            csv.DictWriter(file, self._columns, restval="").writerow(self._rows[-1])
+
+    def _rewrite(self) -> None:
+        """Write all rows under all columns, as validations and new columns ask for."""
+        new = {name: None for row in self._rows for name in row if name not in self._columns}
+        self._columns += new
         unfinished = self.path.with_suffix(".tmp")
         with unfinished.open("w", newline="") as file:
-            writer = csv.DictWriter(file, [*columns], restval="")
+            writer = csv.DictWriter(file, self._columns, restval="")
             writer.writeheader()
             writer.writerows(self._rows)
         unfinished.replace(self.path)
+        self._in_file = True
 
 
 @dataclass(frozen=True)
@@ -145,11 +155,10 @@ LOGGERS: dict[str, type[CsvOnly | TensorBoard | Wandb]] = {
 
 def choose_logger(options: Mapping[str, Any]) -> CsvOnly | TensorBoard | Wandb:
     """The logger of a `conf/logger` group, not yet open."""
-    kind = options["kind"]
-    if kind not in LOGGERS:
-        raise UserError(f"logger.kind is {kind!r}; choose one of {', '.join(LOGGERS)}")
     rest = {name: value for name, value in options.items() if name != "kind"}
-    make: Callable[..., CsvOnly | TensorBoard | Wandb] = LOGGERS[kind]
+    make: Callable[..., CsvOnly | TensorBoard | Wandb] = pick(
+        LOGGERS, options["kind"], "logger.kind"
+    )
     return construct(make, rest, "logger")
 
 
