@@ -10,20 +10,26 @@ import torch
 
 import zoo
 from simulmt.attention import Attention, Mechanism
-from simulmt.attention.scores import ScaledDotProduct
+from simulmt.attention.spans import expectation
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.streaming import stream
-from simulmt.models.transformer import Transformer
-from zoo import LEARNED, MECHANISMS, STREAMING
+from simulmt.errors import UserError
+from simulmt.models.model import Model
+from simulmt.models.recurrent import RECURRENT
+from simulmt.models.transformer import TRANSFORMER
+from zoo import LEARNED, MECHANISMS, SIZES, STREAMING
 
 NEAR = {"rtol": 0, "atol": 1e-9}
 every = pytest.mark.parametrize("name", MECHANISMS)
+streaming = pytest.mark.parametrize("name", STREAMING)
+everywhere = pytest.mark.parametrize("kind", SIZES)
+usually = pytest.mark.parametrize("usual", [TRANSFORMER, RECURRENT], ids=["dot", "additive"])
 
 
-def attention(name: str, dim: int = 16, heads: int = 4, **overrides) -> Attention:
+def attention(name: str, usual=TRANSFORMER, dim: int = 16, heads: int = 4, **options) -> Attention:
     torch.manual_seed(0)
-    mechanism = Mechanism(**(MECHANISMS[name] | overrides))
-    return mechanism.attention(ScaledDotProduct, dim=dim, heads=heads).double().eval()
+    mechanism = Mechanism(**(MECHANISMS[name] | options))
+    return mechanism.attention(usual, dim=dim, heads=heads).double().eval()
 
 
 def source_and_queries(B: int = 3, T: int = 5, S: int = 7, dim: int = 16):
@@ -35,14 +41,18 @@ def source_and_queries(B: int = 3, T: int = 5, S: int = 7, dim: int = 16):
 
 
 @every
-def test_beta_is_a_distribution_over_real_tokens(name):
-    layer = attention(name)
+@usually
+def test_beta_is_a_distribution_over_real_tokens(name, usual):
+    layer = attention(name, usual)
     states, mask, finished, queries = source_and_queries()
     memory = layer.memory(states, mask, finished)
     alpha, beta, _ = layer.align(queries, memory, layer.schedule.initial_state(memory))
     for weights in (alpha, beta):
         assert (weights >= 0).all()
         assert (weights.masked_select(~mask[:, None, None]) == 0).all()
+    if name.startswith("luong_local_p"):  # its Gaussian takes some
+        assert (beta.sum(-1) <= alpha.sum(-1)).all()
+        return
     torch.testing.assert_close(beta.sum(-1), alpha.sum(-1), **NEAR)
     if name.endswith("leaky"):
         assert (beta.sum(-1) <= 1 + 1e-12).all()
@@ -52,8 +62,9 @@ def test_beta_is_a_distribution_over_real_tokens(name):
 
 
 @every
-def test_one_call_equals_one_call_per_row(name):
-    layer = attention(name)
+@usually
+def test_one_call_equals_one_call_per_row(name, usual):
+    layer = attention(name, usual)
     states, mask, finished, queries = source_and_queries()
     memory = layer.memory(states, mask, finished)
     whole = layer(queries, memory, layer.schedule.initial_state(memory))
@@ -66,10 +77,35 @@ def test_one_call_equals_one_call_per_row(name):
     torch.testing.assert_close(state, whole.state, **NEAR)
 
 
-@pytest.mark.parametrize("name", sorted(set(MECHANISMS) - set(LEARNED)))
-@pytest.mark.parametrize("span", [{}, {"span": "stopped"}, {"span": "chunk", "chunk": 2}])
-def test_fixed_schedules_collapse_to_a_masked_softmax(name, span):
-    layer = attention(name, **span)
+@every
+@usually
+def test_expected_attention_is_an_expectation(name, usual):
+    layer = attention(name, usual)
+    states, mask, finished, queries = source_and_queries()
+    memory = layer.memory(states, mask, finished)
+    alpha, beta, _ = layer.align(queries, memory, layer.schedule.initial_state(memory))
+    energy = layer.score(queries, memory.soft_keys)
+    defined = expectation(layer.span, queries, alpha, energy, mask)
+    torch.testing.assert_close(beta, defined, **NEAR)
+
+
+SPAN_OPTIONS = [
+    {"span": "lookback", "score": "usual"},
+    {"span": "stopped"},
+    {"span": "chunk", "chunk": 2, "score": "usual"},
+    {"span": "window", "window": 2, "gaussian": False, "score": "dot"},
+    {"span": "window", "window": 2, "gaussian": True, "score": "concat"},
+    {"span": "predicted_window", "window": 2, "score": "location"},
+]
+
+
+@pytest.mark.parametrize("name", ["soft", "wait_k"])
+@pytest.mark.parametrize("span", SPAN_OPTIONS)
+@usually
+def test_fixed_schedules_collapse_to_a_masked_softmax(name, span, usual):
+    chosen = {key: value for key, value in MECHANISMS[name].items() if key != "score"}
+    torch.manual_seed(0)
+    layer = Mechanism(**(chosen | span)).attention(usual, dim=16, heads=4).double().eval()
     states, mask, finished, queries = source_and_queries()
     memory = layer.memory(states, mask, finished)
     state = layer.schedule.initial_state(memory)
@@ -79,8 +115,9 @@ def test_fixed_schedules_collapse_to_a_masked_softmax(name, span):
 
 
 @every
-def test_more_padding_changes_nothing(name):
-    made = zoo.model(MECHANISMS[name])
+@everywhere
+def test_more_padding_changes_nothing(name, kind):
+    made = zoo.model(MECHANISMS[name], kind=kind)
     source, mask = zoo.sentences(4, 8)
     target = torch.randint(4, zoo.VOCABULARY, (4, 6))
     pad = torch.nn.functional.pad
@@ -90,8 +127,9 @@ def test_more_padding_changes_nothing(name):
 
 
 @every
-def test_saturated_training_equals_hard_decoding(name):
-    made = zoo.sharpen(zoo.model(MECHANISMS[name]), 1e4)
+@everywhere
+def test_saturated_training_equals_hard_decoding(name, kind):
+    made = zoo.sharpen(zoo.model(MECHANISMS[name], kind=kind), 1e4)
     source, mask = zoo.sentences(4, 9)
     target = torch.randint(4, zoo.VOCABULARY, (4, 7))
     steps, read = zoo.forced_steps(made, source, mask, target)
@@ -103,11 +141,12 @@ def test_saturated_training_equals_hard_decoding(name):
         assert len(read.unique()) > 2, "the decisions should vary for the law to say anything"
 
 
-@pytest.mark.parametrize("name", STREAMING)
-def test_batched_decoding_is_streaming(name):
+@streaming
+@everywhere
+def test_batched_decoding_is_streaming(name, kind):
     decided = set()
     for seed in range(3):
-        made = zoo.model(MECHANISMS[name], seed)
+        made = zoo.model(MECHANISMS[name], seed, kind)
         source, mask = zoo.sentences(6, 9, seed)
         batch = greedy(made, source, mask)
         for row, length, hypothesis in zip(source, mask.sum(1), batch, strict=True):
@@ -117,29 +156,39 @@ def test_batched_decoding_is_streaming(name):
     assert len(decided) > 2, "the decisions should vary for the law to say anything"
 
 
-@pytest.mark.parametrize("name", STREAMING)
-def test_no_peeking(name):
+def source_embedding(made: Model):
+    """The table whose first use embeds the source."""
+    return next(part for part in made.modules() if isinstance(part, torch.nn.Embedding))
+
+
+@streaming
+@everywhere
+def test_no_peeking(name, kind):
     """Source tokens that were not read have a gradient of exactly 0 on what was written."""
-    made = zoo.model(MECHANISMS[name])
+    made = zoo.model(MECHANISMS[name], kind=kind)
     source, mask = zoo.sentences(1, 9)
     target = torch.randint(4, zoo.VOCABULARY, (1, 5))
     embedded = []
-    handle = made.embedding.register_forward_hook(
+    handle = source_embedding(made).register_forward_hook(
         lambda _, __, out: embedded.append(out.requires_grad_().retain_grad() or out)
     )
     logits, read = zoo.forced_steps(made, source, mask, target)
     handle.remove()
+    influenced = False
     for step, delay in enumerate(read[0].tolist()):
         (gradient,) = torch.autograd.grad(
             logits[0, step].logsumexp(0), embedded[0], retain_graph=True
         )
         assert (gradient[0, delay:] == 0).all()
-        assert (gradient[0, :1] != 0).any()
+        influenced |= bool((gradient[0, :delay] != 0).any())
+    # heads that all ran off the end have seen nothing
+    assert influenced or name.endswith("leaky")
 
 
-@pytest.mark.parametrize("name", STREAMING)
-def test_what_comes_later_changes_nothing_written_before(name):
-    made = zoo.model(MECHANISMS[name])
+@streaming
+@everywhere
+def test_what_comes_later_changes_nothing_written_before(name, kind):
+    made = zoo.model(MECHANISMS[name], kind=kind)
     source, mask = zoo.sentences(1, 12, seed=5)
     (before,) = greedy(made, source, mask)
     cut = 5
@@ -151,22 +200,16 @@ def test_what_comes_later_changes_nothing_written_before(name):
 
 
 @pytest.mark.parametrize("name", [*MECHANISMS, "mocha-of-1"])
-def test_every_parameter_receives_a_gradient(name):
-    made = zoo.model(MECHANISMS.get(name) or zoo.options("mocha") | {"chunk": 1}).train()
+@everywhere
+def test_every_parameter_receives_a_gradient(name, kind):
+    chosen = MECHANISMS.get(name) or zoo.options("mocha") | {"chunk": 1}
+    made = zoo.model(chosen, kind=kind).train()
     source, mask = zoo.sentences(4, 9)
     target = torch.randint(4, zoo.VOCABULARY, (4, 7))
     out = made(source, mask, target)
     out.logits.log_softmax(-1)[..., 5].sum().backward()
     silent = [n for n, p in made.named_parameters() if p.grad is None or not p.grad.any()]
     assert silent == []
-
-
-def logits(chosen, **overrides):
-    made = zoo.model(chosen, **overrides)
-    source, mask = zoo.sentences(4, 9)
-    target = torch.randint(4, zoo.VOCABULARY, (4, 7), generator=torch.Generator().manual_seed(3))
-    steps, _ = zoo.forced_steps(made, source, mask, target)
-    return made(source, mask, target).logits, steps
 
 
 def with_weights_of(one: dict, other: dict, **overrides):
@@ -176,7 +219,7 @@ def with_weights_of(one: dict, other: dict, **overrides):
     source, mask = zoo.sentences(4, 9)
     target = torch.randint(4, zoo.VOCABULARY, (4, 7), generator=torch.Generator().manual_seed(3))
 
-    def outputs(made: Transformer):
+    def outputs(made: Model):
         return made(source, mask, target).logits, zoo.forced_steps(made, source, mask, target)[0]
 
     return outputs(first), outputs(second)
@@ -196,18 +239,25 @@ def with_weights_of(one: dict, other: dict, **overrides):
             zoo.options("mma_c") | {"chunk": 9}, zoo.options("mma_il"), id="mma_c(S)=mma_il"
         ),
         pytest.param(zoo.options("wait_k") | {"k": 9}, zoo.options("soft"), id="wait_k(S)=soft"),
+        pytest.param(
+            zoo.options("luong_local_m") | {"window": 9},
+            zoo.options("luong_global"),
+            id="local_m(S)=global",
+        ),
     ],
 )
-def test_one_mechanism_is_a_case_of_another(one, other):
-    for a, b in zip(*with_weights_of(one, other), strict=True):
+@everywhere
+def test_one_mechanism_is_a_case_of_another(one, other, kind):
+    for a, b in zip(*with_weights_of(one, other, kind=kind), strict=True):
         torch.testing.assert_close(a, b, **NEAR)
 
 
 @pytest.mark.parametrize(
     ("many", "one"), [("mma_h", "monotonic"), ("mma_c", "mocha"), ("mma_il", "milk")]
 )
-def test_multihead_attention_with_one_head_is_its_parent(many, one):
-    pair = with_weights_of(zoo.options(many), zoo.options(one), heads=1)
+@everywhere
+def test_multihead_attention_with_one_head_is_its_parent(many, one, kind):
+    pair = with_weights_of(zoo.options(many), zoo.options(one), kind=kind, heads=1)
     for a, b in zip(*pair, strict=True):
         torch.testing.assert_close(a, b, **NEAR)
 
@@ -221,8 +271,9 @@ def test_both_norms_train_and_decode_alike(norm):
     torch.testing.assert_close(steps, made(source, mask, target).logits, rtol=0, atol=1e-8)
 
 
-def test_bidirectional_encoder_ignores_padding():
-    made = zoo.model(zoo.options("soft"), encoder="bidirectional")
+@pytest.mark.parametrize("kind", ["transformer", "rnmt_plus"])
+def test_bidirectional_encoder_ignores_padding(kind):
+    made = zoo.model(zoo.options("soft"), kind=kind, encoder="bidirectional")
     source, mask = zoo.sentences(4, 9)
     pad = torch.nn.functional.pad
     states = made.encode(source, mask)
@@ -232,9 +283,43 @@ def test_bidirectional_encoder_ignores_padding():
     assert (changed[0, 0] != states[0, 0]).any(), "it should see what comes later"
 
 
+@pytest.mark.parametrize("encoder", ["causal", "bidirectional", "auto"])
+@pytest.mark.parametrize("kind", ["transformer", "rnmt_plus"])
+def test_only_offline_mechanisms_may_look_ahead(encoder, kind):
+    made = zoo.model(zoo.options("soft"), kind=kind, encoder=encoder)
+    source, mask = zoo.sentences(1, 6)
+    other = torch.cat([source[:, :4], source[:, 4:] + 1], 1)
+    sees = (made.encode(source, mask) != made.encode(other, mask))[0, 0].any()
+    assert sees == (encoder != "causal")
+    if encoder == "bidirectional":
+        with pytest.raises(UserError, match="streams"):
+            zoo.model(zoo.options("wait_k"), kind=kind, encoder=encoder)
+
+
+@everywhere
+def test_local_m_waits_like_wait_k(kind):
+    made = zoo.model(zoo.options("luong_local_m") | {"window": 3}, kind=kind)
+    waiting = zoo.model(zoo.options("wait_k") | {"k": 4}, kind=kind)
+    source, mask = zoo.sentences(3, 9)
+    target = torch.full((3, 12), 7)
+    _, read = zoo.forced_steps(made, source, mask, target)
+    assert torch.equal(read, zoo.forced_steps(waiting, source, mask, target)[1])
+
+
+@pytest.mark.parametrize("feeding", [True, False])
+def test_luong_trains_and_decodes_alike_with_and_without_input_feeding(feeding):
+    made = zoo.model(zoo.options("milk"), kind="luong", input_feeding=feeding)
+    made = zoo.sharpen(made, 1e4)
+    source, mask = zoo.sentences(4, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (4, 7))
+    steps, _ = zoo.forced_steps(made, source, mask, target)
+    torch.testing.assert_close(steps, made(source, mask, target).logits, rtol=0, atol=1e-8)
+
+
 @pytest.mark.parametrize(("k", "rate"), [(1, 1.0), (3, 1.0), (2, 1.1), (2, 0.5), (100, 1.0)])
-def test_wait_k_schedule(k, rate):
-    made = zoo.model(zoo.options("wait_k") | {"k": k, "emission_rate": rate})
+@everywhere
+def test_wait_k_schedule(k, rate, kind):
+    made = zoo.model(zoo.options("wait_k") | {"k": k, "emission_rate": rate}, kind=kind)
     source, mask = zoo.sentences(2, 40)
     _, read = zoo.forced_steps(made, source, mask, torch.full((2, 60), 7))
     tenths = round(10 * rate)

@@ -1,4 +1,4 @@
-"""Every mechanism that `conf/mechanism` offers, and small models to hold them to the laws."""
+"""Every mechanism that `conf/mechanism` offers on every model, small, to hold them to the laws."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from torch import Tensor
 
 from simulmt.attention import Mechanism
 from simulmt.attention.schedules import Monotonic
-from simulmt.models.transformer import Transformer
+from simulmt.attention.scores import NormalisedAdditive, ScaledDotProduct
+from simulmt.attention.spans import PredictedWindow
+from simulmt.build import MODELS
+from simulmt.models.model import Model
 
 CONF = Path(__file__).parents[1] / "conf"
 VOCABULARY = 30
@@ -22,13 +25,19 @@ def options(name: str) -> dict[str, Any]:
 
 
 def every_mechanism() -> list[tuple[str, dict[str, Any]]]:
-    """All files, and a variant of each that lets mass run off the end if it can."""
+    """All files; a variant of each that lets mass run off the end if it can, narrow windows, and
+    the other emission rate of the papers.
+    """
     found = []
     for path in sorted((CONF / "mechanism").glob("*.yaml")):
         chosen = yaml.safe_load(path.read_text())
         found.append((path.stem, chosen))
         if "mass_preservation" in chosen:
             found.append((f"{path.stem}-leaky", chosen | {"mass_preservation": False}))
+        if "window" in chosen:
+            found.append((f"{path.stem}-narrow", chosen | {"window": 2}))
+        if path.stem == "wait_k":
+            found.append(("wait_k-faster", chosen | {"emission_rate": 1.1}))
     return found
 
 
@@ -37,10 +46,9 @@ STREAMING = [name for name, chosen in MECHANISMS.items() if not Mechanism(**chos
 LEARNED = [name for name, chosen in MECHANISMS.items() if Mechanism(**chosen).learned]
 
 
-def model(chosen: dict[str, Any], seed: int = 0, **overrides: Any) -> Transformer:
-    """A small float64 Transformer whose learned heads take varied decisions."""
-    torch.manual_seed(seed)
-    settings: dict[str, Any] = {
+RECURRENT = {"dim": 32, "heads": 4, "encoder_layers": 3, "decoder_layers": 3, "dropout": 0.0}
+SIZES: dict[str, dict[str, Any]] = {
+    "transformer": {
         "dim": 32,
         "ffn": 48,
         "heads": 4,
@@ -49,18 +57,35 @@ def model(chosen: dict[str, Any], seed: int = 0, **overrides: Any) -> Transforme
         "dropout": 0.0,
         "norm": "pre",
         "encoder": "causal",
-    }
-    mechanism = Mechanism(**chosen)
-    made = Transformer(vocabulary=VOCABULARY, mechanism=mechanism, **(settings | overrides))
+    },
+    "rnmt_plus": RECURRENT | {"encoder": "causal"},
+    "luong": RECURRENT | {"input_feeding": True},
+}
+
+
+def model(
+    chosen: dict[str, Any], seed: int = 0, kind: str = "transformer", **overrides: Any
+) -> Model:
+    """A small float64 model whose learned heads take varied decisions."""
+    torch.manual_seed(seed)
+    settings = SIZES[kind] | {"vocabulary": VOCABULARY, "mechanism": Mechanism(**chosen)}
+    made = MODELS[kind](**(settings | overrides))
     return sharpen(made.double().eval(), 20.0)
 
 
-def sharpen(made: Transformer, factor: float) -> Transformer:
+def sharpen(made: Model, factor: float) -> Model:
     """Scale the selection energies: large ones saturate p at 0 or 1."""
     for part in made.modules():
         if isinstance(part, Monotonic):
-            part.score.query.weight.data *= factor
-            part.score.query.bias.data.normal_().mul_(factor / 20)
+            if isinstance(part.score, ScaledDotProduct):
+                part.score.query.weight.data *= factor
+                part.score.query.bias.data.normal_().mul_(factor / 20)
+            elif isinstance(part.score, NormalisedAdditive):
+                part.score.gain.data *= factor
+                part.score.hidden.query.weight.data *= 3
+                part.score.hidden.key.weight.data *= 3
+        elif isinstance(part, PredictedWindow):
+            part.hidden.weight.data *= factor
     return made
 
 
@@ -76,7 +101,7 @@ def sentences(count: int, longest: int, seed: int = 1) -> tuple[Tensor, Tensor]:
     return source.masked_fill(~mask, 0), mask
 
 
-def forced_steps(made: Transformer, source: Tensor, mask: Tensor, target: Tensor) -> Any:
+def forced_steps(made: Model, source: Tensor, mask: Tensor, target: Tensor) -> Any:
     """Step-by-step decoding along given target tokens: logits (B, T, V) and delays (B, T)."""
     states = made.encode(source, mask)
     state = made.start(states, mask, torch.ones_like(mask[:, 0]))

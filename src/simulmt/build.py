@@ -26,6 +26,9 @@ from simulmt.data.text import read_text
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.instance import write_instances
 from simulmt.errors import UserError
+from simulmt.models.luong import Luong
+from simulmt.models.model import Model
+from simulmt.models.rnmt_plus import RnmtPlus
 from simulmt.models.transformer import Transformer
 from simulmt.objective import Objective
 from simulmt.options import check, construct, pick
@@ -48,7 +51,11 @@ from simulmt.training.run import Plan, fit, make_trainer, test
 
 CORPORA: dict[str, Callable[..., Corpus]] = {"verbfinal": verbfinal, "text": read_text}
 _OF_DATA = {"name": str, "corpus": str, "subwords": dict, "batch_tokens": int}
-MODELS: dict[str, type[Transformer]] = {"transformer": Transformer}
+MODELS: dict[str, type[Model]] = {
+    "transformer": Transformer,
+    "rnmt_plus": RnmtPlus,
+    "luong": Luong,
+}
 
 
 def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
@@ -190,7 +197,7 @@ def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, E
     return corpus, subwords, encoded
 
 
-def build_model(config: Mapping[str, Any], mechanism: Mechanism, vocabulary: int) -> Transformer:
+def build_model(config: Mapping[str, Any], mechanism: Mechanism, vocabulary: int) -> Model:
     """The model of a `conf/model` group."""
     options = dict(config["model"])
     make = pick(MODELS, options.pop("name"), "model.name")

@@ -6,7 +6,7 @@ builds them by name.
 """
 
 from simulmt.attention.attention import Attended, Attention, Stepped
-from simulmt.attention.mechanism import Mechanism
+from simulmt.attention.mechanism import Mechanism, Usual
 from simulmt.attention.memory import Memory
 
-__all__ = ["Attended", "Attention", "Mechanism", "Memory", "Stepped"]
+__all__ = ["Attended", "Attention", "Mechanism", "Memory", "Stepped", "Usual"]

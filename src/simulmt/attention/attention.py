@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from simulmt.attention.memory import Memory
 from simulmt.attention.schedules import Schedule
-from simulmt.attention.scores import Score, join_heads, masked_softmax, split_heads
-from simulmt.attention.spans import Span
+from simulmt.attention.scores import Score, join_heads, split_heads
+from simulmt.attention.spans import Look, Span, weights
 
 
 class Attended(NamedTuple):
@@ -39,25 +39,35 @@ class Stepped(NamedTuple):
     weights: Float[Tensor, "B H S"]
     position: Int[Tensor, "B H"]
     """Where each head stopped, from 1; 0 once it has run off the end."""
+    read: Int[Tensor, "B"]
+    """Source tokens that the slowest head has read, or needs to see."""
     state: Int[Tensor, "B H"]
     wants_to_read: Bool[Tensor, "B"]
     """Where True, the rest of the row is void: read another token and take the step again."""
 
 
 class Attention(nn.Module):
-    """Attention to the source with a pluggable schedule, span and score."""
+    """Attention to the source with a pluggable schedule, span and score.
 
-    def __init__(self, schedule: Schedule, span: Span, score: Score, dim: int, heads: int) -> None:
+    Args:
+        schedule: when to stop reading.
+        span: what to look back on.
+        score: how to weigh it.
+        heads: number of heads H.
+        project: width D of the projections of values and contexts; None leaves the context of
+            one head what it is in recurrent models, a sum of source states.
+    """
+
+    def __init__(
+        self, schedule: Schedule, span: Span, score: Score, heads: int, project: int | None
+    ) -> None:
         super().__init__()
         self.heads = heads
         self.schedule = schedule
         self.span = span
         self.score = score
-        self.value = nn.Linear(dim, dim)
-        self.output = nn.Linear(dim, dim)
-        for projection in (self.value, self.output):
-            nn.init.xavier_uniform_(projection.weight)
-            nn.init.zeros_(projection.bias)
+        self.value = nn.Identity() if project is None else projection(project)
+        self.output = nn.Identity() if project is None else projection(project)
 
     def memory(
         self,
@@ -76,12 +86,11 @@ class Attention(nn.Module):
 
     def forward(self, query: Float[Tensor, "B T D"], memory: Memory, state: Tensor) -> Attended:
         """Contexts of T target steps in expectation; T may be 1."""
-        stops = self.schedule.known_stops(query.shape[1], memory, state)
+        T = query.shape[1]
+        stops = self.schedule.known_stops(T, memory, state)
         if stops is not None:  # alpha is one-hot: beta collapses to a masked softmax
-            visible = self.span.visible(stops, memory.mask.shape[1])
-            context = self.score.attend(query, memory.soft_keys, memory.values, visible)
-            state = state + query.shape[1]
-            return Attended(self.output(join_heads(context)), None, None, state)
+            look = self.span.look(query, stops, memory.mask.shape[1])
+            return Attended(self._attend(query, memory, look), None, None, state + T)
         alpha, beta, state = self.align(query, memory, state)
         return Attended(self._context(beta, memory), beta, alpha, state)
 
@@ -91,23 +100,44 @@ class Attention(nn.Module):
         """`alpha`, `beta` and the next state, by the same two operations for every mechanism."""
         alpha, state = self.schedule(query, memory, state)
         energy = self.score(query, memory.soft_keys)
-        return alpha, self.span.expected(alpha, energy), state
+        return alpha, self.span.expected(query, alpha, energy, memory.mask), state
 
     def step(
         self, query: Float[Tensor, "B 1 D"], memory: Memory, state: Int[Tensor, "B H"]
     ) -> Stepped:
         """One hard target step from what has been read; the decoding loop disposes."""
         stand = self.schedule.step(query, memory, state)
-        visible = self.span.visible(stand.position, memory.mask.shape[1])
-        weights = masked_softmax(self.score(query, memory.soft_keys)[:, :, 0], visible)
+        look = self.span.look(query, stand.position[..., None], memory.mask.shape[1])
+        beta = weights(self.score(query, memory.soft_keys), look, memory.mask)
+        length = memory.length[:, None]
+        needed = stand.position.where(stand.position > 0, length) + self.span.ahead  # (B, H)
         return Stepped(
-            context=self._context(weights[:, :, None], memory),
-            weights=weights,
+            context=self._context(beta, memory),
+            weights=beta[:, :, 0],
             position=stand.position,
+            read=needed.minimum(length).amax(1),
             state=stand.state,
-            wants_to_read=stand.wants_to_read,
+            wants_to_read=stand.wants_to_read | (needed > length).any(1) & ~memory.finished,
         )
+
+    def _attend(
+        self, query: Float[Tensor, "B T D"], memory: Memory, look: Look
+    ) -> Float[Tensor, "B T D"]:
+        if look.factor is not None:
+            beta = weights(self.score(query, memory.soft_keys), look, memory.mask)
+            return self._context(beta, memory)
+        visible = look.visible & memory.mask[:, None, None]
+        context = self.score.attend(query, memory.soft_keys, memory.values, visible)
+        return self.output(join_heads(context))  # type: ignore[no-any-return]
 
     def _context(self, beta: Float[Tensor, "B H T S"], memory: Memory) -> Float[Tensor, "B T D"]:
         context = beta.to(memory.values.dtype) @ memory.values  # (B, H, T, d)
         return self.output(join_heads(context))  # type: ignore[no-any-return]
+
+
+def projection(dim: int) -> nn.Linear:
+    """A linear map, as Transformers have it around their attention."""
+    made = nn.Linear(dim, dim)
+    nn.init.xavier_uniform_(made.weight)
+    nn.init.zeros_(made.bias)
+    return made

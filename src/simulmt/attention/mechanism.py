@@ -1,4 +1,4 @@
-"""A mechanism: a schedule, a span and a number of heads, chosen by name and options.
+"""A mechanism: a schedule, a span, a score and a number of heads, chosen by name and options.
 
 Each file of `conf/mechanism` describes one. Constructor signatures are the schema: every option
 goes to the part whose constructor names it, and what no part names is an error.
@@ -6,18 +6,37 @@ goes to the part whose constructor names it, and what no part names is an error.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from simulmt.attention.attention import Attention
 from simulmt.attention.schedules import SCHEDULES, Schedule
-from simulmt.attention.scores import ScaledDotProduct, Score, Uniform
+from simulmt.attention.scores import SCORES, ScaledDotProduct, ScoreFactory, Uniform
 from simulmt.attention.spans import SPANS, Span
-from simulmt.errors import UserError
 from simulmt.options import asked_of, check, construct, pick
 
-HEADS = ("one", "all")
-_GIVEN = {"score": None, "heads": None}  # by the model, not by the user
+HEADS = ("one", "all", "usual")
+USUAL = "usual"
+_GIVEN = {"score": None, "heads": None, "dim": None}  # by the model, not by the user
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What a family of models has where a mechanism leaves the choice to it."""
+
+    selection: ScoreFactory
+    """Energies of a learned schedule."""
+    soft: ScoreFactory
+    """Energies of a span that weighs."""
+    many_heads: bool
+    """Whether attention that is not monotonic has several heads."""
+    projected: bool
+    """Whether values and contexts are projected even for one head."""
+
+
+_SMALLEST = Usual(ScaledDotProduct, ScaledDotProduct, many_heads=True, projected=True)
 
 
 class Mechanism:
@@ -27,8 +46,9 @@ class Mechanism:
         name: how figures and messages call it.
         schedule: one of `SCHEDULES`.
         span: one of `SPANS`.
-        heads: `all` heads of the model's, or `one`.
-        options: what the constructors of the schedule and the span ask for.
+        heads: `one`, `all` heads of the model's, or as many as are `usual` in the model.
+        options: what the constructors of the schedule and the span ask for, and `score` for a
+            span that weighs: one of `SCORES`, or the `usual` one of the model.
 
     Raises:
         UserError: an unknown name, or an option that is missing, unknown or out of range.
@@ -38,13 +58,15 @@ class Mechanism:
         self.name = name
         self._schedule = pick(SCHEDULES, schedule, "mechanism.schedule")
         self._span = pick(SPANS, span, "mechanism.span")
-        if heads not in HEADS:
-            raise UserError(f"mechanism.heads is {heads!r}; choose one of {', '.join(HEADS)}")
-        self._one_head = heads == "one"
-        self._options = options
+        self._heads = pick({name: name for name in HEADS}, heads, "mechanism.heads")
         asked = asked_of(self._schedule, _GIVEN) | asked_of(self._span, _GIVEN)
+        if self._span.scored:
+            asked["score"] = str
         check(options, asked, "mechanism")
-        self.attention(ScaledDotProduct, dim=1, heads=1)  # values out of range show here
+        self._score = options.pop("score", USUAL)
+        pick({USUAL: None, **SCORES}, self._score, "mechanism.score")
+        self._options = options
+        self.attention(_SMALLEST, dim=1, heads=1)  # values out of range show here
 
     @property
     def learned(self) -> bool:
@@ -56,18 +78,28 @@ class Mechanism:
         """Whether it reads the whole sentence first."""
         return bool(self._schedule.offline)
 
-    def attention(self, score: Callable[[int, int], Score], *, dim: int, heads: int) -> Attention:
-        """A fresh attention for a layer of width `dim` in a model with `heads` heads."""
-        heads = 1 if self._one_head else heads
-        given: dict[str, Any] = {"heads": heads}
+    def attention(self, usual: Usual, *, dim: int, heads: int) -> Attention:
+        """A fresh attention for a layer.
+
+        Args:
+            usual: what the model has where the mechanism leaves it the choice.
+            dim: width of queries and source states.
+            heads: the heads of a mechanism that takes all.
+        """
+        many = self._heads == "all" or (self._heads == USUAL and usual.many_heads)
+        heads = heads if many else 1
+        given: dict[str, Any] = {"heads": heads, "dim": dim}
         if self._schedule.learned:
-            given["score"] = score(dim, heads)
+            given["score"] = usual.selection(dim, heads)
         schedule: Schedule = self._build(self._schedule, given)
-        span: Span = self._build(self._span, {})
-        soft = score(dim, heads) if span.scored else Uniform(heads)
-        return Attention(schedule, span, soft, dim, heads)
+        span: Span = self._build(self._span, given)
+        soft = SCORES.get(self._score, usual.soft)
+        score = soft(dim, heads) if span.scored else Uniform(heads)
+        projected = usual.projected or heads > 1
+        return Attention(schedule, span, score, heads, project=dim if projected else None)
 
     def _build(self, part: Callable[..., Any], given: Mapping[str, Any]) -> Any:
-        names = asked_of(part, _GIVEN)
-        options = {name: self._options[name] for name in names}
+        options = {name: self._options[name] for name in asked_of(part, _GIVEN)}
+        wanted = inspect.signature(part).parameters
+        given = {name: value for name, value in given.items() if name in wanted}
         return construct(part, options, f"mechanism={self.name}", given)

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from simulmt.attention.memory import Memory
-from simulmt.attention.scores import Score
+from simulmt.attention.scores import Score, no_keys
 from simulmt.ops import expected_alignment
 
 
@@ -182,7 +182,7 @@ class FixedSchedule(Schedule, ABC):
 
     def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S 0"]:
         """Nothing is to be computed."""
-        return states.new_empty(states.shape[0], self.heads, states.shape[1], 0)
+        return no_keys(states, self.heads)
 
     def initial_state(self, memory: Memory) -> Int[Tensor, "B H"]:
         """No step has been taken."""

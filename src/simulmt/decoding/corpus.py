@@ -9,12 +9,13 @@ import torch
 from simulmt.data.batches import Batch
 from simulmt.data.corpus import Split
 from simulmt.data.subwords import Subwords
-from simulmt.decoding.greedy import Decodable, Hypothesis, greedy
+from simulmt.decoding.greedy import Hypothesis, greedy
 from simulmt.decoding.instance import Instance, word_delays
+from simulmt.models.model import Model
 
 
 def decode_split(
-    model: Decodable,
+    model: Model,
     subwords: Subwords,
     split: Split,
     batches: Iterable[Batch],

@@ -7,14 +7,14 @@ tokens and delays of streaming, for a batch at once.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from simulmt.data.subwords import BOS, EOS, PAD
-from simulmt.models.state import DecoderState, DecoderStep, select
+from simulmt.models.model import Model, select
 
 
 class Hypothesis(NamedTuple):
@@ -26,21 +26,6 @@ class Hypothesis(NamedTuple):
     """Source tokens read, EOS included, before each subword was written."""
     positions: list[list[int]]
     """For each subword, where every head of every layer stood."""
-
-
-class Decodable(Protocol):
-    """What decoding asks of a model."""
-
-    def encode(
-        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
-    ) -> Float[Tensor, "B S D"]:
-        """States of the source."""
-
-    def start(self, states: Tensor, mask: Tensor, finished: Tensor) -> DecoderState:
-        """The decoder before its first target step."""
-
-    def step(self, token: Int[Tensor, "B"], state: DecoderState) -> DecoderStep:
-        """One target step."""
 
 
 def length_limit(read: Int[Tensor, "B"]) -> Int[Tensor, "B"]:
@@ -59,9 +44,7 @@ def next_token(logits: Float[Tensor, "B V"]) -> Int[Tensor, "B"]:
 
 
 @torch.inference_mode()
-def greedy(
-    model: Decodable, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
-) -> list[Hypothesis]:
+def greedy(model: Model, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> list[Hypothesis]:
     """Translate a batch simultaneously.
 
     Args:

@@ -11,14 +11,14 @@ from collections.abc import Iterable
 import torch
 
 from simulmt.data.subwords import BOS, EOS
-from simulmt.decoding.greedy import Decodable, Hypothesis, length_limit, next_token
-from simulmt.models.state import DecoderState
+from simulmt.decoding.greedy import Hypothesis, length_limit, next_token
+from simulmt.models.model import Model, State
 
 _CPU = torch.device("cpu")
 
 
 @torch.inference_mode()
-def stream(model: Decodable, source: Iterable[int], device: torch.device = _CPU) -> Hypothesis:
+def stream(model: Model, source: Iterable[int], device: torch.device = _CPU) -> Hypothesis:
     """Translate one sentence whose subwords arrive one by one.
 
     Args:
@@ -49,9 +49,7 @@ def stream(model: Decodable, source: Iterable[int], device: torch.device = _CPU)
         state = step.state
 
 
-def _replay(
-    model: Decodable, prefix: list[int], tokens: list[int], device: torch.device
-) -> DecoderState:
+def _replay(model: Model, prefix: list[int], tokens: list[int], device: torch.device) -> State:
     """The decoder that has read the prefix and written the tokens, its last step to be taken."""
     source = torch.tensor([prefix], device=device)
     mask = torch.ones_like(source, dtype=torch.bool)

@@ -9,29 +9,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple, cast
+from typing import ClassVar, NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from simulmt.attention import Attended, Mechanism, Memory
+from simulmt.attention import Attended, Mechanism, Memory, Stepped, Usual
 from simulmt.attention.scores import ScaledDotProduct
 from simulmt.errors import UserError
 from simulmt.models.layers import Residual, SelfAttention, feed_forward, sinusoids
-from simulmt.models.state import DecoderState, DecoderStep, LayerState
+from simulmt.models.model import DecoderStep, Model, Translation, is_causal
+
+TRANSFORMER = Usual(ScaledDotProduct, ScaledDotProduct, many_heads=True, projected=True)
+"""Scaled dot products of all heads, with projected values (MMA, Ma et al. 2020)."""
 
 
-class Translation(NamedTuple):
-    """What teacher forcing gives."""
+class LayerState(NamedTuple):
+    """One decoder layer between two target steps."""
 
-    logits: Float[Tensor, "B T V"]
-    alpha: Float[Tensor, "B LH T S"] | None
-    """Expected alignment of all heads of all layers; None where the schedule is fixed."""
+    self_keys: Float[Tensor, "B H t d"]
+    self_values: Float[Tensor, "B H t d"]
+    memory: Memory
+    attention: Int[Tensor, "B h"]
 
 
-class Transformer(nn.Module):
+class TransformerState(NamedTuple):
+    """The decoder between two target steps."""
+
+    layers: tuple[LayerState, ...]
+    step: Int[Tensor, "B"]
+    """Target tokens taken in so far."""
+
+
+class Transformer(Model):
     """Encoder, decoder and tied embeddings.
 
     Args:
@@ -44,11 +56,14 @@ class Transformer(nn.Module):
         decoder_layers: number of decoder layers.
         dropout: on embeddings and on what each sublayer adds.
         norm: "pre" or "post" layer normalisation.
-        encoder: "causal" or "bidirectional"; the latter for offline mechanisms only.
+        encoder: `causal`, `bidirectional` (for mechanisms that read the whole sentence first), or
+            `auto` for bidirectional where that is possible.
 
     Raises:
         UserError: options that do not go together.
     """
+
+    usual_beam: ClassVar[int] = 5
 
     def __init__(
         self,
@@ -65,9 +80,9 @@ class Transformer(nn.Module):
         encoder: str,
     ) -> None:
         super().__init__()
-        _check(mechanism, dim, heads, norm, encoder)
+        _check(dim, heads, norm)
         self.dim = dim
-        self.causal = encoder == "causal"
+        self.causal = is_causal(encoder, mechanism)
         self.embedding = nn.Embedding(vocabulary, dim)
         nn.init.normal_(self.embedding.weight, std=dim**-0.5)
         self.dropout = nn.Dropout(dropout)
@@ -114,26 +129,26 @@ class Transformer(nn.Module):
         states: Float[Tensor, "B S D"],
         mask: Bool[Tensor, "B S"],
         finished: Bool[Tensor, "B"],
-    ) -> DecoderState:
+    ) -> TransformerState:
         """The decoder before its first target step, on what has been read of the source."""
         layers = tuple(layer.start(states, mask, finished) for layer in self._layers())
-        return DecoderState(layers, torch.zeros_like(mask[:, 0], dtype=torch.long))
+        return TransformerState(layers, torch.zeros_like(mask[:, 0], dtype=torch.long))
 
-    def step(self, token: Int[Tensor, "B"], state: DecoderState) -> DecoderStep:
+    def step(self, token: Int[Tensor, "B"], state: TransformerState) -> DecoderStep:
         """Take in the last written token and give the next one's logits, reading hard."""
         x = self._embed(token[:, None], state.step[:, None])
-        layers, positions = [], []
-        wants = torch.zeros_like(state.layers[0].memory.finished)
+        layers, steps = [], []
         for layer, before in zip(self._layers(), state.layers, strict=True):
-            x, after, position, wants_more = layer.step(x, before)
+            x, after, stepped = layer.step(x, before)
             layers.append(after)
-            positions.append(position)
-            wants = wants | wants_more
-        stood = torch.cat(positions, 1)  # (B, L*H)
-        length = state.layers[0].memory.length
-        read = stood.where(stood > 0, length[:, None]).amax(1)
-        after_all = DecoderState(tuple(layers), state.step + 1)
-        return DecoderStep(self._logits(x)[:, 0], after_all, stood, read, wants)
+            steps.append(stepped)
+        return DecoderStep(
+            logits=self._logits(x)[:, 0],
+            state=TransformerState(tuple(layers), state.step + 1),
+            positions=torch.cat([step.position for step in steps], 1),  # (B, L*H)
+            read=torch.stack([step.read for step in steps]).amax(0),
+            wants_to_read=torch.stack([step.wants_to_read for step in steps]).any(0),
+        )
 
     def _layers(self) -> Iterable[DecoderLayer]:
         return cast("Iterable[DecoderLayer]", self.decoder)
@@ -173,7 +188,7 @@ class DecoderLayer(nn.Module):
     ) -> None:
         super().__init__()
         self.self_attention = SelfAttention(dim, heads)
-        self.source_attention = mechanism.attention(ScaledDotProduct, dim=dim, heads=heads)
+        self.source_attention = mechanism.attention(TRANSFORMER, dim=dim, heads=heads)
         self.feed_forward = feed_forward(dim, ffn, dropout)
         self.around_self = Residual(dim, dropout, pre)
         self.around_source = Residual(dim, dropout, pre)
@@ -199,8 +214,8 @@ class DecoderLayer(nn.Module):
 
     def step(
         self, x: Float[Tensor, "B 1 D"], state: LayerState
-    ) -> tuple[Tensor, LayerState, Tensor, Tensor]:
-        """One target step: output, next state, where the heads stopped, who wants to read."""
+    ) -> tuple[Tensor, LayerState, Stepped]:
+        """One target step: output, next state, what the attention to the source did."""
         h = self.around_self.before(x)
         written, keys, values = self.self_attention.step(h, state.self_keys, state.self_values)
         x = self.around_self.after(x, written)
@@ -209,21 +224,13 @@ class DecoderLayer(nn.Module):
         x = self.around_source.after(x, stepped.context)
         h = self.around_feed_forward.before(x)
         x = self.around_feed_forward.after(x, self.feed_forward(h))
-        after = LayerState(keys, values, state.memory, stepped.state)
-        return x, after, stepped.position, stepped.wants_to_read
+        return x, LayerState(keys, values, state.memory, stepped.state), stepped
 
 
-def _check(mechanism: Mechanism, dim: int, heads: int, norm: str, encoder: str) -> None:
+def _check(dim: int, heads: int, norm: str) -> None:
     if heads < 1 or dim < 1 or dim % (2 * heads):
         raise UserError(
             f"model.dim is {dim}, model.heads {heads}; dim must be a positive multiple of 2 * heads"
         )
     if norm not in ("pre", "post"):
         raise UserError(f"model.norm is {norm!r}; choose pre or post")
-    if encoder not in ("causal", "bidirectional"):
-        raise UserError(f"model.encoder is {encoder!r}; choose causal or bidirectional")
-    if encoder == "bidirectional" and not mechanism.offline:
-        raise UserError(
-            f"model.encoder=bidirectional reads the whole sentence, mechanism={mechanism.name} "
-            "streams; take encoder=causal or mechanism=soft"
-        )

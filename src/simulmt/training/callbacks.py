@@ -18,7 +18,7 @@ from simulmt.data.corpus import Split
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.corpus import decode_split
 from simulmt.decoding.instance import Instance
-from simulmt.models.transformer import Transformer
+from simulmt.models.model import Model
 from simulmt.scoring import score
 from simulmt.training.module import TranslationModule
 
@@ -43,7 +43,7 @@ class Decoder:
 
     def __call__(
         self,
-        model: Transformer,
+        model: Model,
         device: torch.device,
         rank: int = 0,
         world_size: int = 1,

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from simulmt.data.batches import Batch
 from simulmt.errors import UserError
-from simulmt.models.transformer import Transformer
+from simulmt.models.model import Model
 from simulmt.objective import Loss, Objective
 
 
@@ -59,7 +59,7 @@ class TranslationModule(pl.LightningModule):
     def __init__(
         self,
         *,
-        model: Transformer,
+        model: Model,
         objective: Objective,
         optimiser: Adam,
         passport: dict[str, Any],

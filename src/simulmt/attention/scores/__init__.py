@@ -1,0 +1,39 @@
+"""Scores: how well a query matches a source state, one short file for each family."""
+
+from collections.abc import Callable
+from functools import partial
+
+from simulmt.attention.scores.additive import Additive, NormalisedAdditive
+from simulmt.attention.scores.luong import Dot, General, Location
+from simulmt.attention.scores.scaled_dot_product import ScaledDotProduct
+from simulmt.attention.scores.score import Score, join_heads, no_keys, split_heads
+from simulmt.attention.scores.uniform import Uniform
+
+__all__ = [
+    "SCORES",
+    "Additive",
+    "Dot",
+    "General",
+    "Location",
+    "NormalisedAdditive",
+    "ScaledDotProduct",
+    "Score",
+    "ScoreFactory",
+    "Uniform",
+    "join_heads",
+    "no_keys",
+    "split_heads",
+]
+
+ScoreFactory = Callable[[int, int], Score]
+"""Builds a score from the width of the states and the number of heads."""
+
+SCORES: dict[str, ScoreFactory] = {
+    "scaled_dot_product": ScaledDotProduct,
+    "additive": Additive,
+    "dot": Dot,
+    "general": General,
+    "concat": partial(Additive, bias=False),
+    "location": Location,
+}
+"""What `mechanism.score` can name, besides `usual`."""

@@ -1,0 +1,99 @@
+"""Additive scores (Bahdanau et al. 2014) and their normalised form (Raffel et al. 2017).
+
+The scores of recurrent models. With several heads each owns a slice of the hidden layer.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from simulmt.attention.scores.score import Score, split_heads
+
+
+class Additive(Score):
+    """`v^T tanh(W_s s + W_h h + b)`, for soft energies (Bahdanau et al. 2014).
+
+    Args:
+        dim: width of queries, states and hidden layer.
+        heads: number of heads.
+        bias: whether there is b; Luong's concat score, `v^T tanh(W [s; h])`, has none.
+    """
+
+    def __init__(self, dim: int, heads: int, bias: bool = True) -> None:
+        super().__init__()
+        self.hidden = Hidden(dim, heads, bias)
+        self.v = nn.Parameter(initial_v(dim, heads))
+
+    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
+        """`W_h h`."""
+        return self.hidden.keys(states)
+
+    def forward(
+        self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
+    ) -> Float[Tensor, "B H T S"]:
+        """One hidden layer for each pair of query and key."""
+        return weigh(self.hidden(query, keys), self.v)
+
+
+class NormalisedAdditive(Score):
+    """`g v^T / ||v|| tanh(W_s s + W_h h + b)`, for selection energies (Raffel et al. 2017, eq. 16).
+
+    The offset r that follows in the paper belongs to the schedule, whatever its score.
+    """
+
+    def __init__(self, dim: int, heads: int) -> None:
+        super().__init__()
+        self.hidden = Hidden(dim, heads, bias=True)
+        self.v = nn.Parameter(initial_v(dim, heads))
+        self.gain = nn.Parameter(torch.full((heads, 1), math.sqrt(heads / dim)))
+
+    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
+        """`W_h h`."""
+        return self.hidden.keys(states)
+
+    def forward(
+        self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
+    ) -> Float[Tensor, "B H T S"]:
+        """One hidden layer for each pair of query and key, weighed by a vector of length g."""
+        direction = self.v / self.v.norm(dim=-1, keepdim=True)
+        return weigh(self.hidden(query, keys), self.gain * direction)
+
+
+class Hidden(nn.Module):
+    """`tanh(W_s s + W_h h + b)`, the hidden layer of both scores."""
+
+    def __init__(self, dim: int, heads: int, bias: bool) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(dim, dim, bias=bias)
+        self.key = nn.Linear(dim, dim, bias=False)
+        for projection in (self.query, self.key):
+            nn.init.xavier_uniform_(projection.weight)
+        if bias:
+            nn.init.zeros_(self.query.bias)
+
+    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
+        """`W_h h`."""
+        return split_heads(self.key(states), self.heads)
+
+    def forward(
+        self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
+    ) -> Float[Tensor, "B H T S d"]:
+        """The layer's output for every pair."""
+        queries = split_heads(self.query(query), self.heads)
+        return torch.tanh(queries[:, :, :, None] + keys[:, :, None])
+
+
+def weigh(hidden: Float[Tensor, "B H T S d"], v: Float[Tensor, "H d"]) -> Float[Tensor, "B H T S"]:
+    """`v^T hidden`, head by head."""
+    return (hidden @ v[:, None, :, None])[..., 0]  # (B, H, T, S, d) @ (H, 1, d, 1)
+
+
+def initial_v(dim: int, heads: int) -> Float[Tensor, "H d"]:
+    """Uniform, of variance 1/(3 d)."""
+    bound = math.sqrt(heads / dim)
+    return torch.empty(heads, dim // heads).uniform_(-bound, bound)

@@ -1,0 +1,50 @@
+"""The scaled dot product (Vaswani et al. 2017), the score of Transformers."""
+
+from __future__ import annotations
+
+import math
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from simulmt.attention.scores.score import Score, split_heads
+
+
+class ScaledDotProduct(Score):
+    """`(W_q s)(W_k h)^T / sqrt(d_head)`, one projection pair per head.
+
+    The keys have no bias. Under a softmax it would do nothing, since it shifts all energies of a
+    query alike; selection energies have the scalar r of their schedule instead.
+    """
+
+    def __init__(self, dim: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(dim, dim)
+        self.key = nn.Linear(dim, dim, bias=False)
+        for projection in (self.query, self.key):
+            nn.init.xavier_uniform_(projection.weight, gain=1 / math.sqrt(2))
+        nn.init.zeros_(self.query.bias)
+
+    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
+        """Project the states and split them into heads."""
+        return split_heads(self.key(states), self.heads)
+
+    def forward(
+        self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
+    ) -> Float[Tensor, "B H T S"]:
+        """Scaled dot products of every query with every key."""
+        queries = split_heads(self.query(query), self.heads)
+        return queries @ keys.transpose(-1, -2) / math.sqrt(keys.shape[-1])
+
+    def attend(
+        self,
+        query: Float[Tensor, "B T D"],
+        keys: Float[Tensor, "B H S d"],
+        values: Float[Tensor, "B H S v"],
+        visible: Bool[Tensor, "B H T S"],
+    ) -> Float[Tensor, "B H T v"]:
+        """Attend through torch's fused kernel, which never writes the weights down."""
+        queries = split_heads(self.query(query), self.heads)
+        return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=visible)

@@ -1,0 +1,55 @@
+"""What every score offers: how well a query matches a source state.
+
+A score turns source states into keys once per sentence (`keys`) and compares queries with them
+(`forward`). Energies are `(B, H, T, S)`, one matrix per head.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from simulmt.attention.softmax import masked_softmax
+
+
+class Score(nn.Module, ABC):
+    """What every score offers to the attention that holds it; built from (width, heads)."""
+
+    @abstractmethod
+    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
+        """What is computed once for each source state."""
+
+    @abstractmethod
+    def forward(
+        self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
+    ) -> Float[Tensor, "B H T S"]:
+        """The energies of every query against every key."""
+
+    def attend(
+        self,
+        query: Float[Tensor, "B T D"],
+        keys: Float[Tensor, "B H S d"],
+        values: Float[Tensor, "B H S v"],
+        visible: Bool[Tensor, "B H T S"],
+    ) -> Float[Tensor, "B H T v"]:
+        """The average of the values under a softmax over the visible positions."""
+        return masked_softmax(self(query, keys), visible) @ values
+
+
+def split_heads(x: Float[Tensor, "B N D"], heads: int) -> Float[Tensor, "B H N d"]:
+    """Cut the last dimension into heads."""
+    B, N, D = x.shape
+    return x.view(B, N, heads, D // heads).transpose(1, 2)  # (B, N, D) -> (B, H, N, D/H)
+
+
+def join_heads(x: Float[Tensor, "B H N d"]) -> Float[Tensor, "B N D"]:
+    """Undo `split_heads`."""
+    B, H, N, d = x.shape
+    return x.transpose(1, 2).reshape(B, N, H * d)  # (B, H, N, d) -> (B, N, H*d)
+
+
+def no_keys(states: Float[Tensor, "B S D"], heads: int) -> Float[Tensor, "B H S 0"]:
+    """The keys of what does not look at the states."""
+    return states.new_empty(states.shape[0], heads, states.shape[1], 0)

@@ -1,0 +1,15 @@
+"""The one softmax of attention."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+
+def masked_softmax(
+    energy: Float[Tensor, "*N S"], visible: Bool[Tensor, "*N S"]
+) -> Float[Tensor, "*N S"]:
+    """Softmax over the visible positions; a row that sees nothing gets zero weight everywhere."""
+    lowest = torch.finfo(energy.dtype).min
+    return energy.masked_fill(~visible, lowest).softmax(-1).masked_fill(~visible, 0.0)

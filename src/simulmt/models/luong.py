@@ -1,0 +1,157 @@
+"""The attentional LSTM of Luong et al. 2015, which Ma et al. 2020 take for their MILk.
+
+The top decoder layer asks the attention; the attentional vector `a_i = tanh(W_c [c_i; s_i])` feeds
+the softmax and, with input feeding, joins the embedding of the next step. The decoder starts from
+zeros, not from the encoder's last state: a model that streams has not read that far.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from simulmt.attention import Attended, Mechanism, Memory
+from simulmt.models.model import DecoderStep, Model, Translation
+from simulmt.models.recurrent import RECURRENT, check_sizes
+
+Layers = tuple[Float[Tensor, "L B D"], Float[Tensor, "L B D"]]
+
+
+class LuongState(NamedTuple):
+    """The decoder between two target steps."""
+
+    hidden: Float[Tensor, "B L D"]
+    cell: Float[Tensor, "B L D"]
+    fed: Float[Tensor, "B D"]
+    """The attentional vector of the step before."""
+    memory: Memory
+    attention: Int[Tensor, "B H"]
+
+
+class Luong(Model):
+    """Stacked unidirectional LSTMs and an attention on top.
+
+    Args:
+        vocabulary: number of subwords, shared by both languages.
+        mechanism: builds the attention to the source.
+        dim: width D of embeddings and states.
+        heads: heads of a multihead mechanism; the others have one.
+        encoder_layers: number of encoder layers.
+        decoder_layers: number of decoder layers.
+        dropout: on embeddings, between layers and on attentional vectors.
+        input_feeding: whether a step sees the attentional vector of the one before; without it
+            the decoder runs over the whole target sequence at once.
+
+    Raises:
+        UserError: sizes that no model has.
+    """
+
+    usual_beam: ClassVar[int] = 5
+
+    def __init__(
+        self,
+        *,
+        vocabulary: int,
+        mechanism: Mechanism,
+        dim: int,
+        heads: int,
+        encoder_layers: int,
+        decoder_layers: int,
+        dropout: float,
+        input_feeding: bool,
+    ) -> None:
+        super().__init__()
+        check_sizes(dim, heads, encoder_layers, decoder_layers, dropout)
+        self.input_feeding = input_feeding
+        self.source_embedding = nn.Embedding(vocabulary, dim)
+        self.target_embedding = nn.Embedding(vocabulary, dim)
+        for embedding in (self.source_embedding, self.target_embedding):
+            nn.init.normal_(embedding.weight, std=dim**-0.5)
+        self.dropout = nn.Dropout(dropout)
+        self.encoder = stacked(dim, dim, encoder_layers, dropout)
+        self.decoder = stacked((2 if input_feeding else 1) * dim, dim, decoder_layers, dropout)
+        self.source_attention = mechanism.attention(RECURRENT, dim=dim, heads=heads)
+        self.combine = nn.Linear(2 * dim, dim, bias=False)
+        self.output = nn.Linear(dim, vocabulary)
+
+    def encode(
+        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
+    ) -> Float[Tensor, "B S D"]:
+        """States of the source, each from its prefix."""
+        states: Tensor = self.encoder(self.dropout(self.source_embedding(source)))[0]
+        return states
+
+    def forward(
+        self,
+        source: Int[Tensor, "B S"],
+        source_mask: Bool[Tensor, "B S"],
+        target_input: Int[Tensor, "B T"],
+    ) -> Translation:
+        """Teacher forcing: step by step with input feeding, else all steps at once."""
+        finished = torch.ones_like(source_mask[:, 0])
+        states = self.encode(source, source_mask)
+        memory = self.source_attention.memory(states, source_mask, finished)
+        stood = self.source_attention.schedule.initial_state(memory)
+        embedded = self.dropout(self.target_embedding(target_input))
+        pieces = embedded.split(1, 1) if self.input_feeding else [embedded]
+        fed, layers = torch.zeros_like(embedded[:, :1]), None
+        vectors, alphas = [], []
+        for piece in pieces:
+            x = torch.cat([piece, fed], -1) if self.input_feeding else piece
+            s, layers = self.decoder(x, layers)
+            attended: Attended = self.source_attention(s, memory, stood)
+            stood = attended.state
+            fed = self._vector(s, attended.context)
+            vectors.append(fed)
+            alphas.append(attended.alpha)
+        learned = [alpha for alpha in alphas if alpha is not None]
+        logits = self.output(torch.cat(vectors, 1))
+        return Translation(logits, torch.cat(learned, 2) if learned else None)
+
+    def start(
+        self,
+        states: Float[Tensor, "B S D"],
+        mask: Bool[Tensor, "B S"],
+        finished: Bool[Tensor, "B"],
+    ) -> LuongState:
+        """Nothing written yet."""
+        memory = self.source_attention.memory(states, mask, finished)
+        zeros = states.new_zeros(len(states), self.decoder.num_layers, states.shape[-1])
+        position = self.source_attention.schedule.initial_position(memory)
+        return LuongState(zeros, zeros, torch.zeros_like(states[:, 0]), memory, position)
+
+    def step(self, token: Int[Tensor, "B"], state: LuongState) -> DecoderStep:
+        """One target step."""
+        x = self.dropout(self.target_embedding(token))[:, None]
+        if self.input_feeding:
+            x = torch.cat([x, state.fed[:, None]], -1)
+        # (B, L, D) -> (L, B, D), as torch has it, and back
+        before = (
+            state.hidden.transpose(0, 1).contiguous(),
+            state.cell.transpose(0, 1).contiguous(),
+        )
+        s, (hidden, cell) = self.decoder(x, before)
+        stepped = self.source_attention.step(s, state.memory, state.attention)
+        vector = self._vector(s, stepped.context)[:, 0]
+        after = LuongState(
+            hidden.transpose(0, 1), cell.transpose(0, 1), vector, state.memory, stepped.state
+        )
+        return DecoderStep(
+            logits=self.output(vector),
+            state=after,
+            positions=stepped.position,
+            read=stepped.read,
+            wants_to_read=stepped.wants_to_read,
+        )
+
+    def _vector(self, s: Float[Tensor, "B T D"], context: Float[Tensor, "B T D"]) -> Tensor:
+        vector: Tensor = self.dropout(torch.tanh(self.combine(torch.cat([context, s], -1))))
+        return vector
+
+
+def stacked(inputs: int, dim: int, layers: int, dropout: float) -> nn.LSTM:
+    """LSTM layers with dropout between them."""
+    return nn.LSTM(inputs, dim, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)

@@ -1,0 +1,102 @@
+"""What training and decoding ask of every translation model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple, TypeVar, cast
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from simulmt.attention import Mechanism
+from simulmt.errors import UserError
+
+T = TypeVar("T")
+
+State = Any
+"""A decoder between two target steps: nested named tuples of tensors, a row for each sentence."""
+
+
+class Translation(NamedTuple):
+    """What teacher forcing gives."""
+
+    logits: Float[Tensor, "B T V"]
+    alpha: Float[Tensor, "B LH T S"] | None
+    """Expected alignment of all heads of all layers; None where the schedule is fixed."""
+
+
+class DecoderStep(NamedTuple):
+    """What one target step gives."""
+
+    logits: Float[Tensor, "B V"]
+    state: State
+    positions: Int[Tensor, "B LH"]
+    """Where each head of each layer stopped, from 1; 0 once it has run off the end."""
+    read: Int[Tensor, "B"]
+    """Delay g_i: source tokens read before this target token is written."""
+    wants_to_read: Bool[Tensor, "B"]
+    """Where True, the rest of the row is void: read another token and take the step again."""
+
+
+class Model(nn.Module, ABC):
+    """A translation model with a pluggable mechanism."""
+
+    @abstractmethod
+    def encode(
+        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
+    ) -> Float[Tensor, "B S D"]:
+        """States of the source; those of a causal encoder depend on their prefix only."""
+
+    @abstractmethod
+    def forward(
+        self,
+        source: Int[Tensor, "B S"],
+        source_mask: Bool[Tensor, "B S"],
+        target_input: Int[Tensor, "B T"],
+    ) -> Translation:
+        """Teacher forcing: logits of each next target token, in expectation over reading."""
+
+    @abstractmethod
+    def start(
+        self,
+        states: Float[Tensor, "B S D"],
+        mask: Bool[Tensor, "B S"],
+        finished: Bool[Tensor, "B"],
+    ) -> State:
+        """The decoder before its first target step, on what has been read of the source."""
+
+    @abstractmethod
+    def step(self, token: Int[Tensor, "B"], state: State) -> DecoderStep:
+        """Take in the last written token and give the next one's logits, reading hard."""
+
+
+def is_causal(encoder: str, mechanism: Mechanism) -> bool:
+    """Whether an encoder sees the past only.
+
+    Args:
+        encoder: `causal`, `bidirectional`, or `auto` for bidirectional where that is possible.
+        mechanism: the attention to the encoder's states.
+
+    Raises:
+        UserError: an unknown name, or bidirectional with a mechanism that streams.
+    """
+    if encoder not in ("auto", "causal", "bidirectional"):
+        raise UserError(f"model.encoder is {encoder!r}; choose auto, causal or bidirectional")
+    if encoder == "bidirectional" and not mechanism.offline:
+        raise UserError(
+            f"model.encoder=bidirectional reads the whole sentence, mechanism={mechanism.name} "
+            "streams; take encoder=causal or mechanism=soft"
+        )
+    return encoder == "causal" or not mechanism.offline
+
+
+def select(state: T, rows: Tensor) -> T:
+    """The same state for the chosen rows of the batch, in that order."""
+    return cast("T", _select(state, rows))
+
+
+def _select(state: Any, rows: Tensor) -> Any:
+    if isinstance(state, Tensor):
+        return state[rows]
+    parts = [_select(part, rows) for part in state]
+    return state._make(parts) if hasattr(state, "_make") else tuple(parts)

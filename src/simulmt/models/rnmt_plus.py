@@ -1,0 +1,193 @@
+"""RNMT+ (Chen et al. 2018) as the MILk paper has it (Arivazhagan et al. 2019, section 5.1).
+
+Deep LSTMs with normalised gates and residuals. The attention is asked by the first decoder layer
+and goes to all others and to the softmax, so that only this layer and the attention are bound
+step to step: the other layers and the encoder run over whole sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, NamedTuple, cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from simulmt.attention import Mechanism, Memory
+from simulmt.models.lstm import LSTM, LSTMState, reverse
+from simulmt.models.model import DecoderStep, Model, Translation, is_causal
+from simulmt.models.recurrent import RECURRENT, check_sizes
+
+PLAIN_LAYERS = 2
+"""Layers of the encoder, and of the decoder, before residual connections begin."""
+
+
+class RnmtState(NamedTuple):
+    """The decoder between two target steps."""
+
+    layers: tuple[LSTMState, ...]
+    context: Float[Tensor, "B D"]
+    memory: Memory
+    attention: Int[Tensor, "B H"]
+
+
+class RnmtPlus(Model):
+    """Encoder, decoder, single-head attention.
+
+    Args:
+        vocabulary: number of subwords, shared by both languages.
+        mechanism: builds the attention to the source.
+        dim: width D of embeddings and states.
+        heads: heads of a multihead mechanism; the others have one.
+        encoder_layers: number of encoder layers.
+        decoder_layers: number of decoder layers.
+        dropout: on embeddings and on the outputs of all layers.
+        encoder: `causal`, `bidirectional` (each layer concatenates both directions), or `auto` for
+            bidirectional with mechanisms that read the whole sentence first.
+
+    Raises:
+        UserError: options that do not go together.
+    """
+
+    usual_beam: ClassVar[int] = 20
+
+    def __init__(
+        self,
+        *,
+        vocabulary: int,
+        mechanism: Mechanism,
+        dim: int,
+        heads: int,
+        encoder_layers: int,
+        decoder_layers: int,
+        dropout: float,
+        encoder: str,
+    ) -> None:
+        super().__init__()
+        check_sizes(dim, heads, encoder_layers, decoder_layers, dropout)
+        self.source_embedding = nn.Embedding(vocabulary, dim)
+        self.target_embedding = nn.Embedding(vocabulary, dim)
+        for embedding in (self.source_embedding, self.target_embedding):
+            nn.init.normal_(embedding.weight, std=dim**-0.5)
+        self.dropout = nn.Dropout(dropout)
+        self.encoder = Encoder(dim, encoder_layers, is_causal(encoder, mechanism), self.dropout)
+        self.decoder = nn.ModuleList(LSTM(2 * dim, dim) for _ in range(decoder_layers))
+        self.source_attention = mechanism.attention(RECURRENT, dim=dim, heads=heads)
+        self.output = nn.Linear(2 * dim, vocabulary)
+
+    def encode(
+        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
+    ) -> Float[Tensor, "B S D"]:
+        """States of the source."""
+        return self.encoder(self.dropout(self.source_embedding(source)), mask)  # type: ignore[no-any-return]
+
+    def forward(
+        self,
+        source: Int[Tensor, "B S"],
+        source_mask: Bool[Tensor, "B S"],
+        target_input: Int[Tensor, "B T"],
+    ) -> Translation:
+        """Teacher forcing: the first layer and the attention step by step, then layer by layer."""
+        finished = torch.ones_like(source_mask[:, 0])
+        states = self.encode(source, source_mask)
+        memory = self.source_attention.memory(states, source_mask, finished)
+        x, context, alpha = self._first(self.dropout(self.target_embedding(target_input)), memory)
+        for number, layer in enumerate(self._layers()[1:], 1):
+            y = self.dropout(layer(torch.cat([x, context], -1)))
+            x = residual(number, x, y)
+        return Translation(self.output(torch.cat([x, context], -1)), alpha)
+
+    def _first(
+        self, embedded: Float[Tensor, "B T D"], memory: Memory
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The first layer and the attention it asks: outputs, contexts, alpha."""
+        layer, attention = self._layers()[0], self.source_attention
+        state, stood = layer.initial_state(embedded), attention.schedule.initial_state(memory)
+        context = torch.zeros_like(embedded[:, 0])
+        outputs, contexts, alphas = [], [], []
+        for token in embedded.unbind(1):
+            state = layer.step(torch.cat([token, context], -1), state)
+            attended = attention(state.hidden[:, None], memory, stood)
+            context, stood = attended.context[:, 0], attended.state
+            outputs.append(state.hidden)
+            contexts.append(context)
+            alphas.append(attended.alpha)
+        learned = [alpha for alpha in alphas if alpha is not None]
+        x = self.dropout(torch.stack(outputs, 1))
+        return x, torch.stack(contexts, 1), torch.cat(learned, 2) if learned else None
+
+    def start(
+        self,
+        states: Float[Tensor, "B S D"],
+        mask: Bool[Tensor, "B S"],
+        finished: Bool[Tensor, "B"],
+    ) -> RnmtState:
+        """Nothing written yet."""
+        memory = self.source_attention.memory(states, mask, finished)
+        return RnmtState(
+            layers=tuple(layer.initial_state(states) for layer in self._layers()),
+            context=torch.zeros_like(states[:, 0]),
+            memory=memory,
+            attention=self.source_attention.schedule.initial_position(memory),
+        )
+
+    def step(self, token: Int[Tensor, "B"], state: RnmtState) -> DecoderStep:
+        """One target step of all layers."""
+        layers = self._layers()
+        embedded = self.dropout(self.target_embedding(token))
+        first = layers[0].step(torch.cat([embedded, state.context], -1), state.layers[0])
+        stepped = self.source_attention.step(first.hidden[:, None], state.memory, state.attention)
+        context = stepped.context[:, 0]
+        x, after = self.dropout(first.hidden), [first]
+        for number, layer in enumerate(layers[1:], 1):
+            after.append(layer.step(torch.cat([x, context], -1), state.layers[number]))
+            x = residual(number, x, self.dropout(after[-1].hidden))
+        return DecoderStep(
+            logits=self.output(torch.cat([x, context], -1)),
+            state=RnmtState(tuple(after), context, state.memory, stepped.state),
+            positions=stepped.position,
+            read=stepped.read,
+            wants_to_read=stepped.wants_to_read,
+        )
+
+    def _layers(self) -> Sequence[LSTM]:
+        return cast("Sequence[LSTM]", self.decoder)
+
+
+class Encoder(nn.Module):
+    """LSTM layers with residual connections after the second.
+
+    Args:
+        dim: width D of inputs and outputs.
+        layers: number of layers.
+        causal: whether it sees the past only; otherwise each layer concatenates both directions
+            and the last one is projected to D.
+        dropout: on each layer's output.
+    """
+
+    def __init__(self, dim: int, layers: int, causal: bool, dropout: nn.Dropout) -> None:
+        super().__init__()
+        self.causal = causal
+        self.dropout = dropout
+        inputs = [dim] + [dim if causal else 2 * dim] * (layers - 1)
+        self.forwards = nn.ModuleList(LSTM(width, dim) for width in inputs)
+        self.backwards = nn.ModuleList(LSTM(width, dim) for width in inputs if not causal)
+        self.project = nn.Identity() if causal else nn.Linear(2 * dim, dim)
+
+    def forward(
+        self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]
+    ) -> Float[Tensor, "B S D"]:
+        """States of the source."""
+        for number, layer in enumerate(cast("Iterable[LSTM]", self.forwards)):
+            y = layer(x)
+            if not self.causal:
+                back = self.backwards[number](reverse(x, mask))
+                y = torch.cat([y, reverse(back, mask)], -1)
+            x = residual(number, x, self.dropout(y))
+        return self.project(x)  # type: ignore[no-any-return]
+
+
+def residual(number: int, x: Tensor, y: Tensor) -> Tensor:
+    """Output of a layer (from 0) that made y of x."""
+    return y if number < PLAIN_LAYERS else x + y

@@ -1,0 +1,84 @@
+"""The LSTM with normalised gates against torch's LSTM and torch's layer normalisation."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional
+
+from simulmt.models.lstm import GATES, LSTM, reverse
+
+B, N, INPUTS, DIM = 3, 6, 5, 8
+NEAR = {"rtol": 0, "atol": 1e-12}  # float64: rounding only
+TORCH_ORDER = (0, 1, 3, 2)  # torch keeps input, forget, cell, output; we keep the cell last
+
+
+def twin_of_torch() -> tuple[LSTM, torch.nn.LSTM]:
+    """A plain LSTM of ours and torch's with the same weights."""
+    torch.manual_seed(0)
+    ours = LSTM(INPUTS, DIM, normalise=False, squash=True).double()
+    ours.bias.data.normal_()
+    theirs = torch.nn.LSTM(INPUTS, DIM, batch_first=True).double()
+    order = list(TORCH_ORDER)
+    with torch.no_grad():
+        for name, weight in (("ih", ours.input.weight), ("hh", ours.recurrent.weight)):
+            gates = weight.view(GATES, DIM, -1)[order].reshape(GATES * DIM, -1)
+            getattr(theirs, f"weight_{name}_l0").copy_(gates)
+        theirs.bias_ih_l0.copy_(ours.bias[order].flatten())
+        theirs.bias_hh_l0.zero_()
+    return ours, theirs
+
+
+def test_without_normalisation_it_is_torch_lstm() -> None:
+    ours, theirs = twin_of_torch()
+    x = torch.randn(B, N, INPUTS, dtype=torch.float64, requires_grad=True)
+    y = x.detach().clone().requires_grad_()
+    mine, reference = ours(x), theirs(y)[0]
+    torch.testing.assert_close(mine, reference, **NEAR)
+    weight = torch.randn_like(mine)
+    (mine * weight).sum().backward()
+    (reference * weight).sum().backward()
+    torch.testing.assert_close(x.grad, y.grad, **NEAR)
+    order = list(TORCH_ORDER)
+    for name, parameter in (("ih", ours.input.weight), ("hh", ours.recurrent.weight)):
+        gates = parameter.grad.view(GATES, DIM, -1)[order].reshape(GATES * DIM, -1)
+        torch.testing.assert_close(gates, getattr(theirs, f"weight_{name}_l0").grad, **NEAR)
+    torch.testing.assert_close(ours.bias.grad[order].flatten(), theirs.bias_ih_l0.grad, **NEAR)
+
+
+def test_every_gate_is_normalised_on_its_own() -> None:
+    torch.manual_seed(0)
+    layer = LSTM(INPUTS, DIM).double()
+    layer.gain.data.normal_()
+    layer.bias.data.normal_()
+    x = torch.randn(B, INPUTS, dtype=torch.float64)
+    state = layer.step(torch.randn(B, INPUTS, dtype=torch.float64), layer.initial_state(x))
+    after = layer.step(x, state)
+    raw = layer.input(x) + layer.recurrent(state.hidden)
+    enter, keep, leave, new = (
+        functional.layer_norm(part, (DIM,), layer.gain[gate], layer.bias[gate])
+        for gate, part in enumerate(raw.split(DIM, -1))
+    )
+    cell = keep.sigmoid() * state.cell + enter.sigmoid() * new.tanh()
+    torch.testing.assert_close(after.cell, cell, **NEAR)
+    # no output non-linearity (Chen et al. 2018): the cell leaves as it is
+    torch.testing.assert_close(after.hidden, leave.sigmoid() * cell, **NEAR)
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_steps_equal_the_sequence(normalise: bool) -> None:
+    torch.manual_seed(0)
+    layer = LSTM(INPUTS, DIM, normalise=normalise).double()
+    x = torch.randn(B, N, INPUTS, dtype=torch.float64)
+    state, steps = layer.initial_state(x), []
+    for one in x.unbind(1):
+        state = layer.step(one, state)
+        steps.append(state.hidden)
+    torch.testing.assert_close(torch.stack(steps, 1), layer(x), **NEAR)
+
+
+def test_reversal_leaves_padding_and_undoes_itself() -> None:
+    x = torch.arange(1.0, 9.0).view(2, 4, 1)
+    mask = torch.tensor([[True, True, True, True], [True, True, False, False]])
+    assert reverse(x, mask)[..., 0].tolist() == [[4, 3, 2, 1], [6, 5, 7, 8]]
+    assert torch.equal(reverse(reverse(x, mask), mask), x)

@@ -1,0 +1,96 @@
+"""The recurrent models: their sizes, their options, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+import zoo
+from simulmt.attention import Mechanism
+from simulmt.build import MODELS
+from simulmt.errors import UserError
+
+
+def settings(name: str) -> dict[str, Any]:
+    """A file of `conf/model` with the one it is based on."""
+    options = yaml.safe_load((zoo.CONF / "model" / f"{name}.yaml").read_text())
+    for base in options.pop("defaults", []):
+        if base != "_self_":
+            options = settings(base) | options
+    return options
+
+
+def parameters(name: str, mechanism: str, vocabulary: int, **overrides: Any) -> int:
+    options = settings(name) | overrides
+    make = MODELS[options.pop("name")]
+    with torch.device("meta"):
+        made = make(vocabulary=vocabulary, mechanism=Mechanism(**zoo.options(mechanism)), **options)
+    return sum(parameter.numel() for parameter in made.parameters())
+
+
+def lstm(inputs: int, d: int) -> int:
+    """Four gates: input and recurrent weights, a gain and a bias for each unit."""
+    return 4 * (inputs * d + d * d + 2 * d)
+
+
+def test_the_size_of_the_milk_paper() -> None:
+    """6 + 8 layers of 512 units, 32,000 subwords (Arivazhagan et al. 2019, section 5.1)."""
+    d, V = 512, 32_000
+    embeddings = 2 * V * d
+    encoder = 6 * lstm(d, d)
+    decoder = 8 * lstm(2 * d, d)  # each layer gets the layer below, or the word, and the context
+    selection = 2 * d * d + d + d + 1 + 1  # W_s, W_h, b, v, g, r
+    soft = 2 * d * d + d + d  # W_s, W_h, b, v
+    softmax = 2 * d * V + V
+    total = embeddings + encoder + decoder + selection + soft + softmax
+    assert total == 104_424_706
+    assert parameters("rnmt_plus_milk", "milk", V) == total
+
+
+def test_a_bidirectional_encoder_has_twice_the_layers_and_a_projection() -> None:
+    d, V = 512, 32_000
+    both = 2 * lstm(d, d) + 5 * 2 * lstm(2 * d, d) + (2 * d * d + d)
+    causal = parameters("rnmt_plus_milk", "soft", V, encoder="causal")
+    assert parameters("rnmt_plus_milk", "soft", V) == causal - 6 * lstm(d, d) + both
+
+
+def test_luong_has_an_attentional_vector_and_feeds_it() -> None:
+    fed = parameters("luong", "soft", 100)
+    d = settings("luong")["dim"]
+    assert fed - parameters("luong", "soft", 100, input_feeding=False) == 4 * d * d
+
+
+@pytest.mark.parametrize("kind", ["rnmt_plus", "luong"])
+@pytest.mark.parametrize("bad", [{"heads": 3}, {"dim": 0}, {"decoder_layers": 0}, {"dropout": 1.0}])
+def test_sizes_that_no_model_has_are_refused(kind: str, bad: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=next(iter(bad))):
+        zoo.model(zoo.options("soft"), kind=kind, **bad)
+
+
+@pytest.mark.parametrize("kind", zoo.SIZES)
+def test_a_mechanism_of_one_head_has_the_context_of_its_paper(kind: str) -> None:
+    """Sums of source states in recurrent models, projected values in Transformers."""
+    made = zoo.model(zoo.options("milk"), kind=kind)
+    attentions = [part for part in made.modules() if part.__class__.__name__ == "Attention"]
+    projected = {isinstance(part.value, torch.nn.Linear) for part in attentions}
+    assert projected == {kind == "transformer"}
+
+
+@pytest.mark.parametrize("score", ["dot", "general", "concat", "location", "additive"])
+@pytest.mark.parametrize("kind", zoo.SIZES)
+def test_any_score_serves_any_span_that_weighs(score: str, kind: str) -> None:
+    made = zoo.model(zoo.options("wait_k") | {"score": score}, kind=kind)
+    source, mask = zoo.sentences(3, 7)
+    target = torch.randint(4, zoo.VOCABULARY, (3, 5))
+    steps, _ = zoo.forced_steps(made, source, mask, target)
+    torch.testing.assert_close(steps, made(source, mask, target).logits, rtol=0, atol=1e-9)
+
+
+def test_a_score_is_refused_where_nothing_is_weighed() -> None:
+    with pytest.raises(UserError, match="no option score"):
+        Mechanism(**(zoo.options("monotonic") | {"score": "dot"}))
+    with pytest.raises(UserError, match=r"mechanism.score is 'cosine'; choose one of usual"):
+        Mechanism(**(zoo.options("milk") | {"score": "cosine"}))
