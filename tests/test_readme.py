@@ -115,7 +115,7 @@ def test_every_command_composes(program, overrides, monkeypatch):
         plan = build.construct(build.Plan, config["trainer"], "trainer")
         chosen = Mechanism(**config["mechanism"])
         build.build_objective(config, chosen, plan)
-        build.construct(build.Adam, config["optim"], "optim")
+        build.make_adam(config["optim"])
         with torch.device("meta"):
             build.build_model(config, chosen, vocabulary=1)
 
