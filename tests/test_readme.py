@@ -26,7 +26,13 @@ from simulmt.decoding.streaming import stream
 from simulmt.run_name import run_name
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/conventions.md", "docs/data.md")
+PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/conventions.md",
+    "docs/data.md",
+    "experiments/mma/README.md",
+)
 TEXT = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
 PRESETS = sorted(
     path.stem
