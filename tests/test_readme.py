@@ -26,7 +26,13 @@ from simulmt.decoding.streaming import stream
 from simulmt.run_name import run_name
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/conventions.md", "docs/data.md")
+PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/conventions.md",
+    "docs/data.md",
+    "experiments/mma/README.md",
+)
 TEXT = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
 PRESETS = sorted(
     path.stem
@@ -115,7 +121,7 @@ def test_every_command_composes(program, overrides, monkeypatch):
         plan = build.construct(build.Plan, config["trainer"], "trainer")
         chosen = Mechanism(**config["mechanism"])
         build.build_objective(config, chosen, plan)
-        build.construct(build.Adam, config["optim"], "optim")
+        build.make_adam(config["optim"])
         with torch.device("meta"):
             build.build_model(config, chosen, vocabulary=1)
 

@@ -45,7 +45,8 @@ from simulmt.training.checkpoint import (
 )
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.loggers import CsvOnly, TensorBoard, Wandb, choose_logger, open_loggers
-from simulmt.training.module import Adam, TranslationModule
+from simulmt.training.module import TranslationModule
+from simulmt.training.optimiser import Adam, make_adam
 from simulmt.training.resume import check_resume, find_resume, make_room
 from simulmt.training.run import Plan, fit, make_trainer, test
 
@@ -156,7 +157,7 @@ def check_choices(
     """What can be refused before the data are read."""
     mechanism = build_mechanism(config)
     objective = build_objective(config, mechanism, plan)
-    adam = construct(Adam, config["optim"], "optim")
+    adam = make_adam(config["optim"])
     logger = choose_logger(config["logger"])
     ours = {name: value for name, value in config["data"].items() if name in _OF_DATA}
     check(ours, _OF_DATA, "data")

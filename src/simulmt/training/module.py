@@ -1,10 +1,8 @@
-"""The LightningModule: one training step, one validation step, Adam."""
+"""The LightningModule: one training step, one validation step, one optimiser."""
 
 from __future__ import annotations
 
-import math
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,32 +12,9 @@ from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 
 from simulmt.data.batches import Batch
-from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.objective import Loss, Objective
-
-
-@dataclass(frozen=True)
-class Adam:
-    """Adam with a linear warm-up and an inverse square root decay (Vaswani et al. 2017)."""
-
-    lr: float
-    """Peak learning rate, reached after `warmup` updates."""
-    warmup: int
-    beta1: float
-    beta2: float
-    eps: float
-
-    def __post_init__(self) -> None:
-        if self.lr <= 0 or self.warmup < 1:
-            raise UserError(
-                f"optim.lr is {self.lr} and optim.warmup {self.warmup}; lr must be above 0 and "
-                "warmup at least 1 update"
-            )
-
-    def factor(self, update: int) -> float:
-        """Learning rate at an update (from 0), as a share of the peak."""
-        return min((update + 1) / self.warmup, math.sqrt(self.warmup / (update + 1)))
+from simulmt.training.optimiser import Adam
 
 
 class TranslationModule(pl.LightningModule):
@@ -51,7 +26,7 @@ class TranslationModule(pl.LightningModule):
     Args:
         model: the translation model.
         objective: what is minimised.
-        optimiser: Adam's settings.
+        optimiser: Adam's settings and learning rate.
         passport: what travels with every checkpoint besides the weights.
         seed: of dropout and noise.
     """
@@ -116,7 +91,7 @@ class TranslationModule(pl.LightningModule):
         values = {
             "train/loss": float(loss.total.detach()) / tokens,
             "train/nll": float(loss.nll) / tokens,
-            "train/lr": self.optimiser.lr * self.optimiser.factor(self.global_step),
+            "train/lr": self.optimiser.lr(self.global_step),
             "train/tokens_per_s": rate,
         }
         if loss.learned:
@@ -152,17 +127,17 @@ class TranslationModule(pl.LightningModule):
         self.log("valid/nll", nll / tokens, rank_zero_only=False)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        """Adam and its schedule, stepped at every update."""
+        """Adam and its learning rate, stepped at every update."""
         settings = self.optimiser
         adam = torch.optim.Adam(
             self.parameters(),
-            lr=settings.lr,
+            lr=settings.rate.lr,
             betas=(settings.beta1, settings.beta2),
             eps=settings.eps,
             foreach=True,
         )
-        decay = torch.optim.lr_scheduler.LambdaLR(adam, settings.factor)
-        return {"optimizer": adam, "lr_scheduler": {"scheduler": decay, "interval": "step"}}
+        rate = torch.optim.lr_scheduler.LambdaLR(adam, settings.rate.factor)
+        return {"optimizer": adam, "lr_scheduler": {"scheduler": rate, "interval": "step"}}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Put the passport beside the weights."""

@@ -1,0 +1,122 @@
+"""Prepared experiments: they compose, their sweeps are accepted, the published figures parse."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig, OmegaConf
+
+from simulmt import build
+from simulmt.run_name import run_name
+
+ROOT = Path(__file__).parents[1]
+HOME = ROOT / "experiments"
+FILES = sorted(str(path.relative_to(HOME).with_suffix("")) for path in HOME.rglob("*.yaml"))
+PRESETS = [name for name in FILES if not Path(name).name.startswith("_")]  # the rest is shared
+TABLES = sorted(HOME.rglob("*.csv"))
+
+each_preset = pytest.mark.parametrize("preset", PRESETS)
+each_table = pytest.mark.parametrize("path", TABLES, ids=lambda p: str(p.relative_to(HOME)))
+
+
+@pytest.fixture(autouse=True)
+def _at_the_root_of_a_machine_with_a_gpu(monkeypatch):
+    monkeypatch.chdir(ROOT)  # where experiments/ is looked for
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+
+
+def composed(preset: str, *overrides: str) -> DictConfig:
+    """The configuration of a preset, with Hydra's own part."""
+    OmegaConf.register_new_resolver("run_name", run_name, replace=True)
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        return compose("train", [f"experiments={preset}", *overrides], return_hydra_config=True)
+
+
+def sweep(config: DictConfig) -> dict[str, list[str]]:
+    """The keys that a preset sweeps over, with their values as Hydra's sweeper splits them."""
+    params = config.hydra.sweeper.get("params") or {}
+    parsed = OverridesParser.create().parse_overrides([f"{k}={v}" for k, v in params.items()])
+    assert all(one.is_sweep_override() for one in parsed)
+    return {one.get_key_element(): [*one.sweep_string_iterator()] for one in parsed}
+
+
+def runs(config: DictConfig) -> list[dict[str, Any]]:
+    """The plain configuration of each run of a preset."""
+    swept, found = sweep(config), []
+    for values in itertools.product(*swept.values()):
+        run = OmegaConf.masked_copy(config, [key for key in config if key != "hydra"])
+        for key, value in zip(swept, values, strict=True):
+            OmegaConf.update(run, key, OmegaConf.create(f"value: {value}").value)
+        found.append(build.plain(run))
+    return found
+
+
+def published(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return [*csv.DictReader(file, strict=True)]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_composes(name):
+    assert composed(name).hydra.runtime.choices.experiments == name
+
+
+@each_preset
+def test_every_run_of_a_preset_is_accepted(preset):
+    for config in runs(composed(preset)):
+        plan = build.construct(build.Plan, config["trainer"], "trainer")
+        build.check_choices(config, plan)
+        assert plan.single  # several processes would each start the whole sweep
+
+
+@each_preset
+def test_a_sweep_changes_keys_that_are_there(preset):
+    config = composed(preset)
+    for key in sweep(config):
+        parent, _, leaf = key.rpartition(".")
+        assert leaf in (OmegaConf.select(config, parent) if parent else config), key
+    swept = bool(sweep(config))
+    assert (config.hydra.mode is not None) == swept
+    if swept:
+        assert config.hydra.mode.name == "MULTIRUN"
+
+
+def test_the_command_line_has_the_last_word():
+    config = composed("milk/table6_milk", "lambda=0.15", "hydra.mode=RUN", "trainer=cpu")
+    assert config["lambda"] == 0.15
+    assert config.hydra.mode.name == "RUN"
+    assert config.trainer.accelerator == "cpu"
+    assert config.data.name == "wmt14_enfr"
+
+
+@each_table
+def test_every_table_of_figures_parses(path):
+    rows = published(path)
+    assert rows
+    for row in rows:
+        assert None not in row  # more columns than the heading
+        assert None not in row.values()  # fewer
+        assert 0 < float(row["BLEU"]) <= 100
+        for name, value in row.items():
+            if re.fullmatch(r"(chrF|AP|AL|LAAL|DAL|CW)(_\w+)?", name) and value:
+                assert float(value) > 0, name
+
+
+@pytest.mark.parametrize("number", [3, 4, 5, 6])
+def test_the_sweeps_of_milk_cover_its_tables(number):
+    rows = published(HOME / "milk" / f"table{number}.csv")
+    for system in {row["system"] for row in rows}:
+        name = f"table{number}" if number < 5 else f"table{number}_{system}"
+        swept = sweep(composed(f"milk/{name}"))
+        ours = [row for row in rows if row["system"] == system]
+        (parameter,) = {row["parameter"] for row in ours}
+        values = swept["lambda" if parameter == "lambda" else f"mechanism.{parameter}"]
+        assert {float(row["value"]) for row in ours} <= {float(value) for value in values}
