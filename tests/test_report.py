@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
+from made_up import make_run, record_training
 from simulmt.analysis import curve
 from simulmt.analysis.curve import Point, Series, draw_curve
 from simulmt.analysis.report import curve_series, report, row_names
@@ -34,38 +34,6 @@ MMA_IL = [
 ]
 VERBFINAL = [SOFT, *WAIT_K, *MMA_IL]
 OPTIONS = {"latency": "DAL", "unit": "word", "training": False}
-
-
-def latencies(dal: float | None) -> dict:
-    names = ("AP", "AL", "AL_ref", "LAAL", "DAL", "CW")
-    values = dict.fromkeys(names) if dal is None else dict.fromkeys(names, dal / 2) | {"DAL": dal}
-    return values | {"signature": {name: f"{name}|v:0" for name in names}}
-
-
-def make_run(folder: Path, mechanism: str, options: dict, bleu: float, dal: float | None) -> Path:
-    """A run directory with what `report` reads; `options` are those of the command line."""
-    config: dict = {"lambda": 0.0, "lambda_var": 0.0, "seed": 1}
-    config["objective"] = {"latency_weight": "${lambda}", "variance_weight": "${lambda_var}"}
-    config["data"] = {"name": "verbfinal", "seed": 1}
-    group = (ROOT / "conf" / "mechanism" / f"{mechanism}.yaml").read_text(encoding="utf-8")
-    config["mechanism"] = yaml.safe_load(group)
-    config["model"] = {"name": "transformer", "dim": 128}
-    for name, value in options.items():
-        place, _, key = name.rpartition(".")
-        (config[place] if place else config)[key] = value
-    quality = {"BLEU": bleu, "chrF": bleu / 2, "signature": "tok:13a", "chrF_signature": "nc:6"}
-    sub = None if dal is None else 1.5 * dal
-    scores = {"quality": quality, "latency": {"word": latencies(dal), "subword": latencies(sub)}}
-    scores |= {"oracle": {"word": latencies(3.8)}, "sentences": 10, "empty": 0}
-    (folder / ".hydra").mkdir(parents=True)
-    (folder / ".hydra" / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    (folder / "test_scores.json").write_text(json.dumps(scores), encoding="utf-8")
-    return folder
-
-
-def record_training(run: Path, parameters: int, speed: float) -> None:
-    record = {"parameters": parameters, "tokens_per_second": speed}
-    (run / "training.json").write_text(json.dumps(record))
 
 
 def make_runs(folder: Path, *runs: tuple) -> Path:
