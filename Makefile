@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow lint type bench clean
+.PHONY: help setup run test test-slow lint type bench zoo clean
 
 PYTHON ?= python3
 ENV := .venv
@@ -38,6 +38,9 @@ type: $(READY)  ## static types
 
 bench: $(READY)  ## measure speed against what others do
 	$(BIN)/python benchmarks/ops.py
+
+zoo: $(READY)  ## train every mechanism on every model on the embedded data (about an hour)
+	$(BIN)/python experiments/zoo/zoo.py
 
 clean:  ## remove the environment and the caches; runs/ stays
 	rm -rf $(ENV) .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build

@@ -11,7 +11,7 @@ from simulmt.command import run
 @hydra.main(config_path="conf", config_name="report", version_base="1.3")
 def main(config: DictConfig) -> None:
     """Print the table of all finished runs in a folder and draw their quality-latency curve."""
-    from simulmt.analysis.runs import report  # noqa: PLC0415
+    from simulmt.analysis.report import report  # noqa: PLC0415
 
     options = OmegaConf.to_container(config, resolve=True)
     assert isinstance(options, dict)

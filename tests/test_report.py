@@ -11,14 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
+from made_up import make_run, record_training
 from simulmt.analysis import curve
 from simulmt.analysis.curve import Point, Series, draw_curve
-from simulmt.analysis.runs import curve_series, find_runs, report, row_names
+from simulmt.analysis.report import curve_series, report, row_names
+from simulmt.analysis.runs import find_runs
 from simulmt.errors import UserError
 
 ROOT = Path(__file__).parents[1]
@@ -32,34 +33,7 @@ MMA_IL = [
     for weight, bleu, dal in ((0.0, 99.8, 5.6), (0.1, 99.7, 4.6), (0.2, 99.6, 4.2), (0.4, 97, 3.9))
 ]
 VERBFINAL = [SOFT, *WAIT_K, *MMA_IL]
-OPTIONS = {"latency": "DAL", "unit": "word"}
-
-
-def latencies(dal: float | None) -> dict:
-    names = ("AP", "AL", "AL_ref", "LAAL", "DAL", "CW")
-    values = dict.fromkeys(names) if dal is None else dict.fromkeys(names, dal / 2) | {"DAL": dal}
-    return values | {"signature": {name: f"{name}|v:0" for name in names}}
-
-
-def make_run(folder: Path, mechanism: str, options: dict, bleu: float, dal: float | None) -> Path:
-    """A run directory with what `report` reads; `options` are those of the command line."""
-    config: dict = {"lambda": 0.0, "lambda_var": 0.0, "seed": 1}
-    config["objective"] = {"latency_weight": "${lambda}", "variance_weight": "${lambda_var}"}
-    config["data"] = {"name": "verbfinal", "seed": 1}
-    group = (ROOT / "conf" / "mechanism" / f"{mechanism}.yaml").read_text(encoding="utf-8")
-    config["mechanism"] = yaml.safe_load(group)
-    config["model"] = {"name": "transformer", "dim": 128}
-    for name, value in options.items():
-        place, _, key = name.rpartition(".")
-        (config[place] if place else config)[key] = value
-    quality = {"BLEU": bleu, "chrF": bleu / 2, "signature": "tok:13a", "chrF_signature": "nc:6"}
-    sub = None if dal is None else 1.5 * dal
-    scores = {"quality": quality, "latency": {"word": latencies(dal), "subword": latencies(sub)}}
-    scores |= {"oracle": {"word": latencies(3.8)}, "sentences": 10, "empty": 0}
-    (folder / ".hydra").mkdir(parents=True)
-    (folder / ".hydra" / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    (folder / "test_scores.json").write_text(json.dumps(scores), encoding="utf-8")
-    return folder
+OPTIONS = {"latency": "DAL", "unit": "word", "training": False}
 
 
 def make_runs(folder: Path, *runs: tuple) -> Path:
@@ -97,6 +71,7 @@ def test_table_by_mechanism_then_latency_with_the_oracle(tmp_path, capsys):
 
 def test_csv_has_every_figure_of_every_run(tmp_path):
     make_run(tmp_path / "a" / "b", "mma_c", {"lambda": 0.2, "lambda_var": 0.1, "seed": 7}, 30.5, 4)
+    record_training(tmp_path / "a" / "b", 1234, 5678.9)
     make_run(tmp_path / "c", *WAIT_K[1])
     report({"runs": str(tmp_path), **OPTIONS})
     with (tmp_path / "curve.csv").open(encoding="utf-8", newline="") as file:
@@ -107,13 +82,63 @@ def test_csv_has_every_figure_of_every_run(tmp_path):
     for name in ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW"):
         expected[f"{name}_word"] = "4" if name == "DAL" else "2.0"
         expected[f"{name}_subword"] = "6.0" if name == "DAL" else "3.0"
+    expected |= {"parameters": "1234", "training_tokens_per_s": "5678.9"}
     assert first == expected
     assert (second["folder"], second["k"]) == ("c", "3")
+    assert second["parameters"] == second["training_tokens_per_s"] == ""
+
+
+def make_models(folder: Path) -> Path:
+    """Two mechanisms on two models, of which one training is on record."""
+    for model, dal in (("transformer", 4), ("luong", 5)):
+        about = {"model.name": model, f"model.only_{model}": 1}
+        make_run(folder / f"{model}-soft", "soft", about, 30, 9)
+        for weight in (0.1, 0.2):
+            place = folder / f"{model}-{weight}"
+            make_run(place, "mma_h", {**about, "lambda": weight}, 30, dal - weight)
+    record_training(folder / "luong-0.1", 1234567, 5678.9)
+    return folder
+
+
+def table_rows(out: str) -> list[list[str]]:
+    lines = [line for line in out.splitlines() if line.startswith("│")]
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines]
+
+
+def test_several_models_have_a_column_and_lines_of_their_own(tmp_path, capsys, drawn):
+    report({"runs": make_models(tmp_path), **OPTIONS})
+    mma_h = [["mma_h lambda=0.2", "luong"], ["mma_h lambda=0.1", "luong"]]
+    mma_h += [[name, "transformer"] for name, _ in mma_h]
+    rows = [row[:2] for row in table_rows(capsys.readouterr().out)]
+    assert rows == [*mma_h, ["soft", "luong"], ["soft", "transformer"], ["oracle", ""]]
+    names, lines = names_and_lines(tmp_path)
+    assert len({*names}) == 6
+    assert names[0] == "mma_h luong lambda=0.2"
+    assert lines == ["mma_h luong", "mma_h transformer", "soft luong", "soft transformer"]
+
+
+def test_size_and_speed_on_demand(tmp_path, capsys):
+    report({"runs": make_models(tmp_path), **OPTIONS, "training": True})
+    out = capsys.readouterr().out
+    cells = {tuple(row[:2]): row[2:4] for row in table_rows(out)}
+    assert cells.pop(("mma_h lambda=0.1", "luong")) == ["1,234,567", "5,679"]
+    assert cells.pop(("oracle", "")) == ["", ""]
+    assert {*map(tuple, cells.values())} == {("–", "–")}
+    assert "parameters" in out
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"parameters": "many"}'])
+def test_a_damaged_record_of_the_training_is_named(text, tmp_path, capsys):
+    make_run(tmp_path / "good", *SOFT)
+    (make_run(tmp_path / "bad", *SOFT) / "training.json").write_text(text)
+    report({"runs": tmp_path, **OPTIONS})
+    assert f"left out: {tmp_path / 'bad'} (" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("latency", "unit"), [("DAL", "word"), ("AP", "word"), ("AL", "subword")])
 def test_the_picture_says_what_it_shows(latency, unit, tmp_path, drawn):
-    report({"runs": make_runs(tmp_path, *VERBFINAL), "latency": latency, "unit": unit})
+    options = {**OPTIONS, "latency": latency, "unit": unit}
+    report({"runs": make_runs(tmp_path, *VERBFINAL), **options})
     (axes,) = drawn[0].axes
     assert axes.get_ylabel() == "BLEU"
     assert latency in axes.get_xlabel()
@@ -292,9 +317,11 @@ def test_other_text_of_the_same_name_is_another_test_set(tmp_path):
         report({"runs": tmp_path, **OPTIONS})
 
 
-@pytest.mark.parametrize("wrong", [{"latency": "CW"}, {"unit": "character"}, {"latency": None}])
+@pytest.mark.parametrize(
+    "wrong", [{"latency": "CW"}, {"unit": "character"}, {"latency": None}, {"training": 1}]
+)
 def test_bad_options(wrong, tmp_path):
-    with pytest.raises(UserError, match="choose one of"):
+    with pytest.raises(UserError, match="; choose "):
         report({"runs": make_runs(tmp_path, SOFT), **OPTIONS, **wrong})
 
 

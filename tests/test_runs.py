@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -109,6 +110,16 @@ def test_a_run_directory_holds_what_it_promises(finished):
     assert (finished / "path.png").stat().st_size > 1000
 
 
+def test_the_training_is_on_record(finished):
+    record = json.loads((finished / "training.json").read_text())
+    speeds = [float(row["train/tokens_per_s"]) for row in metrics(finished) if row["train/loss"]]
+    assert record["tokens_per_second"] == statistics.median(speeds)
+    assert (record["updates"], record["resumed_at"], record["processes"]) == (6, 0, 1)
+    assert (record["threads"], record["device"]) == (torch.get_num_threads(), "cpu")
+    assert record["parameters"] == sum(value.numel() for value in weights(finished).values())
+    assert record["seconds"] > 0
+
+
 def test_metrics_hold_every_update_and_validation(finished):
     rows = metrics(finished)
     assert [int(row["step"]) for row in rows if row["train/loss"]] == list(range(6))
@@ -137,6 +148,8 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(finished, tmp_path, 
         assert torch.equal(value, weights(tmp_path)[name]), name
     old, new = ([row["train/loss"] for row in metrics(f)] for f in (finished, tmp_path))
     assert [loss for loss in new if loss] == [loss for loss in old if loss]
+    record = json.loads((tmp_path / "training.json").read_text())
+    assert (record["updates"], record["resumed_at"]) == (6, 3)
 
 
 def test_ckpt_path_last_starts_where_there_is_none(tmp_path, cache):

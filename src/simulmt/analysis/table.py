@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 _WORD = ("AL", "DAL", "AP", "LAAL")
 _DIGITS = {"AP": 3}
 
 
-def score_table(rows: Mapping[str, Mapping[str, Any]]) -> Table:
+def score_table(
+    rows: Mapping[str, Mapping[str, Any]],
+    left: Sequence[tuple[Column, Sequence[str]]] = (),
+) -> Table:
     """One row per name: quality, latency in words, DAL in subwords.
 
     Under a row comes its oracle, the latency of the reference written as early as its word
@@ -21,22 +24,27 @@ def score_table(rows: Mapping[str, Mapping[str, Any]]) -> Table:
 
     Args:
         rows: What `simulmt.scoring.score` returned, by name.
+        left: Columns before the figures, with a cell for each row; the names if there are none.
     """
-    table = Table(caption=_caption(rows), caption_justify="left")
-    table.add_column("", overflow="fold")
-    for name in ("BLEU", "chrF", *_WORD, "DAL subword"):
-        table.add_column(name, justify="right")
+    left = left or [(Column("", overflow="fold"), list(rows))]
+    figures = [Column(name, justify="right") for name in ("BLEU", "chrF", *_WORD, "DAL subword")]
+    heads = [head for head, _ in left]
+    table = Table(*heads, *figures, caption=_caption(rows), caption_justify="left")
+    blank = [""] * (len(left) - 1)
     oracles = [scores["oracle"]["word"] for scores in rows.values() if "oracle" in scores]
     shared = len(oracles) > 0 and all(oracle == oracles[0] for oracle in oracles)
-    for name, scores in rows.items():
+    cells = zip(*(column for _, column in left), strict=True)
+    for scores, (name, *about) in zip(rows.values(), cells, strict=True):
         quality, latency = scores["quality"], scores["latency"]
-        figures = [_number(quality["BLEU"]), _number(quality["chrF"]), *_words(latency["word"])]
-        table.add_row(Text(name), *figures, _number(latency["subword"]["DAL"]))
+        values = [_number(quality["BLEU"]), _number(quality["chrF"]), *_words(latency["word"])]
+        values.append(_number(latency["subword"]["DAL"]))
+        table.add_row(*map(Text, (name, *about)), *values)
         if "oracle" in scores and not shared:
-            table.add_row(Text(f"{name}, oracle"), "", "", *_words(scores["oracle"]["word"]), "")
+            oracle = _words(scores["oracle"]["word"])
+            table.add_row(Text(f"{name}, oracle"), *blank, "", "", *oracle, "")
     if shared:
         table.add_section()
-        table.add_row("oracle", "", "", *_words(oracles[0]), "")
+        table.add_row("oracle", *blank, "", "", *_words(oracles[0]), "")
     return table
 
 

@@ -20,6 +20,7 @@ from simulmt.data.corpus import Corpus
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.instance import Instance
 from simulmt.training.callbacks import flat
+from simulmt.training.record import count_parameters
 
 console = Console(highlight=False)
 
@@ -66,8 +67,7 @@ def data(corpus: Corpus, subwords: Subwords, folder: Path) -> None:
 @rank_zero_only
 def model(name: str, mechanism: str, built: nn.Module) -> None:
     """Say what is trained."""
-    count = sum(parameter.numel() for parameter in built.parameters())
-    say(f"{name} with {mechanism}: {count:,} parameters")
+    say(f"{name} with {mechanism}: {count_parameters(built):,} parameters")
 
 
 @rank_zero_only

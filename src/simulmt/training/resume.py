@@ -12,6 +12,16 @@ from simulmt.errors import UserError
 from simulmt.training import report
 from simulmt.training.checkpoint import read_checkpoint
 
+_FOLDERS = ("checkpoints", "samples", "evaluation", "tensorboard", "wandb")
+_FILES = (
+    "instances.log",
+    "test_scores.json",
+    "training.json",
+    "metrics.csv",
+    "path.png",
+    "wandb_id",
+)
+
 
 def find_resume(choice: str | None, folder: Path) -> Path | None:
     """The checkpoint to resume from; `last` stands for this run's newest, if there is one."""
@@ -61,8 +71,8 @@ def make_room(folder: Path, resume: Path | None) -> None:
 def clear(folder: Path) -> bool:
     """Remove what an earlier run of the same command left; whether there was anything."""
     found = (folder / "checkpoints").exists()
-    for name in ("checkpoints", "samples", "evaluation", "tensorboard", "wandb"):
+    for name in _FOLDERS:
         shutil.rmtree(folder / name, ignore_errors=True)
-    for name in ("instances.log", "test_scores.json", "metrics.csv", "path.png", "wandb_id"):
+    for name in _FILES:
         (folder / name).unlink(missing_ok=True)
     return found

@@ -25,6 +25,7 @@ from simulmt.training.callbacks import Decoder, Progress, SimultaneousDecoding
 from simulmt.training.checkpoint import average_checkpoints, load_weights, run_checkpoint
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.module import TranslationModule
+from simulmt.training.record import TrainingRecord
 
 _CHOICES = {
     "accelerator": ("cpu", "gpu", "auto"),
@@ -90,6 +91,7 @@ def make_trainer(plan: Plan, folder: Path, valid: Decoder, loggers: list[Logger]
     checkpoints = folder / "checkpoints"
     callbacks: list[Callback] = [
         SimultaneousDecoding(valid, plan.dal_range),
+        TrainingRecord(folder),
         ModelCheckpoint(
             checkpoints,
             filename="best",

@@ -1,0 +1,42 @@
+"""Made-up run directories, with what the reports read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+
+
+def latencies(dal: float | None) -> dict:
+    names = ("AP", "AL", "AL_ref", "LAAL", "DAL", "CW")
+    values = dict.fromkeys(names) if dal is None else dict.fromkeys(names, dal / 2) | {"DAL": dal}
+    return values | {"signature": {name: f"{name}|v:0" for name in names}}
+
+
+def make_run(folder: Path, mechanism: str, options: dict, bleu: float, dal: float | None) -> Path:
+    """A run directory with what `report` reads; `options` are those of the command line."""
+    config: dict = {"lambda": 0.0, "lambda_var": 0.0, "seed": 1}
+    config["objective"] = {"latency_weight": "${lambda}", "variance_weight": "${lambda_var}"}
+    config["data"] = {"name": "verbfinal", "seed": 1}
+    group = (ROOT / "conf" / "mechanism" / f"{mechanism}.yaml").read_text(encoding="utf-8")
+    config["mechanism"] = yaml.safe_load(group)
+    config["model"] = {"name": "transformer", "dim": 128}
+    for name, value in options.items():
+        place, _, key = name.rpartition(".")
+        (config[place] if place else config)[key] = value
+    quality = {"BLEU": bleu, "chrF": bleu / 2, "signature": "tok:13a", "chrF_signature": "nc:6"}
+    sub = None if dal is None else 1.5 * dal
+    scores = {"quality": quality, "latency": {"word": latencies(dal), "subword": latencies(sub)}}
+    scores |= {"oracle": {"word": latencies(3.8)}, "sentences": 10, "empty": 0}
+    (folder / ".hydra").mkdir(parents=True)
+    (folder / ".hydra" / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    (folder / "test_scores.json").write_text(json.dumps(scores), encoding="utf-8")
+    return folder
+
+
+def record_training(run: Path, parameters: int, speed: float) -> None:
+    record = {"parameters": parameters, "tokens_per_second": speed}
+    (run / "training.json").write_text(json.dumps(record))
