@@ -50,6 +50,8 @@ class Transformer(nn.Module):
         UserError: options that do not go together.
     """
 
+    usual_beam = 5  # where the whole sentence is read first
+
     def __init__(
         self,
         *,
