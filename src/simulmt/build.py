@@ -25,6 +25,7 @@ from simulmt.data.subwords import Subwords
 from simulmt.data.text import read_text
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.instance import write_instances
+from simulmt.decoding.search import GREEDY, Search
 from simulmt.errors import UserError
 from simulmt.models.luong import Luong
 from simulmt.models.model import Model
@@ -73,7 +74,7 @@ def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
             "would start the whole sweep again. Run `python train.py trainer=ddp ...` once for "
             "each choice, or the sweep with trainer.devices=1"
         )
-    mechanism, objective, adam, logger = check_choices(config, plan)
+    mechanism, objective, adam, logger, search = check_choices(config, plan)
     start = run_checkpoint(Path(config["init_from"])) if config["init_from"] else None
     folder = Path(run_directory)
     resume = find_resume(config["ckpt_path"], folder)
@@ -95,8 +96,8 @@ def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
 
     tokens, seed = config["data"]["batch_tokens"], config["seed"]
     valid, tested = (
-        Decoder(corpus.splits[name], encoded[name], subwords, 2 * tokens)
-        for name in ("valid", "test")
+        Decoder(corpus.splits[name], encoded[name], subwords, 2 * tokens, how)
+        for name, how in (("valid", GREEDY), ("test", search))
     )
     module = TranslationModule(
         model=model,
@@ -128,19 +129,22 @@ def evaluate(cfg: DictConfig) -> None:
     if options["data_root"]:
         config["data"]["root"] = options["data_root"]
     subwords = read_subwords(checkpoint)
+    mechanism = build_mechanism(config)
+    model = build_model(config, mechanism, len(subwords))
+    then: dict[str, Any] = config["decoding"]
+    asked = {name: options[name] for name in then if options[name] is not None}
+    search = build_search(then | asked, mechanism, model.usual_beam)
     corpus = build_corpus(config["data"])
     chosen = pick(corpus.splits, split, "split")
     check_manifest(checkpoint["simulmt"]["manifest"], manifest(corpus, subwords), [split])
 
-    mechanism = build_mechanism(config)
-    model = build_model(config, mechanism, len(subwords))
     model.load_state_dict(weights_of(checkpoint))
     device = pick_device(options["device"])
     model.to(device).eval()
     tokens = options["batch_tokens"] or 2 * config["data"]["batch_tokens"]
-    decoder = Decoder(chosen, EncodedSplit.encode(chosen, subwords), subwords, tokens)
+    decoder = Decoder(chosen, EncodedSplit.encode(chosen, subwords), subwords, tokens, search)
     instances = decoder(model, device, watch=report.watch)
-    scores = score(instances, chosen.needs)
+    scores = score(instances, chosen.needs) | {"decoding": search.described}
 
     inside_run = path.parent.name == "checkpoints"
     home = path.parent.parent if inside_run else path.parent
@@ -153,7 +157,7 @@ def evaluate(cfg: DictConfig) -> None:
 
 def check_choices(
     config: Mapping[str, Any], plan: Plan
-) -> tuple[Mechanism, Objective, Adam, CsvOnly | TensorBoard | Wandb]:
+) -> tuple[Mechanism, Objective, Adam, CsvOnly | TensorBoard | Wandb, Search]:
     """What can be refused before the data are read."""
     mechanism = build_mechanism(config)
     objective = build_objective(config, mechanism, plan)
@@ -166,8 +170,9 @@ def check_choices(
     if not isinstance(config["seed"], int) or config["seed"] < 0:
         raise UserError(f"seed is {config['seed']!r}; it must be a whole number from 0")
     with torch.device("meta"):
-        build_model(config, mechanism, vocabulary=1)
-    return mechanism, objective, adam, logger
+        model = build_model(config, mechanism, vocabulary=1)
+    search = build_search(config["decoding"], mechanism, model.usual_beam)
+    return mechanism, objective, adam, logger, search
 
 
 def build_mechanism(config: Mapping[str, Any]) -> Mechanism:
@@ -204,6 +209,21 @@ def build_model(config: Mapping[str, Any], mechanism: Mechanism, vocabulary: int
     make = pick(MODELS, options.pop("name"), "model.name")
     given = {"vocabulary": vocabulary, "mechanism": mechanism}
     return construct(make, options, "model", given)
+
+
+def build_search(options: Mapping[str, Any], mechanism: Mechanism, usual_beam: int) -> Search:
+    """The search of the test set; a beam of None is the usual one, or 1 for what streams."""
+    chosen = dict(options)
+    if "beam" in chosen and chosen["beam"] is None:
+        chosen["beam"] = usual_beam if mechanism.offline else 1
+    search = construct(Search, chosen, "decoding")
+    if search.beam > 1 and not mechanism.offline:
+        raise UserError(
+            f"decoding.beam={search.beam} with mechanism={mechanism.name}: it writes before it has "
+            "read the whole sentence, and what was written cannot be taken back for a better "
+            "hypothesis; set decoding.beam=1 (evaluate.py: beam=1), or take mechanism=soft"
+        )
+    return search
 
 
 def build_objective(config: Mapping[str, Any], mechanism: Mechanism, plan: Plan) -> Objective:

@@ -1,1 +1,1 @@
-"""Decoding: batched simultaneous greedy search, streaming, and what they write down."""
+"""Decoding: greedy batches, beam search, streaming, and what they write down."""

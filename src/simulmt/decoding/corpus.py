@@ -9,8 +9,10 @@ import torch
 from simulmt.data.batches import Batch
 from simulmt.data.corpus import Split
 from simulmt.data.subwords import Subwords
+from simulmt.decoding.beam import beam_search
 from simulmt.decoding.greedy import Hypothesis, greedy
 from simulmt.decoding.instance import Instance, word_delays
+from simulmt.decoding.search import Search
 from simulmt.models.model import Model
 
 
@@ -20,8 +22,9 @@ def decode_split(
     split: Split,
     batches: Iterable[Batch],
     device: torch.device,
+    search: Search,
 ) -> Iterator[Instance]:
-    """Translate the batches simultaneously; instances come batch by batch.
+    """Translate the batches; instances come batch by batch.
 
     Args:
         model: in evaluation mode, on `device`.
@@ -29,10 +32,14 @@ def decode_split(
         split: the sentences that the batches' `index` points into.
         batches: what to translate.
         device: where the model is.
+        search: greedy with a beam of 1, which is the one way for a model that streams.
     """
     for batch in batches:
         source, mask = batch.source.to(device), batch.source_mask.to(device)
-        hypotheses = greedy(model, source, mask)
+        if search.beam == 1:
+            hypotheses = greedy(model, source, mask)
+        else:
+            hypotheses = beam_search(model, source, mask, search)
         rows = zip(batch.index.tolist(), hypotheses, _unpadded(batch), strict=True)
         for index, hypothesis, ids in rows:
             yield write_down(index, split, hypothesis, ids, subwords)

@@ -68,8 +68,6 @@ class Luong(Model):
         self.input_feeding = input_feeding
         self.source_embedding = nn.Embedding(vocabulary, dim)
         self.target_embedding = nn.Embedding(vocabulary, dim)
-        for embedding in (self.source_embedding, self.target_embedding):
-            nn.init.normal_(embedding.weight, std=dim**-0.5)
         self.dropout = nn.Dropout(dropout)
         self.encoder = stacked(dim, dim, encoder_layers, dropout)
         self.decoder = stacked((2 if input_feeding else 1) * dim, dim, decoder_layers, dropout)

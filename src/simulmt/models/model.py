@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -40,6 +40,9 @@ class DecoderStep(NamedTuple):
 
 class Model(nn.Module, ABC):
     """A translation model with a pluggable mechanism."""
+
+    usual_beam: ClassVar[int]
+    """Hypotheses kept by beam search where the whole sentence is read first."""
 
     @abstractmethod
     def encode(

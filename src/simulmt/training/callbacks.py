@@ -18,6 +18,7 @@ from simulmt.data.corpus import Split
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.corpus import decode_split
 from simulmt.decoding.instance import Instance
+from simulmt.decoding.search import Search
 from simulmt.models.model import Model
 from simulmt.scoring import score
 from simulmt.training.module import TranslationModule
@@ -32,14 +33,23 @@ class Decoder:
         split: the sentences.
         encoded: the same as subwords.
         subwords: the vocabulary.
-        tokens: token budget of a batch.
+        tokens: token budget of a batch, for all hypotheses together.
+        search: greedy or beam search.
     """
 
-    def __init__(self, split: Split, encoded: EncodedSplit, subwords: Subwords, tokens: int):
+    def __init__(
+        self,
+        split: Split,
+        encoded: EncodedSplit,
+        subwords: Subwords,
+        tokens: int,
+        search: Search,
+    ) -> None:
         self.split = split
         self.encoded = encoded
         self.subwords = subwords
-        self.tokens = tokens
+        self.tokens = max(1, tokens // search.beam)
+        self.search = search
 
     def __call__(
         self,
@@ -63,7 +73,7 @@ class Decoder:
         batches = (collate_pairs([self.encoded[row] for row in rows]) for rows in watch(chosen))
         was_training = model.training
         model.eval()
-        found = [*decode_split(model, self.subwords, self.split, batches, device)]
+        found = [*decode_split(model, self.subwords, self.split, batches, device, self.search)]
         model.train(was_training)
         return sorted(_gather(found), key=lambda instance: instance.index)
 

@@ -193,7 +193,7 @@ def test(
     )
     module.to(device)
     instances = decoder(module.model, device, rank, world_size, report.watch)
-    scores = score(instances, decoder.split.needs)
+    scores = score(instances, decoder.split.needs) | {"decoding": decoder.search.described}
     if trainer.is_global_zero:
         write_instances(folder / "instances.log", instances)
         write_scores(folder / "test_scores.json", scores)

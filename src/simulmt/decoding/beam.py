@@ -1,0 +1,170 @@
+"""Beam search, in batches, for models that read the whole sentence before they write.
+
+At each step the `beam` likeliest continuations count: those that end are finished, and the
+likeliest that do not end go on, always `beam` of them. A sentence is done once `beam` hypotheses
+are finished, so that a beam of 1 is greedy and no search is drawn out for what is unlikely anyway;
+or earlier, once none that goes on can beat the best.
+
+A hypothesis as long as `length_limit` allows ends there, as in `greedy`. It is charged for the EOS
+that it lacks: else a loop that never ends would outscore whole sentences.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from simulmt.data.subwords import BOS, EOS, PAD
+from simulmt.decoding.greedy import Hypothesis, length_limit
+from simulmt.decoding.search import Search
+from simulmt.models.model import DecoderStep, Model, State, select
+
+
+class Live(NamedTuple):
+    """Hypotheses that go on, `W = beam` rows for each of B sentences, best first."""
+
+    state: State
+    log_p: Float[Tensor, "BW"]
+    """-inf in a row that holds no hypothesis."""
+    tokens: Int[Tensor, "BW t"]
+    """BOS, and what was written."""
+    positions: Int[Tensor, "BW tLH"]
+    """Where the heads stood at each subword written."""
+
+
+class Sentences(NamedTuple):
+    """What is known of the B sentences that are still searched."""
+
+    row: Int[Tensor, "B"]
+    """Their places in the batch."""
+    read: Int[Tensor, "B"]
+    """Source tokens, EOS included."""
+    finished: Int[Tensor, "B"]
+    """Hypotheses that have ended."""
+    best: Float[Tensor, "B"]
+    """The best score of those; -inf if there is none."""
+
+
+class Candidates(NamedTuple):
+    """The 2 W likeliest continuations of each sentence, best first."""
+
+    log_p: Float[Tensor, "B 2W"]
+    parent: Int[Tensor, "B 2W"]
+    """Rows of what they continue."""
+    token: Int[Tensor, "B 2W"]
+
+
+@torch.inference_mode()
+def beam_search(
+    model: Model, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], search: Search
+) -> list[Hypothesis]:
+    """Translate a batch; a beam of 1 gives what `greedy` gives.
+
+    Args:
+        model: in evaluation mode; it reads the whole sentence first.
+        source: token ids, EOS last, padded on the right.
+        mask: True for real tokens.
+        search: beam and length penalty.
+
+    Returns:
+        The best hypothesis of each row, in the rows' order.
+
+    Raises:
+        ValueError: The model writes before it has read all.
+    """
+    written = [Hypothesis([], [], []) for _ in range(len(source))]
+    live, sentences = _start(model, source, mask, search.beam)
+    length = 0  # of hypotheses that end now, EOS included
+    while len(sentences.row):
+        step = model.step(live.tokens[:, -1], live.state)
+        if (step.read.view(-1, search.beam) != sentences.read[:, None]).any():
+            raise ValueError("beam search takes back words: the model has to read all first")
+        length += 1
+        must_end = length > length_limit(sentences.read)
+        candidates = _continue(step, live, must_end)
+        sentences = _finish(candidates, live, sentences, written, length, search)
+        live = _go_on(candidates, step, live, search.beam)
+        done = must_end | _decided(live, sentences, search)
+        if done.any():
+            live = select(live, ~done.repeat_interleave(search.beam))
+            sentences = select(sentences, ~done)
+    return written
+
+
+def _start(model: Model, source: Tensor, mask: Tensor, beam: int) -> tuple[Live, Sentences]:
+    """Nothing written: one hypothesis for each sentence, and room for the others."""
+    B = len(source)
+    row = torch.arange(B, device=source.device)
+    state = model.start(model.encode(source, mask), mask, torch.ones_like(mask[:, 0]))
+    log_p = torch.full((B, beam), -torch.inf, dtype=torch.float64, device=source.device)
+    log_p[:, 0] = 0
+    tokens = torch.full_like(row, BOS).repeat_interleave(beam)[:, None]
+    live = Live(select(state, row.repeat_interleave(beam)), log_p.flatten(), tokens, tokens[:, :0])
+    best = torch.full_like(log_p[:, 0], -torch.inf)
+    return live, Sentences(row, mask.sum(1), torch.zeros_like(row), best)
+
+
+def _continue(step: DecoderStep, live: Live, must_end: Bool[Tensor, "B"]) -> Candidates:
+    """The likeliest continuations; where the limit is reached, only to end."""
+    B, V = len(must_end), step.logits.shape[1]
+    W = len(live.log_p) // B
+    token = torch.arange(V, device=must_end.device)
+    # float64: no two logits that differ become a tie, which greedy would not have
+    log_p = step.logits.double().log_softmax(-1)
+    log_p[:, [PAD, BOS]] = -torch.inf
+    log_p.masked_fill_(must_end.repeat_interleave(W)[:, None] & (token != EOS), -torch.inf)
+    # 2 W: at most W of them end. There are as many, since V counts PAD, UNK, BOS and EOS.
+    best = (live.log_p[:, None] + log_p).view(B, W * V).topk(2 * W)
+    first = torch.arange(0, B * W, W, device=must_end.device)[:, None]
+    return Candidates(best.values, first + best.indices // V, best.indices % V)
+
+
+def _finish(
+    candidates: Candidates,
+    live: Live,
+    sentences: Sentences,
+    written: list[Hypothesis],
+    length: int,
+    search: Search,
+) -> Sentences:
+    """Count the hypotheses that end among the likeliest, and write down those that are best."""
+    ends = (candidates.token == EOS) & (candidates.log_p > -torch.inf)
+    ends[:, search.beam :] = False
+    scores = (candidates.log_p / search.normaliser(length)).masked_fill(~ends, -torch.inf)
+    score, place = scores.max(1)
+    better = score > sentences.best
+    parents = candidates.parent.gather(1, place[:, None])[better, 0]
+    rows, reads = sentences.row[better].tolist(), sentences.read[better].tolist()
+    for row, read, parent in zip(rows, reads, parents.tolist(), strict=True):
+        tokens = live.tokens[parent, 1:].tolist()
+        heads = live.positions.shape[1] // max(len(tokens), 1)
+        positions = live.positions[parent].view(len(tokens), heads).tolist()
+        written[row] = Hypothesis(tokens, [read] * len(tokens), positions)
+    return sentences._replace(
+        finished=sentences.finished + ends.sum(1), best=sentences.best.maximum(score)
+    )
+
+
+def _go_on(candidates: Candidates, step: DecoderStep, live: Live, beam: int) -> Live:
+    """The likeliest candidates that do not end."""
+    going = candidates.log_p.masked_fill(candidates.token == EOS, -torch.inf).topk(beam)
+    parent = candidates.parent.gather(1, going.indices).flatten()
+    token = candidates.token.gather(1, going.indices).flatten()
+    return Live(
+        select(step.state, parent),
+        going.values.flatten(),
+        torch.cat([live.tokens[parent], token[:, None]], 1),
+        torch.cat([live.positions[parent], step.positions[parent]], 1),
+    )
+
+
+def _decided(live: Live, sentences: Sentences, search: Search) -> Bool[Tensor, "B"]:
+    """Whether enough hypotheses are finished, or none that goes on can beat the best of them."""
+    # At best one ends with log_p / lp(limit + 1): log_p only falls and is never above 0, lp never
+    # falls with the length, and the length is at most limit + 1.
+    longest = search.normaliser((length_limit(sentences.read) + 1).double())
+    hope = live.log_p.view(-1, search.beam)[:, 0] / longest
+    return (sentences.finished >= search.beam) | (sentences.best >= hope)

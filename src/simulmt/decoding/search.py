@@ -1,0 +1,49 @@
+"""What is searched for: how many hypotheses are kept, and how long ones are scored."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Search:
+    """How a test set is searched.
+
+    A hypothesis Y scores `log P(Y) / lp(Y)` with `lp(Y) = ((5 + |Y|) / 6) ** alpha` (GNMT, Wu et
+    al. 2016, equation 14). |Y| counts the subwords written and EOS, as log P(Y) does.
+
+    Args:
+        beam: hypotheses kept for each sentence; 1 is greedy.
+        length_penalty: alpha of the length normalisation; 0 is none.
+
+    Raises:
+        ValueError: a value out of range.
+    """
+
+    beam: int
+    length_penalty: float
+
+    def __post_init__(self) -> None:
+        if self.beam < 1:
+            raise ValueError(f"beam is {self.beam}; it must be at least 1, which is greedy")
+        if not 0 <= self.length_penalty < math.inf:
+            raise ValueError(
+                f"length_penalty is {self.length_penalty}; it must be a finite number from 0, "
+                "which is none"
+            )
+
+    @property
+    def described(self) -> dict[str, float]:
+        """What scores say of it: greedy knows no length penalty."""
+        alpha = {} if self.beam == 1 else {"length_penalty": self.length_penalty}
+        return {"beam": self.beam, **alpha}
+
+    def normaliser(self, length: Tensor | int) -> Tensor | float:
+        """`lp` of hypotheses of `length` tokens, EOS included."""
+        return ((5 + length) / 6) ** self.length_penalty
+
+
+GREEDY = Search(beam=1, length_penalty=0.0)

@@ -1,0 +1,271 @@
+"""Beam search: exact where the beam holds everything, greedy where it holds one hypothesis."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+import yaml
+from torch import Tensor
+from torch.nn.functional import pad
+
+import zoo
+from simulmt.analysis.runs import find_runs
+from simulmt.build import build_search, evaluate, train
+from simulmt.data.subwords import BOS, EOS, PAD, UNK
+from simulmt.decoding import beam, greedy
+from simulmt.decoding.beam import beam_search
+from simulmt.decoding.greedy import Hypothesis
+from simulmt.decoding.search import GREEDY, Search
+from simulmt.errors import UserError
+from simulmt.models.model import DecoderStep
+from simulmt.models.transformer import Transformer
+from test_runs import SMALL, configuration
+
+LIMIT = 3
+WORDS = (UNK, 4, 5)
+
+
+class ToyState(NamedTuple):
+    sentence: Tensor
+    """(B,), the source's first token."""
+    prefix: Tensor
+    """(B, t), what was taken in."""
+
+
+class Toy:
+    """Fixed random log-probabilities for every sentence and prefix; PAD and BOS are the likeliest.
+
+    It counts the rows of each step.
+    """
+
+    def __init__(self, seed: int, eos: float = 0.0) -> None:
+        self.seed = seed
+        self.eos = eos
+        self.rows: list[int] = []
+
+    def log_p(self, sentence: int, prefix: tuple[int, ...]) -> Tensor:
+        generator = torch.Generator().manual_seed(hash((self.seed, sentence, *prefix)) % 2**62)
+        logits = 2 * torch.randn(6, generator=generator, dtype=torch.float64)
+        logits[[PAD, BOS]] = 4
+        logits[EOS] += self.eos
+        return logits.log_softmax(0)
+
+    def encode(self, source: Tensor, mask: Tensor) -> Tensor:
+        return source
+
+    def start(self, states: Tensor, mask: Tensor, finished: Tensor) -> Any:
+        self.read = int(mask.sum(1)[0])
+        return ToyState(states[:, 0], states[:, :0])
+
+    def step(self, token: Tensor, state: ToyState) -> Any:
+        self.rows.append(len(token))
+        prefix = torch.cat([state.prefix, token[:, None]], 1)
+        rows = zip(state.sentence.tolist(), prefix[:, 1:].tolist(), strict=True)
+        logits = torch.stack([self.log_p(sentence, tuple(row)) for sentence, row in rows])
+        read = torch.full_like(token, self.read)
+        stood = prefix.sum(1, keepdim=True).expand(-1, 2)  # something that tells the prefixes apart
+        return DecoderStep(logits, ToyState(state.sentence, prefix), stood, read, read < 0)
+
+    def score(self, sentence: int, tokens: tuple[int, ...], alpha: float) -> float:
+        """The normalised score, written down from the paper."""
+        whole = (*tokens, EOS)
+        total = sum(float(self.log_p(sentence, whole[:i])[whole[i]]) for i in range(len(whole)))
+        return total / ((5 + len(whole)) ** alpha / 6**alpha)
+
+
+@pytest.fixture
+def limited(monkeypatch) -> None:
+    for module in (beam, greedy):
+        monkeypatch.setattr(module, "length_limit", lambda read: torch.full_like(read, LIMIT))
+
+
+def toy_sentences(count: int) -> tuple[Tensor, Tensor]:
+    source = torch.stack([torch.arange(10, 10 + count), torch.full((count,), EOS)], 1)
+    return source, torch.ones_like(source, dtype=torch.bool)
+
+
+def every_translation() -> list[tuple[int, ...]]:
+    return [t for n in range(LIMIT + 1) for t in itertools.product(WORDS, repeat=n)]
+
+
+@pytest.mark.usefixtures("limited")
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 3.0])
+def test_a_beam_that_holds_everything_finds_the_optimum(alpha):
+    toy = Toy(seed=1)
+    source, mask = toy_sentences(12)
+    everything = len(every_translation()) * 3
+    found = beam_search(toy, source, mask, Search(everything, alpha))
+    lengths = set()
+    for sentence, hypothesis in zip(source[:, 0].tolist(), found, strict=True):
+        best = max(every_translation(), key=lambda t: toy.score(sentence, t, alpha))
+        assert tuple(hypothesis.tokens) == best
+        lengths.add(len(best))
+    assert len(lengths) > 1, "the optima should vary for the law to say anything"
+
+
+@pytest.mark.usefixtures("limited")
+def test_what_is_written_is_scored_at_least_as_high_as_greedy():
+    toy = Toy(seed=2, eos=-1)
+    source, mask = toy_sentences(12)
+    wide = beam_search(toy, source, mask, Search(200, 0.0))
+    narrow = greedy.greedy(toy, source, mask)
+    pairs = [
+        [toy.score(sentence, tuple(one.tokens), 0.0) for one in both]
+        for sentence, *both in zip(source[:, 0].tolist(), wide, narrow, strict=True)
+    ]
+    assert all(best >= first for best, first in pairs)
+    assert any(best > first for best, first in pairs)
+
+
+@pytest.mark.usefixtures("limited")
+@pytest.mark.parametrize("width", [1, 2, 3, 50])
+def test_delays_and_positions_are_those_of_the_words(width):
+    """Each word's position is that of the prefix it follows, through every change of rows."""
+    toy = Toy(seed=3, eos=-1)
+    source, mask = toy_sentences(40)
+    for hypothesis in beam_search(toy, source, mask, Search(width, 3.0)):
+        n = len(hypothesis.tokens)
+        assert {PAD, BOS, EOS}.isdisjoint(hypothesis.tokens)
+        assert hypothesis.delays == [2] * n
+        sums = [BOS, *(BOS + s for s in itertools.accumulate(hypothesis.tokens))][:n]
+        assert hypothesis.positions == [[s, s] for s in sums]
+
+
+@pytest.mark.usefixtures("limited")
+@pytest.mark.parametrize("eos", [-99.0, 0.0, 99.0])
+def test_a_beam_of_one_is_greedy_at_any_length(eos):
+    source, mask = toy_sentences(12)
+    for alpha in (0.0, 0.6, 9.0):
+        toy = Toy(4, eos)
+        found = beam_search(toy, source, mask, Search(1, alpha))
+        assert found == greedy.greedy(toy, source, mask)
+    lengths = {len(hypothesis.tokens) for hypothesis in found}
+    assert lengths == {-99.0: {LIMIT}, 99.0: {0}}.get(eos, lengths)
+
+
+@pytest.mark.usefixtures("limited")
+def test_finished_sentences_leave_and_hopeless_ones_are_given_up():
+    source, mask = toy_sentences(20)
+    toy = Toy(seed=5)
+    beam_search(toy, source, mask, Search(2, 0.6))
+    assert all(rows % 2 == 0 for rows in toy.rows)
+    assert toy.rows[0] == 40
+    assert toy.rows == sorted(toy.rows, reverse=True)
+    assert 0 < toy.rows[-1] < 40
+    sure = Toy(seed=5, eos=99)
+    assert beam_search(sure, source, mask, Search(50, 0.6)) == [Hypothesis([], [], [])] * 20
+    assert len(sure.rows) == 1, "nothing can beat an end of probability 1"
+
+
+@pytest.fixture(scope="module")
+def soft() -> Transformer:
+    return zoo.model(zoo.options("soft"))
+
+
+def test_a_beam_of_one_is_greedy(soft):
+    source, mask = zoo.sentences(6, 9)
+    written = greedy.greedy(soft, source, mask)
+    assert beam_search(soft, source, mask, Search(1, 0.6)) == written
+    assert any(hypothesis.tokens for hypothesis in written)
+
+
+@pytest.mark.parametrize("width", [2, 5, 70])
+def test_a_sentence_does_not_depend_on_its_batch(soft, width):
+    source, mask = zoo.sentences(5, 7)
+    together = beam_search(soft, source, mask, Search(width, 0.6))
+    assert beam_search(soft, pad(source, (0, 4)), pad(mask, (0, 4)), Search(width, 0.6)) == together
+    for row, length, hypothesis in zip(source, mask.sum(1), together, strict=True):
+        alone = row[None, :length]
+        assert beam_search(soft, alone, alone != PAD, Search(width, 0.6)) == [hypothesis]
+    assert together != greedy.greedy(soft, source, mask)
+
+
+def test_what_streams_is_not_searched():
+    source, mask = zoo.sentences(3, 9)
+    with pytest.raises(ValueError, match="has to read all first"):
+        beam_search(zoo.model(zoo.options("wait_k")), source, mask, Search(2, 0.6))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["decoding.beam=0"], "decoding: beam is 0; it must be at least 1"),
+        (["decoding.beam=wide"], "decoding.beam is 'wide'; it must be of type int"),
+        (["decoding.length_penalty=-1"], "length_penalty is -1; .* from 0"),
+        (["decoding.length_penalty=inf"], "length_penalty is inf; it must be a finite number"),
+        (["+decoding.width=3"], "decoding has no option width; its options are: beam, length_pen"),
+        (["mechanism=wait_k", "decoding.beam=5"], "beam=5 with mechanism=wait_k: .* taken back"),
+    ],
+)
+def test_bad_choices_are_refused_before_the_data_are_read(overrides, message, tmp_path):
+    chosen = [*SMALL, "mechanism=soft", "data=text", f"data.root={tmp_path}", "data.source=de"]
+    with pytest.raises(UserError, match=message):
+        train(
+            configuration("train", *chosen, "data.target=en", *overrides),
+            str(tmp_path),
+            multirun=False,
+        )
+
+
+@pytest.mark.parametrize("name", zoo.MECHANISMS)
+def test_the_usual_beam_is_for_what_reads_the_whole_sentence(name):
+    chosen = zoo.Mechanism(**zoo.MECHANISMS[name])
+    options = {"beam": None, "length_penalty": 0.6}
+    search = build_search(options, chosen, usual_beam=7)
+    assert search.beam == (7 if chosen.offline else 1)
+    assert build_search(options | {"beam": 1}, chosen, usual_beam=7).beam == 1
+
+
+def test_greedy_has_no_length_penalty_to_tell():
+    assert GREEDY.described == {"beam": 1}
+    assert Search(5, 0.6).described == {"beam": 5, "length_penalty": 0.6}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("soft")
+    chosen = [*SMALL, "mechanism=soft", "decoding.beam=3", f"cache={folder / 'cache'}"]
+    train(configuration("train", *chosen), str(folder), multirun=False)
+    return folder
+
+
+needs_training = pytest.mark.filterwarnings(
+    "ignore:.*LeafSpec.*", "ignore:.*Trainer.fit.*weights_only.*"
+)
+
+
+def scores(folder: Path, *overrides: str) -> dict:
+    evaluate(configuration("evaluate", f"checkpoint={folder}", "device=cpu", *overrides))
+    return json.loads((folder / "evaluation" / "test-best" / "scores.json").read_text())
+
+
+@needs_training
+def test_a_run_says_how_its_test_set_was_decoded(finished):
+    tested = json.loads((finished / "test_scores.json").read_text())
+    assert tested["decoding"] == {"beam": 3, "length_penalty": 0.6}
+    assert scores(finished) == tested
+    assert scores(finished, "beam=2")["decoding"] == {"beam": 2, "length_penalty": 0.6}
+    assert scores(finished, "length_penalty=1")["decoding"] == {"beam": 3, "length_penalty": 1}
+    assert scores(finished, "beam=1")["decoding"] == {"beam": 1}
+    assert math.isfinite(tested["quality"]["BLEU"])
+
+
+@needs_training
+@needs_training
+def test_runs_with_and_without_a_note_on_decoding_are_reported(finished, tmp_path):
+    tested = json.loads((finished / "test_scores.json").read_text())
+    config = torch.load(finished / "checkpoints" / "best.ckpt", weights_only=True)["simulmt"]
+    for name in ("new", "old"):
+        (tmp_path / name / ".hydra").mkdir(parents=True)
+        if name == "old":
+            del tested["decoding"], config["config"]["decoding"]
+        (tmp_path / name / "test_scores.json").write_text(json.dumps(tested))
+        (tmp_path / name / ".hydra" / "config.yaml").write_text(yaml.safe_dump(config["config"]))
+    found = find_runs(tmp_path)
+    assert (len(found.runs), found.damaged) == (2, [])
