@@ -66,8 +66,13 @@ class Attention(nn.Module):
         self.schedule = schedule
         self.span = span
         self.score = score
-        self.value = nn.Identity() if project is None else projection(project)
-        self.output = nn.Identity() if project is None else projection(project)
+        self.value: nn.Module = nn.Identity()
+        self.output: nn.Module = nn.Identity()
+        if project is not None:
+            self.value, self.output = nn.Linear(project, project), nn.Linear(project, project)
+            for projection in (self.value, self.output):
+                nn.init.xavier_uniform_(projection.weight)
+                nn.init.zeros_(projection.bias)
 
     def memory(
         self,
@@ -133,11 +138,3 @@ class Attention(nn.Module):
     def _context(self, beta: Float[Tensor, "B H T S"], memory: Memory) -> Float[Tensor, "B T D"]:
         context = beta.to(memory.values.dtype) @ memory.values  # (B, H, T, d)
         return self.output(join_heads(context))  # type: ignore[no-any-return]
-
-
-def projection(dim: int) -> nn.Linear:
-    """A linear map, as Transformers have it around their attention."""
-    made = nn.Linear(dim, dim)
-    nn.init.xavier_uniform_(made.weight)
-    nn.init.zeros_(made.bias)
-    return made
