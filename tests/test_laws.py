@@ -50,7 +50,9 @@ def test_beta_is_a_distribution_over_real_tokens(name, usual):
     for weights in (alpha, beta):
         assert (weights >= 0).all()
         assert (weights.masked_select(~mask[:, None, None]) == 0).all()
-    if name.startswith("luong_local_p"):  # its Gaussian takes some
+    if (
+        "luong_local_p" in name or "gaussian" in name or "predicted" in name
+    ):  # a Gaussian takes some
         assert (beta.sum(-1) <= alpha.sum(-1)).all()
         return
     torch.testing.assert_close(beta.sum(-1), alpha.sum(-1), **NEAR)
@@ -130,8 +132,8 @@ def test_more_padding_changes_nothing(name, kind):
 @everywhere
 def test_saturated_training_equals_hard_decoding(name, kind):
     made = zoo.sharpen(zoo.model(MECHANISMS[name], kind=kind), 1e4)
-    source, mask = zoo.sentences(4, 9)
-    target = torch.randint(4, zoo.VOCABULARY, (4, 7))
+    source, mask = zoo.sentences(12, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (12, 7))
     steps, read = zoo.forced_steps(made, source, mask, target)
     # what is asked for is 1e-5; in float64 there is no reason for more than rounding
     torch.testing.assert_close(steps, made(source, mask, target).logits, rtol=0, atol=1e-8)

@@ -299,7 +299,7 @@ def test_evaluate_refuses_other_data_and_other_files(finished, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["mechanism.nois=1"], "The keys there are: name, schedule, span, heads, noise"),
+        (["mechanism.nois=1"], "The keys there are: name, schedule, span, heads, score, noise"),
         (["mechanism=mma"], "Could not find 'mechanism/mma'"),
         (["lambda=0.1", "mechanism=soft"], "its schedule is fixed"),
         (["trainer.dal_range=[1,"], "error:"),

@@ -24,11 +24,20 @@ def options(name: str) -> dict[str, Any]:
     return yaml.safe_load((CONF / "mechanism" / f"{name}.yaml").read_text())
 
 
+UNPUBLISHED = {
+    "wait_k-chunk": options("wait_k") | {"span": "chunk", "chunk": 2},
+    "wait_k-predicted": options("wait_k") | {"span": "predicted_window", "window": 2},
+    "milk-window": options("milk") | {"span": "window", "window": 2, "gaussian": False},
+    "milk-gaussian": options("milk") | {"span": "window", "window": 2, "gaussian": True},
+    "mma_il-predicted": options("mma_il") | {"span": "predicted_window", "window": 3},
+}
+
+
 def every_mechanism() -> list[tuple[str, dict[str, Any]]]:
-    """All files; a variant of each that lets mass run off the end if it can, narrow windows, and
-    the other emission rate of the papers.
+    """All files; a variant of each that lets mass run off the end if it can, narrow windows, the
+    other emission rate of the papers, and combinations that no paper has.
     """
-    found = []
+    found = [*UNPUBLISHED.items()]
     for path in sorted((CONF / "mechanism").glob("*.yaml")):
         chosen = yaml.safe_load(path.read_text())
         found.append((path.stem, chosen))
@@ -82,8 +91,9 @@ def sharpen(made: Model, factor: float) -> Model:
                 part.score.query.bias.data.normal_().mul_(factor / 20)
             elif isinstance(part.score, NormalisedAdditive):
                 part.score.gain.data *= factor
-                part.score.hidden.query.weight.data *= 3
-                part.score.hidden.key.weight.data *= 3
+                part.energy_bias.data -= 0.5 * part.score.gain.data[..., None]  # to read on
+                part.score.hidden.query.weight.data *= 20
+                part.score.hidden.key.weight.data *= 20
         elif isinstance(part, PredictedWindow):
             part.hidden.weight.data *= factor
     return made

@@ -148,7 +148,8 @@ def evaluate(cfg: DictConfig) -> None:
 
     inside_run = path.parent.name == "checkpoints"
     home = path.parent.parent if inside_run else path.parent
-    folder = home / "evaluation" / f"{split}-{path.stem}"
+    searched = [f"{name}{value}" for name, value in asked.items()]
+    folder = home / "evaluation" / "-".join([split, path.stem, *searched])
     folder.mkdir(parents=True, exist_ok=True)
     write_instances(folder / "instances.log", instances)
     write_scores(folder / "scores.json", scores)

@@ -22,6 +22,8 @@ def run_name(overrides: Sequence[str]) -> str:
     """
     kept = [override.lstrip("+~") for override in overrides]
     kept = [override for override in kept if not _key(override).startswith(_SAME_RUN)]
+    # a sweep writes booleans as Python does
+    kept = [re.sub(r"=(True|False)$", lambda found: found[0].lower(), one) for one in kept]
     whole = "+".join(override.replace("=", "-", 1) for override in sorted(kept, key=_key))
     name = re.sub(r"[^\w.+-]+", "-", whole).strip("-")[:_LONGEST]
     if name != whole:

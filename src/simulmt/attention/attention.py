@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -28,7 +29,8 @@ class Attended(NamedTuple):
     beta: Float[Tensor, "B H T S"] | None
     """Expected attention; None where a fused kernel never wrote it down."""
     alpha: Float[Tensor, "B H T S"] | None
-    """Expected alignment; None where the schedule is fixed, since nothing can change it."""
+    """Probability that j tokens are read for step i: the expected alignment, moved by what the span
+    looks ahead. None where the schedule is fixed, since nothing can change it."""
     state: Tensor
 
 
@@ -97,7 +99,8 @@ class Attention(nn.Module):
             look = self.span.look(query, stops, memory.mask.shape[1])
             return Attended(self._attend(query, memory, look), None, None, state + T)
         alpha, beta, state = self.align(query, memory, state)
-        return Attended(self._context(beta, memory), beta, alpha, state)
+        read = self._read(alpha, memory) if self.span.ahead else alpha
+        return Attended(self._context(beta, memory), beta, read, state)
 
     def align(
         self, query: Float[Tensor, "B T D"], memory: Memory, state: Tensor
@@ -124,6 +127,12 @@ class Attention(nn.Module):
             state=stand.state,
             wants_to_read=stand.wants_to_read | (needed > length).any(1) & ~memory.finished,
         )
+
+    def _read(self, alpha: Float[Tensor, "B H T S"], memory: Memory) -> Float[Tensor, "B H T S"]:
+        """Where the last token that a head sees lies, for heads that look ahead."""
+        stood = torch.arange(alpha.shape[-1], device=alpha.device)
+        last = (stood + self.span.ahead).minimum(memory.length[:, None] - 1).clamp(min=0)  # (B, S)
+        return torch.zeros_like(alpha).scatter_add(-1, last[:, None, None].expand_as(alpha), alpha)
 
     def _attend(
         self, query: Float[Tensor, "B T D"], memory: Memory, look: Look
