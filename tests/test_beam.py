@@ -23,8 +23,7 @@ from simulmt.decoding.beam import beam_search
 from simulmt.decoding.greedy import Hypothesis
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.errors import UserError
-from simulmt.models.model import DecoderStep
-from simulmt.models.transformer import Transformer
+from simulmt.models.model import DecoderStep, Model
 from test_runs import SMALL, configuration
 
 LIMIT = 3
@@ -163,15 +162,18 @@ def test_finished_sentences_leave_and_hopeless_ones_are_given_up():
     assert len(sure.rows) == 1, "nothing can beat an end of probability 1"
 
 
-@pytest.fixture(scope="module")
-def soft() -> Transformer:
-    return zoo.model(zoo.options("soft"))
+@pytest.fixture(scope="module", params=zoo.SIZES)
+def soft(request) -> Model:
+    return zoo.model(zoo.options("soft"), kind=request.param)
 
 
-def test_a_beam_of_one_is_greedy(soft):
+@pytest.mark.parametrize("kind", zoo.SIZES)
+@pytest.mark.parametrize("name", zoo.OFFLINE)
+def test_a_beam_of_one_is_greedy(name, kind):
+    made = zoo.model(zoo.MECHANISMS[name], kind=kind)
     source, mask = zoo.sentences(6, 9)
-    written = greedy.greedy(soft, source, mask)
-    assert beam_search(soft, source, mask, Search(1, 0.6)) == written
+    written = greedy.greedy(made, source, mask)
+    assert beam_search(made, source, mask, Search(1, 0.6)) == written
     assert any(hypothesis.tokens for hypothesis in written)
 
 

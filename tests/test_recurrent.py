@@ -12,6 +12,8 @@ import zoo
 from simulmt.attention import Mechanism
 from simulmt.build import MODELS
 from simulmt.errors import UserError
+from simulmt.models.lstm import LSTM
+from simulmt.models.rnmt_plus import Encoder
 
 
 def settings(name: str) -> dict[str, Any]:
@@ -94,3 +96,55 @@ def test_a_score_is_refused_where_nothing_is_weighed() -> None:
         Mechanism(**(zoo.options("monotonic") | {"score": "dot"}))
     with pytest.raises(UserError, match=r"mechanism.score is 'cosine'; choose one of usual"):
         Mechanism(**(zoo.options("milk") | {"score": "cosine"}))
+
+
+@pytest.mark.parametrize("encoder", ["causal", "bidirectional"])
+def test_only_the_first_decoder_layer_is_bound_step_to_step(encoder: str) -> None:
+    """The others and the encoder run over whole sequences, once each (equations 7)."""
+    made = zoo.model(zoo.options("soft"), kind="rnmt_plus", encoder=encoder)
+    calls: dict[str, int] = {}
+    for name, layer in made.named_modules():
+        if isinstance(layer, LSTM):
+            layer.register_forward_hook(lambda *_, name=name: calls.update({name: 1}))
+            layer.input.register_forward_hook(
+                lambda *_, name=name: calls.update({f"{name} in": calls.get(f"{name} in", 0) + 1})
+            )
+    source, mask = zoo.sentences(3, 7)
+    T = 5
+    made(source, mask, torch.randint(4, zoo.VOCABULARY, (3, T)))
+    assert "decoder.0" not in calls
+    assert calls.pop("decoder.0 in") == T
+    assert set(calls.values()) == {1}
+
+
+def test_residual_connections_begin_after_the_second_layer() -> None:
+    """What the first two layers give is carried past all others, but nothing past the first two."""
+    x, mask = torch.randn(2, 5, 8), torch.ones(2, 5, dtype=torch.bool)
+    encoder = Encoder(8, 5, causal=True, dropout=torch.nn.Dropout(0.0))
+    second = encoder.forwards[1](encoder.forwards[0](x))
+    for layer in encoder.forwards[2:]:
+        silence(layer)
+    torch.testing.assert_close(encoder(x, mask), second, rtol=0, atol=0)
+    silence(encoder.forwards[1])
+    assert not encoder(x, mask).any()
+
+
+def silence(layer: LSTM) -> None:
+    """Make an LSTM whose output gate stays shut."""
+    layer.gain.data.zero_()
+    layer.bias.data.zero_()
+    layer.bias.data[2] = -1e4
+
+
+@pytest.mark.parametrize("kind", zoo.SIZES)
+@pytest.mark.parametrize("name", zoo.LEARNED)
+def test_the_energy_bias_decides_whether_fresh_heads_read_on(kind: str, name: str) -> None:
+    source, mask = zoo.sentences(3, 7)
+    target = torch.randint(4, zoo.VOCABULARY, (3, 4))
+    for bias, reads_all in ((-1e6, True), (1e6, False)):
+        made = zoo.model(zoo.MECHANISMS[name] | {"energy_bias": bias}, kind=kind)
+        _, read = zoo.forced_steps(made, source, mask, target)
+        chosen = zoo.MECHANISMS[name]
+        ahead = chosen["window"] if chosen["span"] == "window" else 0
+        expected = mask.sum(1) if reads_all else mask.sum(1).clamp(max=1 + ahead)
+        assert torch.equal(read, expected[:, None].expand_as(read))

@@ -135,6 +135,16 @@ def test_evaluate_gives_the_same_scores_to_the_last_digit(finished, cache):
     assert_same_scores(finished)
 
 
+@pytest.mark.parametrize("model", ["rnmt_plus", "luong"])
+@pytest.mark.parametrize("mechanism", ["milk", "luong_local_p"])
+def test_recurrent_models_train_and_are_evaluated_alike(model, mechanism, tmp_path, cache):
+    chosen = [override for override in SMALL if not override.startswith("model.ffn")]
+    chosen += [f"model={model}", f"mechanism={mechanism}", f"cache={cache}"]
+    train(configuration("train", *chosen), str(tmp_path), multirun=False)
+    evaluate(configuration("evaluate", f"checkpoint={tmp_path}", "device=cpu"))
+    assert_same_scores(tmp_path)
+
+
 def test_the_same_command_gives_the_same_numbers(finished, tmp_path, cache):
     run(tmp_path, cache)
     for name, value in weights(finished).items():

@@ -52,6 +52,7 @@ def every_mechanism() -> list[tuple[str, dict[str, Any]]]:
 
 MECHANISMS = dict(every_mechanism())
 STREAMING = [name for name, chosen in MECHANISMS.items() if not Mechanism(**chosen).offline]
+OFFLINE = [name for name in MECHANISMS if name not in STREAMING]
 LEARNED = [name for name, chosen in MECHANISMS.items() if Mechanism(**chosen).learned]
 
 
