@@ -69,7 +69,7 @@ class LSTM(nn.Module):
         return self._advance(self.input(x), state)
 
     def _advance(self, driven: Float[Tensor, "B 4D"], before: LSTMState) -> LSTMState:
-        gates = torch.addmm(driven, before.hidden, self.recurrent.weight.t())
+        gates = driven + self.recurrent(before.hidden)
         gates = gates.view(-1, GATES, self.dim)  # (B, 4*D) -> (B, 4, D)
         if self.normalise:
             gates = functional.layer_norm(gates, (self.dim,)) * self.gain

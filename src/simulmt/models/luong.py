@@ -79,8 +79,7 @@ class Luong(Model):
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
     ) -> Float[Tensor, "B S D"]:
         """States of the source, each from its prefix."""
-        states: Tensor = self.encoder(self.dropout(self.source_embedding(source)))[0]
-        return states
+        return run(self.encoder, self.dropout(self.source_embedding(source)), None)[0]
 
     def forward(
         self,
@@ -99,7 +98,7 @@ class Luong(Model):
         vectors, alphas = [], []
         for piece in pieces:
             x = torch.cat([piece, fed], -1) if self.input_feeding else piece
-            s, layers = self.decoder(x, layers)
+            s, layers = run(self.decoder, x, layers)
             attended: Attended = self.source_attention(s, memory, stood)
             stood = attended.state
             fed = self._vector(s, attended.context)
@@ -131,7 +130,7 @@ class Luong(Model):
             state.hidden.transpose(0, 1).contiguous(),
             state.cell.transpose(0, 1).contiguous(),
         )
-        s, (hidden, cell) = self.decoder(x, before)
+        s, (hidden, cell) = run(self.decoder, x, before)
         stepped = self.source_attention.step(s, state.memory, state.attention)
         vector = self._vector(s, stepped.context)[:, 0]
         after = LuongState(
@@ -153,3 +152,14 @@ class Luong(Model):
 def stacked(inputs: int, dim: int, layers: int, dropout: float) -> nn.LSTM:
     """LSTM layers with dropout between them."""
     return nn.LSTM(inputs, dim, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
+
+
+def run(layers: nn.LSTM, x: Float[Tensor, "B N I"], before: Layers | None) -> tuple[Tensor, Layers]:
+    """States of all steps, and what the next one starts from.
+
+    Autocast is off: on a GPU it would be float16 here, whatever precision was asked for.
+    """
+    with torch.autocast(x.device.type, enabled=False):
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        states, after = layers(wide, before)
+    return states, after

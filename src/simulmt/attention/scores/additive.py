@@ -36,7 +36,7 @@ class Additive(Score):
         self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
     ) -> Float[Tensor, "B H T S"]:
         """One hidden layer for each pair of query and key."""
-        return weigh(self.hidden(query, keys), self.v)
+        return torch.einsum("bhtsd,hd->bhts", self.hidden(query, keys), self.v)
 
 
 class NormalisedAdditive(Score):
@@ -60,7 +60,7 @@ class NormalisedAdditive(Score):
     ) -> Float[Tensor, "B H T S"]:
         """One hidden layer for each pair of query and key, weighed by a vector of length g."""
         direction = self.v / self.v.norm(dim=-1, keepdim=True)
-        return weigh(self.hidden(query, keys), self.gain * direction)
+        return torch.einsum("bhtsd,hd->bhts", self.hidden(query, keys), self.gain * direction)
 
 
 class Hidden(nn.Module):
@@ -86,11 +86,6 @@ class Hidden(nn.Module):
         """The layer's output for every pair."""
         queries = split_heads(self.query(query), self.heads)
         return torch.tanh(queries[:, :, :, None] + keys[:, :, None])
-
-
-def weigh(hidden: Float[Tensor, "B H T S d"], v: Float[Tensor, "H d"]) -> Float[Tensor, "B H T S"]:
-    """`v^T hidden`, head by head."""
-    return (hidden @ v[:, None, :, None])[..., 0]  # (B, H, T, S, d) @ (H, 1, d, 1)
 
 
 def initial_v(dim: int, heads: int) -> Float[Tensor, "H d"]:
