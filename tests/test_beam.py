@@ -244,7 +244,9 @@ needs_training = pytest.mark.filterwarnings(
 
 def scores(folder: Path, *overrides: str) -> dict:
     evaluate(configuration("evaluate", f"checkpoint={folder}", "device=cpu", *overrides))
-    return json.loads((folder / "evaluation" / "test-best" / "scores.json").read_text())
+    searched = [override.replace("=", "") for override in overrides]
+    name = "-".join(["test", "best", *searched])
+    return json.loads((folder / "evaluation" / name / "scores.json").read_text())
 
 
 @needs_training
@@ -256,9 +258,10 @@ def test_a_run_says_how_its_test_set_was_decoded(finished):
     assert scores(finished, "length_penalty=1")["decoding"] == {"beam": 3, "length_penalty": 1}
     assert scores(finished, "beam=1")["decoding"] == {"beam": 1}
     assert math.isfinite(tested["quality"]["BLEU"])
+    with pytest.raises(UserError, match="greedy decoding compares no lengths"):
+        scores(finished, "beam=1", "length_penalty=1")
 
 
-@needs_training
 @needs_training
 def test_runs_with_and_without_a_note_on_decoding_are_reported(finished, tmp_path):
     tested = json.loads((finished / "test_scores.json").read_text())

@@ -21,6 +21,7 @@ from zoo import LEARNED, MECHANISMS, SIZES, STREAMING
 
 NEAR = {"rtol": 0, "atol": 1e-9}
 every = pytest.mark.parametrize("name", MECHANISMS)
+READS_ALL = "luong_local_m"  # its window is longer than these sentences
 streaming = pytest.mark.parametrize("name", STREAMING)
 everywhere = pytest.mark.parametrize("kind", SIZES)
 usually = pytest.mark.parametrize("usual", [TRANSFORMER, RECURRENT], ids=["dot", "additive"])
@@ -131,7 +132,7 @@ def test_more_padding_changes_nothing(name, kind):
 @every
 @everywhere
 def test_saturated_training_equals_hard_decoding(name, kind):
-    made = zoo.sharpen(zoo.model(MECHANISMS[name], kind=kind), 1e4)
+    made = zoo.sharpen(zoo.model(MECHANISMS[name], kind=kind), 1e6)
     source, mask = zoo.sentences(12, 9)
     target = torch.randint(4, zoo.VOCABULARY, (12, 7))
     steps, read = zoo.forced_steps(made, source, mask, target)
@@ -140,13 +141,14 @@ def test_saturated_training_equals_hard_decoding(name, kind):
     assert (read.diff(dim=1) >= 0).all()
     assert (read <= mask.sum(1, keepdim=True)).all()
     if name in LEARNED:
-        assert len(read.unique()) > 2, "the decisions should vary for the law to say anything"
+        early = read < mask.sum(1, keepdim=True)
+        assert early.any(), "without early decisions the law says nothing"
 
 
 @streaming
 @everywhere
 def test_batched_decoding_is_streaming(name, kind):
-    decided = set()
+    early = False
     for seed in range(3):
         made = zoo.model(MECHANISMS[name], seed, kind)
         source, mask = zoo.sentences(6, 9, seed)
@@ -154,8 +156,8 @@ def test_batched_decoding_is_streaming(name, kind):
         for row, length, hypothesis in zip(source, mask.sum(1), batch, strict=True):
             assert stream(made, row[:length].tolist()) == hypothesis
             assert greedy(made, row[None, :length], mask[:1, :length] | True) == [hypothesis]
-            decided.update(hypothesis.delays)
-    assert len(decided) > 2, "the decisions should vary for the law to say anything"
+            early |= any(delay < length for delay in hypothesis.delays)
+    assert early or name == READS_ALL, "without early decisions the law says nothing"
 
 
 def source_embedding(made: Model):
@@ -167,22 +169,25 @@ def source_embedding(made: Model):
 @everywhere
 def test_no_peeking(name, kind):
     """Source tokens that were not read have a gradient of exactly 0 on what was written."""
-    made = zoo.model(MECHANISMS[name], kind=kind)
-    source, mask = zoo.sentences(1, 9)
-    target = torch.randint(4, zoo.VOCABULARY, (1, 5))
-    embedded = []
-    handle = source_embedding(made).register_forward_hook(
-        lambda _, __, out: embedded.append(out.requires_grad_().retain_grad() or out)
-    )
-    logits, read = zoo.forced_steps(made, source, mask, target)
-    handle.remove()
-    influenced = False
-    for step, delay in enumerate(read[0].tolist()):
-        (gradient,) = torch.autograd.grad(
-            logits[0, step].logsumexp(0), embedded[0], retain_graph=True
+    early = influenced = False
+    for seed in range(3):
+        made = zoo.model(MECHANISMS[name], seed, kind)
+        source, mask = zoo.sentences(1, 9)
+        embedded = []
+        handle = source_embedding(made).register_forward_hook(
+            lambda _, __, out, seen=embedded: seen.append(out.requires_grad_()) or out
         )
-        assert (gradient[0, delay:] == 0).all()
-        influenced |= bool((gradient[0, :delay] != 0).any())
+        target = torch.randint(4, zoo.VOCABULARY, (1, 5))
+        logits, read = zoo.forced_steps(made, source, mask, target)
+        handle.remove()
+        for step, delay in enumerate(read[0].tolist()):
+            (gradient,) = torch.autograd.grad(
+                logits[0, step].logsumexp(0), embedded[0], retain_graph=True
+            )
+            assert (gradient[0, delay:] == 0).all()
+            influenced |= bool((gradient[0, :delay] != 0).any())
+            early |= delay < 9
+    assert early or name == READS_ALL, "without early decisions the law says nothing"
     # heads that all ran off the end have seen nothing
     assert influenced or name.endswith("leaky")
 
@@ -190,15 +195,18 @@ def test_no_peeking(name, kind):
 @streaming
 @everywhere
 def test_what_comes_later_changes_nothing_written_before(name, kind):
-    made = zoo.model(MECHANISMS[name], kind=kind)
-    source, mask = zoo.sentences(1, 12, seed=5)
-    (before,) = greedy(made, source, mask)
-    cut = 5
-    other = torch.cat([source[:, :cut], source[:, cut:-1].flip(1) % 26 + 4, source[:, -1:]], 1)
-    (after,) = greedy(made, other, mask)
-    settled = sum(delay <= cut for delay in before.delays)
-    assert after.tokens[:settled] == before.tokens[:settled]
-    assert after.delays[:settled] == before.delays[:settled]
+    settled, cut = 0, 9
+    for seed in range(4):
+        made = zoo.model(MECHANISMS[name], seed, kind)
+        source, mask = zoo.sentences(1, 16, seed=5)
+        (before,) = greedy(made, source, mask)
+        other = torch.cat([source[:, :cut], source[:, cut:-1].flip(1) % 26 + 4, source[:, -1:]], 1)
+        (after,) = greedy(made, other, mask)
+        same = sum(delay <= cut for delay in before.delays)
+        assert after.tokens[:same] == before.tokens[:same]
+        assert after.delays[:same] == before.delays[:same]
+        settled += same
+    assert settled or name == READS_ALL, "without early decisions the law says nothing"
 
 
 @pytest.mark.parametrize("name", [*MECHANISMS, "mocha-of-1"])
@@ -266,7 +274,7 @@ def test_multihead_attention_with_one_head_is_its_parent(many, one, kind):
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_both_norms_train_and_decode_alike(norm):
-    made = zoo.sharpen(zoo.model(zoo.options("mma_il"), norm=norm), 1e4)
+    made = zoo.sharpen(zoo.model(zoo.options("mma_il"), norm=norm), 1e6)
     source, mask = zoo.sentences(4, 9)
     target = torch.randint(4, zoo.VOCABULARY, (4, 7))
     steps, _ = zoo.forced_steps(made, source, mask, target)
@@ -311,7 +319,7 @@ def test_local_m_waits_like_wait_k(kind):
 @pytest.mark.parametrize("feeding", [True, False])
 def test_luong_trains_and_decodes_alike_with_and_without_input_feeding(feeding):
     made = zoo.model(zoo.options("milk"), kind="luong", input_feeding=feeding)
-    made = zoo.sharpen(made, 1e4)
+    made = zoo.sharpen(made, 1e6)
     source, mask = zoo.sentences(4, 9)
     target = torch.randint(4, zoo.VOCABULARY, (4, 7))
     steps, _ = zoo.forced_steps(made, source, mask, target)

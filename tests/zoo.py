@@ -74,29 +74,62 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 def model(
-    chosen: dict[str, Any], seed: int = 0, kind: str = "transformer", **overrides: Any
+    chosen: dict[str, Any],
+    seed: int = 0,
+    kind: str = "transformer",
+    calibrated: bool = True,
+    **overrides: Any,
 ) -> Model:
     """A small float64 model whose learned heads take varied decisions."""
     torch.manual_seed(seed)
     settings = SIZES[kind] | {"vocabulary": VOCABULARY, "mechanism": Mechanism(**chosen)}
-    made = MODELS[kind](**(settings | overrides))
-    return sharpen(made.double().eval(), 20.0)
+    made = MODELS[kind](**(settings | overrides)).double().eval()
+    for part in made.modules():
+        if isinstance(part, ScaledDotProduct):
+            part.query.bias.data.normal_()
+        elif isinstance(part, NormalisedAdditive):
+            part.hidden.query.weight.data *= 20
+            part.hidden.key.weight.data *= 20
+        elif isinstance(part, PredictedWindow):
+            part.hidden.weight.data *= 20
+    if calibrated:
+        calibrate(made)
+        sharpen(made, 20.0)
+    return made
+
+
+QUANTILE = 0.3
+
+
+def calibrate(made: Model) -> None:
+    """Choose r so that a lone head often stops, and the slowest of many soon enough."""
+    schedules = [part for part in made.modules() if isinstance(part, Monotonic)]
+    energies: list[list[Tensor]] = [[] for _ in schedules]
+    handles = [
+        part.score.register_forward_hook(lambda _, __, out, seen=seen: seen.append(out))
+        for part, seen in zip(schedules, energies, strict=True)
+    ]
+    source, mask = sentences(8, 9, seed=7)
+    with torch.no_grad():
+        made(source, mask, source)
+    for handle in handles:
+        handle.remove()
+    heads = sum(part.heads for part in schedules)
+    for part, seen in zip(schedules, energies, strict=True):
+        found = torch.cat(seen, 2).transpose(0, 1).flatten(1)  # (H, ...)
+        part.energy_bias.data = -found.quantile(QUANTILE / heads, 1)[:, None, None]
 
 
 def sharpen(made: Model, factor: float) -> Model:
     """Scale the selection energies: large ones saturate p at 0 or 1."""
     for part in made.modules():
         if isinstance(part, Monotonic):
+            part.energy_bias.data *= factor
             if isinstance(part.score, ScaledDotProduct):
                 part.score.query.weight.data *= factor
-                part.score.query.bias.data.normal_().mul_(factor / 20)
+                part.score.query.bias.data *= factor
             elif isinstance(part.score, NormalisedAdditive):
                 part.score.gain.data *= factor
-                part.energy_bias.data -= 0.5 * part.score.gain.data[..., None]  # to read on
-                part.score.hidden.query.weight.data *= 20
-                part.score.hidden.key.weight.data *= 20
-        elif isinstance(part, PredictedWindow):
-            part.hidden.weight.data *= factor
     return made
 
 

@@ -134,6 +134,11 @@ def evaluate(cfg: DictConfig) -> None:
     then: dict[str, Any] = config["decoding"]
     asked = {name: options[name] for name in then if options[name] is not None}
     search = build_search(then | asked, mechanism, model.usual_beam)
+    if search.beam == 1 and "length_penalty" in asked:
+        raise UserError(
+            f"length_penalty={asked['length_penalty']} with a beam of 1: greedy decoding compares "
+            "no lengths; set beam above 1 (for a mechanism that reads the whole sentence first)"
+        )
     corpus = build_corpus(config["data"])
     chosen = pick(corpus.splits, split, "split")
     check_manifest(checkpoint["simulmt"]["manifest"], manifest(corpus, subwords), [split])

@@ -52,7 +52,7 @@ def pick(table: Mapping[str, T], name: str, what: str) -> T:
     Raises:
         UserError: the table has no such name; the message lists those it has.
     """
-    if name not in table:
+    if not isinstance(name, str) or name not in table:
         raise UserError(f"{what} is {name!r}; choose one of {', '.join(table)}")
     return table[name]
 

@@ -17,7 +17,6 @@ from simulmt.attention.scores import SCORES, ScaledDotProduct, ScoreFactory, Uni
 from simulmt.attention.spans import SPANS, Span
 from simulmt.options import asked_of, check, construct, pick
 
-HEADS = ("one", "all", "usual")
 USUAL = "usual"
 _GIVEN = {"score": None, "heads": None, "dim": None}  # by the model, not by the user
 
@@ -35,6 +34,13 @@ class Usual:
     projected: bool
     """Whether values and contexts are projected even for one head."""
 
+
+HEADS: dict[str, Callable[[Usual], bool]] = {
+    "one": lambda usual: False,
+    "all": lambda usual: True,
+    "usual": lambda usual: usual.many_heads,
+}
+"""What `mechanism.heads` can name: whether a mechanism has the model's heads, or one."""
 
 _SMALLEST = Usual(ScaledDotProduct, ScaledDotProduct, many_heads=True, projected=True)
 
@@ -58,7 +64,7 @@ class Mechanism:
         self.name = name
         self._schedule = pick(SCHEDULES, schedule, "mechanism.schedule")
         self._span = pick(SPANS, span, "mechanism.span")
-        self._heads = pick({name: name for name in HEADS}, heads, "mechanism.heads")
+        self._many_heads = pick(HEADS, heads, "mechanism.heads")
         asked = asked_of(self._schedule, _GIVEN) | asked_of(self._span, _GIVEN)
         if self._span.scored:
             asked["score"] = str
@@ -86,8 +92,7 @@ class Mechanism:
             dim: width of queries and source states.
             heads: the heads of a mechanism that takes all.
         """
-        many = self._heads == "all" or (self._heads == USUAL and usual.many_heads)
-        heads = heads if many else 1
+        heads = heads if self._many_heads(usual) else 1
         given: dict[str, Any] = {"heads": heads, "dim": dim}
         if self._schedule.learned:
             given["score"] = usual.selection(dim, heads)

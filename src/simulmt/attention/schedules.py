@@ -7,6 +7,7 @@ one target step at a time, from whatever part of the source is at hand. Position
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import NamedTuple
@@ -97,8 +98,10 @@ class Monotonic(Schedule):
         mass_preservation: bool,
     ) -> None:
         super().__init__()
-        if noise < 0:
-            raise ValueError(f"noise is {noise}; a standard deviation is at least 0")
+        if not 0 <= noise < math.inf:
+            raise ValueError(f"noise is {noise}; a standard deviation is at least 0, and finite")
+        if not math.isfinite(energy_bias):
+            raise ValueError(f"energy_bias is {energy_bias}; it must be finite")
         self.score = score
         self.heads = heads
         self.noise = noise
@@ -110,7 +113,7 @@ class Monotonic(Schedule):
         return self.score.keys(states)
 
     def energies(self, query: Float[Tensor, "B T D"], memory: Memory) -> Float[Tensor, "B H T S"]:
-        """`e_ij + r`, in float32 at least."""
+        """`e_ij + r`; the sum, if not the score, is in float32 at least."""
         energy: Tensor = self.score(query, memory.selection_keys)
         wide = torch.promote_types(energy.dtype, torch.float32)
         return energy.to(wide) + self.energy_bias
@@ -243,13 +246,16 @@ class WaitK(FixedSchedule):
     """
 
     offline = False
+    LARGEST = 1_000_000
 
     def __init__(self, *, heads: int, k: int, emission_rate: float) -> None:
         super().__init__(heads=heads)
-        if k < 1:
-            raise ValueError(f"k is {k}; wait-k reads at least 1 token before it writes")
-        if emission_rate <= 0:
-            raise ValueError(f"emission_rate is {emission_rate}; it must be above 0")
+        if not 1 <= k <= self.LARGEST:
+            raise ValueError(
+                f"k is {k}; wait-k reads 1 to {self.LARGEST:,} tokens before it writes"
+            )
+        if not 0.01 <= emission_rate <= 100:
+            raise ValueError(f"emission_rate is {emission_rate}; it lies in [0.01, 100]")
         self.k = k
         self.rate = Fraction(str(emission_rate))  # exact: 33 / 1.1 is not 30 in floating point
 

@@ -31,7 +31,7 @@ def stream(model: Model, source: Iterable[int], device: torch.device = _CPU) -> 
         What was written; each delay counts the subwords asked for until then.
     """
     arriving = iter(source)
-    prefix = [next(arriving)]
+    prefix = [next(arriving, EOS)]
     written = Hypothesis([], [], [])
     state = _replay(model, prefix, written.tokens, device)
     while True:

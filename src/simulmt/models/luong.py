@@ -14,8 +14,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from simulmt.attention import Attended, Mechanism, Memory
-from simulmt.models.model import DecoderStep, Model, Translation
-from simulmt.models.recurrent import RECURRENT, check_sizes
+from simulmt.models.model import DecoderStep, Model, Translation, check_sizes, join_alphas
+from simulmt.models.recurrent import RECURRENT
 
 Layers = tuple[Float[Tensor, "L B D"], Float[Tensor, "L B D"]]
 
@@ -104,9 +104,7 @@ class Luong(Model):
             fed = self._vector(s, attended.context)
             vectors.append(fed)
             alphas.append(attended.alpha)
-        learned = [alpha for alpha in alphas if alpha is not None]
-        logits = self.output(torch.cat(vectors, 1))
-        return Translation(logits, torch.cat(learned, 2) if learned else None)
+        return Translation(self.output(torch.cat(vectors, 1)), join_alphas(alphas, 2))
 
     def start(
         self,

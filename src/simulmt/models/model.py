@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -22,7 +24,8 @@ class Translation(NamedTuple):
 
     logits: Float[Tensor, "B T V"]
     alpha: Float[Tensor, "B LH T S"] | None
-    """Expected alignment of all heads of all layers; None where the schedule is fixed."""
+    """Expected alignment of all heads of all layers, moved by what a span looks ahead; None where
+    the schedule is fixed."""
 
 
 class DecoderStep(NamedTuple):
@@ -73,6 +76,27 @@ class Model(nn.Module, ABC):
         """Take in the last written token and give the next one's logits, reading hard."""
 
 
+def check_sizes(
+    dim: int, heads: int, encoder_layers: int, decoder_layers: int, dropout: float
+) -> None:
+    """Refuse sizes that no model has.
+
+    Raises:
+        UserError: naming the value, the limit and the remedy.
+    """
+    if heads < 1 or dim < 1 or dim % heads:
+        raise UserError(
+            f"model.dim is {dim}, model.heads {heads}; dim must be a positive multiple of heads"
+        )
+    if min(encoder_layers, decoder_layers) < 1:
+        raise UserError(
+            f"model.encoder_layers is {encoder_layers}, model.decoder_layers {decoder_layers}; "
+            "each must be at least 1"
+        )
+    if not 0 <= dropout < 1:
+        raise UserError(f"model.dropout is {dropout}; it lies in [0, 1)")
+
+
 def is_causal(encoder: str, mechanism: Mechanism) -> bool:
     """Whether an encoder sees the past only.
 
@@ -91,6 +115,12 @@ def is_causal(encoder: str, mechanism: Mechanism) -> bool:
             "streams; take encoder=causal or mechanism=soft"
         )
     return encoder == "causal" or not mechanism.offline
+
+
+def join_alphas(alphas: Sequence[Tensor | None], dim: int) -> Tensor | None:
+    """What layers or steps gave, along a dimension; None where the schedule is fixed."""
+    learned = [alpha for alpha in alphas if alpha is not None]
+    return torch.cat(learned, dim) if learned else None
 
 
 def select(state: T, rows: Tensor) -> T:

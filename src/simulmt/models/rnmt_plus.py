@@ -16,8 +16,15 @@ from torch import Tensor, nn
 
 from simulmt.attention import Mechanism, Memory
 from simulmt.models.lstm import LSTM, LSTMState, reverse
-from simulmt.models.model import DecoderStep, Model, Translation, is_causal
-from simulmt.models.recurrent import RECURRENT, check_sizes
+from simulmt.models.model import (
+    DecoderStep,
+    Model,
+    Translation,
+    check_sizes,
+    is_causal,
+    join_alphas,
+)
+from simulmt.models.recurrent import RECURRENT
 
 PLAIN_LAYERS = 2
 """Layers of the encoder, and of the decoder, before residual connections begin."""
@@ -33,7 +40,7 @@ class RnmtState(NamedTuple):
 
 
 class RnmtPlus(Model):
-    """Encoder, decoder, single-head attention.
+    """Encoder, decoder, and an attention which has one head unless the mechanism has many.
 
     Args:
         vocabulary: number of subwords, shared by both languages.
@@ -113,9 +120,8 @@ class RnmtPlus(Model):
             outputs.append(state.hidden)
             contexts.append(context)
             alphas.append(attended.alpha)
-        learned = [alpha for alpha in alphas if alpha is not None]
         x = self.dropout(torch.stack(outputs, 1))
-        return x, torch.stack(contexts, 1), torch.cat(learned, 2) if learned else None
+        return x, torch.stack(contexts, 1), join_alphas(alphas, 2)
 
     def start(
         self,

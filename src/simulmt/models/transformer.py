@@ -20,7 +20,14 @@ from simulmt.attention import Attended, Mechanism, Memory, Stepped, Usual
 from simulmt.attention.scores import ScaledDotProduct
 from simulmt.errors import UserError
 from simulmt.models.layers import Residual, SelfAttention, feed_forward, sinusoids
-from simulmt.models.model import DecoderStep, Model, Translation, is_causal
+from simulmt.models.model import (
+    DecoderStep,
+    Model,
+    Translation,
+    check_sizes,
+    is_causal,
+    join_alphas,
+)
 
 TRANSFORMER = Usual(ScaledDotProduct, ScaledDotProduct, many_heads=True, projected=True)
 """Scaled dot products of all heads, with projected values (MMA, Ma et al. 2020)."""
@@ -80,7 +87,8 @@ class Transformer(Model):
         encoder: str,
     ) -> None:
         super().__init__()
-        _check(dim, heads, norm)
+        check_sizes(dim, heads, encoder_layers, decoder_layers, dropout)
+        _check(dim, heads, ffn, norm)
         self.dim = dim
         self.causal = is_causal(encoder, mechanism)
         self.embedding = nn.Embedding(vocabulary, dim)
@@ -121,8 +129,7 @@ class Transformer(Model):
             memory = layer.source_attention.memory(states, source_mask, finished)
             x, attended = layer(x, memory)
             alphas.append(attended.alpha)
-        learned = [alpha for alpha in alphas if alpha is not None]
-        return Translation(self._logits(x), torch.cat(learned, 1) if learned else None)
+        return Translation(self._logits(x), join_alphas(alphas, 1))
 
     def start(
         self,
@@ -227,10 +234,11 @@ class DecoderLayer(nn.Module):
         return x, LayerState(keys, values, state.memory, stepped.state), stepped
 
 
-def _check(dim: int, heads: int, norm: str) -> None:
-    if heads < 1 or dim < 1 or dim % (2 * heads):
+def _check(dim: int, heads: int, ffn: int, norm: str) -> None:
+    if dim % (2 * heads) or ffn < 1:
         raise UserError(
-            f"model.dim is {dim}, model.heads {heads}; dim must be a positive multiple of 2 * heads"
+            f"model.dim is {dim}, model.heads {heads}, model.ffn {ffn}; dim must be a multiple of "
+            "2 * heads, and ffn at least 1"
         )
     if norm not in ("pre", "post"):
         raise UserError(f"model.norm is {norm!r}; choose pre or post")

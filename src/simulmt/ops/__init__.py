@@ -74,7 +74,7 @@ def expected_attention(
 
         beta_ij = sum_{k=j}^{S} alpha_ik exp(u_ij) / sum_{l=1}^{k} exp(u_il)
 
-    with infinite lookback (MILk eq. 11, Arivazhagan et al. 2019; MMA-IL, Ma et al. 2020), and over
+    with infinite lookback (MILk eq. 14, Arivazhagan et al. 2019; MMA-IL, Ma et al. 2020), and over
     chunks (MoChA, Chiu & Raffel 2018) with k <= j + c - 1 and l >= k - c + 1. A row of beta
     sums to what the row of alpha sums to, at any finite energy.
 

@@ -24,7 +24,7 @@ class Dot(Score):
         self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
     ) -> Float[Tensor, "B H T S"]:
         """Dot products, not scaled."""
-        return split_heads(query, self.heads) @ keys.transpose(-1, -2)
+        return products(query, keys)
 
 
 class General(Score):
@@ -44,7 +44,7 @@ class General(Score):
         self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
     ) -> Float[Tensor, "B H T S"]:
         """Dot products with the projected states."""
-        return split_heads(query, self.heads) @ keys.transpose(-1, -2)
+        return products(query, keys)
 
 
 class Location(Score):
@@ -72,5 +72,12 @@ class Location(Score):
         S = keys.shape[2]
         energy = split_heads(self.places(query), self.heads)[..., :S]  # (B, H, T, <= S)
         beyond = S - energy.shape[-1]
-        lowest = torch.finfo(energy.dtype).min
-        return nn.functional.pad(energy, (0, beyond), value=lowest)
+        unknown = torch.finfo(energy.dtype).min / 2  # above what is invisible
+        return nn.functional.pad(energy, (0, beyond), value=unknown)
+
+
+def products(
+    query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
+) -> Float[Tensor, "B H T S"]:
+    """Of every query with every key, head by head."""
+    return split_heads(query, keys.shape[1]) @ keys.transpose(-1, -2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -9,7 +11,31 @@ from torch import Tensor, nn
 from simulmt.attention.spans.span import Look, Span, expectation, places
 
 
-class Window(Span):
+class Around(Span, ABC):
+    """What both windows share.
+
+    Args:
+        window: D, in source positions.
+    """
+
+    def __init__(self, *, window: int) -> None:
+        super().__init__()
+        if window < 1:
+            raise ValueError(f"window is {window}; it reaches at least 1 position to each side")
+        self.window = window
+
+    def expected(
+        self,
+        query: Float[Tensor, "B T D"],
+        alpha: Float[Tensor, "B H T S"],
+        energy: Float[Tensor, "B H T S"],
+        mask: Bool[Tensor, "B S"],
+    ) -> Float[Tensor, "B H T S"]:
+        """By its definition."""
+        return expectation(self, query, alpha, energy, mask)
+
+
+class Window(Around):
     """`[p - D, p + D]` around the position p of the head: local-m, if that moves with the target.
 
     What lies outside the sentence is left out. A head sees D positions ahead, so they have to be
@@ -22,10 +48,7 @@ class Window(Span):
     """
 
     def __init__(self, *, window: int, gaussian: bool) -> None:
-        super().__init__()
-        if window < 1:
-            raise ValueError(f"window is {window}; it reaches at least 1 position to each side")
-        self.window = window
+        super().__init__(window=window)
         self.gaussian = gaussian
         self.ahead = window
 
@@ -37,20 +60,10 @@ class Window(Span):
         visible = (away.abs() <= self.window) & (position > 0)[..., None]
         if not self.gaussian:
             return Look(visible)
-        return Look(visible, gaussian(away.to(query.dtype), self.window))
-
-    def expected(
-        self,
-        query: Float[Tensor, "B T D"],
-        alpha: Float[Tensor, "B H T S"],
-        energy: Float[Tensor, "B H T S"],
-        mask: Bool[Tensor, "B S"],
-    ) -> Float[Tensor, "B H T S"]:
-        """By its definition."""
-        return expectation(self, query, alpha, energy, mask)
+        return Look(visible, gaussian(away.to(exact(query.dtype)), self.window))
 
 
-class PredictedWindow(Span):
+class PredictedWindow(Around):
     """local-p: `[p - D, p + D]` around `p = t sigmoid(v^T tanh(W s))`, with a Gaussian.
 
     t is where the head stands: the end of the sentence in the paper, so that the guess is a share
@@ -63,10 +76,7 @@ class PredictedWindow(Span):
     """
 
     def __init__(self, *, dim: int, heads: int, window: int) -> None:
-        super().__init__()
-        if window < 1:
-            raise ValueError(f"window is {window}; it reaches at least 1 position to each side")
-        self.window = window
+        super().__init__(window=window)
         self.hidden = nn.Linear(dim, dim, bias=False)
         self.share = nn.Linear(dim, heads, bias=False)
         for projection in (self.hidden, self.share):
@@ -76,24 +86,19 @@ class PredictedWindow(Span):
         self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B H T"], length: int
     ) -> Look:
         """`|j - p| <= D` and `j <= t`."""
-        share = torch.sigmoid(self.share(torch.tanh(self.hidden(query))))  # (B, T, H)
-        centre = position * share.transpose(1, 2)
+        guess = self.share(torch.tanh(self.hidden(query))).transpose(1, 2)  # (B, H, T)
+        centre = position * torch.sigmoid(guess.to(exact(guess.dtype)))
         j = places(position, length)
         away = j - centre[..., None]
         visible = (away.abs() <= self.window) & (j <= position[..., None])
         return Look(visible, gaussian(away, self.window))
 
-    def expected(
-        self,
-        query: Float[Tensor, "B T D"],
-        alpha: Float[Tensor, "B H T S"],
-        energy: Float[Tensor, "B H T S"],
-        mask: Bool[Tensor, "B S"],
-    ) -> Float[Tensor, "B H T S"]:
-        """By its definition."""
-        return expectation(self, query, alpha, energy, mask)
-
 
 def gaussian(away: Float[Tensor, "*N"], window: int) -> Float[Tensor, "*N"]:
     """`exp(-away^2 / (2 sigma^2))`, `sigma = D / 2` (eq. 10)."""
     return torch.exp(-2 * (away / window).square())
+
+
+def exact(dtype: torch.dtype) -> torch.dtype:
+    """Float32 at least: bfloat16 cannot tell position 257 from 256."""
+    return torch.promote_types(dtype, torch.float32)
