@@ -78,6 +78,8 @@ def test_csv_has_every_figure_of_every_run(tmp_path):
         first, second = csv.DictReader(file)
     same = {"model": "transformer", "data": "verbfinal", "signature": "tok:13a"}
     expected = {"folder": "a/b", "mechanism": "mma_c", "k": "", "chunk": "8", "lambda": "0.2"}
+    expected |= {"noise": "3.0", "mass_preservation": "True", "score": "usual"}
+    expected |= {"emission_rate": "", "window": ""}
     expected |= {"lambda_var": "0.1", "seed": "7", "BLEU": "30.5", "chrF": "15.25", **same}
     for name in ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW"):
         expected[f"{name}_word"] = "4" if name == "DAL" else "2.0"

@@ -17,6 +17,7 @@ from simulmt.attention.schedules import SCHEDULES
 from simulmt.errors import UserError
 
 UNITS = ("word", "subword")
+_OF_MECHANISM = ("k", "emission_rate", "chunk", "window", "score", "noise", "mass_preservation")
 _COUNTED = ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW")
 WEIGHTS = {"lambda": "objective.latency_weight", "lambda_var": "objective.variance_weight"}
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError)
@@ -91,7 +92,7 @@ class Run:
         return {
             "folder": self.folder,
             "mechanism": self.mechanism,
-            **{name: options.get(f"mechanism.{name}") for name in ("k", "chunk")},
+            **{name: options.get(f"mechanism.{name}") for name in _OF_MECHANISM},
             **{name: self.weight(name) for name in WEIGHTS},
             "seed": options["seed"],
             "model": self.model,
