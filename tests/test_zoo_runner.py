@@ -64,7 +64,7 @@ def test_unknown_names(models, mechanisms):
         runner.make_grid(models, mechanisms)
 
 
-@pytest.mark.parametrize("updates", [1000, 60, 7, 1])
+@pytest.mark.parametrize("updates", [1600, 60, 7, 1])
 @pytest.mark.parametrize("pair", runner.make_grid(runner.MODELS, None), ids=lambda pair: pair.name)
 def test_a_training_is_what_train_takes(pair, updates):
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):

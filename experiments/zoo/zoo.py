@@ -1,6 +1,6 @@
 """Train every mechanism on every model at tiny size and end in one table.
 
-    python experiments/zoo/zoo.py [--mechanisms A,B] [--updates 1000] [--jobs N] ...
+    python experiments/zoo/zoo.py [--mechanisms A,B] [--updates 1600] [--jobs N] ...
 
 Started again, it goes on with the runs that are not finished.
 """
@@ -28,7 +28,7 @@ from simulmt.errors import UserError
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = ("transformer", "rnmt_plus", "luong")
 LAMBDA = 0.2
-OF_MODEL = {"luong": ["optim.lr=4e-3"]}  # without normalisation it is slow to start
+OF_MODEL = {name: ["optim.lr=4e-3"] for name in ("rnmt_plus", "luong")}  # slower to start
 LOG = "output.log"
 
 
@@ -215,7 +215,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     add("--models", type=names, default=MODELS, metavar="A,B", help=f"default {','.join(MODELS)}")
     add("--mechanisms", type=names, metavar="A,B", help="default all of conf/mechanism")
-    add("--updates", type=int, default=1000, metavar="N", help="of each run, default %(default)s")
+    add("--updates", type=int, default=1600, metavar="N", help="of each run, default %(default)s")
     add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="runs at a time")
     add("--runs", default="runs/zoo", metavar="DIR", help="default %(default)s")
     return parser.parse_args(arguments)
