@@ -112,18 +112,18 @@ def test_the_pages_have_commands():
 
 @pytest.mark.parametrize(("program", "overrides"), runs())
 def test_every_command_composes(program, overrides, monkeypatch):
-    from simulmt import build
+    from simulmt import build, parts
 
     monkeypatch.chdir(ROOT)  # where experiments/ is looked for
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     config = build.plain(composed(program, overrides))
     if program == "train":  # and what the program itself would refuse at once
-        plan = build.construct(build.Plan, config["trainer"], "trainer")
+        plan = parts.construct(parts.Plan, config["trainer"], "trainer")
         chosen = Mechanism(**config["mechanism"])
-        build.build_objective(config, chosen, plan)
-        build.make_adam(config["optim"])
+        parts.build_objective(config, chosen, plan)
+        parts.make_adam(config["optim"])
         with torch.device("meta"):
-            build.build_model(config, chosen, vocabulary=1)
+            parts.build_model(config, chosen, vocabulary=1)
 
 
 @each_page

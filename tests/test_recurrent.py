@@ -10,10 +10,10 @@ import yaml
 
 import zoo
 from simulmt.attention import Attention, Mechanism
-from simulmt.build import MODELS
 from simulmt.errors import UserError
 from simulmt.models.lstm import LSTM
 from simulmt.models.rnmt_plus import Encoder
+from simulmt.parts import MODELS
 
 
 def settings(name: str) -> dict[str, Any]:

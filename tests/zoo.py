@@ -13,8 +13,8 @@ from simulmt.attention import Mechanism
 from simulmt.attention.schedules import Monotonic
 from simulmt.attention.scores import NormalisedAdditive, ScaledDotProduct
 from simulmt.attention.spans import PredictedWindow
-from simulmt.build import MODELS
 from simulmt.models.model import Model
+from simulmt.parts import MODELS
 
 CONF = Path(__file__).parents[1] / "conf"
 VOCABULARY = 30
