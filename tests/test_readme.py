@@ -18,7 +18,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 import zoo
-from simulmt.attention import Mechanism, mechanism, schedules
+from simulmt.attention import Mechanism, mechanism
+from simulmt.attention.schedules import fixed
 from simulmt.data.corpus import oracle_delays
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.greedy import greedy
@@ -227,7 +228,7 @@ def test_the_example_pairs_are_in_the_embedded_data():
 def test_the_example_of_a_mechanism_works(monkeypatch):
     (definition,) = blocks(TEXT["CONTRIBUTING.md"], "python")
     (options,) = blocks(TEXT["CONTRIBUTING.md"], "yaml")
-    names = dict(vars(schedules))
+    names = dict(vars(fixed))
     exec(compile("from __future__ import annotations\n" + definition, "example", "exec"), names)
     monkeypatch.setitem(mechanism.SCHEDULES, "catch_up", names["CatchUp"])
     made = zoo.model(yaml.safe_load(options) | {"k": 2, "steady": 3})
