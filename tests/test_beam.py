@@ -198,7 +198,8 @@ def test_what_streams_is_not_searched():
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["decoding.beam=0"], "decoding: beam is 0; it must be at least 1"),
+        (["decoding.beam=0"], "decoding: beam is 0; it must lie between 1"),
+        (["decoding.beam=5000", "mechanism=soft"], "beam is 5000; it must lie between 1"),
         (["decoding.beam=wide"], "decoding.beam is 'wide'; it must be of type int"),
         (["decoding.length_penalty=-1"], "length_penalty is -1; .* from 0"),
         (["decoding.length_penalty=inf"], "length_penalty is inf; it must be a finite number"),

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+LARGEST_BEAM = 1000
+
 
 @dataclass(frozen=True)
 class Search:
@@ -27,8 +29,10 @@ class Search:
     length_penalty: float
 
     def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise ValueError(f"beam is {self.beam}; it must be at least 1, which is greedy")
+        if not 1 <= self.beam <= LARGEST_BEAM:
+            raise ValueError(
+                f"beam is {self.beam}; it must lie between 1, which is greedy, and {LARGEST_BEAM}"
+            )
         if not 0 <= self.length_penalty < math.inf:
             raise ValueError(
                 f"length_penalty is {self.length_penalty}; it must be a finite number from 0, "
