@@ -14,13 +14,14 @@ from simulmt.attention.spans import expectation
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.streaming import stream
 from simulmt.errors import UserError
+from simulmt.models.layers import TRANSFORMER
 from simulmt.models.model import Model
 from simulmt.models.recurrent import RECURRENT
-from simulmt.models.transformer import TRANSFORMER
 from zoo import LEARNED, MECHANISMS, SIZES, STREAMING
 
 NEAR = {"rtol": 0, "atol": 1e-9}
 every = pytest.mark.parametrize("name", MECHANISMS)
+CAUSAL = {"encoder": "causal"}
 READS_ALL = "luong_local_m"  # its window is longer than these sentences
 streaming = pytest.mark.parametrize("name", STREAMING)
 everywhere = pytest.mark.parametrize("kind", SIZES)
@@ -270,6 +271,31 @@ def test_multihead_attention_with_one_head_is_its_parent(many, one, kind):
     pair = with_weights_of(zoo.options(many), zoo.options(one), kind=kind, heads=1)
     for a, b in zip(*pair, strict=True):
         torch.testing.assert_close(a, b, **NEAR)
+
+
+@everywhere
+@every
+def test_listening_word_by_word_is_reading_the_sentence(name, kind):
+    made = zoo.model(MECHANISMS[name], kind=kind, **({} if kind == "luong" else CAUSAL))
+    source, mask = zoo.sentences(3, 8)
+    mask = mask | True
+    whole = made.encode(source, mask)
+    heard, state = None, None
+    for place, token in enumerate(source.unbind(1)):
+        states, heard = made.listen(token, heard)
+        torch.testing.assert_close(states, whole[:, place : place + 1], **NEAR)
+        finished = token == 3
+        if state is None:
+            state = made.start(states, mask[:, :1], finished)
+        else:
+            state = made.extend(state, states, finished)
+    start = made.start(whole, mask, finished)
+    token = torch.full((3,), 5)
+    for _ in range(4):
+        one, other = made.step(token, state), made.step(token, start)
+        torch.testing.assert_close(one.logits, other.logits, **NEAR)
+        assert torch.equal(one.read, other.read)
+        state, start = one.state, other.state
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

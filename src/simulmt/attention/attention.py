@@ -91,6 +91,19 @@ class Attention(nn.Module):
             finished=finished,
         )
 
+    def extend(
+        self, memory: Memory, states: Float[Tensor, "B N D"], finished: Bool[Tensor, "B"]
+    ) -> Memory:
+        """The memory with more source states; what it holds already is not computed again."""
+        more = self.memory(states, torch.ones_like(states[..., 0], dtype=torch.bool), finished)
+        return Memory(
+            selection_keys=torch.cat([memory.selection_keys, more.selection_keys], 2),
+            soft_keys=torch.cat([memory.soft_keys, more.soft_keys], 2),
+            values=torch.cat([memory.values, more.values], 2),
+            mask=torch.cat([memory.mask, more.mask], 1),
+            finished=finished,
+        )
+
     def forward(self, query: Float[Tensor, "B T D"], memory: Memory, state: Tensor) -> Attended:
         """Contexts of T target steps in expectation; T may be 1."""
         T = query.shape[1]

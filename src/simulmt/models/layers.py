@@ -1,15 +1,29 @@
-"""What Transformers are made of besides the attention to the source."""
+"""What Transformers are made of: the layers of encoder and decoder."""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from simulmt.attention import Attended, Mechanism, Memory, Stepped, Usual
 from simulmt.attention.scores import ScaledDotProduct, join_heads, split_heads
+
+TRANSFORMER = Usual(ScaledDotProduct, ScaledDotProduct, many_heads=True, projected=True)
+"""Scaled dot products of all heads, with projected values (MMA, Ma et al. 2020)."""
+
+
+class LayerState(NamedTuple):
+    """One decoder layer between two target steps."""
+
+    self_keys: Float[Tensor, "B H t d"]
+    self_values: Float[Tensor, "B H t d"]
+    memory: Memory
+    attention: Int[Tensor, "B h"]
 
 
 class SelfAttention(nn.Module):
@@ -65,6 +79,79 @@ class Residual(nn.Module):
         """What the sublayer's output `y` becomes, added to `x`."""
         x = x + self.dropout(y)
         return x if self.pre else self.norm(x)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention and a feed-forward network."""
+
+    def __init__(self, dim: int, ffn: int, heads: int, dropout: float, pre: bool) -> None:
+        super().__init__()
+        self.self_attention = SelfAttention(dim, heads)
+        self.feed_forward = feed_forward(dim, ffn, dropout)
+        self.around_self = Residual(dim, dropout, pre)
+        self.around_feed_forward = Residual(dim, dropout, pre)
+
+    def forward(self, x: Tensor, visible: Tensor | None) -> Tensor:
+        """Causal where `visible` is None, else attending to all that is visible."""
+        h = self.around_self.before(x)
+        return self._feed(self.around_self.after(x, self.self_attention(h, visible)))
+
+    def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """One more position after those whose keys and values are given."""
+        h = self.around_self.before(x)
+        y, keys, values = self.self_attention.step(h, keys, values)
+        return self._feed(self.around_self.after(x, y)), keys, values
+
+    def _feed(self, x: Tensor) -> Tensor:
+        h = self.around_feed_forward.before(x)
+        return self.around_feed_forward.after(x, self.feed_forward(h))
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention, the mechanism's attention to the source, a feed-forward network."""
+
+    def __init__(
+        self, mechanism: Mechanism, dim: int, ffn: int, heads: int, dropout: float, pre: bool
+    ) -> None:
+        super().__init__()
+        self.self_attention = SelfAttention(dim, heads)
+        self.source_attention = mechanism.attention(TRANSFORMER, dim=dim, heads=heads)
+        self.feed_forward = feed_forward(dim, ffn, dropout)
+        self.around_self = Residual(dim, dropout, pre)
+        self.around_source = Residual(dim, dropout, pre)
+        self.around_feed_forward = Residual(dim, dropout, pre)
+
+    def forward(self, x: Float[Tensor, "B T D"], memory: Memory) -> tuple[Tensor, Attended]:
+        """All target steps at once."""
+        h = self.around_self.before(x)
+        x = self.around_self.after(x, self.self_attention(h, None))
+        h = self.around_source.before(x)
+        state = self.source_attention.schedule.initial_state(memory)
+        attended = self.source_attention(h, memory, state)
+        x = self.around_source.after(x, attended.context)
+        h = self.around_feed_forward.before(x)
+        return self.around_feed_forward.after(x, self.feed_forward(h)), attended
+
+    def start(self, states: Tensor, mask: Tensor, finished: Tensor) -> LayerState:
+        """Nothing written yet."""
+        memory = self.source_attention.memory(states, mask, finished)
+        empty = self.self_attention.empty(states)
+        position = self.source_attention.schedule.initial_position(memory)
+        return LayerState(empty, empty, memory, position)
+
+    def step(
+        self, x: Float[Tensor, "B 1 D"], state: LayerState
+    ) -> tuple[Tensor, LayerState, Stepped]:
+        """One target step: output, next state, what the attention to the source did."""
+        h = self.around_self.before(x)
+        written, keys, values = self.self_attention.step(h, state.self_keys, state.self_values)
+        x = self.around_self.after(x, written)
+        h = self.around_source.before(x)
+        stepped = self.source_attention.step(h, state.memory, state.attention)
+        x = self.around_source.after(x, stepped.context)
+        h = self.around_feed_forward.before(x)
+        x = self.around_feed_forward.after(x, self.feed_forward(h))
+        return x, LayerState(keys, values, state.memory, stepped.state), stepped
 
 
 def feed_forward(dim: int, ffn: int, dropout: float) -> nn.Sequential:

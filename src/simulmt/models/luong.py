@@ -65,6 +65,7 @@ class Luong(Model):
     ) -> None:
         super().__init__()
         check_sizes(dim, heads, encoder_layers, decoder_layers, dropout)
+        self.causal = True
         self.input_feeding = input_feeding
         self.source_embedding = nn.Embedding(vocabulary, dim)
         self.target_embedding = nn.Embedding(vocabulary, dim)
@@ -117,6 +118,19 @@ class Luong(Model):
         zeros = states.new_zeros(len(states), self.decoder.num_layers, states.shape[-1])
         position = self.source_attention.schedule.initial_position(memory)
         return LuongState(zeros, zeros, torch.zeros_like(states[:, 0]), memory, position)
+
+    def listen(
+        self, token: Int[Tensor, "B"], heard: Layers | None
+    ) -> tuple[Float[Tensor, "B 1 D"], Layers]:
+        """One more source token."""
+        return run(self.encoder, self.dropout(self.source_embedding(token))[:, None], heard)
+
+    def extend(
+        self, state: LuongState, states: Float[Tensor, "B N D"], finished: Bool[Tensor, "B"]
+    ) -> LuongState:
+        """More of the source."""
+        memory = self.source_attention.extend(state.memory, states, finished)
+        return state._replace(memory=memory)
 
     def step(self, token: Int[Tensor, "B"], state: LuongState) -> DecoderStep:
         """One target step."""

@@ -46,6 +46,8 @@ class Model(nn.Module, ABC):
 
     usual_beam: ClassVar[int]
     """Hypotheses kept by beam search where the whole sentence is read first."""
+    causal: bool
+    """Whether source states depend on their prefix only, so that `listen` can give them in turn."""
 
     @abstractmethod
     def encode(
@@ -70,6 +72,21 @@ class Model(nn.Module, ABC):
         finished: Bool[Tensor, "B"],
     ) -> State:
         """The decoder before its first target step, on what has been read of the source."""
+
+    @abstractmethod
+    def listen(
+        self, token: Int[Tensor, "B"], heard: State | None
+    ) -> tuple[Float[Tensor, "B 1 D"], State]:
+        """The state of one more source token, after what was heard before it; None is nothing.
+
+        What `encode` gives all at once, for encoders that are causal.
+        """
+
+    @abstractmethod
+    def extend(
+        self, state: State, states: Float[Tensor, "B N D"], finished: Bool[Tensor, "B"]
+    ) -> State:
+        """The decoder with more of the source at hand."""
 
     @abstractmethod
     def step(self, token: Int[Tensor, "B"], state: State) -> DecoderStep:

@@ -78,7 +78,8 @@ class RnmtPlus(Model):
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=dim**-0.5)
         self.dropout = nn.Dropout(dropout)
-        self.encoder = Encoder(dim, encoder_layers, is_causal(encoder, mechanism), self.dropout)
+        self.causal = is_causal(encoder, mechanism)
+        self.encoder = Encoder(dim, encoder_layers, self.causal, self.dropout)
         self.decoder = nn.ModuleList(LSTM(2 * dim, dim) for _ in range(decoder_layers))
         self.source_attention = mechanism.attention(RECURRENT, dim=dim, heads=heads)
         self.output = nn.Linear(2 * dim, vocabulary)
@@ -138,6 +139,20 @@ class RnmtPlus(Model):
             attention=self.source_attention.schedule.initial_position(memory),
         )
 
+    def listen(
+        self, token: Int[Tensor, "B"], heard: tuple[LSTMState, ...] | None
+    ) -> tuple[Float[Tensor, "B 1 D"], tuple[LSTMState, ...]]:
+        """One more source token through the causal encoder."""
+        x, after = self.encoder.step(self.dropout(self.source_embedding(token)), heard)
+        return x[:, None], after
+
+    def extend(
+        self, state: RnmtState, states: Float[Tensor, "B N D"], finished: Bool[Tensor, "B"]
+    ) -> RnmtState:
+        """More of the source."""
+        memory = self.source_attention.extend(state.memory, states, finished)
+        return state._replace(memory=memory)
+
     def step(self, token: Int[Tensor, "B"], state: RnmtState) -> DecoderStep:
         """One target step of all layers."""
         layers = self._layers()
@@ -192,6 +207,18 @@ class Encoder(nn.Module):
                 y = torch.cat([y, reverse(back, mask)], -1)
             x = residual(number, x, self.dropout(y))
         return self.project(x)  # type: ignore[no-any-return]
+
+    def step(
+        self, x: Float[Tensor, "B D"], before: tuple[LSTMState, ...] | None
+    ) -> tuple[Float[Tensor, "B D"], tuple[LSTMState, ...]]:
+        """One more token, for a causal encoder."""
+        layers = cast("Sequence[LSTM]", self.forwards)
+        before = before or tuple(layer.initial_state(x) for layer in layers)
+        after = []
+        for number, (layer, state) in enumerate(zip(layers, before, strict=True)):
+            after.append(layer.step(x, state))
+            x = residual(number, x, self.dropout(after[-1].hidden))
+        return self.project(x), tuple(after)
 
 
 def residual(number: int, x: Tensor, y: Tensor) -> Tensor:

@@ -16,10 +16,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from simulmt.attention import Attended, Mechanism, Memory, Stepped, Usual
-from simulmt.attention.scores import ScaledDotProduct
+from simulmt.attention import Mechanism
 from simulmt.errors import UserError
-from simulmt.models.layers import Residual, SelfAttention, feed_forward, sinusoids
+from simulmt.models.layers import DecoderLayer, EncoderLayer, LayerState, sinusoids
 from simulmt.models.model import (
     DecoderStep,
     Model,
@@ -29,17 +28,14 @@ from simulmt.models.model import (
     join_alphas,
 )
 
-TRANSFORMER = Usual(ScaledDotProduct, ScaledDotProduct, many_heads=True, projected=True)
-"""Scaled dot products of all heads, with projected values (MMA, Ma et al. 2020)."""
 
+class Heard(NamedTuple):
+    """The encoder between two source tokens."""
 
-class LayerState(NamedTuple):
-    """One decoder layer between two target steps."""
-
-    self_keys: Float[Tensor, "B H t d"]
-    self_values: Float[Tensor, "B H t d"]
-    memory: Memory
-    attention: Int[Tensor, "B h"]
+    layers: tuple[tuple[Float[Tensor, "B H s d"], Float[Tensor, "B H s d"]], ...]
+    """Keys and values of each layer."""
+    step: Int[Tensor, "B"]
+    """Source tokens taken in so far."""
 
 
 class TransformerState(NamedTuple):
@@ -141,6 +137,33 @@ class Transformer(Model):
         layers = tuple(layer.start(states, mask, finished) for layer in self._layers())
         return TransformerState(layers, torch.zeros_like(mask[:, 0], dtype=torch.long))
 
+    def listen(
+        self, token: Int[Tensor, "B"], heard: Heard | None
+    ) -> tuple[Float[Tensor, "B 1 D"], Heard]:
+        """One more source token through the causal encoder."""
+        step = torch.zeros_like(token) if heard is None else heard.step
+        x = self._embed(token[:, None], step[:, None])
+        layers = []
+        for number, layer in enumerate(cast("Iterable[EncoderLayer]", self.encoder)):
+            empty = layer.self_attention.empty(x)
+            x, keys, values = layer.step(x, *(heard.layers[number] if heard else (empty, empty)))
+            layers.append((keys, values))
+        return self.encoder_norm(x), Heard(tuple(layers), step + 1)
+
+    def extend(
+        self,
+        state: TransformerState,
+        states: Float[Tensor, "B N D"],
+        finished: Bool[Tensor, "B"],
+    ) -> TransformerState:
+        """More of the source for every layer."""
+        layers = zip(self._layers(), state.layers, strict=True)
+        longer = tuple(
+            before._replace(memory=layer.source_attention.extend(before.memory, states, finished))
+            for layer, before in layers
+        )
+        return state._replace(layers=longer)
+
     def step(self, token: Int[Tensor, "B"], state: TransformerState) -> DecoderStep:
         """Take in the last written token and give the next one's logits, reading hard."""
         x = self._embed(token[:, None], state.step[:, None])
@@ -167,71 +190,6 @@ class Transformer(Model):
 
     def _logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         return functional.linear(self.decoder_norm(x), self.embedding.weight)
-
-
-class EncoderLayer(nn.Module):
-    """Self-attention and a feed-forward network."""
-
-    def __init__(self, dim: int, ffn: int, heads: int, dropout: float, pre: bool) -> None:
-        super().__init__()
-        self.self_attention = SelfAttention(dim, heads)
-        self.feed_forward = feed_forward(dim, ffn, dropout)
-        self.around_self = Residual(dim, dropout, pre)
-        self.around_feed_forward = Residual(dim, dropout, pre)
-
-    def forward(self, x: Tensor, visible: Tensor | None) -> Tensor:
-        """Causal where `visible` is None, else attending to all that is visible."""
-        h = self.around_self.before(x)
-        x = self.around_self.after(x, self.self_attention(h, visible))
-        h = self.around_feed_forward.before(x)
-        return self.around_feed_forward.after(x, self.feed_forward(h))
-
-
-class DecoderLayer(nn.Module):
-    """Self-attention, the mechanism's attention to the source, a feed-forward network."""
-
-    def __init__(
-        self, mechanism: Mechanism, dim: int, ffn: int, heads: int, dropout: float, pre: bool
-    ) -> None:
-        super().__init__()
-        self.self_attention = SelfAttention(dim, heads)
-        self.source_attention = mechanism.attention(TRANSFORMER, dim=dim, heads=heads)
-        self.feed_forward = feed_forward(dim, ffn, dropout)
-        self.around_self = Residual(dim, dropout, pre)
-        self.around_source = Residual(dim, dropout, pre)
-        self.around_feed_forward = Residual(dim, dropout, pre)
-
-    def forward(self, x: Float[Tensor, "B T D"], memory: Memory) -> tuple[Tensor, Attended]:
-        """All target steps at once."""
-        h = self.around_self.before(x)
-        x = self.around_self.after(x, self.self_attention(h, None))
-        h = self.around_source.before(x)
-        state = self.source_attention.schedule.initial_state(memory)
-        attended = self.source_attention(h, memory, state)
-        x = self.around_source.after(x, attended.context)
-        h = self.around_feed_forward.before(x)
-        return self.around_feed_forward.after(x, self.feed_forward(h)), attended
-
-    def start(self, states: Tensor, mask: Tensor, finished: Tensor) -> LayerState:
-        """Nothing written yet."""
-        memory = self.source_attention.memory(states, mask, finished)
-        empty = self.self_attention.empty(states)
-        position = self.source_attention.schedule.initial_position(memory)
-        return LayerState(empty, empty, memory, position)
-
-    def step(
-        self, x: Float[Tensor, "B 1 D"], state: LayerState
-    ) -> tuple[Tensor, LayerState, Stepped]:
-        """One target step: output, next state, what the attention to the source did."""
-        h = self.around_self.before(x)
-        written, keys, values = self.self_attention.step(h, state.self_keys, state.self_values)
-        x = self.around_self.after(x, written)
-        h = self.around_source.before(x)
-        stepped = self.source_attention.step(h, state.memory, state.attention)
-        x = self.around_source.after(x, stepped.context)
-        h = self.around_feed_forward.before(x)
-        x = self.around_feed_forward.after(x, self.feed_forward(h))
-        return x, LayerState(keys, values, state.memory, stepped.state), stepped
 
 
 def _check(dim: int, heads: int, ffn: int, norm: str) -> None:
