@@ -12,6 +12,7 @@ import zoo
 from simulmt.attention import Attention, Mechanism
 from simulmt.attention.spans import expectation
 from simulmt.decoding.greedy import greedy
+from simulmt.decoding.live import Live
 from simulmt.decoding.streaming import stream
 from simulmt.errors import UserError
 from simulmt.models.layers import TRANSFORMER
@@ -146,6 +147,16 @@ def test_saturated_training_equals_hard_decoding(name, kind):
         assert early.any(), "without early decisions the law says nothing"
 
 
+@pytest.mark.parametrize("kind", ["transformer", "rnmt_plus"])
+def test_a_bidirectional_encoder_can_be_fed_live_too(kind):
+    made = zoo.model(zoo.options("soft"), kind=kind, encoder="bidirectional")
+    source, mask = zoo.sentences(1, 6)
+    live = Live(made)
+    for token in source[0].tolist():
+        live.read(token)
+    assert live.written == greedy(made, source, mask)[0] == stream(made, source[0].tolist())
+
+
 @streaming
 @everywhere
 def test_batched_decoding_is_streaming(name, kind):
@@ -156,6 +167,10 @@ def test_batched_decoding_is_streaming(name, kind):
         batch = greedy(made, source, mask)
         for row, length, hypothesis in zip(source, mask.sum(1), batch, strict=True):
             assert stream(made, row[:length].tolist()) == hypothesis
+            live = Live(made)
+            for token in row[:length].tolist():
+                live.read(token)
+            assert (live.written, live.done) == (hypothesis, True)
             assert greedy(made, row[None, :length], mask[:1, :length] | True) == [hypothesis]
             early |= any(delay < length for delay in hypothesis.delays)
     assert early or name == READS_ALL, "without early decisions the law says nothing"

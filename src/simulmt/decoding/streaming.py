@@ -33,12 +33,12 @@ def stream(model: Model, source: Iterable[int], device: torch.device = _CPU) -> 
     arriving = iter(source)
     prefix = [next(arriving, EOS)]
     written = Hypothesis([], [], [])
-    state = _replay(model, prefix, written.tokens, device)
+    state = replay(model, prefix, written.tokens, device)
     while True:
         step = model.step(torch.tensor([[BOS, *written.tokens][-1]], device=device), state)
         if step.wants_to_read:
             prefix.append(next(arriving, EOS))
-            state = _replay(model, prefix, written.tokens, device)
+            state = replay(model, prefix, written.tokens, device)
             continue
         token = int(next_token(step.logits))
         if token == EOS or len(written.tokens) + 1 > int(length_limit(step.read)):
@@ -49,7 +49,7 @@ def stream(model: Model, source: Iterable[int], device: torch.device = _CPU) -> 
         state = step.state
 
 
-def _replay(model: Model, prefix: list[int], tokens: list[int], device: torch.device) -> State:
+def replay(model: Model, prefix: list[int], tokens: list[int], device: torch.device) -> State:
     """The decoder that has read the prefix and written the tokens, its last step to be taken."""
     source = torch.tensor([prefix], device=device)
     mask = torch.ones_like(source, dtype=torch.bool)
