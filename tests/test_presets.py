@@ -14,7 +14,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from simulmt import build, parts
+from simulmt import build
 from simulmt.run_name import run_name
 
 ROOT = Path(__file__).parents[1]
@@ -72,8 +72,8 @@ def test_every_file_composes(name):
 @each_preset
 def test_every_run_of_a_preset_is_accepted(preset):
     for config in runs(composed(preset)):
-        plan = parts.construct(parts.Plan, config["trainer"], "trainer")
-        parts.check_choices(config, plan)
+        plan = build.construct(build.Plan, config["trainer"], "trainer")
+        build.check_choices(config, plan)
         assert plan.single  # several processes would each start the whole sweep
 
 

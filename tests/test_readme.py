@@ -119,10 +119,10 @@ def test_every_command_composes(program, overrides, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     config = build.plain(composed(program, overrides))
     if program == "train":  # and what the program itself would refuse at once
-        plan = parts.construct(parts.Plan, config["trainer"], "trainer")
+        plan = build.construct(build.Plan, config["trainer"], "trainer")
         chosen = Mechanism(**config["mechanism"])
-        parts.build_objective(config, chosen, plan)
-        parts.make_adam(config["optim"])
+        build.build_objective(config, chosen, plan)
+        build.make_adam(config["optim"])
         with torch.device("meta"):
             parts.build_model(config, chosen, vocabulary=1)
 

@@ -16,7 +16,7 @@ import yaml
 from hydra import compose, initialize_config_dir
 
 from made_up import make_run, record_training
-from simulmt import build, parts
+from simulmt import build
 from simulmt.analysis.grid import make_cells, make_rows, write_files
 from simulmt.errors import UserError
 
@@ -69,8 +69,8 @@ def test_unknown_names(models, mechanisms):
 def test_a_training_is_what_train_takes(pair, updates):
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         config = build.plain(compose("train", runner.overrides(pair, updates)))
-    plan = parts.construct(parts.Plan, config["trainer"], "trainer")
-    parts.check_choices(config, plan)
+    plan = build.construct(build.Plan, config["trainer"], "trainer")
+    build.check_choices(config, plan)
     assert config["lambda"] == (0.2 if pair.learned else 0)
     assert plan.max_updates == updates
     assert config["objective"]["hold"] == int(updates * 0.4)

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from simulmt.data.batches import EncodedSplit
-from simulmt.data.manifest import check_manifest, manifest
-from simulmt.decoding.instance import write_instances
-from simulmt.decoding.search import GREEDY
-from simulmt.errors import UserError
-from simulmt.options import construct, pick
-from simulmt.parts import (
-    build_corpus,
-    build_data,
-    build_mechanism,
-    build_model,
-    build_search,
-    check_choices,
-    pick_device,
-)
-from simulmt.scoring import score, write_scores
-from simulmt.training import report
-from simulmt.training.callbacks import Decoder
-from simulmt.training.checkpoint import (
+from simulmt.attention import Mechanism
+from simulmt.checkpoint import (
     load_matching,
     passport,
     read_checkpoint,
@@ -35,9 +21,30 @@ from simulmt.training.checkpoint import (
     run_checkpoint,
     weights_of,
 )
+from simulmt.data.batches import EncodedSplit
+from simulmt.data.corpus import Corpus
+from simulmt.data.manifest import check_manifest, manifest
+from simulmt.data.subwords import Subwords
+from simulmt.decoding.instance import write_instances
+from simulmt.decoding.search import GREEDY, Search
+from simulmt.errors import UserError
+from simulmt.objective import Objective
+from simulmt.options import check, construct, pick
+from simulmt.parts import (
+    OF_DATA,
+    build_corpus,
+    build_mechanism,
+    build_model,
+    build_search,
+    pick_device,
+)
+from simulmt.scoring import score, write_scores
+from simulmt.training import report
+from simulmt.training.callbacks import Decoder
 from simulmt.training.datamodule import TranslationData
-from simulmt.training.loggers import open_loggers
+from simulmt.training.loggers import CsvOnly, TensorBoard, Wandb, choose_logger, open_loggers
 from simulmt.training.module import TranslationModule
+from simulmt.training.optimiser import Adam, make_adam
 from simulmt.training.resume import check_resume, find_resume, make_room
 from simulmt.training.run import Plan, fit, make_trainer, test
 
@@ -141,6 +148,63 @@ def evaluate(cfg: DictConfig) -> None:
     write_instances(folder / "instances.log", instances)
     write_scores(folder / "scores.json", scores)
     report.results(f"{mechanism.name} on {split}", scores, instances, path, folder)
+
+
+def check_choices(
+    config: Mapping[str, Any], plan: Plan
+) -> tuple[Mechanism, Objective, Adam, CsvOnly | TensorBoard | Wandb, Search]:
+    """What can be refused before the data are read."""
+    mechanism = build_mechanism(config)
+    objective = build_objective(config, mechanism, plan)
+    adam = make_adam(config["optim"])
+    logger = choose_logger(config["logger"])
+    ours = {name: value for name, value in config["data"].items() if name in OF_DATA}
+    check(ours, OF_DATA, "data")
+    if ours["batch_tokens"] < 1:
+        raise UserError(f"data.batch_tokens is {ours['batch_tokens']}; it must be at least 1")
+    if not isinstance(config["seed"], int) or config["seed"] < 0:
+        raise UserError(f"seed is {config['seed']!r}; it must be a whole number from 0")
+    with torch.device("meta"):
+        model = build_model(config, mechanism, vocabulary=1)
+    search = build_search(config["decoding"], mechanism, model.usual_beam)
+    return mechanism, objective, adam, logger, search
+
+
+def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, EncodedSplit]]:
+    """Corpus, its subword model (from the cache where there is one), and all splits as ids."""
+    corpus = build_corpus(config["data"])
+    train_split = corpus.splits["train"]
+    text = itertools.chain(train_split.sources, train_split.targets)
+    with report.busy("subwords"):
+        given = {"sentences": text, "cache": Path(config["cache"]) / "subwords", "status": False}
+        subwords = construct(Subwords.train, config["data"]["subwords"], "data.subwords", given)
+    with report.busy("encoding"):
+        encoded = {n: EncodedSplit.encode(s, subwords) for n, s in corpus.splits.items()}
+    return corpus, subwords, encoded
+
+
+def build_objective(config: Mapping[str, Any], mechanism: Mechanism, plan: Plan) -> Objective:
+    """The objective, refused where its latency weights would do nothing."""
+    objective = construct(Objective, config["objective"], "objective")
+    if objective.wants_alpha and not mechanism.learned:
+        raise UserError(
+            f"lambda={objective.latency_weight} lambda_var={objective.variance_weight} with "
+            f"mechanism={mechanism.name}: its schedule is fixed, so there is no expected delay to "
+            "weigh; set both to 0, or choose a learned mechanism such as mma_il"
+        )
+    in_force = objective.hold + objective.warmup if objective.wants_alpha else 0
+    if plan.patience is not None and plan.patience * plan.validate_every < in_force:
+        raise UserError(
+            f"trainer.patience={plan.patience} validations of {plan.validate_every} updates could "
+            f"end the run before lambda is in force (update {in_force}); raise it"
+        )
+    if objective.strength(plan.max_updates - 1) < 1:
+        raise UserError(
+            f"lambda is held back for objective.hold={objective.hold} updates, then grown over "
+            f"objective.warmup={objective.warmup}: it would not reach its value within "
+            f"trainer.max_updates={plan.max_updates}; lower them"
+        )
+    return objective
 
 
 def plain(cfg: DictConfig) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from simulmt.checkpoint import read_checkpoint
 from simulmt.data.manifest import check_manifest
 from simulmt.errors import UserError
 from simulmt.training import report
-from simulmt.training.checkpoint import read_checkpoint
 
 _FOLDERS = ("checkpoints", "samples", "evaluation", "tensorboard", "wandb")
 _FILES = (

@@ -17,12 +17,12 @@ from pytorch_lightning.callbacks import (
 )
 from pytorch_lightning.loggers import Logger
 
+from simulmt.checkpoint import average_checkpoints, load_weights, run_checkpoint
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.errors import UserError
 from simulmt.scoring import score, write_scores
 from simulmt.training import report
 from simulmt.training.callbacks import Decoder, Progress, SimultaneousDecoding
-from simulmt.training.checkpoint import average_checkpoints, load_weights, run_checkpoint
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.module import TranslationModule
 from simulmt.training.record import TrainingRecord
