@@ -141,6 +141,10 @@ class Subwords:
         """
         return self._starts[piece]
 
+    def is_blank(self, piece: int) -> bool:
+        """Whether the piece is a lone ▁ or adds nothing to the text."""
+        return self._blank[piece]
+
     def words_touched(self, ids: Iterable[int]) -> list[int]:
         """For every subword the 1-based index of the word it belongs to.
 

@@ -1,0 +1,84 @@
+"""A trained checkpoint that translates live: words in as they arrive, words out once decided."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from simulmt.checkpoint import read_checkpoint, read_subwords, run_checkpoint, weights_of
+from simulmt.data.subwords import EOS, Subwords
+from simulmt.data.text import normalise
+from simulmt.decoding.live import Live
+from simulmt.models.model import Model
+from simulmt.parts import build_mechanism, build_model, pick_device
+
+
+class Translator:
+    """Translates one sentence after another, word by word.
+
+    A source word costs one encoder step for each of its subwords, unless the encoder is
+    bidirectional: that one reads all words so far anew. What was written is never taken back.
+
+    Args:
+        model: in evaluation mode, on `device`.
+        subwords: its vocabulary.
+        device: where the model is.
+    """
+
+    def __init__(self, model: Model, subwords: Subwords, device: torch.device) -> None:
+        self.model = model
+        self.subwords = subwords
+        self.device = device
+        self.reset()
+
+    @classmethod
+    def load(cls, checkpoint: str | Path, device: str = "auto") -> Translator:
+        """Load a run directory or a checkpoint; nothing of it is executed.
+
+        Args:
+            checkpoint: a run directory, whose average or best checkpoint is taken, or a `.ckpt`.
+            device: `auto`, `cpu` or `cuda`.
+
+        Raises:
+            UserError: no such checkpoint, a damaged one, or no such device.
+        """
+        found = read_checkpoint(run_checkpoint(Path(checkpoint)))
+        config = found["simulmt"]["config"]
+        subwords = read_subwords(found)
+        model = build_model(config, build_mechanism(config), len(subwords))
+        model.load_state_dict(weights_of(found))
+        where = pick_device(device)
+        return cls(model.to(where).eval(), subwords, where)
+
+    def reset(self) -> None:
+        """Forget the sentence and begin another."""
+        self.live = Live(self.model, self.device)
+        self.words_read: list[str] = []
+        self.words_written: list[str] = []
+
+    def read(self, text: str) -> list[str]:
+        """Take in a word, or several; returns the words decided upon it.
+
+        A word is decided once it is known to be complete: with the next one's first subword, or
+        with the end of the translation.
+        """
+        for word in normalise(text).split():
+            self.words_read.append(word)
+            for token in self.subwords.encode(word):
+                self.live.read(token)
+        return self._decided()
+
+    def finish(self) -> list[str]:
+        """Say that the sentence has ended; returns the rest of its translation."""
+        self.live.read(EOS)
+        return self._decided()
+
+    def _decided(self) -> list[str]:
+        tokens = self.live.written.tokens
+        words = self.subwords.decode(tokens).split()
+        is_open = bool(tokens) and not self.live.done and not self.subwords.is_blank(tokens[-1])
+        complete = words[: len(words) - is_open]
+        new = complete[len(self.words_written) :]
+        self.words_written.extend(new)
+        return new

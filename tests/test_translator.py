@@ -1,0 +1,80 @@
+"""The live translator against batched decoding, on a briefly trained checkpoint."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simulmt.build import train
+from simulmt.data.verbfinal import verbfinal
+from simulmt.decoding.instance import read_instances
+from simulmt.errors import UserError
+from simulmt.translator import Translator
+from test_runs import SMALL, configuration
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
+    "ignore:.*Trainer.fit.*weights_only.*",
+)
+
+
+@pytest.fixture(scope="module", params=["mechanism=mma_il", "mechanism=wait_k"])
+def finished(request, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    longer = ["trainer.max_updates=90", "trainer.validate_every=90", "optim.warmup=20"]
+    chosen = [*SMALL, *longer, request.param, f"cache={folder / 'cache'}"]
+    train(configuration("train", *chosen), str(folder), multirun=False)
+    return folder
+
+
+def test_live_words_are_those_of_the_batch(finished, request):
+    translator = Translator.load(finished, device="cpu")
+    early = 0
+    for instance in read_instances(finished / "instances.log"):
+        translator.reset()
+        written: list[str] = []
+        for count, word in enumerate(instance.source.split(), start=1):
+            new = translator.read(word)
+            written += new
+            # decided no earlier than its last subword was written
+            assert all(d <= count for d in instance.delays[len(written) - len(new) : len(written)])
+            early += len(new)
+        written += translator.finish()
+        assert " ".join(written) == instance.prediction
+        assert written == translator.words_written
+    if "wait_k" in request.node.name:
+        assert early, "without early words this says nothing"
+
+
+def test_words_are_segmented_as_sentences_are(finished):
+    subwords = Translator.load(finished, device="cpu").subwords
+    for split in verbfinal(1, 300, 21, 23).splits.values():
+        for text in (*split.sources, *split.targets):
+            pieces = [piece for word in text.split() for piece in subwords.encode(word)]
+            assert pieces == subwords.encode(text)
+
+
+def test_a_sentence_may_come_in_any_portions_and_be_empty(finished):
+    translator = Translator.load(finished, device="cpu")
+    assert translator.read(" ") == []
+    whole = translator.finish()
+    translator.reset()
+    assert translator.finish() == whole
+    for portions in (["Der Mann", "schläft ."], ["Der", "Mann", "schläft", "."]):
+        translator.reset()
+        words = [word for text in portions for word in translator.read(text)] + translator.finish()
+        assert " ".join(words) == translator.subwords.decode(translator.live.written.tokens)
+
+
+def test_no_lightning_and_no_hydra_are_needed() -> None:
+    code = "import sys, simulmt.translator; print({'hydra', 'pytorch_lightning'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_what_is_no_checkpoint_is_refused(tmp_path):
+    with pytest.raises(UserError, match="no checkpoint at"):
+        Translator.load(tmp_path)
