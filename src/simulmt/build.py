@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from simulmt.data.subwords import Subwords
 from simulmt.decoding.instance import write_instances
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.errors import UserError
+from simulmt.interpreter import Actions, Plain, arriving, interpret
 from simulmt.objective import Objective
 from simulmt.options import check, construct, pick
 from simulmt.parts import (
@@ -47,6 +49,7 @@ from simulmt.training.module import TranslationModule
 from simulmt.training.optimiser import Adam, make_adam
 from simulmt.training.resume import check_resume, find_resume, make_room
 from simulmt.training.run import Plan, fit, make_trainer, test
+from simulmt.translator import Translator
 
 
 def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
@@ -148,6 +151,20 @@ def evaluate(cfg: DictConfig) -> None:
     write_instances(folder / "instances.log", instances)
     write_scores(folder / "scores.json", scores)
     report.results(f"{mechanism.name} on {split}", scores, instances, path, folder)
+
+
+def translate(cfg: DictConfig) -> None:
+    """Translate standard input while it comes in.
+
+    Raises:
+        UserError: anything a user can put right.
+    """
+    options = plain(cfg)
+    if not isinstance(options["actions"], bool):
+        raise UserError(f"actions is {options['actions']!r}; choose true or false")
+    translator = Translator.load(options["checkpoint"], options["device"])
+    told = Actions(sys.stdout) if options["actions"] else Plain(sys.stdout)
+    interpret(translator, arriving(sys.stdin.fileno()), told)
 
 
 def check_choices(

@@ -1,0 +1,96 @@
+"""What arrives on a stream is cut into words and sentences, and translated while it comes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+
+import pytest
+
+from simulmt.interpreter import END, Actions, Plain, arriving, interpret
+
+
+def pieces(*chunks: bytes) -> list[str]:
+    """What comes out of a pipe into which the chunks were written one after the other."""
+    out, into = os.pipe()
+    for chunk in chunks:
+        os.write(into, chunk)
+    os.close(into)
+    try:
+        return [*arriving(out)]
+    finally:
+        os.close(out)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        ([], []),
+        ([b"ein Wort\n"], ["ein", "Wort", END]),
+        ([b"ein Wort"], ["ein", "Wort", END]),
+        ([b"\n\n"], [END, END]),
+        ([b" a\t b \r\nc\n"], ["a", "b", END, "c", END]),
+        ([b"Gr", b"\xc3", b"\xbc\xc3\x9fe\n"], ["Grüße", END]),
+        ([b"\xff x\n"], ["\ufffd", "x", END]),
+        ([b"x \xc3"], ["x", "\ufffd", END]),
+        ([b"  \n "], [END]),
+    ],
+)
+def test_words_and_ends_of_lines(chunks, expected):
+    assert pieces(*chunks) == expected
+
+
+def test_a_word_is_there_before_the_line_ends():
+    out, into = os.pipe()
+    words = arriving(out)
+    os.write(into, b"der Ma")
+    assert next(words) == "der"
+    os.write(into, b"nn ")
+    assert next(words) == "Mann"
+    os.write(into, b"\n")
+    assert next(words) == END
+    os.close(into)
+    assert [*words] == []
+    os.close(out)
+
+
+class Echo:
+    """Writes each word in capitals once the next one is there."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.words_read: list[str] = []
+
+    def read(self, word: str) -> list[str]:
+        self.words_read.append(word)
+        return [word.upper() for word in self.words_read[-2:-1]]
+
+    def finish(self) -> list[str]:
+        return [self.words_read[-1].upper()]
+
+
+def test_the_translation_is_a_line_for_a_line():
+    output = io.StringIO()
+    interpret(Echo(), ["a", "b", END, END, "c", END], Plain(output))
+    assert output.getvalue() == "A B\n\nC\n"
+
+
+def test_actions_tell_every_word():
+    output = io.StringIO()
+    interpret(Echo(), ["a", "b", END, "c", END], Actions(output))
+    events = [json.loads(line) for line in output.getvalue().splitlines()]
+    seconds = [event.pop("seconds") for event in events]
+    assert seconds == sorted(seconds)
+    assert events == [
+        {"sentence": 0, "action": "READ", "word": "a"},
+        {"sentence": 0, "action": "READ", "word": "b"},
+        {"sentence": 0, "action": "WRITE", "word": "A", "read": 2},
+        {"sentence": 0, "action": "WRITE", "word": "B", "read": 2},
+        {"sentence": 0, "action": "END"},
+        {"sentence": 1, "action": "READ", "word": "c"},
+        {"sentence": 1, "action": "WRITE", "word": "C", "read": 1},
+        {"sentence": 1, "action": "END"},
+    ]
