@@ -98,7 +98,7 @@ class Plain(Told):
 
 
 class Actions(Told):
-    """A JSON line for each word: sentence (from 0), READ or WRITE, word, seconds since the start."""
+    """A JSON line a word: sentence (from 0), READ or WRITE, the word, seconds since the start."""
 
     def __init__(self, output: TextIO) -> None:
         self.output = output
