@@ -32,7 +32,9 @@ PAGES = (
     "CONTRIBUTING.md",
     "docs/conventions.md",
     "docs/data.md",
+    "experiments/milk/README.md",
     "experiments/mma/README.md",
+    "experiments/zoo/README.md",
 )
 TEXT = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
 PRESETS = sorted(
