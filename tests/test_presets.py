@@ -105,7 +105,7 @@ def test_every_table_of_figures_parses(path):
     for row in rows:
         assert None not in row  # more columns than the heading
         assert None not in row.values()  # fewer
-        assert 0 < float(row["BLEU"]) <= 100
+        assert 0 < float(row["BLEU"]) < 100.001  # sacreBLEU rounds a perfect score to either side
         for name, value in row.items():
             if re.fullmatch(r"(chrF|AP|AL|LAAL|DAL|CW)(_\w+)?", name) and value:
                 assert math.isfinite(float(value)), name
