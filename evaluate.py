@@ -5,7 +5,7 @@ from __future__ import annotations
 import hydra
 from omegaconf import DictConfig
 
-from simulmt.command import run
+from simulmt.command import job, run
 
 
 @hydra.main(config_path="conf", config_name="evaluate", version_base="1.3")
@@ -13,7 +13,8 @@ def main(config: DictConfig) -> None:
     """Decode a split with a checkpoint and write and print its scores."""
     from simulmt.build import evaluate  # noqa: PLC0415
 
-    evaluate(config)
+    with job():
+        evaluate(config)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hydra
 from omegaconf import DictConfig, OmegaConf
 
-from simulmt.command import run
+from simulmt.command import job, run
 
 
 @hydra.main(config_path="conf", config_name="report", version_base="1.3")
@@ -15,7 +15,8 @@ def main(config: DictConfig) -> None:
 
     options = OmegaConf.to_container(config, resolve=True)
     assert isinstance(options, dict)
-    report({str(key): value for key, value in options.items()})
+    with job():
+        report({str(key): value for key, value in options.items()})
 
 
 if __name__ == "__main__":

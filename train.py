@@ -7,7 +7,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from simulmt.command import run
+from simulmt.command import job, run
 from simulmt.run_name import run_name
 
 OmegaConf.register_new_resolver("run_name", run_name, replace=True)
@@ -18,8 +18,9 @@ def main(config: DictConfig) -> None:
     """Train, test, and write everything into the run directory."""
     from simulmt.build import train  # noqa: PLC0415  (torch, only once there is something to do)
 
-    job = HydraConfig.get()
-    train(config, job.runtime.output_dir, multirun=job.mode == RunMode.MULTIRUN)
+    chosen = HydraConfig.get()
+    with job():
+        train(config, chosen.runtime.output_dir, multirun=chosen.mode == RunMode.MULTIRUN)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hydra
 from omegaconf import DictConfig
 
-from simulmt.command import run
+from simulmt.command import job, run
 
 
 @hydra.main(config_path="conf", config_name="translate", version_base="1.3")
@@ -13,7 +13,8 @@ def main(config: DictConfig) -> None:
     """Translate standard input live, or a file in batches."""
     from simulmt.build import translate  # noqa: PLC0415
 
-    translate(config)
+    with job():
+        translate(config)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from hydra.errors import ConfigCompositionException, HydraException
 from omegaconf.errors import OmegaConfBaseException
@@ -20,14 +21,21 @@ def run(main: Callable[[], None]) -> None:
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra hands exceptions on
     try:
         main()
-    except UserError as error:
-        _end(str(error), 2)
     except ConfigCompositionException as error:
         _end(_explain(error), 2)
     except HydraException as error:
         _end(str(error), 2)
     except KeyboardInterrupt:
         _end("interrupted", 130)
+
+
+@contextmanager
+def job() -> Iterator[None]:
+    """Around what a program does: ends it before Hydra adds lines of its own to an error."""
+    try:
+        yield
+    except UserError as error:
+        _end(str(error), 2)
     except BrokenPipeError:  # the reader of the output has gone; nothing is left to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
