@@ -11,7 +11,7 @@ from simulmt.command import job, run
 @hydra.main(config_path="conf", config_name="evaluate", version_base="1.3")
 def main(config: DictConfig) -> None:
     """Decode a split with a checkpoint and write and print its scores."""
-    from simulmt.build import evaluate  # noqa: PLC0415
+    from simulmt.programs.evaluate import evaluate  # noqa: PLC0415
 
     with job():
         evaluate(config)

@@ -16,7 +16,7 @@ OmegaConf.register_new_resolver("run_name", run_name, replace=True)
 @hydra.main(config_path="conf", config_name="train", version_base="1.3")
 def main(config: DictConfig) -> None:
     """Train, test, and write everything into the run directory."""
-    from simulmt.build import train  # noqa: PLC0415  (torch, only once there is something to do)
+    from simulmt.programs.train import train  # noqa: PLC0415  (torch, only once there is something to do)
 
     chosen = HydraConfig.get()
     with job():

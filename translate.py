@@ -11,7 +11,7 @@ from simulmt.command import job, run
 @hydra.main(config_path="conf", config_name="translate", version_base="1.3")
 def main(config: DictConfig) -> None:
     """Translate standard input live, or a file in batches."""
-    from simulmt.build import translate  # noqa: PLC0415
+    from simulmt.programs.translate import translate  # noqa: PLC0415
 
     with job():
         translate(config)

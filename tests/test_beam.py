@@ -16,7 +16,6 @@ from torch.nn.functional import pad
 
 import zoo
 from simulmt.analysis.runs import find_runs
-from simulmt.build import evaluate, train
 from simulmt.data.subwords import BOS, EOS, PAD, UNK
 from simulmt.decoding import beam, greedy
 from simulmt.decoding.beam import beam_search
@@ -25,6 +24,8 @@ from simulmt.decoding.search import GREEDY, Search
 from simulmt.errors import UserError
 from simulmt.models.model import DecoderStep, Model
 from simulmt.parts import build_search
+from simulmt.programs.evaluate import evaluate
+from simulmt.programs.train import train
 from test_runs import SMALL, configuration
 
 LIMIT = 3

@@ -41,6 +41,16 @@ def test_words_and_ends_of_lines(chunks, expected):
     assert pieces(*chunks) == expected
 
 
+def test_no_word_is_endless(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"x" * (3 << 16) + b" y")
+    with path.open("rb") as file:
+        *words, last, end = arriving(file.fileno())
+    assert "".join(words) == "x" * (3 << 16)
+    assert max(map(len, words)) <= 2 << 16
+    assert (last, end) == ("y", END)
+
+
 def test_a_word_is_there_before_the_line_ends():
     out, into = os.pipe()
     words = arriving(out)
@@ -56,7 +66,7 @@ def test_a_word_is_there_before_the_line_ends():
 
 
 class Echo:
-    """Writes each word in capitals once the next one is there."""
+    """Writes each word in capitals once the next one is there; four words are a full sentence."""
 
     def __init__(self) -> None:
         self.reset()
@@ -68,19 +78,30 @@ class Echo:
         self.words_read.append(word)
         return [word.upper() for word in self.words_read[-2:-1]]
 
+    @property
+    def full(self) -> bool:
+        return len(self.words_read) == 4
+
     def finish(self) -> list[str]:
         return [self.words_read[-1].upper()]
 
 
 def test_the_translation_is_a_line_for_a_line():
     output = io.StringIO()
-    interpret(Echo(), ["a", "b", END, END, "c", END], Plain(output))
+    interpret(Echo(), ["a", "b", END, END, "c", END], Plain(output), pytest.fail)
     assert output.getvalue() == "A B\n\nC\n"
+
+
+def test_an_endless_sentence_is_cut():
+    output, warnings = io.StringIO(), []
+    interpret(Echo(), [*"abcdefghi", END], Plain(output), warnings.append)
+    assert output.getvalue() == "A B C D\nE F G H\nI\n"
+    assert len(warnings) == 2
 
 
 def test_actions_tell_every_word():
     output = io.StringIO()
-    interpret(Echo(), ["a", "b", END, "c", END], Actions(output))
+    interpret(Echo(), ["a", "b", END, "c", END], Actions(output), pytest.fail)
     events = [json.loads(line) for line in output.getvalue().splitlines()]
     seconds = [event.pop("seconds") for event in events]
     assert seconds == sorted(seconds)

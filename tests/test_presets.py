@@ -15,8 +15,11 @@ from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from simulmt import build
+from simulmt.options import construct
+from simulmt.programs.plain import plain
+from simulmt.programs.train import check_choices
 from simulmt.run_name import run_name
+from simulmt.training.run import Plan
 
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / "experiments"
@@ -56,7 +59,7 @@ def runs(config: DictConfig) -> list[dict[str, Any]]:
         run = OmegaConf.masked_copy(config, [key for key in config if key != "hydra"])
         for key, value in zip(swept, values, strict=True):
             OmegaConf.update(run, key, OmegaConf.create(f"value: {value}").value)
-        found.append(build.plain(run))
+        found.append(plain(run))
     return found
 
 
@@ -73,8 +76,8 @@ def test_every_file_composes(name):
 @each_preset
 def test_every_run_of_a_preset_is_accepted(preset):
     for config in runs(composed(preset)):
-        plan = build.construct(build.Plan, config["trainer"], "trainer")
-        build.check_choices(config, plan)
+        plan = construct(Plan, config["trainer"], "trainer")
+        check_choices(config, plan)
         assert plan.single  # several processes would each start the whole sweep
 
 

@@ -115,16 +115,21 @@ def test_the_pages_have_commands():
 
 @pytest.mark.parametrize(("program", "overrides"), runs())
 def test_every_command_composes(program, overrides, monkeypatch):
-    from simulmt import build, parts
+    from simulmt import parts
+    from simulmt.options import construct
+    from simulmt.programs.plain import plain
+    from simulmt.programs.train import build_objective
+    from simulmt.training.optimiser import make_adam
+    from simulmt.training.run import Plan
 
     monkeypatch.chdir(ROOT)  # where experiments/ is looked for
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    config = build.plain(composed(program, overrides))
+    config = plain(composed(program, overrides))
     if program == "train":  # and what the program itself would refuse at once
-        plan = build.construct(build.Plan, config["trainer"], "trainer")
+        plan = construct(Plan, config["trainer"], "trainer")
         chosen = Mechanism(**config["mechanism"])
-        build.build_objective(config, chosen, plan)
-        build.make_adam(config["optim"])
+        build_objective(config, chosen, plan)
+        make_adam(config["optim"])
         with torch.device("meta"):
             parts.build_model(config, chosen, vocabulary=1)
 

@@ -15,8 +15,9 @@ import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
-from simulmt.build import evaluate, train
 from simulmt.errors import UserError
+from simulmt.programs.evaluate import evaluate
+from simulmt.programs.train import train
 
 ROOT = Path(__file__).parents[1]
 SMALL = [

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from simulmt.build import train
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
+from simulmt.programs.train import train
 from simulmt.translator import Translator
 from test_runs import SMALL, configuration
 

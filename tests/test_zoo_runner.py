@@ -16,9 +16,12 @@ import yaml
 from hydra import compose, initialize_config_dir
 
 from made_up import make_run, record_training
-from simulmt import build
 from simulmt.analysis.grid import make_cells, make_rows, write_files
 from simulmt.errors import UserError
+from simulmt.options import construct
+from simulmt.programs.plain import plain
+from simulmt.programs.train import check_choices
+from simulmt.training.run import Plan
 
 ROOT = Path(__file__).parents[1]
 MECHANISMS = sorted(path.stem for path in (ROOT / "conf" / "mechanism").glob("*.yaml"))
@@ -68,9 +71,9 @@ def test_unknown_names(models, mechanisms):
 @pytest.mark.parametrize("pair", runner.make_grid(runner.MODELS, None), ids=lambda pair: pair.name)
 def test_a_training_is_what_train_takes(pair, updates):
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        config = build.plain(compose("train", runner.overrides(pair, updates)))
-    plan = build.construct(build.Plan, config["trainer"], "trainer")
-    build.check_choices(config, plan)
+        config = plain(compose("train", runner.overrides(pair, updates)))
+    plan = construct(Plan, config["trainer"], "trainer")
+    check_choices(config, plan)
     assert config["lambda"] == (0.2 if pair.learned else 0)
     assert plan.max_updates == updates
     assert config["objective"]["hold"] == int(updates * 0.4)

@@ -1,4 +1,9 @@
-"""Checkpoints: weights beside their passport (config, subwords, manifest); loading runs no code."""
+"""Trained models on disk: checkpoints and exported folders. Loading one runs no code of it.
+
+A checkpoint is what Lightning writes, with a passport beside the weights: configuration, subword
+model, and manifest of the data. An exported folder holds the same in open formats
+(`simulmt.exported`).
+"""
 
 from __future__ import annotations
 
@@ -10,10 +15,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from simulmt import exported
 from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
+from simulmt.trained import Trained
 
 _PREFIX = "model."
+
+
+def load(place: Path) -> Trained:
+    """Read what stands for a run directory, a `.ckpt` file or an exported folder.
+
+    Raises:
+        UserError: there is none, or a damaged one.
+    """
+    path = find_checkpoint(place)
+    return exported.read(path) if path.is_dir() else _trained(path)
 
 
 def passport(
@@ -24,26 +41,23 @@ def passport(
     return {"config": config, "subwords": model, "manifest": manifest}
 
 
-def read_subwords(checkpoint: Mapping[str, Any]) -> Subwords:
-    """The subword model of a checkpoint."""
-    return Subwords(bytes(checkpoint["simulmt"]["subwords"].tolist()))
+def find_checkpoint(place: Path) -> Path:
+    """What stands for a run: the average if there is one, else the best.
 
-
-def run_checkpoint(run: Path) -> Path:
-    """The checkpoint that stands for a run: the average if there is one, else the best.
+    Returns:
+        A file, or an exported folder.
 
     Raises:
-        UserError: neither a checkpoint nor the directory of a run that has one.
+        UserError: neither a checkpoint, nor the directory of a run that has one, nor exported.
     """
-    if run.is_file():
-        return run
-    folder = run / "checkpoints"
+    if place.is_file() or exported.is_exported(place):
+        return place
     for name in ("average.ckpt", "best.ckpt"):
-        if (folder / name).is_file():
-            return folder / name
+        if (place / "checkpoints" / name).is_file():
+            return place / "checkpoints" / name
     raise UserError(
-        f"no checkpoint at {run}: give a .ckpt file, or a run directory whose checkpoints/ holds "
-        "best.ckpt or average.ckpt"
+        f"no checkpoint at {place}: give a .ckpt file, a run directory whose checkpoints/ holds "
+        "best.ckpt or average.ckpt, or a folder that export.py wrote"
     )
 
 
@@ -54,27 +68,22 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         UserError: the file is damaged or not one of ours.
     """
     try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        reason = str(error).splitlines()[0]
+        checkpoint: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"{path} is no readable checkpoint ({reason})") from None
-    if not isinstance(checkpoint, dict) or "simulmt" not in checkpoint:
+    told = checkpoint.get("simulmt") if isinstance(checkpoint, dict) else None
+    if not isinstance(told, dict) or not {"config", "subwords", "manifest"} <= {*told}:
         raise UserError(f"{path} is a checkpoint, but none that simulmt wrote")
-    return checkpoint
-
-
-def weights_of(checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The model's parameters in a checkpoint."""
-    states = checkpoint["state_dict"]
-    return {name.removeprefix(_PREFIX): value for name, value in states.items()}
+    return dict(checkpoint)
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
     """Load all parameters; the model must be the same."""
-    model.load_state_dict(weights_of(read_checkpoint(path)))
+    model.load_state_dict(_weights(read_checkpoint(path)))
 
 
-def load_matching(model: nn.Module, checkpoint: Mapping[str, Any], name: str) -> tuple[int, int]:
+def load_matching(model: nn.Module, trained: Trained) -> tuple[int, int]:
     """Load the parameters whose name and shape match, such as those of another mechanism.
 
     Returns:
@@ -84,10 +93,12 @@ def load_matching(model: nn.Module, checkpoint: Mapping[str, Any], name: str) ->
         UserError: nothing matches.
     """
     own = model.state_dict()
-    found = weights_of(checkpoint)
+    found = trained.weights
     matching = {n: v for n, v in found.items() if n in own and own[n].shape == v.shape}
     if not matching:
-        raise UserError(f"init_from={name}: no parameter has the name and shape of one here")
+        raise UserError(
+            f"init_from={trained.path}: no parameter has the name and shape of one here"
+        )
     model.load_state_dict(matching, strict=False)
     return len(matching), len(own)
 
@@ -103,3 +114,19 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> None:
     unfinished = target.with_suffix(".tmp")
     torch.save({"state_dict": mean, "simulmt": newest["simulmt"]}, unfinished)
     unfinished.replace(target)
+
+
+def _trained(path: Path) -> Trained:
+    checkpoint = read_checkpoint(path)
+    told = checkpoint["simulmt"]
+    try:
+        subwords = Subwords(bytes(told["subwords"].tolist()))
+        weights = _weights(checkpoint)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise UserError(f"{path} is damaged: what simulmt wrote into it is not whole") from None
+    return Trained(path, told["config"], told["manifest"], subwords, weights)
+
+
+def _weights(checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:
+    states = checkpoint["state_dict"]
+    return {name.removeprefix(_PREFIX): value for name, value in states.items()}

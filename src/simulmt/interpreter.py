@@ -8,20 +8,21 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
-from simulmt.translator import Translator
+from simulmt.translator import LONGEST, Translator
 
 END = "\n"
 """Stands among the words for the end of a sentence."""
+_LONGEST_WORD = 1 << 16
 
 
 def arriving(descriptor: int) -> Iterator[str]:
     """Words as soon as white space follows them, and `END` for each end of a line.
 
-    Bytes that are no UTF-8 become the replacement character. What is left when the stream ends
-    is a line, too.
+    Bytes that are no UTF-8 become the replacement character, and what goes on for 64 Ki characters
+    without white space is a word. What is left when the stream ends is a line, too.
     """
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     rest, ended, open_line = "", False, False
@@ -29,6 +30,8 @@ def arriving(descriptor: int) -> Iterator[str]:
         chunk = os.read(descriptor, 1 << 16)
         ended = not chunk
         *complete, rest = re.split(r"(\s)", rest + decoder.decode(chunk, final=ended))
+        if len(rest) > _LONGEST_WORD:
+            complete, rest = [*complete, rest], ""
         for part in [*complete, rest] if ended else complete:
             if part == END or part.strip():
                 open_line = part != END
@@ -37,20 +40,27 @@ def arriving(descriptor: int) -> Iterator[str]:
         yield END
 
 
-def interpret(translator: Translator, parts: Iterable[str], told: Told) -> None:
+def interpret(
+    translator: Translator, parts: Iterable[str], told: Told, warn: Callable[[str], None]
+) -> None:
     """Translate sentence after sentence; a line without a word is one in the translation, too.
+
+    A sentence that grows too long is ended there, and another begun.
 
     Args:
         translator: takes the words in.
         parts: words, and `END` after each sentence.
         told: is told what happens, at once.
+        warn: is told of sentences that were cut.
     """
     translator.reset()
     for part in parts:
         if part != END:
             told.read(part)
             told.wrote(translator.read(part))
-            continue
+            if not translator.full:
+                continue
+            warn(f"a sentence reached {LONGEST:,} subwords, the most there can be: ended here")
         if translator.words_read:
             told.wrote(translator.finish())
         told.ended()

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from simulmt.attention import Mechanism
 from simulmt.data.corpus import Corpus
@@ -55,6 +57,28 @@ def build_model(config: Mapping[str, Any], mechanism: Mechanism, vocabulary: int
     make = pick(MODELS, options.pop("name"), "model.name")
     given = {"vocabulary": vocabulary, "mechanism": mechanism}
     return construct(make, options, "model", given)
+
+
+def outline_model(config: Mapping[str, Any], mechanism: Mechanism, vocabulary: int) -> Model:
+    """The same without memory for its parameters, which have a shape and no value."""
+    try:
+        with torch.device("meta"), _Uninitialised():
+            return build_model(config, mechanism, vocabulary)
+    except RuntimeError as error:  # sizes beyond what can be counted
+        raise UserError(f"model: {str(error).splitlines()[0]}; lower its sizes") from None
+
+
+class _Uninitialised(TorchFunctionMode):
+    """Leaves out random initialisation, for which torch loads its compiler on the meta device."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Call the function, unless it fills a tensor with random values."""
+        given = kwargs or {}
+        if func in (Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_):
+            return given["tensor"] if "tensor" in given else args[0]
+        return func(*args, **given)
 
 
 def build_search(options: Mapping[str, Any], mechanism: Mechanism, usual_beam: int) -> Search:

@@ -6,12 +6,16 @@ from pathlib import Path
 
 import torch
 
-from simulmt.checkpoint import read_checkpoint, read_subwords, run_checkpoint, weights_of
+from simulmt import checkpoint
 from simulmt.data.subwords import EOS, Subwords
 from simulmt.data.text import normalise
 from simulmt.decoding.live import Live
 from simulmt.models.model import Model
-from simulmt.parts import build_mechanism, build_model, pick_device
+from simulmt.parts import pick_device
+from simulmt.trained import Trained
+
+LONGEST = 4096
+"""Subwords that a sentence has at the most."""
 
 
 class Translator:
@@ -33,29 +37,32 @@ class Translator:
         self.reset()
 
     @classmethod
-    def load(cls, checkpoint: str | Path, device: str = "auto") -> Translator:
-        """Load a run directory or a checkpoint; nothing of it is executed.
+    def load(cls, place: str | Path, device: str = "auto") -> Translator:
+        """Load a trained model; nothing of it is executed.
 
         Args:
-            checkpoint: a run directory, whose average or best checkpoint is taken, or a `.ckpt`.
+            place: a run directory, whose average or best checkpoint is taken, a `.ckpt` file, or
+                an exported folder.
             device: `auto`, `cpu` or `cuda`.
 
         Raises:
-            UserError: no such checkpoint, a damaged one, or no such device.
+            UserError: nothing there, something damaged, or no such device.
         """
-        found = read_checkpoint(run_checkpoint(Path(checkpoint)))
-        config = found["simulmt"]["config"]
-        subwords = read_subwords(found)
-        model = build_model(config, build_mechanism(config), len(subwords))
-        model.load_state_dict(weights_of(found))
+        return cls.of(checkpoint.load(Path(place)), device)
+
+    @classmethod
+    def of(cls, trained: Trained, device: str) -> Translator:
+        """The same from what has been read already."""
         where = pick_device(device)
-        return cls(model.to(where).eval(), subwords, where)
+        model, _ = trained.build()
+        return cls(model.to(where), trained.subwords, where)
 
     def reset(self) -> None:
         """Forget the sentence and begin another."""
         self.live = Live(self.model, self.device)
         self.words_read: list[str] = []
         self.words_written: list[str] = []
+        self._subwords_read = 0
 
     def read(self, text: str) -> list[str]:
         """Take in a word, or several; returns the words decided upon it.
@@ -65,9 +72,15 @@ class Translator:
         """
         for word in normalise(text).split():
             self.words_read.append(word)
-            for token in self.subwords.encode(word):
+            for token in self.subwords.encode(word)[: LONGEST - self._subwords_read]:
                 self.live.read(token)
+                self._subwords_read += 1
         return self._decided()
+
+    @property
+    def full(self) -> bool:
+        """Whether the sentence is as long as it may be: what else is read is passed over."""
+        return self._subwords_read >= LONGEST
 
     def finish(self) -> list[str]:
         """Say that the sentence has ended; returns the rest of its translation."""

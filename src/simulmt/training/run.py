@@ -17,7 +17,7 @@ from pytorch_lightning.callbacks import (
 )
 from pytorch_lightning.loggers import Logger
 
-from simulmt.checkpoint import average_checkpoints, load_weights, run_checkpoint
+from simulmt.checkpoint import average_checkpoints, find_checkpoint, load_weights
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.errors import UserError
 from simulmt.scoring import score, write_scores
@@ -174,7 +174,7 @@ def fit(
         newest = sorted(checkpoints.glob("step-*.ckpt"))[-average:]
         average_checkpoints(newest, checkpoints / "average.ckpt")
     trainer.strategy.barrier()
-    chosen = run_checkpoint(folder)
+    chosen = find_checkpoint(folder)
     load_weights(module.model, chosen)
     return chosen
 

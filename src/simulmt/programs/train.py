@@ -1,46 +1,35 @@
-"""Composition root: the only place that sees a configuration. It builds, then hands over."""
+"""`train.py`: build what a configuration describes, then hand over."""
 
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
-import torch
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig
 
+from simulmt import checkpoint
 from simulmt.attention import Mechanism
-from simulmt.checkpoint import (
-    load_matching,
-    passport,
-    read_checkpoint,
-    read_subwords,
-    run_checkpoint,
-    weights_of,
-)
+from simulmt.checkpoint import load_matching, passport
 from simulmt.data.batches import EncodedSplit
 from simulmt.data.corpus import Corpus
 from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.subwords import Subwords
-from simulmt.decoding.instance import write_instances
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.errors import UserError
-from simulmt.interpreter import Actions, Plain, arriving, interpret
 from simulmt.objective import Objective
-from simulmt.options import check, construct, pick
+from simulmt.options import check, construct
 from simulmt.parts import (
     OF_DATA,
     build_corpus,
     build_mechanism,
     build_model,
     build_search,
-    pick_device,
+    outline_model,
 )
-from simulmt.scoring import score, write_scores
+from simulmt.programs.plain import plain
 from simulmt.training import report
 from simulmt.training.callbacks import Decoder
 from simulmt.training.datamodule import TranslationData
@@ -49,7 +38,6 @@ from simulmt.training.module import TranslationModule
 from simulmt.training.optimiser import Adam, make_adam
 from simulmt.training.resume import check_resume, find_resume, make_room
 from simulmt.training.run import Plan, fit, make_trainer, test
-from simulmt.translator import Translator
 
 
 def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
@@ -67,7 +55,7 @@ def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
             "each choice, or the sweep with trainer.devices=1"
         )
     mechanism, objective, adam, logger, search = check_choices(config, plan)
-    start = run_checkpoint(Path(config["init_from"])) if config["init_from"] else None
+    start = checkpoint.load(Path(str(config["init_from"]))) if config["init_from"] else None
     folder = Path(run_directory)
     resume = find_resume(config["ckpt_path"], folder)
 
@@ -77,10 +65,9 @@ def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
     report.data(corpus, subwords, folder)
     model = build_model(config, mechanism, len(subwords))
     if start:
-        checkpoint = read_checkpoint(start)
-        check_manifest(checkpoint["simulmt"]["manifest"], described, [])
-        taken, of = load_matching(model, checkpoint, str(start))
-        report.say(f"{taken} of {of} parameter tensors start from {start}")
+        check_manifest(start.manifest, described, [])
+        taken, of = load_matching(model, start)
+        report.say(f"{taken} of {of} parameter tensors start from {start.path}")
     report.model(config["model"]["name"], mechanism.name, model)
     resume_at = check_resume(resume, config, described) if resume else None
     make_room(folder, resume)
@@ -107,66 +94,6 @@ def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
     report.results(f"{mechanism.name} on test", scores, instances, chosen, folder)
 
 
-def evaluate(cfg: DictConfig) -> None:
-    """Decode and score a split with a checkpoint, as `train` did at its end.
-
-    Raises:
-        UserError: anything a user can put right.
-    """
-    options = plain(cfg)
-    split = options["split"]
-    path = run_checkpoint(Path(options["checkpoint"]))
-    checkpoint = read_checkpoint(path)
-    config = checkpoint["simulmt"]["config"]
-    if options["data_root"]:
-        config["data"]["root"] = options["data_root"]
-    subwords = read_subwords(checkpoint)
-    mechanism = build_mechanism(config)
-    model = build_model(config, mechanism, len(subwords))
-    then: dict[str, Any] = config["decoding"]
-    asked = {name: options[name] for name in then if options[name] is not None}
-    search = build_search(then | asked, mechanism, model.usual_beam)
-    if search.beam == 1 and "length_penalty" in asked:
-        raise UserError(
-            f"length_penalty={asked['length_penalty']} with a beam of 1: greedy decoding compares "
-            "no lengths; set beam above 1 (for a mechanism that reads the whole sentence first)"
-        )
-    corpus = build_corpus(config["data"])
-    chosen = pick(corpus.splits, split, "split")
-    check_manifest(checkpoint["simulmt"]["manifest"], manifest(corpus, subwords), [split])
-
-    model.load_state_dict(weights_of(checkpoint))
-    device = pick_device(options["device"])
-    model.to(device).eval()
-    tokens = options["batch_tokens"] or 2 * config["data"]["batch_tokens"]
-    decoder = Decoder(chosen, EncodedSplit.encode(chosen, subwords), subwords, tokens, search)
-    instances = decoder(model, device, watch=report.watch)
-    scores = score(instances, chosen.needs) | {"decoding": search.described}
-
-    inside_run = path.parent.name == "checkpoints"
-    home = path.parent.parent if inside_run else path.parent
-    searched = [f"{name}{value}" for name, value in asked.items()]
-    folder = home / "evaluation" / "-".join([split, path.stem, *searched])
-    folder.mkdir(parents=True, exist_ok=True)
-    write_instances(folder / "instances.log", instances)
-    write_scores(folder / "scores.json", scores)
-    report.results(f"{mechanism.name} on {split}", scores, instances, path, folder)
-
-
-def translate(cfg: DictConfig) -> None:
-    """Translate standard input while it comes in.
-
-    Raises:
-        UserError: anything a user can put right.
-    """
-    options = plain(cfg)
-    if not isinstance(options["actions"], bool):
-        raise UserError(f"actions is {options['actions']!r}; choose true or false")
-    translator = Translator.load(options["checkpoint"], options["device"])
-    told = Actions(sys.stdout) if options["actions"] else Plain(sys.stdout)
-    interpret(translator, arriving(sys.stdin.fileno()), told)
-
-
 def check_choices(
     config: Mapping[str, Any], plan: Plan
 ) -> tuple[Mechanism, Objective, Adam, CsvOnly | TensorBoard | Wandb, Search]:
@@ -181,8 +108,7 @@ def check_choices(
         raise UserError(f"data.batch_tokens is {ours['batch_tokens']}; it must be at least 1")
     if not isinstance(config["seed"], int) or config["seed"] < 0:
         raise UserError(f"seed is {config['seed']!r}; it must be a whole number from 0")
-    with torch.device("meta"):
-        model = build_model(config, mechanism, vocabulary=1)
+    model = outline_model(config, mechanism, vocabulary=1)
     search = build_search(config["decoding"], mechanism, model.usual_beam)
     return mechanism, objective, adam, logger, search
 
@@ -222,15 +148,3 @@ def build_objective(config: Mapping[str, Any], mechanism: Mechanism, plan: Plan)
             f"trainer.max_updates={plan.max_updates}; lower them"
         )
     return objective
-
-
-def plain(cfg: DictConfig) -> dict[str, Any]:
-    """The resolved configuration as plain Python values."""
-    try:
-        resolved = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
-    except OmegaConfBaseException as error:
-        key = getattr(error, "full_key", None)
-        raise UserError(f"{key or 'configuration'}: {str(error).splitlines()[0]}") from None
-    assert isinstance(resolved, dict)
-    resolved.pop("experiments", None)
-    return {str(key): value for key, value in resolved.items()}

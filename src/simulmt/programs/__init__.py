@@ -1,0 +1,1 @@
+"""Composition roots, one for each program: the only place that sees a configuration."""

@@ -1,0 +1,62 @@
+"""`evaluate.py`: score a trained model on a split of its data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from simulmt import checkpoint
+from simulmt.data.batches import EncodedSplit
+from simulmt.data.manifest import check_manifest, manifest
+from simulmt.decoding.instance import write_instances
+from simulmt.errors import UserError
+from simulmt.options import pick
+from simulmt.parts import build_corpus, build_search, pick_device
+from simulmt.programs.plain import plain
+from simulmt.scoring import score, write_scores
+from simulmt.training import report
+from simulmt.training.callbacks import Decoder
+
+
+def evaluate(cfg: DictConfig) -> None:
+    """Decode and score a split with a checkpoint, as `train` did at its end.
+
+    Raises:
+        UserError: anything a user can put right.
+    """
+    options = plain(cfg)
+    split = options["split"]
+    trained = checkpoint.load(Path(str(options["checkpoint"])))
+    path, config, subwords = trained.path, trained.config, trained.subwords
+    if options["data_root"]:
+        config["data"]["root"] = str(options["data_root"])
+    model, mechanism = trained.build()
+    then: dict[str, Any] = config["decoding"]
+    asked = {name: options[name] for name in then if options.get(name) is not None}
+    search = build_search(then | asked, mechanism, model.usual_beam)
+    if search.beam == 1 and "length_penalty" in asked:
+        raise UserError(
+            f"length_penalty={asked['length_penalty']} with a beam of 1: greedy decoding compares "
+            "no lengths; set beam above 1 (for a mechanism that reads the whole sentence first)"
+        )
+    corpus = build_corpus(config["data"])
+    chosen = pick(corpus.splits, split, "split")
+    check_manifest(trained.manifest, manifest(corpus, subwords), [split])
+
+    device = pick_device(options["device"])
+    model.to(device)
+    tokens = options["batch_tokens"] or 2 * config["data"]["batch_tokens"]
+    decoder = Decoder(chosen, EncodedSplit.encode(chosen, subwords), subwords, tokens, search)
+    instances = decoder(model, device, watch=report.watch)
+    scores = score(instances, chosen.needs) | {"decoding": search.described}
+
+    home = path if path.is_dir() else path.parent
+    home = home.parent if home.name == "checkpoints" else home
+    searched = [f"{name}{value}" for name, value in asked.items()]
+    folder = home / "evaluation" / "-".join([split, path.stem, *searched])
+    folder.mkdir(parents=True, exist_ok=True)
+    write_instances(folder / "instances.log", instances)
+    write_scores(folder / "scores.json", scores)
+    report.results(f"{mechanism.name} on {split}", scores, instances, path, folder)

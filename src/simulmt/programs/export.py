@@ -1,0 +1,43 @@
+"""`export.py`: a trained model as a folder that can be given away."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from simulmt import checkpoint, exported
+from simulmt.errors import UserError
+from simulmt.programs.plain import plain
+
+
+def export(cfg: DictConfig) -> None:
+    """Write the folder, and say where it is.
+
+    Raises:
+        UserError: no such checkpoint, or a folder that is in use.
+    """
+    options = plain(cfg)
+    trained = checkpoint.load(Path(str(options["checkpoint"])))
+    trained.build()  # what is given away can be loaded
+    folder = Path(str(options["to"]))
+    scores = _test_scores(trained.path)
+    exported.write(trained, folder, scores)
+    known = "" if scores else " (no test scores beside the checkpoint: the card has none)"
+    print(f"{trained.path} exported to {folder}{known}")
+
+
+def _test_scores(path: Path) -> dict[str, Any] | None:
+    """What `train.py` wrote of the checkpoint that it tested."""
+    run = path.parent.parent if path.parent.name == "checkpoints" else None
+    if run is None or checkpoint.find_checkpoint(run) != path:
+        return None
+    found = run / "test_scores.json"
+    if not found.is_file():
+        return None
+    try:
+        return dict(json.loads(found.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(f"{found} cannot be read ({error}); run evaluate.py or remove it") from None

@@ -1,0 +1,22 @@
+"""From Hydra's configuration to plain values, which is all that the rest of the package sees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from simulmt.errors import UserError
+
+
+def plain(cfg: DictConfig) -> dict[str, Any]:
+    """The resolved configuration as plain Python values."""
+    try:
+        resolved = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        key = getattr(error, "full_key", None)
+        raise UserError(f"{key or 'configuration'}: {str(error).splitlines()[0]}") from None
+    assert isinstance(resolved, dict)
+    resolved.pop("experiments", None)
+    return {str(key): value for key, value in resolved.items()}

@@ -1,0 +1,134 @@
+"""`translate.py`: translate what arrives, while it arrives, or a file at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.progress import track
+
+from simulmt import checkpoint
+from simulmt.data.batches import EncodedSplit, OrderedBatches, collate_pairs
+from simulmt.data.corpus import Split
+from simulmt.decoding.corpus import decode_split
+from simulmt.errors import UserError
+from simulmt.interpreter import Actions, Plain, Told, arriving, interpret
+from simulmt.options import construct
+from simulmt.parts import build_search, pick_device
+from simulmt.programs.plain import plain
+from simulmt.trained import Trained
+from simulmt.translator import LONGEST, Translator
+
+
+@dataclass(frozen=True)
+class Options:
+    """`conf/translate.yaml` says what each entry means."""
+
+    checkpoint: Any
+    input: Any
+    actions: bool
+    device: str
+    batch_tokens: int
+
+    def __post_init__(self) -> None:
+        if self.batch_tokens < 1:
+            raise UserError(f"batch_tokens is {self.batch_tokens}; it must be at least 1")
+
+
+def translate(cfg: DictConfig) -> None:
+    """Translate standard input while it comes in, or a file in batches.
+
+    Raises:
+        UserError: anything a user can put right.
+    """
+    options = construct(Options, plain(cfg), "translate.py")
+    given = None if options.input is None else Path(str(options.input))
+    if given and not given.is_file():
+        raise UserError(f"input={given}: there is no such file")
+    trained = checkpoint.load(Path(str(options.checkpoint)))
+    if given and not options.actions:
+        for line in translate_lines(trained, read_lines(given), options):
+            print(line)
+        return
+    translator = Translator.of(trained, options.device)
+    with _opened(given) as descriptor:
+        live(translator, descriptor, options.actions)
+
+
+def live(translator: Translator, descriptor: int, actions: bool) -> None:
+    """Translate what arrives on a descriptor; a person at a terminal is shown both sides."""
+    at_terminal = os.isatty(descriptor) and sys.stdout.isatty() and sys.platform != "win32"
+    if at_terminal and not actions:
+        from simulmt.keyboard import Screen, typed  # noqa: PLC0415  (imports what Windows lacks)
+
+        with Screen() as screen:
+            interpret(translator, typed(descriptor, screen.typing), screen, warn)
+        return
+    told: Told = Actions(sys.stdout) if actions else Plain(sys.stdout)
+    interpret(translator, arriving(descriptor), told, warn)
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file; bytes that are no UTF-8 become the replacement character."""
+    try:
+        text = path.read_bytes().decode("utf-8", errors="replace")
+    except OSError as error:
+        raise UserError(f"input={path}: cannot be read ({error.strerror})") from None
+    lines = text.split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+def translate_lines(trained: Trained, lines: Sequence[str], options: Options) -> list[str]:
+    """Translate in batches, as `train.py` translated the test set.
+
+    Returns:
+        A translation for each line, empty for a blank one.
+
+    Raises:
+        UserError: a line that is too long.
+    """
+    translations = ["" for _ in lines]
+    filled = [number for number, line in enumerate(lines) if line.strip()]
+    if not filled:
+        return translations
+    split = Split([lines[number] for number in filled], ["" for _ in filled])
+    encoded = EncodedSplit.encode(split, trained.subwords)
+    lengths = encoded.lengths
+    longest = int(lengths[:, 0].argmax())
+    if lengths[longest, 0] > LONGEST + 1:
+        raise UserError(
+            f"line {filled[longest] + 1} has {lengths[longest, 0] - 1:,} subwords, a sentence "
+            f"{LONGEST:,} at the most: split it"
+        )
+    device = pick_device(options.device)
+    model, mechanism = trained.build()
+    model.to(device)
+    search = build_search(trained.config["decoding"], mechanism, model.usual_beam)
+    chosen = [*OrderedBatches(lengths, max(1, options.batch_tokens // search.beam))]
+    console = Console(stderr=True)
+    shown = track(chosen, "translating", console=console, disable=not console.is_terminal)
+    batches = (collate_pairs([encoded[row] for row in rows]) for rows in shown)
+    for instance in decode_split(model, trained.subwords, split, batches, device, search):
+        translations[filled[instance.index]] = instance.prediction
+    return translations
+
+
+def warn(message: str) -> None:
+    """Say something that does not end the program."""
+    print(f"warning: {message}", file=sys.stderr)
+
+
+@contextmanager
+def _opened(path: Path | None) -> Iterator[int]:
+    if path is None:
+        yield sys.stdin.fileno()
+        return
+    with path.open("rb") as file:
+        yield file.fileno()

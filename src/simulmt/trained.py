@@ -1,0 +1,70 @@
+"""A trained model: weights, the configuration that says of what, its subwords, and its data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from simulmt.attention import Mechanism
+from simulmt.data.subwords import Subwords
+from simulmt.errors import UserError
+from simulmt.models.model import Model
+from simulmt.parts import build_mechanism, outline_model
+
+_GROUPS = ("mechanism", "model", "data", "decoding")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained model, read but not yet built.
+
+    Args:
+        path: where it was read.
+        config: the resolved configuration of its training, as plain values.
+        manifest: what data it was made from.
+        subwords: its vocabulary.
+        weights: its parameters by name.
+
+    Raises:
+        UserError: the configuration lacks a group that says what the model is.
+    """
+
+    path: Path
+    config: dict[str, Any]
+    manifest: dict[str, Any]
+    subwords: Subwords
+    weights: dict[str, Tensor]
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(self.config.get(name), dict) for name in _GROUPS):
+            raise UserError(
+                f"{self.path}: its configuration does not say what the model is (it needs "
+                f"{', '.join(_GROUPS)}); train or export it with this version"
+            )
+
+    def build(self) -> tuple[Model, Mechanism]:
+        """The model with its weights, on the CPU in evaluation mode, and its mechanism.
+
+        Nothing is allocated before the configuration and the weights are known to fit.
+
+        Raises:
+            UserError: an option that this package does not define, or weights of another model.
+        """
+        mechanism = build_mechanism(self.config)
+        model = outline_model(self.config, mechanism, len(self.subwords))
+        wanted = model.state_dict()
+        for name in sorted({*wanted, *self.weights}):
+            found, asked = (
+                "absent" if name not in tensors else f"of shape {[*tensors[name].shape]}"
+                for tensors in (self.weights, wanted)
+            )
+            if found != asked:
+                raise UserError(
+                    f"{self.path}: its weights are not those of the model that its configuration "
+                    f"describes ({name} is {found}, it should be {asked})"
+                )
+        model.load_state_dict(self.weights, assign=True)
+        return model.eval(), mechanism

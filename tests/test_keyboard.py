@@ -1,0 +1,75 @@
+"""What a person types at a terminal goes off word by word."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import termios
+import tty
+
+import pytest
+from rich.console import Console
+
+from simulmt.interpreter import END
+from simulmt.keyboard import Screen, typed
+
+FINISH = "\x04"
+
+
+@pytest.fixture
+def terminal():
+    """Both ends, the program's already letter by letter: else what is typed first is a line."""
+    person, program = pty.openpty()
+    tty.setcbreak(program)
+    yield person, program
+    os.close(person)
+    os.close(program)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        (FINISH, []),
+        ("ein Wort\n", ["ein", "Wort", END]),
+        ("ein Wort" + FINISH, ["ein", "Wort", END]),
+        ("a\r\nb\r", ["a", END, END, "b", END]),
+        ("Grüß\x7f\x7fn  x ", ["Grn", "x", END]),
+        ("ab\x17c\x15d\n", ["d", END]),
+        ("\x7fa\x1b[A\x1b[3~b\x1bOP\x00\x07\n", ["ab", END]),
+        ("日本 語\n", ["日本", "語", END]),
+    ],
+)
+def test_words_and_corrections(terminal, keys, expected):
+    person, program = terminal
+    before = termios.tcgetattr(program)
+    os.write(person, (keys + FINISH).encode())
+    assert [*typed(program, lambda _: None)] == expected
+    assert termios.tcgetattr(program) == before
+
+
+def test_a_word_goes_off_before_the_line_ends(terminal):
+    person, program = terminal
+    shown: list[str] = []
+    words = typed(program, shown.append)
+    os.write(person, b"der Ma")
+    assert next(words) == "der"
+    os.write(person, b"nn ")
+    assert next(words) == "Mann"
+    assert shown == ["d", "de", "der", "", "M", "Ma", "Man", "Mann"]
+    words.close()
+
+
+def test_the_screen_shows_both_sides():
+    output = io.StringIO()
+    with Screen(Console(file=output, force_terminal=True, width=60)) as screen:
+        screen.typing("de")
+        screen.read("der")
+        screen.wrote(["the"])
+        screen.read("Mann")
+        screen.wrote(["man", "[red]"])
+        screen.ended()
+    text = output.getvalue()
+    assert "> de" in text
+    assert "> der Mann" in text
+    assert "the man [red]" in text

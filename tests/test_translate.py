@@ -1,0 +1,221 @@
+"""`translate.py` and `export.py` as a user meets them, on a briefly trained checkpoint."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from simulmt import checkpoint
+from simulmt.decoding.instance import read_instances
+from simulmt.errors import UserError
+from simulmt.programs.export import export
+from simulmt.programs.train import train
+from simulmt.programs.translate import translate
+from simulmt.translator import LONGEST, Translator
+from test_runs import ROOT, SMALL, configuration
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
+    "ignore:.*Trainer.fit.*weights_only.*",
+)
+
+
+@pytest.fixture(scope="module", params=["mechanism=mma_il", "mechanism=soft"])
+def finished(request, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    longer = ["trainer.max_updates=90", "trainer.validate_every=90", "optim.warmup=20"]
+    chosen = [*SMALL, *longer, request.param, "decoding.beam=1", f"cache={folder / 'cache'}"]
+    train(configuration("train", *chosen), str(folder), multirun=False)
+    return folder
+
+
+@pytest.fixture
+def given_away(finished, tmp_path) -> Path:
+    folder = tmp_path / "given_away"
+    export(configuration("export", f"checkpoint={finished}", f"to={folder}"))
+    return folder
+
+
+def say(capsys, *overrides: str) -> str:
+    capsys.readouterr()
+    translate(configuration("translate", *overrides))
+    return capsys.readouterr().out
+
+
+def test_a_file_is_translated_as_the_test_set_was(finished, tmp_path, capsys):
+    instances = read_instances(finished / "instances.log")
+    text = tmp_path / "in.txt"
+    text.write_text("\n".join(["", *(i.source for i in instances), " ", "x"]), encoding="utf-8")
+    lines = say(capsys, f"checkpoint={finished}", f"input={text}").split("\n")
+    assert lines[1 : len(instances) + 1] == [i.prediction for i in instances]
+    assert (lines[0], lines[len(instances) + 1], lines[-1]) == ("", "", "")
+    assert len(lines) == len(instances) + 4
+
+
+def test_a_file_and_a_stream_are_translated_alike(finished, tmp_path, capsys, monkeypatch):
+    text = tmp_path / "in.txt"
+    odd = b"\xff\xfe Haus\n\n\x00 \x1b[2J\tder\r\nMann  \n</s> <s>\n\xe2\x96\x81 \xe2\x81\x87 \n"
+    long = b"der Mann " * 60 + b"\n"
+    text.write_bytes(odd + long + "日本 ".encode() * 9 + b"\nder Mann sagt")
+    batch = say(capsys, f"checkpoint={finished}", f"input={text}")
+    with text.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert say(capsys, f"checkpoint={finished}") == batch
+    events = say(capsys, f"checkpoint={finished}", f"input={text}", "actions=true").splitlines()
+    written: dict[int, list[str]] = {}
+    for event in map(json.loads, events):
+        written.setdefault(event["sentence"], [])
+        if event["action"] == "WRITE":
+            written[event["sentence"]].append(event["word"])
+    assert [" ".join(written[number]) for number in sorted(written)] == batch.splitlines()
+
+
+def test_a_line_that_is_too_long_is_refused_by_number_or_cut(finished, tmp_path, capsys):
+    text = tmp_path / "in.txt"
+    text.write_text("\nder Mann\n" + "x " * (LONGEST + 1) + "\n")
+    with pytest.raises(UserError, match=r"line 3 has [\d,]+ subwords, a sentence 4,096 at the mos"):
+        translate(configuration("translate", f"checkpoint={finished}", f"input={text}"))
+    translator = Translator.load(finished, "cpu")
+    translator.live.done = True  # a sentence of this length takes a while
+    for _ in range(LONGEST - 1):
+        translator.read("x" * 3)
+        if translator.full:
+            break
+    assert translator.full
+    translator.reset()
+    assert not translator.full
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["input=nowhere.txt"], "input=nowhere.txt: there is no such file"),
+        (["actions=perhaps"], "translate.py.actions is 'perhaps'"),
+        (["batch_tokens=0"], "batch_tokens is 0"),
+        (["checkpoint=12"], "no checkpoint at 12"),
+        (["device=tpu"], "device is 'tpu'"),
+    ],
+)
+def test_bad_choices_are_refused(finished, overrides, message):
+    chosen = [f"checkpoint={finished}", *overrides]
+    with pytest.raises(UserError, match=message):
+        translate(configuration("translate", *chosen))
+
+
+def test_an_exported_folder_translates_alike_elsewhere(finished, given_away, tmp_path, capsys):
+    files = {path.name for path in given_away.iterdir()}
+    assert files == {
+        "model.safetensors",
+        "config.json",
+        "subwords.model",
+        "scores.json",
+        "README.md",
+    }
+    elsewhere = tmp_path / "elsewhere"
+    given_away.rename(elsewhere)
+    text = tmp_path / "in.txt"
+    text.write_text("der Mann sagt etwas\n")
+    there, here = (
+        say(capsys, f"checkpoint={place}", f"input={text}") for place in (elsewhere, finished)
+    )
+    assert there == here
+    words = json.loads((elsewhere / "scores.json").read_text())["latency"]["word"]
+    assert f"{words['DAL']:.2f}" in (elsewhere / "README.md").read_text()
+    with pytest.raises(UserError, match="is not empty"):
+        export(configuration("export", f"checkpoint={finished}", f"to={elsewhere}"))
+
+
+def test_an_exported_folder_can_be_exported_and_be_started_from(given_away, tmp_path):
+    again = tmp_path / "again"
+    export(configuration("export", f"checkpoint={given_away}", f"to={again}"))
+    one, other = (load_file(f / "model.safetensors") for f in (given_away, again))
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def spoil_config(folder: Path, group: str, **options: object) -> None:
+    path = folder / "config.json"
+    described = json.loads(path.read_text())
+    described["config"][group] |= options
+    path.write_text(json.dumps(described))
+
+
+def test_what_strangers_might_send_is_refused(given_away, tmp_path):
+    def refused(message: str, spoil) -> None:
+        folder = tmp_path / "spoilt"
+        shutil.copytree(given_away, folder)
+        spoil(folder)
+        with pytest.raises(UserError, match=message):
+            Translator.load(folder)
+        shutil.rmtree(folder)
+
+    refused("choose one of", lambda f: spoil_config(f, "model", name="os.system"))
+    refused("no option _target_", lambda f: spoil_config(f, "model", _target_="os.system"))
+    refused("must be of type int", lambda f: spoil_config(f, "model", dim="16"))
+    refused("its weights are not those of", lambda f: spoil_config(f, "model", dim=2**20))
+    refused("lower its sizes", lambda f: spoil_config(f, "model", dim=2**40))
+    refused("describes no model", lambda f: (f / "config.json").write_text("[1]"))
+    refused("does not say what the model is",
+            lambda f: (f / "config.json").write_text('{"config": {}, "manifest": {}}'))  # fmt: skip
+    refused("no readable weights", lambda f: (f / "model.safetensors").write_bytes(b"\x80\x04."))
+    refused("absent", lambda f: save_file({"x": torch.zeros(1)}, f / "model.safetensors"))
+    refused("no SentencePiece model", lambda f: (f / "subwords.model").write_bytes(b"\xff" * 9))
+    refused("check the path", lambda f: (f / "subwords.model").unlink())
+
+
+class Evil:
+    def __reduce__(self):
+        return os.system, ("touch executed",)
+
+
+def test_a_checkpoint_that_would_run_code_is_refused(finished, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    real = torch.load(finished / "checkpoints" / "best.ckpt", weights_only=True)
+    for content in (
+        {"simulmt": Evil()},
+        {**real, "simulmt": {**real["simulmt"], "config": Evil()}},
+    ):
+        torch.save(content, tmp_path / "evil.ckpt")
+        with pytest.raises(UserError, match="no readable checkpoint"):
+            checkpoint.load(tmp_path / "evil.ckpt")
+    real["simulmt"]["subwords"] = 3
+    torch.save(real, tmp_path / "damaged.ckpt")
+    with pytest.raises(UserError, match="damaged"):
+        checkpoint.load(tmp_path / "damaged.ckpt")
+    assert not (tmp_path / "executed").exists()
+
+
+def test_nobody_reading_is_no_error(finished):
+    program = f"{sys.executable} translate.py checkpoint={finished} actions=true"
+    command = f"yes der Mann | head -n 3 | {program} | head -n 1"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["action"] == "READ"
+
+
+def test_ctrl_c_ends_it_in_one_line(finished):
+    command = [sys.executable, "translate.py", f"checkpoint={finished}", "actions=true"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as program:
+        assert program.stdin
+        assert program.stdout
+        assert program.stderr
+        program.stdin.write(b"der \n")
+        program.stdin.flush()
+        assert b"READ" in program.stdout.readline()  # it has begun
+        program.send_signal(signal.SIGINT)
+        program.wait(timeout=60)
+        assert program.stderr.read() == b"error: interrupted\n"
+        assert program.returncode == 130
