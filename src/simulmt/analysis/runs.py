@@ -81,10 +81,17 @@ class Run:
             found = {name: value for name, value in weights.items() if value or name == "lambda"}
         return [f"{name}={value:g}" for name, value in found.items()]
 
-    def latency(self, name: str, unit: str = "word") -> float:
+    def latency(self, name: str, unit: str = "word", convention: str = "paper") -> float:
         """A latency; infinite if there was no sentence to count it on."""
-        value = self.scores["latency"][unit][name]
-        return math.inf if value is None else float(value)
+        by_unit = self.scores["latency"][unit]
+        figures = by_unit if convention == "paper" else self.scores["conventions"][convention]
+        return math.inf if figures[name] is None else float(figures[name])
+
+    def bleu(self, convention: str = "paper") -> float:
+        """BLEU as a convention has it."""
+        quality = self.scores["quality"]
+        figures = quality if convention == "paper" else self.scores["conventions"][convention]
+        return float(figures["BLEU"])
 
     def row(self) -> dict[str, Any]:
         """What `curve.csv` says of it."""
