@@ -4,6 +4,8 @@ import pytest
 
 from simulmt.decoding.instance import Instance
 from simulmt.guards import residue
+from simulmt.scoring import score
+from simulmt.training import report
 
 
 def instance(index, **text):
@@ -75,3 +77,11 @@ def test_a_few_lines_and_a_count_of_the_rest():
     assert warnings[-1] == "and 5 more such warnings"
     assert len(residue(corpus, most=10)) == 10
     assert residue([]) == []
+
+
+def test_the_report_at_the_end_of_a_run_prints_them(tmp_path, capsys):
+    corpus = [instance(0, reference="don &apos;t [x]"), instance(1)]
+    report.results("wait_k on test", score(corpus), corpus, tmp_path / "best.ckpt", tmp_path)
+    lines = capsys.readouterr().out.splitlines()
+    (warning,) = residue(corpus)
+    assert warning in lines

@@ -120,6 +120,6 @@ of `simuleval` and `omnisteval`."""
 
 def find_convention(name: object) -> Convention:
     """The convention of a name; a UserError lists the names if there is none."""
-    if name not in CONVENTIONS:
+    if name not in list(CONVENTIONS):  # whatever a configuration holds, hashable or not
         raise UserError(f"convention is {name!r}; choose one of {', '.join(CONVENTIONS)}")
     return CONVENTIONS[str(name)]

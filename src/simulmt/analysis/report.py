@@ -49,7 +49,7 @@ def report(options: Mapping[str, Any]) -> None:
     if found.unfinished:
         console.print(f"not finished, and not in the table: {found.unfinished} more", markup=False)
     png, svg, table = (folder / f"curve{suffix}" for suffix in (".png", ".svg", ".csv"))
-    write_csv(runs, table)
+    write_csv(runs, table, convention)
     series = curve_series(runs, latency, unit, convention)
     if not series:
         raise UserError(f"no run in {folder} has {latency} in {unit}s: there is nothing to draw")
@@ -116,17 +116,17 @@ def curve_series(
         value = run.latency(latency, unit, convention)
         if math.isfinite(value):
             label = ", ".join(run.dials()).replace("lambda", "λ").replace("_", "")
-            point = Point(value, run.bleu(convention), label)
+            point = Point(value, float(run.figures(convention)["BLEU"]), label)
             lines.setdefault(variant, ([], run.trait("offline")))[0].append(point)
     return [Series(name, *line) for name, line in sorted(lines.items())]
 
 
-def write_csv(runs: Sequence[Run], path: Path) -> None:
+def write_csv(runs: Sequence[Run], path: Path, convention: str) -> None:
     """One row per run, in full precision."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(runs[0].row()), lineterminator="\n")
+        writer = csv.DictWriter(file, list(runs[0].row(convention)), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(run.row() for run in runs)
+        writer.writerows(run.row(convention) for run in runs)
 
 
 def _comparable(found: Found, folder: Path, convention: str) -> list[Run]:
