@@ -7,6 +7,8 @@ from pathlib import Path
 
 import yaml
 
+from simulmt.conventions import CONVENTIONS
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -30,6 +32,15 @@ def make_run(folder: Path, mechanism: str, options: dict, bleu: float, dal: floa
     quality = {"BLEU": bleu, "chrF": bleu / 2, "signature": "tok:13a", "chrF_signature": "nc:6"}
     sub = None if dal is None else 1.5 * dal
     scores = {"quality": quality, "latency": {"word": latencies(dal), "subword": latencies(sub)}}
+    scores["conventions"] = {
+        name: {
+            "unit": convention.unit,
+            **dict.fromkeys(convention.figures, None if dal is None else dal / 4),
+            "BLEU": bleu + 1,
+            "signature": {figure: f"{figure}|{name}" for figure in convention.figures},
+        }
+        for name, convention in CONVENTIONS.items()
+    }
     scores |= {"oracle": {"word": latencies(3.8)}, "sentences": 10, "empty": 0}
     (folder / ".hydra").mkdir(parents=True)
     (folder / ".hydra" / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")

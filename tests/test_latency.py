@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import itertools
+import math
 import random
+from itertools import pairwise
 
 import pytest
 import torch
@@ -9,9 +12,11 @@ from torch import Tensor
 from simulmt.latency import (
     average_lagging,
     average_proportion,
+    average_token_delay,
     consecutive_wait,
     differentiable_average_lagging,
     length_adaptive_average_lagging,
+    yet_another_average_lagging,
 )
 
 
@@ -23,12 +28,23 @@ def length_adaptive(delays: Tensor, source: Tensor, target: Tensor) -> Tensor:
     return length_adaptive_average_lagging(delays, source, target, target + 2)
 
 
+def average_proportion_of_reference(delays: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    return average_proportion(delays, source, target, target + 2)
+
+
+def yet_another(delays: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    return yet_another_average_lagging(delays, source, target, target + 2).nan_to_num(0.0)
+
+
 METRICS = [
     average_proportion,
+    average_proportion_of_reference,
     average_lagging,
     average_lagging_of_reference,
     length_adaptive,
+    yet_another,
     differentiable_average_lagging,
+    average_token_delay,
     consecutive_wait,
 ]
 
@@ -56,6 +72,32 @@ def al_by_the_definition(delays, source_length, pace_length):
     gamma = pace_length / source_length
     tau = next((i for i, g in enumerate(delays, 1) if g >= source_length), len(delays))
     return sum(delays[i - 1] - (i - 1) / gamma for i in range(1, tau + 1)) / tau
+
+
+def yaal_by_the_definition(delays, source_length, pace_length):
+    gamma = pace_length / source_length
+    lags = []
+    for i, delay in enumerate(delays, 1):
+        if delay >= source_length:
+            break
+        lags.append(delay - (i - 1) / gamma)
+    return sum(lags) / len(lags) if lags else float("nan")
+
+
+def atd_by_the_chunks(delays):
+    """Literally: chunks, their sizes, the ends of the tokens in time, and whom each matches."""
+    chunks = [list(group) for _, group in itertools.groupby(delays)]
+    read_by = [0, *(chunk[0] for chunk in chunks)]
+    source_sizes = [after - before for before, after in pairwise(read_by)]
+    end, total, t = 0.0, 0.0, 0
+    for c, chunk in enumerate(chunks):
+        for delay in chunk:
+            t += 1
+            end = max(delay, end) + 1
+            written, read = sum(map(len, chunks[:c])), sum(source_sizes[:c])
+            matched = min(t - max(0, written - read), sum(source_sizes[: c + 1]))
+            total += end - matched  # source token j ends at time j
+    return total / len(delays)
 
 
 def random_sentence(rng):
@@ -140,10 +182,59 @@ def test_laal_is_never_below_al_and_equals_it_for_short_hypotheses():
             assert adaptive == one(average_lagging, delays, source_length, reference)
 
 
+def test_ap_by_the_reference_divides_by_its_length():
+    assert one(average_proportion, [1, 2, 2], 2, 2) == 5 / 4
+    assert one(average_proportion, [1, 2, 2], 2, 3) == one(average_proportion, [1, 2, 2], 2)
+
+
+def test_yaal_is_its_definition():
+    rng = random.Random(4)
+    for _ in range(300):
+        delays, source_length = random_sentence(rng)
+        reference = rng.randint(1, 12)
+        pace = max(len(delays), reference)
+        expected = yaal_by_the_definition(delays, source_length, pace)
+        value = one(yet_another_average_lagging, delays, source_length, reference)
+        assert value == pytest.approx(expected, nan_ok=True)
+
+
+def test_yaal_is_laal_where_the_source_is_never_read_to_its_end():
+    delays = (1, 2, 2, 5), 6, 3
+    assert one(yet_another_average_lagging, *delays) == one(
+        length_adaptive_average_lagging, *delays
+    )
+
+
+def test_yaal_of_reading_all_first_is_not_defined():
+    for first in (4, 9):
+        assert math.isnan(one(yet_another_average_lagging, [first, 9], 4, 2))
+    assert one(yet_another_average_lagging, [3, 4], 4, 2) == 3
+
+
+def test_atd_is_literally_what_its_chunks_give():
+    rng = random.Random(5)
+    for _ in range(300):
+        delays, source_length = random_sentence(rng)
+        value = one(average_token_delay, delays, source_length)
+        assert value == pytest.approx(atd_by_the_chunks(delays))
+
+
+def test_atd_of_wait_k_and_of_reading_all_first():
+    # source unit i ends at i, target unit i, written in one go with wait-k, at k - 1 + i + 1
+    assert one(average_token_delay, wait(1, 5, 5), 5) == 1
+    assert one(average_token_delay, wait(3, 9, 7), 9) == 3
+    # all read first: target unit i ends at 4 + i and matches source unit i
+    assert one(average_token_delay, [4] * 4, 4) == 4
+    # writing goes on after the end: nothing later to match
+    assert one(average_token_delay, [2] * 4, 2) == (2 + 2 + 3 + 4) / 4
+
+
 def test_consecutive_wait_counts_the_runs_of_reading():
     assert one(consecutive_wait, [2, 2, 5, 6, 6], 6) == 2
     assert one(consecutive_wait, [0, 0, 4], 6) == 4
     assert one(consecutive_wait, [0, 0], 6) == 0
+    assert one(consecutive_wait, [2, 4], 6, 6) == 3  # with what is read after the last unit
+    assert one(consecutive_wait, [0, 0], 6, 6) == 0
 
 
 @pytest.mark.parametrize("metric", METRICS)

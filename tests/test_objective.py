@@ -14,6 +14,7 @@ SETTINGS = {
     "variance_weight": 0.7,
     "label_smoothing": 0.1,
     "latency": "dal",
+    "lost_mass": "length",
     "hold": 0,
     "warmup": 0,
 }
@@ -75,7 +76,8 @@ def test_padding_has_no_gradient():
 def test_mass_that_ran_off_the_end_counts_as_the_whole_source():
     mask = torch.ones(1, 4, dtype=torch.bool)
     alpha = torch.tensor([[[[0.5, 0.0, 0.0, 0.0]]]])
-    assert expected_delays(alpha, mask).item() == pytest.approx(0.5 * 1 + 0.5 * 4)
+    assert expected_delays(alpha, mask.sum(-1)).item() == pytest.approx(0.5 * 1 + 0.5 * 4)
+    assert expected_delays(alpha, 0 * mask.sum(-1)).item() == pytest.approx(0.5 * 1)
 
 
 def test_equal_heads_weigh_alike_and_do_not_diverge():

@@ -20,6 +20,7 @@ from simulmt.analysis import curve
 from simulmt.analysis.curve import Point, Series, draw_curve
 from simulmt.analysis.report import curve_series, report, row_names
 from simulmt.analysis.runs import find_runs
+from simulmt.conventions import CONVENTIONS
 from simulmt.errors import UserError
 
 ROOT = Path(__file__).parents[1]
@@ -33,7 +34,7 @@ MMA_IL = [
     for weight, bleu, dal in ((0.0, 99.8, 5.6), (0.1, 99.7, 4.6), (0.2, 99.6, 4.2), (0.4, 97, 3.9))
 ]
 VERBFINAL = [SOFT, *WAIT_K, *MMA_IL]
-OPTIONS = {"latency": "DAL", "unit": "word", "training": False}
+OPTIONS = {"convention": "paper", "latency": "DAL", "unit": None, "training": False}
 
 
 def make_runs(folder: Path, *runs: tuple) -> Path:
@@ -325,6 +326,76 @@ def test_other_text_of_the_same_name_is_another_test_set(tmp_path):
 def test_bad_options(wrong, tmp_path):
     with pytest.raises(UserError, match="; choose "):
         report({"runs": make_runs(tmp_path, SOFT), **OPTIONS, **wrong})
+
+
+@pytest.mark.parametrize("name", ["simuleval", "omnisteval", "ictnlp"])
+def test_table_curve_and_csv_by_a_convention(name, tmp_path, capsys, drawn):
+    options = {**OPTIONS, "convention": name}
+    report({"runs": make_runs(tmp_path, *VERBFINAL), **options})
+    out = capsys.readouterr().out
+    figures = CONVENTIONS[name].figures
+    header = next(line for line in out.splitlines() if "BLEU" in line)
+    assert [cell.strip() for cell in header.strip("┃").split("┃")][1:] == [*figures]
+    assert f"AL|{name}" in out
+    soft = next(row for row in table_rows(out) if row[0] == "soft")
+    assert soft[1] == "100.90"
+    assert soft[1 + figures.index("DAL")] == f"{10.2 / 4:.2f}"
+    oracle = [row for row in table_rows(out) if row[0] == "oracle"]
+    assert len(oracle) == (name != "ictnlp")  # known in words alone
+    (axes,) = drawn[0].axes
+    unit = CONVENTIONS[name].unit
+    assert axes.get_xlabel().startswith(f"DAL (source {unit}s) by {name}")
+    points = {(x, y) for line in axes.lines for x, y in line.get_xydata().tolist()}
+    assert (10.2 / 4, 100.9) in points
+    with (tmp_path / "curve.csv").open(encoding="utf-8", newline="") as file:
+        rows = {row["folder"]: row for row in csv.DictReader(file)}
+    assert rows["run-0"][f"DAL_{name}"] == str(10.2 / 4)
+    assert (rows["run-0"]["DAL_word"], rows["run-0"]["BLEU"]) == ("10.2", "99.9")
+
+
+def test_an_unknown_convention_lists_the_four(tmp_path):
+    for wrong in ("iwslt", None, 3, ["paper"]):
+        options = {**OPTIONS, "convention": wrong}
+        with pytest.raises(UserError, match="one of paper, simuleval, omnisteval, ictnlp"):
+            report({"runs": make_runs(tmp_path / str(wrong), SOFT), **options})
+
+
+@pytest.mark.parametrize(
+    ("convention", "wrong", "choices"),
+    [
+        (
+            "simuleval",
+            {"unit": "subword"},
+            "'subword' with convention=simuleval; choose one",
+        ),
+        ("ictnlp", {"unit": "word"}, "choose one of subword"),
+        ("ictnlp", {"latency": "LAAL"}, "choose one of CW, AP, AL, DAL"),
+        ("paper", {"latency": "YAAL"}, "choose one of DAL, AL, AP, LAAL"),
+    ],
+)
+def test_a_convention_has_its_unit_and_its_latencies(convention, wrong, choices, tmp_path):
+    options = {**OPTIONS, "convention": convention, **wrong}
+    with pytest.raises(UserError, match=choices):
+        report({"runs": make_runs(tmp_path, SOFT), **options})
+
+
+def test_scores_older_than_the_conventions(tmp_path):
+    file = make_runs(tmp_path, SOFT, WAIT_K[0]) / "run-1" / "test_scores.json"
+    scores = json.loads(file.read_text())
+    del scores["conventions"]
+    file.write_text(json.dumps(scores))
+    report({"runs": tmp_path, **OPTIONS})
+    with pytest.raises(UserError, match=r"scores of 1 runs \(such as run-1\)"):
+        report({"runs": tmp_path, **OPTIONS, "convention": "simuleval"})
+
+
+def test_a_damaged_convention_is_left_out(tmp_path):
+    file = make_runs(tmp_path, SOFT, WAIT_K[0]) / "run-1" / "test_scores.json"
+    scores = json.loads(file.read_text())
+    for damage in ({}, {**scores["conventions"]["simuleval"], "AL": "much"}, None):
+        scores["conventions"]["simuleval"] = damage
+        file.write_text(json.dumps(scores))
+        assert len(find_runs(tmp_path).damaged) == 1
 
 
 def test_the_program(tmp_path):

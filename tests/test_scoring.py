@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from simulmt.conventions import METRICS
 from simulmt.decoding.instance import (
     Instance,
     read_instances,
@@ -12,7 +13,8 @@ from simulmt.decoding.instance import (
     write_instances,
 )
 from simulmt.errors import UserError
-from simulmt.scoring import METRICS, bleu, score, write_scores
+from simulmt.quality import bleu
+from simulmt.scoring import score, write_scores
 
 KEYS = {"index", "prediction", "delays", "prediction_length", "reference", "source"}
 
@@ -42,7 +44,9 @@ ORACLE = [[1, 2, 3, 4, 4], [2, 1, 3], [], [0, 4]]
 
 def test_shape_of_the_scores():
     scores = score(CORPUS, ORACLE)
-    assert set(scores) == {"quality", "latency", "oracle", "sentences", "empty"}
+    always = {"quality", "latency", "conventions", "initial_delays", "sentences", "empty"}
+    assert set(scores) == {*always, "oracle"}
+    assert set(score(CORPUS)) == always
     assert set(scores["quality"]) == {"BLEU", "chrF", "signature", "chrF_signature"}
     assert "tok:13a" in scores["quality"]["signature"]
     assert "case:mixed" in scores["quality"]["signature"]
@@ -51,7 +55,6 @@ def test_shape_of_the_scores():
         assert set(latency) == {"AP", "AL", "AL_ref", "LAAL", "DAL", "CW", "signature"}
         assert set(latency["signature"]) == set(METRICS)
     assert (scores["sentences"], scores["empty"]) == (4, 1)
-    assert "oracle" not in score(CORPUS)
 
 
 def test_latency_signatures_tell_the_definitions_apart():
@@ -75,13 +78,13 @@ def test_latency_is_the_mean_over_the_sentences_with_a_prediction():
 
 def test_delays_are_clipped_to_the_source():
     at_eos = score([instance(delays=(5, 5, 5, 5))])
-    assert at_eos == score([instance(delays=(4, 4, 4, 4))])
+    assert at_eos["latency"] == score([instance(delays=(4, 4, 4, 4))])["latency"]
 
 
 def test_quality_is_sacrebleus():
     scores = score(CORPUS)
     predictions = [i.prediction for i in CORPUS]
-    assert scores["quality"]["BLEU"] == bleu(predictions, [i.reference for i in CORPUS])
+    assert scores["quality"]["BLEU"] == bleu(predictions, [i.reference for i in CORPUS])[0]
     perfect = score([instance(0, "the old farmer went home", (1, 2, 3, 4, 4))])
     assert perfect["quality"]["BLEU"] == pytest.approx(100)
     assert perfect["quality"]["chrF"] == pytest.approx(100)
@@ -172,6 +175,44 @@ def test_a_damaged_line_is_named(tmp_path, line, said):
         read_instances(path)
     assert said in str(caught.value)
     assert str(path) in str(caught.value)
+
+
+def test_elapsed_times_go_into_the_log_and_back(tmp_path):
+    timed = instance(0, elapsed=(3.0, 4.25, 4.5, 9.0))
+    write_instances(tmp_path / "instances.log", [timed, CORPUS[1]])
+    records = [json.loads(line) for line in (tmp_path / "instances.log").read_text().splitlines()]
+    assert records[0]["elapsed"] == [3.0, 4.25, 4.5, 9.0]
+    assert "elapsed" not in records[1]
+    back = read_instances(tmp_path / "instances.log")
+    assert [one.elapsed for one in back] == [timed.elapsed, ()]
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "said"),
+    [
+        ((3.0, 4.0, 5.0), "one time for each of 4 words"),
+        ((3.0, 4.0, 5.0, float("inf")), "finite"),
+        ((3.0, 4.0, 5.0, float("nan")), "finite"),
+        ((-1.0, 4.0, 5.0, 6.0), "not negative"),
+        ((3.0, 5.0, 4.5, 6.0), "never fall"),
+        ((2.9, 4.0, 5.0, 6.0), "before its delay"),
+    ],
+)
+def test_elapsed_times_that_cannot_be(tmp_path, elapsed, said):
+    with pytest.raises(ValueError, match=said):
+        instance(0, elapsed=elapsed)
+    record = json.loads(CORPUS[0].to_json()) | {"elapsed": elapsed}
+    (tmp_path / "instances.log").write_text(json.dumps(record) + "\n")
+    with pytest.raises(UserError, match=f"line 1: .*{said}"):
+        read_instances(tmp_path / "instances.log")
+
+
+@pytest.mark.parametrize("elapsed", ["3", [None] * 4, [True] * 4, {"a": 1}])
+def test_elapsed_that_is_no_list_of_times(tmp_path, elapsed):
+    record = json.loads(CORPUS[0].to_json()) | {"elapsed": elapsed}
+    (tmp_path / "instances.log").write_text(json.dumps(record) + "\n")
+    with pytest.raises(UserError, match=r"line 1: 'elapsed' is .*, not a list of times"):
+        read_instances(tmp_path / "instances.log")
 
 
 def test_a_missing_log_is_a_user_error(tmp_path):

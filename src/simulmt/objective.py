@@ -23,6 +23,8 @@ LATENCIES = {
     "dal": latency.differentiable_average_lagging,
     "ap": latency.average_proportion,
 }
+LOST_MASS = {"length": 1, "nothing": 0}
+"""How many times the source's length an attention counts that ran off the end."""
 
 
 class Loss(NamedTuple):
@@ -50,6 +52,8 @@ class Objective:
         variance_weight: lambda_var, the weight of the head divergence (MMA eq. 16).
         label_smoothing: mass spread over the vocabulary.
         latency: "dal" or "ap".
+        lost_mass: what attention that ran off the end counts as in an expected delay: "length" or
+            "nothing" (as in the MILk paper before it preserves mass).
         hold: updates during which both weights are held at 0.
         warmup: updates over which they then grow to their values.
     """
@@ -61,6 +65,7 @@ class Objective:
         variance_weight: float,
         label_smoothing: float,
         latency: str,
+        lost_mass: str,
         hold: int,
         warmup: int,
     ) -> None:
@@ -77,6 +82,7 @@ class Objective:
         self.variance_weight = variance_weight
         self.label_smoothing = label_smoothing
         self.latency = pick(LATENCIES, latency, "objective.latency")
+        self.lost_mass = pick(LOST_MASS, lost_mass, "objective.lost_mass")
         self.hold = hold
         self.warmup = warmup
 
@@ -110,7 +116,7 @@ class Objective:
         lag = variance = smoothed.new_zeros(())
         if alpha is not None:
             with torch.autocast(alpha.device.type, enabled=False):  # positions need float32
-                delays = expected_delays(alpha, source_mask)
+                delays = expected_delays(alpha, self.lost_mass * source_mask.sum(-1))
                 lag = self._lag(delays, source_mask, target_mask).sum()
                 variance = head_divergence(delays, target_mask).sum()
         weighted = self.latency_weight * lag + self.variance_weight * variance
@@ -137,13 +143,12 @@ class Objective:
 
 
 def expected_delays(
-    alpha: Float[Tensor, "B LH T S"], source_mask: Bool[Tensor, "B S"]
+    alpha: Float[Tensor, "B LH T S"], when_lost: Int[Tensor, "B"]
 ) -> Float[Tensor, "B LH T"]:
-    """`g_i = sum_j j * alpha_ij` of every head; mass that ran off the end counts as S."""
+    """`g_i = sum_j j * alpha_ij` of every head, and what mass that ran off the end counts as."""
     places = torch.arange(1, alpha.shape[-1] + 1, device=alpha.device, dtype=alpha.dtype)
     lost = 1 - alpha.sum(-1)
-    length = source_mask.sum(-1).to(alpha.dtype)[:, None, None]
-    return alpha @ places + lost * length
+    return alpha @ places + lost * when_lost.to(alpha.dtype)[:, None, None]
 
 
 def weighted_delay(delays: Float[Tensor, "B LH T"]) -> Float[Tensor, "B T"]:

@@ -15,6 +15,7 @@ from rich.table import Column
 from simulmt.analysis.curve import Point, Series, draw_curve
 from simulmt.analysis.runs import UNITS, WEIGHTS, Found, Run, find_runs
 from simulmt.analysis.table import score_table
+from simulmt.conventions import find_convention
 from simulmt.errors import UserError
 
 LATENCIES = ("DAL", "AL", "AP", "LAAL")
@@ -26,16 +27,15 @@ def report(options: Mapping[str, Any]) -> None:
     """Print the table of a folder's runs and write `curve.png`, `curve.svg` and `curve.csv` there.
 
     Args:
-        options: `runs`, the folder; `latency` and `unit`, what the picture's x axis counts;
-            `training`, whether the table shows the models' size and training speed.
+        options: `runs`, the folder; `convention`, by which all is counted; `latency` and `unit`,
+            what the picture's x axis counts; `training`, whether the table shows the models'
+            size and training speed.
 
     Raises:
-        UserError: a bad option, no finished run, or runs on different data.
+        UserError: a bad option, no finished run, runs on different data, or a run whose scores
+            are older than the convention.
     """
-    folder, latency, unit = Path(str(options["runs"])), options["latency"], options["unit"]
-    for name, value, choices in (("latency", latency, LATENCIES), ("unit", unit, UNITS)):
-        if value not in choices:
-            raise UserError(f"{name} is {value!r}; choose one of {', '.join(choices)}")
+    folder, (convention, latency, unit) = Path(str(options["runs"])), _counted(options)
     if not isinstance(options["training"], bool):
         raise UserError(f"training is {options['training']!r}; choose true or false")
     found = find_runs(folder)
@@ -43,20 +43,36 @@ def report(options: Mapping[str, Any]) -> None:
     console.width = max(console.width, 0 if console.is_terminal else 140)
     for note in found.damaged:
         console.print(f"left out: {note}", markup=False, soft_wrap=True)
-    runs = _comparable(found, folder)
+    runs = _comparable(found, folder, convention)
     rows = {name: run.scores for name, run in zip(row_names(runs), runs, strict=True)}
-    console.print(score_table(rows, _left_columns(runs, options["training"])))
+    console.print(score_table(rows, _left_columns(runs, options["training"]), convention))
     if found.unfinished:
         console.print(f"not finished, and not in the table: {found.unfinished} more", markup=False)
     png, svg, table = (folder / f"curve{suffix}" for suffix in (".png", ".svg", ".csv"))
-    write_csv(runs, table)
-    series = curve_series(runs, latency, unit)
+    write_csv(runs, table, convention)
+    series = curve_series(runs, latency, unit, convention)
     if not series:
         raise UserError(f"no run in {folder} has {latency} in {unit}s: there is nothing to draw")
     oracles = [r.scores["oracle"].get(unit, {}).get(latency) for r in runs if "oracle" in r.scores]
     axis = f"{latency} ({'share of the ' if latency == 'AP' else ''}source {unit}s)"
+    axis += "" if convention == "paper" else f" by {convention}"
     draw_curve(series, [png, svg], latency=axis, oracle=next(iter(oracles), None))
     console.print(f"written: {png}, {svg}, {table}", markup=False, soft_wrap=True)
+
+
+def _counted(options: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Convention, latency and unit. In `paper` alone the unit is free: it counts both."""
+    name, latency, unit = (options[key] for key in ("convention", "latency", "unit"))
+    convention = find_convention(name)
+    free = name == "paper"
+    unit = convention.unit if unit is None else unit
+    latencies = LATENCIES if free else convention.latencies
+    units = UNITS if free else (convention.unit,)
+    for key, value, choices in (("latency", latency, latencies), ("unit", unit, units)):
+        if value not in choices:
+            where = "" if free else f" with convention={name}"
+            raise UserError(f"{key} is {value!r}{where}; choose one of {', '.join(choices)}")
+    return name, latency, unit
 
 
 def row_names(runs: Sequence[Run]) -> list[str]:
@@ -91,31 +107,40 @@ def _left_columns(runs: Sequence[Run], training: bool) -> list[tuple[Column, lis
     return columns
 
 
-def curve_series(runs: Sequence[Run], latency: str, unit: str) -> list[Series]:
+def curve_series(
+    runs: Sequence[Run], latency: str, unit: str, convention: str = "paper"
+) -> list[Series]:
     """Lines of the runs that have a latency, one per mechanism, model and variant of them."""
     lines: dict[str, tuple[list[Point], bool]] = {}
     for variant, run in zip(_variants(runs), runs, strict=True):
-        if math.isfinite(run.latency(latency, unit)):
+        value = run.latency(latency, unit, convention)
+        if math.isfinite(value):
             label = ", ".join(run.dials()).replace("lambda", "λ").replace("_", "")
-            point = Point(run.latency(latency, unit), run.row()["BLEU"], label)
+            point = Point(value, float(run.figures(convention)["BLEU"]), label)
             lines.setdefault(variant, ([], run.trait("offline")))[0].append(point)
     return [Series(name, *line) for name, line in sorted(lines.items())]
 
 
-def write_csv(runs: Sequence[Run], path: Path) -> None:
+def write_csv(runs: Sequence[Run], path: Path, convention: str) -> None:
     """One row per run, in full precision."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(runs[0].row()), lineterminator="\n")
+        writer = csv.DictWriter(file, list(runs[0].row(convention)), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(run.row() for run in runs)
+        writer.writerows(run.row(convention) for run in runs)
 
 
-def _comparable(found: Found, folder: Path) -> list[Run]:
-    """The runs; refuse an empty folder, and runs that were not tested on the same sentences."""
+def _comparable(found: Found, folder: Path, convention: str) -> list[Run]:
+    """The runs; refuse none, runs on other sentences than the rest, or without the figures."""
     if not found.runs:
         raise UserError(
             f"there is no finished run in {folder} ({found.unfinished} unfinished, "
             f"{len(found.damaged)} damaged); train.py ends with writing test_scores.json"
+        )
+    old = [run.folder for run in found.runs if convention not in run.scores.get("conventions", {})]
+    if old and convention != "paper":
+        raise UserError(
+            f"convention={convention}: the scores of {len(old)} runs (such as {old[0]}) were "
+            "written by a version that did not count it; choose paper, or train them anew"
         )
     known = all(run.test_set for run in found.runs)  # the same name may stand for other text
     sets: dict[Any, str] = {}

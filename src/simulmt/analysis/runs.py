@@ -14,6 +14,7 @@ import yaml  # type: ignore[import-untyped, unused-ignore]
 
 from simulmt.analysis.table import score_table
 from simulmt.attention.schedules import SCHEDULES
+from simulmt.conventions import CONVENTIONS
 from simulmt.errors import UserError
 
 UNITS = ("word", "subword")
@@ -81,13 +82,22 @@ class Run:
             found = {name: value for name, value in weights.items() if value or name == "lambda"}
         return [f"{name}={value:g}" for name, value in found.items()]
 
-    def latency(self, name: str, unit: str = "word") -> float:
+    def figures(self, convention: str = "paper", unit: str = "word") -> Mapping[str, Any]:
+        """BLEU and latencies as a convention has them; `paper` has them in both units."""
+        if convention == "paper":
+            return {"BLEU": self.scores["quality"]["BLEU"], **self.scores["latency"][unit]}
+        own: Mapping[str, Any] = self.scores["conventions"][convention]
+        return own
+
+    def latency(self, name: str, unit: str = "word", convention: str = "paper") -> float:
         """A latency; infinite if there was no sentence to count it on."""
-        value = self.scores["latency"][unit][name]
+        value = self.figures(convention, unit)[name]
         return math.inf if value is None else float(value)
 
-    def row(self) -> dict[str, Any]:
-        """What `curve.csv` says of it."""
+    def row(self, convention: str = "paper") -> dict[str, Any]:
+        """What `curve.csv` says of it; any other convention than `paper` adds its own figures."""
+        own = self.figures(convention)
+        names = () if convention == "paper" else CONVENTIONS[convention].figures
         options, quality, latencies = self.options, self.scores["quality"], self.scores["latency"]
         return {
             "folder": self.folder,
@@ -99,6 +109,7 @@ class Run:
             "data": options["data.name"],
             **{name: float(quality[name]) for name in ("BLEU", "chrF")},
             **{f"{name}_{unit}": latencies[unit][name] for unit in UNITS for name in _COUNTED},
+            **{f"{name}_{convention}": own[name] for name in names},
             "parameters": self.parameters,
             "training_tokens_per_s": self.speed,
             "signature": quality["signature"],
@@ -149,7 +160,9 @@ def _read(here: Path, name: str) -> Run:
     tested = _optional(here / "manifest.json").get("splits", {}).get("test", {})
     test_set = tested.get("source_sha256", "") + tested.get("target_sha256", "")
     run = Run(name, dict(_flat(config)), scores, test_set, _optional(here / "training.json"))
-    score_table({name: scores})
+    for convention in CONVENTIONS:
+        if convention == "paper" or convention in scores.get("conventions", {}):
+            score_table({name: scores}, convention=convention)
     run.row(), run.dials(), run.latency("DAL")
     return run
 

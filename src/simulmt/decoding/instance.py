@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 from simulmt.errors import UserError
@@ -31,8 +32,13 @@ class Instance:
     decisions. The pieces are for pictures. Whatever is in subwords stays empty for an instance
     that was read back from a log, which has words only.
 
+    `elapsed[i]` is the time at which word i of the prediction was written, in source words: its
+    delay, plus the computing time spent on the sentence until then in units of the time that a
+    source word takes to arrive. Empty where nobody measured it.
+
     Raises:
-        ValueError: If there is not one delay for each word of the prediction.
+        ValueError: If there is not one delay for each word of the prediction, or if `elapsed`
+            cannot be such times.
     """
 
     index: int
@@ -46,12 +52,28 @@ class Instance:
     positions: tuple[tuple[int, ...], ...] = ()
     source_pieces: tuple[str, ...] = ()
     target_pieces: tuple[str, ...] = ()
+    elapsed: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.delays) != self.prediction_length:
             raise ValueError(
                 f"sentence {self.index}: {len(self.delays)} delays for the "
                 f"{self.prediction_length} words of {self.prediction!r}"
+            )
+        if self.elapsed:
+            self._check_elapsed()
+
+    def _check_elapsed(self) -> None:
+        start = f"sentence {self.index}: 'elapsed' is {list(self.elapsed)}"
+        if len(self.elapsed) != len(self.delays):
+            raise ValueError(f"{start}, not one time for each of {len(self.delays)} words")
+        if not all(math.isfinite(time) and time >= 0 for time in self.elapsed):
+            raise ValueError(f"{start}; times are finite and not negative")
+        if any(after < before for before, after in pairwise(self.elapsed)):
+            raise ValueError(f"{start}; times never fall")
+        if any(time < delay for time, delay in zip(self.elapsed, self.delays, strict=True)):
+            raise ValueError(
+                f"{start}; a word is not written before its delay, here {list(self.delays)}"
             )
 
     @property
@@ -72,13 +94,14 @@ class Instance:
     def to_json(self) -> str:
         """One line of SimulEval's `instances.log`, in words, without a line end.
 
-        `elapsed` is left out: scorers take it for wall-clock times, which nobody measured here.
+        `elapsed` is left out if nobody measured it: scorers take zeros for times.
         """
         return json.dumps(
             {
                 "index": self.index,
                 "prediction": self.prediction,
                 "delays": list(self.delays),
+                **({"elapsed": list(self.elapsed)} if self.elapsed else {}),
                 "prediction_length": self.prediction_length,
                 "reference": self.reference,
                 "source": self.source,
@@ -97,6 +120,8 @@ def write_instances(path: Path, instances: Iterable[Instance]) -> None:
 
 def read_instances(path: Path) -> list[Instance]:
     """Read a SimulEval `instances.log`; keys it does not know and empty lines are passed over.
+
+    An `elapsed` of nothing but zeros, which SimulEval writes for text, was not measured.
 
     Raises:
         UserError: If the file cannot be read or a line is damaged; the message names the line.
@@ -131,12 +156,16 @@ def _parse(line: bytes) -> Instance:
             raise ValueError(f"{key!r} is {record[key]!r}, not of type {kind.__name__}")
     if not all(type(delay) is int and delay >= 0 for delay in record["delays"]):
         raise ValueError(f"'delays' are {record['delays']!r}, not counts of source words")
+    elapsed = record.get("elapsed", [])
+    if not isinstance(elapsed, list) or not all(type(time) in {int, float} for time in elapsed):
+        raise ValueError(f"'elapsed' is {elapsed!r}, not a list of times")
     instance = Instance(
         index=record["index"],
         source=record["source"],
         reference=record["reference"],
         prediction=record["prediction"],
         delays=tuple(record["delays"]),
+        elapsed=tuple(elapsed) if any(elapsed) else (),
     )
     for key in ("prediction_length", "source_length"):
         if record[key] != getattr(instance, key):

@@ -19,6 +19,7 @@ from simulmt.analysis.table import score_table
 from simulmt.data.corpus import Corpus
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.instance import Instance
+from simulmt.guards import residue
 from simulmt.training.callbacks import flat
 from simulmt.training.record import count_parameters
 
@@ -92,8 +93,10 @@ def results(
     checkpoint: Path,
     folder: Path,
 ) -> None:
-    """The score table, one sentence as a read/write path, and where everything is."""
+    """The score table, what looks wrong in the text, one sentence as a path, and the files."""
     console.print(score_table({name: scores}))
+    for warning in residue(instances):
+        console.print(warning, markup=False, soft_wrap=True, style="yellow")
     sample = pick_sample(instances)
     console.print(render_path(sample, console.width))
     draw_path(sample, folder / "path.png")

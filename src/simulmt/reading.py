@@ -1,0 +1,41 @@
+"""How a model reads: how far its heads are apart, and how long it waits before its first unit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from simulmt.decoding.instance import Instance
+
+
+def attention_span(instance: Instance) -> float | None:
+    r"""Mean distance between the furthest head and the nearest one, in source subwords.
+
+    .. math::
+
+        \frac{1}{|y|} \sum_{i=1}^{|y|} \Big[ \max_{l,h} t_i^{l,h} - \min_{l,h} t_i^{l,h} \Big]
+
+    over the written subwords :math:`i` and all heads :math:`h` of all layers :math:`l`, which
+    stand at :math:`t_i^{l,h}`. Ma et al. (2020), "Monotonic Multihead Attention", eq. 18. A head
+    at EOS, or one that has run off the end, counts as one at the last subword.
+
+    Returns:
+        One value for the sentence; None if no head's positions are known.
+    """
+    last = instance.subword_source_length
+    spans = []
+    for heads in instance.positions:
+        if heads:
+            stood = [min(position or last, last) for position in heads]
+            spans.append(max(stood) - min(stood))
+    return sum(spans) / len(spans) if spans else None
+
+
+def initial_delays(delays: Iterable[Sequence[float]]) -> dict[str, int]:
+    """How many sentences have which first delay (MILk, figure 7), from the smallest up.
+
+    Args:
+        delays: Of each sentence; one without a written unit is left out.
+    """
+    counts = Counter(sentence[0] for sentence in delays if sentence)
+    return {f"{delay:g}": counts[delay] for delay in sorted(counts)}

@@ -1,0 +1,243 @@
+"""The conventions against the scorers they are named after, where these are installed."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from simulmt import conventions
+from simulmt.conventions import CONVENTIONS, find_convention
+from simulmt.decoding.instance import Instance, read_instances, write_instances
+from simulmt.errors import UserError
+from simulmt.quality import bleu
+from simulmt.scoring import score
+
+TOLERANCE = 1e-6  # ours are float64 in another order; OmniSTEval prints four digits, see there
+PRINTED = 5e-5 * 1.01
+
+
+def line(index, source, reference, prediction, delays, elapsed=()):
+    return Instance(
+        index,
+        source,
+        reference,
+        prediction,
+        delays,
+        subword_delays=delays,
+        subword_source_length=len(source.split()),
+        subword_reference_length=len(reference.split()),
+        elapsed=elapsed,
+    )
+
+
+TRICKY = [
+    line(0, "a b c d", "A B C D", "A B C E", (3, 4, 4, 4), (3.2, 4.5, 4.9, 5.0)),
+    line(1, "a b c", "A B C", "", ()),  # nothing written
+    line(2, "a b c d e", "A B C", "A", (2,), (2.5,)),  # one word, never read to the end
+    line(3, "a b", "A B.", "A B C D B .", (1, 1, 1, 2, 2, 2), (1.5, 1.5, 1.7, 2.5, 2.5, 9.0)),
+    line(4, "a", "A", "A", (1,), (1.25,)),  # a source of one word, read to its end
+    line(5, "a b c", "A B C D", "A X", (4, 5), (4.0, 5.5)),  # d1 > |src|
+    line(6, "a b c d e f", "A B C D E F", "A B D F", (0, 2, 3, 5), (0.5, 2.75, 5.0, 7.5)),
+    line(7, "a", "A B C", "A A", (0, 0), (0.0, 0.5)),  # written before anything was read
+    line(8, "a b c", "A B C", "A B C", (2, 3, 3), (3.1, 3.2, 3.3)),  # late by computing alone
+]
+
+
+@pytest.fixture
+def simuleval_scorers():
+    reason = "SimulEval is not installed"
+    return pytest.importorskip("simuleval.evaluator.scorers.latency_scorer", reason=reason)
+
+
+def simuleval_instances():
+    """As SimulEval would have built them itself for text to text."""
+    from simuleval.evaluator.instance import TextToTextInstance
+
+    given = {}
+    for ours in TRICKY:
+        if not ours.delays:  # it warns of them, and leaves them out
+            continue
+        theirs = TextToTextInstance(ours.index, None, Namespace(eval_latency_unit="word"))
+        theirs.source, theirs.reference = ours.source.split(), ours.reference
+        theirs.prediction_list, theirs.delays = ours.prediction.split(), list(ours.delays)
+        given[ours.index] = theirs
+    return given
+
+
+@pytest.mark.parametrize("name", CONVENTIONS["simuleval"].latencies)
+def test_simuleval_counts_the_same(simuleval_scorers, name):
+    scorer = simuleval_scorers.LATENCY_SCORERS_DICT[name]
+    expected = scorer()(simuleval_instances())
+    figures = score(TRICKY)["conventions"]["simuleval"]
+    assert figures[name] == pytest.approx(expected, abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", CONVENTIONS["simuleval"].latencies)
+@pytest.mark.parametrize("ours", [one for one in TRICKY if one.delays], ids=lambda one: one.index)
+def test_simuleval_counts_every_sentence_the_same(simuleval_scorers, name, ours):
+    scorer = simuleval_scorers.LATENCY_SCORERS_DICT[name]
+    expected = scorer()({0: simuleval_instances()[ours.index]})
+    figures = score([ours])["conventions"]["simuleval"]
+    assert figures[name] == pytest.approx(expected, abs=TOLERANCE)
+
+
+@pytest.fixture(scope="module")
+def omnisteval_scores(tmp_path_factory):
+    """What its command line prints for our instances.log."""
+    pytest.importorskip("omnisteval", reason="OmniSTEval is not installed")
+    folder = tmp_path_factory.mktemp("omnisteval")
+    write_instances(folder / "instances.log", TRICKY)
+    references = "".join(f"{one.reference}\n" for one in TRICKY)
+    (folder / "ref.txt").write_text(references, encoding="utf-8")
+    code = "import sys; from omnisteval.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "shortform", "--word_level"]
+    command += ["--hypothesis_file", "instances.log", "--ref_sentences_file", "ref.txt"]
+    command += ["--output_folder", "o"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = (folder / "o" / "scores.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    return dict(row.split("\t") for row in rows)
+
+
+@pytest.mark.parametrize("name", CONVENTIONS["omnisteval"].latencies)
+def test_omnisteval_counts_the_same_with_and_without_computing(omnisteval_scores, name):
+    scores = score(TRICKY)
+    plain, aware = scores["conventions"]["omnisteval"], scores["computation_aware"]
+    assert plain[name] == pytest.approx(float(omnisteval_scores[f"{name} (CU)"]), abs=PRINTED)
+    assert aware[name] == pytest.approx(float(omnisteval_scores[f"{name} (CA)"]), abs=PRINTED)
+
+
+def test_omnisteval_finds_the_same_quality(omnisteval_scores):
+    figures = score(TRICKY)["conventions"]["omnisteval"]
+    for ours, theirs in (("BLEU", "BLEU"), ("chrF", "chrF")):
+        assert figures[ours] == pytest.approx(float(omnisteval_scores[theirs]), abs=PRINTED)
+
+
+@pytest.mark.parametrize("ours", [one for one in TRICKY if one.delays], ids=lambda one: one.index)
+def test_omnisteval_counts_every_sentence_the_same(ours):
+    scoring = pytest.importorskip("omnisteval.scoring", reason="OmniSTEval is not installed")
+    from omnisteval.data import Instance as Theirs
+
+    theirs = Theirs(ours.prediction, ours.reference, source_length=ours.source_length,
+                    emission_cu=list(ours.delays), emission_ca=list(ours.elapsed))  # fmt: skip
+    scores = score([ours])
+    plain, aware = scores["conventions"]["omnisteval"], scores["computation_aware"]
+    for name in CONVENTIONS["omnisteval"].latencies:
+        scorer = getattr(scoring, f"{name}Scorer")
+        for figures, computing in ((plain, False), (aware, True)):
+            value = scorer(computation_aware=computing)([theirs])
+            expected = None if math.isnan(value) else pytest.approx(value, abs=TOLERANCE)
+            assert figures[name] == expected
+
+
+def actions(one):
+    """The reads (0) and writes (1) of a sentence, all of the source read at the end."""
+    read, written = 0, ""
+    for delay in (min(delay, one.subword_source_length) for delay in one.subword_delays):
+        written += "0" * (delay - read) + "1"
+        read = delay
+    return written + "0" * (one.subword_source_length - read)
+
+
+def test_ictnlp_counts_reads_and_writes_of_subwords():
+    told = [actions(one) for one in TRICKY if one.subword_delays]
+    waits = [row.count("0") / row.count("01") if "01" in row else 0 for row in told]
+    shares = []
+    for row in told:
+        read = [row[:i].count("0") for i, action in enumerate(row) if action == "1"]
+        shares.append(sum(read) / row.count("0") / row.count("1"))
+    figures = score(TRICKY)["conventions"]["ictnlp"]
+    assert figures["CW"] == pytest.approx(sum(waits) / len(waits))
+    assert figures["AP"] == pytest.approx(sum(shares) / len(shares))
+    assert figures["CW"] > score(TRICKY)["latency"]["subword"]["CW"]  # unread ends count, too
+    assert figures["AL"] == score(TRICKY)["latency"]["subword"]["AL"]
+
+
+def test_ictnlp_lowers_case_and_splits_at_spaces():
+    figures = score([line(0, "a b c d", "A B c d .", "a b C d .", (1, 2, 3, 4, 4))])["conventions"]
+    assert figures["ictnlp"]["BLEU"] == pytest.approx(100)
+    assert figures["paper"]["BLEU"] < 100
+    signature = figures["ictnlp"]["signature"]["BLEU"]
+    assert signature == "BLEU|" + bleu(["a"], ["a"], "none", lowercase=True)[1]
+    assert {"case:lc", "tok:none"} <= {*signature.split("|")}
+
+
+def test_paper_is_what_the_table_shows():
+    scores = score(TRICKY)
+    paper = scores["conventions"]["paper"]
+    assert paper["BLEU"] == scores["quality"]["BLEU"]
+    for name in CONVENTIONS["paper"].latencies:
+        assert paper[name] == scores["latency"]["word"][name]
+        assert paper["signature"][name] == scores["latency"]["word"]["signature"][name]
+
+
+def test_signatures_tell_the_conventions_apart():
+    scores = score(TRICKY)["conventions"]
+    start = {name: figures["signature"]["AL"].split("|eos")[0] for name, figures in scores.items()}
+    assert start == {
+        "paper": "AL|g:hyp|u:word",
+        "simuleval": "AL|g:ref|u:word|clip:no",
+        "omnisteval": "AL|g:ref|u:word|clip:no",
+        "ictnlp": "AL|g:hyp|u:subword",
+    }
+    for name, figures in scores.items():
+        assert {*figures} == {"unit", "signature", *CONVENTIONS[name].figures}
+        assert {*figures["signature"]} == {*CONVENTIONS[name].figures}
+        assert figures["unit"] == CONVENTIONS[name].unit
+    assert scores["simuleval"]["signature"]["ATD"].startswith("ATD|u:word|")
+    assert scores["omnisteval"]["signature"]["YAAL"].startswith("YAAL|g:max|u:word|")
+    assert scores["ictnlp"]["signature"]["CW"].startswith("CW|g:src|u:subword|")
+
+
+def test_simuleval_does_not_clip():
+    late = score([TRICKY[5]])
+    assert late["conventions"]["simuleval"]["AL"] == late["conventions"]["simuleval"]["LAAL"] == 4
+    assert late["conventions"]["paper"]["AL"] == late["latency"]["word"]["AL"] == 3
+
+
+def test_a_latency_that_no_sentence_has_is_none():
+    figures = score([TRICKY[4]])["conventions"]["omnisteval"]
+    assert figures["YAAL"] is None
+    assert figures["AL"] == 1
+
+
+def test_an_unknown_convention_lists_the_four():
+    with pytest.raises(UserError, match="'iwslt'; choose one of paper, simuleval, omnisteval, ict"):
+        find_convention("iwslt")
+    assert find_convention("ictnlp") is conventions.CONVENTIONS["ictnlp"]
+
+
+def test_computation_aware_latency_is_there_where_it_was_measured(tmp_path):
+    aware = score(TRICKY)["computation_aware"]
+    assert aware["sentences"] == sum(bool(one.elapsed) for one in TRICKY) == 8
+    assert aware["signature"]["AL"].startswith("AL|g:ref|u:word|d:ca|clip:no|eos:no|")
+    one = score([TRICKY[0]])["computation_aware"]
+    assert one["AL"] == pytest.approx((3.2 + (4.5 - 1)) / 2)  # the second word ends it
+    assert one["YAAL"] == pytest.approx(3.2)
+    bare = [line(i.index, i.source, i.reference, i.prediction, i.delays) for i in TRICKY]
+    assert "computation_aware" not in score(bare)
+    assert score(bare)["conventions"] == score(TRICKY)["conventions"]
+    write_instances(tmp_path / "instances.log", TRICKY)
+    back = read_instances(tmp_path / "instances.log")
+    assert score(back)["computation_aware"] == score(TRICKY)["computation_aware"]
+    json.dumps(score(back), allow_nan=False)
+
+
+def test_computing_that_takes_no_time_changes_nothing():
+    timely = [line(i.index, i.source, i.reference, i.prediction, i.delays,
+                   tuple(map(float, i.delays))) for i in TRICKY]  # fmt: skip
+    scores = score(timely)
+    for name in CONVENTIONS["omnisteval"].latencies:
+        assert scores["computation_aware"][name] == scores["conventions"]["omnisteval"][name]
+
+
+def test_the_documentation_names_every_convention():
+    text = (Path(__file__).parents[1] / "docs" / "conventions.md").read_text(encoding="utf-8")
+    for name in CONVENTIONS:
+        assert f"| `{name}` |" in text

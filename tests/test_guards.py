@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+
+from simulmt.decoding.instance import Instance
+from simulmt.guards import residue
+from simulmt.scoring import score
+from simulmt.training import report
+
+
+def instance(index, **text):
+    fields = {"source": "ein Satz", "reference": "a sentence", "prediction": "a sentence", **text}
+    return Instance(index=index, delays=(1,) * len(fields["prediction"].split()), **fields)
+
+
+@pytest.mark.parametrize("field", ["source", "reference", "prediction"])
+@pytest.mark.parametrize(
+    ("text", "found", "remedy"),
+    [
+        ("the far@@ mer", "far@@", "undo the segmentation"),
+        ("1,@@ 000 men", "1,@@", "undo the segmentation"),
+        ("▁the ▁farmer", "▁the", "undo the segmentation"),
+        ("don &apos;t", "&apos;", "unescape"),
+        ("R &amp; D", "&amp;", "unescape"),
+        ("a &#124; b", "&#124;", "unescape"),
+        ("a &#x7C; b", "&#x7C;", "unescape"),
+        ("&quot; yes &quot;", "&quot;", "unescape"),
+        ("the <unk> man", "<unk>", "take them out"),
+        ("the <<unk>> man", "<unk>", "take them out"),
+        ("<s> the man", "<s>", "take them out"),
+        ("the man</s>", "</s>", "take them out"),
+        ("the man <EOS>", "<EOS>", "take them out"),
+        ("the man <pad> <pad>", "<pad>", "take them out"),
+    ],
+)
+def test_residue_is_named_with_its_place_and_remedy(field, text, found, remedy):
+    (warning,) = residue([instance(3), instance(7, **{field: text})])
+    assert f"in the {field}: {found!r} in sentence 7 (line 2 of instances.log)" in warning
+    assert remedy in warning
+    assert "\n" not in warning
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AT&T and R&D; both",
+        "write to a@b.org or a@@b.org",
+        "@@ -1,3 +1,4 @@",
+        "if a < s > b then x<y>z",
+        "Marks & Spencer; more",
+        "a & b; c &d e",
+        "the end. </p>",
+        "what?? _this_ one",
+        "<start>",
+    ],
+)
+def test_ordinary_text_is_left_in_peace(text):
+    assert residue([instance(0, source=text, reference=text, prediction=text)]) == []
+
+
+def test_unknown_characters_count_in_predictions_alone():
+    (warning,) = residue([instance(0, source="⁇", reference="⁇", prediction="a ⁇ b")])
+    assert warning.startswith("unknown characters in the prediction: '⁇' in sentence 0 (line 1")
+
+
+def test_each_kind_and_field_is_said_once():
+    corpus = [instance(i, reference="don &apos;t &quot;") for i in range(100)]
+    (warning,) = residue(corpus[::-1])
+    assert "'&apos;' in sentence 0 (line 1 of instances.log), and in 99 more; " in warning
+
+
+def test_a_few_lines_and_a_count_of_the_rest():
+    text = "far@@ mer &apos; <unk>"
+    corpus = [instance(0, source=text, reference=text, prediction=text + " ⁇")]
+    warnings = residue(corpus)
+    assert len(warnings) == 6
+    assert warnings[-1] == "and 5 more such warnings"
+    assert len(residue(corpus, most=10)) == 10
+    assert residue([]) == []
+
+
+def test_the_report_at_the_end_of_a_run_prints_them(tmp_path, capsys):
+    corpus = [instance(0, reference="don &apos;t [x]"), instance(1)]
+    report.results("wait_k on test", score(corpus), corpus, tmp_path / "best.ckpt", tmp_path)
+    lines = capsys.readouterr().out.splitlines()
+    (warning,) = residue(corpus)
+    assert warning in lines
