@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from simulmt import checkpoint
 from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
+from simulmt.programs.evaluate import evaluate
 from simulmt.programs.export import export
 from simulmt.programs.train import train
 from simulmt.programs.translate import translate
@@ -219,3 +220,24 @@ def test_ctrl_c_ends_it_in_one_line(finished):
         program.wait(timeout=60)
         assert program.stderr.read() == b"error: interrupted\n"
         assert program.returncode == 130
+
+
+def test_a_clock_changes_no_word_and_no_delay(finished):
+    evaluate(configuration("evaluate", f"checkpoint={finished}", "word_ms=300", "device=cpu"))
+    folder = finished / "evaluation" / "test-best-word_ms300"
+    batch, live = (read_instances(f / "instances.log") for f in (finished, folder))
+    assert [(i.prediction, i.delays) for i in live] == [(i.prediction, i.delays) for i in batch]
+    assert all(len(i.elapsed) == i.prediction_length for i in live)
+    scores = json.loads((folder / "scores.json").read_text())
+    assert 0 < scores["computing_ms"]["median"] <= scores["computing_ms"]["max"]
+    counted = scores["conventions"]["omnisteval"]["DAL"]
+    assert scores["computation_aware"]["DAL"] >= counted
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [(["word_ms=0"], "word_ms is 0"), (["word_ms=3", "beam=2"], "beam=2 with")],
+)
+def test_a_clock_needs_a_speed_and_no_beam(finished, overrides, message):
+    with pytest.raises(UserError, match=message):
+        evaluate(configuration("evaluate", f"checkpoint={finished}", *overrides))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +10,19 @@ from omegaconf import DictConfig
 
 from simulmt import checkpoint
 from simulmt.data.batches import EncodedSplit
+from simulmt.data.corpus import Split
 from simulmt.data.manifest import check_manifest, manifest
-from simulmt.decoding.instance import write_instances
+from simulmt.decoding.instance import Instance, write_instances
 from simulmt.errors import UserError
 from simulmt.options import pick
 from simulmt.parts import build_corpus, build_search, pick_device
 from simulmt.programs.plain import plain
 from simulmt.scoring import score, write_scores
+from simulmt.stopwatch import translate_timed
+from simulmt.trained import Trained
 from simulmt.training import report
 from simulmt.training.callbacks import Decoder
+from simulmt.translator import Translator
 
 
 def evaluate(cfg: DictConfig) -> None:
@@ -45,12 +50,15 @@ def evaluate(cfg: DictConfig) -> None:
     chosen = pick(corpus.splits, split, "split")
     check_manifest(trained.manifest, manifest(corpus, subwords), [split])
 
-    device = pick_device(options["device"])
-    model.to(device)
-    tokens = options["batch_tokens"] or 2 * config["data"]["batch_tokens"]
-    decoder = Decoder(chosen, EncodedSplit.encode(chosen, subwords), subwords, tokens, search)
-    instances = decoder(model, device, watch=report.watch)
-    scores = score(instances, chosen.needs) | {"decoding": search.described}
+    if options["word_ms"] is None:
+        tokens = options["batch_tokens"] or 2 * config["data"]["batch_tokens"]
+        device = pick_device(options["device"])
+        decoder = Decoder(chosen, EncodedSplit.encode(chosen, subwords), subwords, tokens, search)
+        instances = decoder(model.to(device), device, watch=report.watch)
+        scores = score(instances, chosen.needs) | {"decoding": search.described}
+    else:
+        instances, scores = _timed(trained, chosen, options)
+        asked["word_ms"] = options["word_ms"]
 
     home = path if path.is_dir() else path.parent
     home = home.parent if home.name == "checkpoints" else home
@@ -60,3 +68,21 @@ def evaluate(cfg: DictConfig) -> None:
     write_instances(folder / "instances.log", instances)
     write_scores(folder / "scores.json", scores)
     report.results(f"{mechanism.name} on {split}", scores, instances, path, folder)
+    if "computing_ms" in scores:
+        report.computing(scores)
+
+
+def _timed(
+    trained: Trained, chosen: Split, options: Mapping[str, Any]
+) -> tuple[list[Instance], dict[str, Any]]:
+    """Word by word, with a clock running."""
+    word_ms = options["word_ms"]
+    if isinstance(word_ms, bool) or not isinstance(word_ms, int | float) or not word_ms > 0:
+        raise UserError(f"word_ms is {word_ms!r}; it is how long a source word lasts, above 0")
+    if options["beam"] not in (None, 1):
+        raise UserError(f"beam={options['beam']} with word_ms: a stream is greedy; leave one out")
+    translator = Translator.of(trained, options["device"])
+    instances, computing = translate_timed(translator, chosen, word_ms, report.watch)
+    scores = score(instances, chosen.needs)
+    decoding = {"beam": 1, "live": True, "word_ms": word_ms}
+    return instances, scores | {"computing_ms": computing, "decoding": decoding}

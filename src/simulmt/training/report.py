@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
@@ -23,6 +23,7 @@ from simulmt.guards import residue
 from simulmt.training.callbacks import flat
 from simulmt.training.record import count_parameters
 
+T = TypeVar("T")
 console = Console(highlight=False)
 
 
@@ -32,10 +33,10 @@ def say(text: str) -> None:
     console.print(text, markup=False)
 
 
-def watch(batches: list[list[int]]) -> Iterable[list[int]]:
-    """A progress bar over the batches of a decoder, on a terminal."""
+def watch(work: list[T]) -> Iterable[T]:
+    """A progress bar over what is decoded, on a terminal."""
     shown = is_first_process() and console.is_terminal
-    return track(batches, "decoding", console=console, disable=not shown, transient=True)
+    return track(work, "decoding", console=console, disable=not shown, transient=True)
 
 
 def is_first_process() -> bool:
@@ -101,6 +102,17 @@ def results(
     console.print(render_path(sample, console.width))
     draw_path(sample, folder / "path.png")
     say(f"checkpoint: {checkpoint}\nscores, instances.log and path.png: {folder}")
+
+
+@rank_zero_only
+def computing(scores: Mapping[str, Any]) -> None:
+    """Say how long the computing took, and what it adds to the latency."""
+    took, aware = scores["computing_ms"], scores["computation_aware"]
+    say(
+        f"computing for a source word: median {took['median']:.1f} ms, 95% within "
+        f"{took['p95']:.1f} ms; with it, at {scores['decoding']['word_ms']} ms a word, "
+        f"AL is {aware['AL']:.2f} and DAL {aware['DAL']:.2f} words"
+    )
 
 
 def pick_sample(instances: Sequence[Instance]) -> Instance:
