@@ -100,7 +100,6 @@ def test_steps_go_word_by_word_unless_a_word_is_taken_up_in_its_middle(traced):
     ]  # fmt: skip
 
 
-
 def test_nothing_but_eos_can_be_recorded():
     found = record(zoo.model(MECHANISMS["mma_il"]), [EOS], CPU)
     assert found.end == 1

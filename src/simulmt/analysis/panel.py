@@ -18,11 +18,12 @@ from matplotlib.patches import Patch
 from rich.cells import cell_len, set_cell_size
 
 from simulmt.analysis.path import NOTHING
+from simulmt.errors import UserError
 
 READ, NEW, LARGEST = "#e3ecf5", "#a9c8e8", 0.42  # the radius of the largest circle, in cells
 _WIDEST, _LONGEST = 24.0, 24  # inches of panels beside each other, columns of a label
-_GAP, _NARROWEST = 0.35, 1.6  # inches between panels beside each other, and of one with its title
-_DPI, _PIXELS, _SIDE = 150, 4e7, 30_000  # a sheet with more than that gets fewer dots per inch
+_GAP, _LETTER = 0.35, 0.09  # inches between panels beside each other, and of a title's letter
+_DPI, _AREA, _SIDE = 150, 3000.0, 200.0  # square inches and inches of the largest sheet
 _FONTS = ("Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "PingFang SC",
           "Hiragino Sans", "Microsoft YaHei", "Arial Unicode MS")  # fmt: skip
 
@@ -62,6 +63,9 @@ def draw_sheet(
             the same bytes.
         key: The legend's entries, besides shading, for cells of so many inches.
         smallest: The least that a cell may measure, in inches.
+
+    Raises:
+        UserError: more panels than go on a sheet; one of any size does.
     """
     widest = max(band[0].across + 1 for band in bands)
     most = max(map(len, bands))
@@ -70,6 +74,12 @@ def draw_sheet(
     gaps = [_headroom(line[0], cell) for line in lines]
     height = sum(gaps) + cell * sum(line[0].down for line in lines)
     width = max(len(line) * _pitch(line[0], cell) for line in lines)
+    if (len(lines) > 1 or len(lines[0]) > 1) and _shrink(width, height) < 1:
+        raise UserError(
+            f"{path} would be {width:.0f} by {height:.0f} inches; at most {_AREA:,.0f} square "
+            f"inches and {_SIDE:.0f} on a side can be drawn: take fewer sentences, all heads "
+            "together (heads=union), or a page (.html)"
+        )
     figure, top = Figure(figsize=(width, height)), height
     for line, gap in zip(lines, gaps, strict=True):
         top -= gap + cell * line[0].down
@@ -98,7 +108,7 @@ def _broken(band: Sequence[Panel], cell: float) -> list[Sequence[Panel]]:
 
 def _pitch(panel: Panel, cell: float) -> float:
     """Inches from a panel to the next one."""
-    return max(panel.across * cell, _NARROWEST) + _GAP
+    return max(panel.across * cell, _LETTER * len(panel.title)) + _GAP
 
 
 def _headroom(panel: Panel, cell: float) -> float:
@@ -138,8 +148,8 @@ def _frame(axes: Axes, panel: Panel, cell: float, named: bool) -> None:
         label.set(fontsize=_font(cell), parse_math=False)
     if not panel.rows:
         axes.set_xlabel(NOTHING, loc="left")
-    axes.vlines(range(across + 1), 0, down, colors="#c8c8c8", linewidth=0.4)
-    axes.hlines(range(down + 1), 0, across, colors="#c8c8c8", linewidth=0.4)
+    axes.vlines(range(across + 1), 0, down, colors="#c8c8c8", linewidth=0.4, clip_on=False)
+    axes.hlines(range(down + 1), 0, across, colors="#c8c8c8", linewidth=0.4, clip_on=False)
     before = [0, *panel.delays][: len(panel.delays)]
     centres = [i + 0.5 for i in range(len(before))]
     new = [after - earlier for earlier, after in zip(before, panel.delays, strict=True)]
@@ -160,10 +170,14 @@ def _short(name: str) -> str:
     return set_cell_size(name, _LONGEST - 1).rstrip() + "…"
 
 
+def _shrink(width: float, height: float) -> float:
+    """What a sheet's sides would have to be multiplied by to be as large as one can be."""
+    return min(math.sqrt(_AREA / (width * height)), _SIDE / max(width, height))
+
+
 def _save(figure: Figure, path: Path) -> None:
     """Write the same bytes for the same picture: no date, and no random names in an SVG."""
-    width, height = figure.get_size_inches()
-    dpi = min(_DPI, math.sqrt(_PIXELS / (width * height)), _SIDE / max(width, height))
+    dpi = _DPI * min(1.0, _shrink(*figure.get_size_inches()))
     dates = {".svg": "Date", ".pdf": "CreationDate"}
     kind = path.suffix.lower()
     metadata = {dates[kind]: None} if kind in dates else None

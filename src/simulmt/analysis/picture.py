@@ -31,8 +31,8 @@ def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union
         heads: One of `HEADS`; a page lets the reader choose and begins with it.
 
     Raises:
-        UserError: no sentence, another suffix, another word for heads, or a path that cannot be
-            written.
+        UserError: no sentence, more than goes on a picture, another suffix, another word for
+            heads, or a path that cannot be written.
     """
     path = Path(path)
     check_picture(path, heads)

@@ -32,6 +32,9 @@ def draw_traces(traces: Sequence[Trace], path: Path, heads: str) -> None:
         traces: The sentences, at least one.
         path: Where to write the picture; the suffix (.png, .svg, .pdf) says which kind.
         heads: `union` for all heads in one panel, `each` for a panel for each head.
+
+    Raises:
+        UserError: more than goes on a sheet.
     """
     bands = list[list[Panel]]()
     for number, trace in enumerate(traces, start=1):
@@ -45,9 +48,11 @@ def head_names(trace: Trace) -> list[str]:
     """What the heads are called, in the order of `Trace.positions`."""
     _, layers, heads, _ = trace.weights.shape
     if heads == 1:
-        return [f"layer {layer}" for layer in range(1, layers + 1)]
+        return [f"layer {layer}" for layer in range(1, layers + 1)] if layers > 1 else ["one head"]
     names = product(range(1, layers + 1), range(1, heads + 1))
-    return [f"layer {layer}, head {head}" if layers > 1 else f"head {head}" for layer, head in names]
+    return [
+        f"layer {layer}, head {head}" if layers > 1 else f"head {head}" for layer, head in names
+    ]
 
 
 def union_name(trace: Trace) -> str:
