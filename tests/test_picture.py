@@ -136,7 +136,7 @@ def test_what_else_cannot_be_drawn_is_refused(tmp_path):
     with pytest.raises(UserError, match="no sentence to draw"):
         write_picture([], tmp_path / "a.png")
     long = made(["▁a"] * 199, ["▁b"] * 200, layers=2, heads=4)
-    with pytest.raises(UserError, match="inches; at most .* take fewer sentences"):
+    with pytest.raises(UserError, match=r"inches; at most .* take fewer sentences"):
         write_picture([long], tmp_path / "a.png", "each")
     for suffix in (".png", ".html"):
         with pytest.raises(UserError, match="cannot be written"):

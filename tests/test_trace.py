@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -79,7 +80,7 @@ def test_the_steps_of_a_trace_go_from_nothing_to_all_of_it(traced):
         steps = [*trace.steps()]
         assert steps[0] == (0, 0)
         assert steps[-1] == (trace.end, len(trace.target))
-        for before, after in zip(steps, steps[1:], strict=False):
+        for before, after in pairwise(steps):
             assert sum(a > b for a, b in zip(after, before, strict=True)) == 1
             written = range(before[1], after[1])
             assert all(trace.delays[i] <= before[0] for i in written)

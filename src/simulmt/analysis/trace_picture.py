@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.collections import EllipseCollection
-from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from simulmt.analysis.panel import LARGEST, Handles, Panel, disc, draw_sheet
@@ -89,35 +89,34 @@ def _panel(
 def _mark(
     weights: Float[NDArray[np.float64], "T S"], stops: Sequence[Sequence[int]], axes: Axes
 ) -> None:
-    rows, columns = np.nonzero(weights >= _FAINT)
-    _circles(axes, rows, columns, LARGEST * np.sqrt(weights[rows, columns]), facecolors=_LOOK)
+    seen = np.argwhere(weights >= _FAINT)
+    _circles(axes, seen, LARGEST * np.sqrt(weights[tuple(seen.T)]), facecolors=_LOOK)
     rings = np.array([(i, j - 1) for i, row in enumerate(stops) for j in sorted({*row} - {0})])
     if not len(rings):
         return
     size = np.full(len(rings), LARGEST)
-    _circles(axes, *rings.T, size, facecolors="white", zorder=2.8)  # above the line, below the dot
-    _circles(axes, *rings.T, size, facecolors="none", edgecolors=_STOP, linewidths=1.5, zorder=4)
+    _circles(axes, rings, size, facecolors="white", zorder=2.8)  # above the line, below the dots
+    _circles(axes, rings, size, facecolors="none", edgecolors=_STOP, linewidths=1.5, zorder=4)
     furthest = {int(i): int(j) for i, j in rings}  # the last one of each row
     line = [(furthest.get(i, np.nan) + 0.5, i + 0.5) for i in range(len(stops))]
     axes.plot(*zip(*line, strict=True), color=_STOP, linewidth=1.5, zorder=2.5)
 
 
 def _circles(
-    axes: Axes, rows: NDArray[np.int64], columns: NDArray[np.int64],
-    radius: NDArray[np.float64], **style: object,
+    axes: Axes, cells: Int[NDArray[np.int64], "N 2"], radius: Float[NDArray[np.float64], "N"],
+    **style: Any,
 ) -> None:  # fmt: skip
+    """Circles in cells of rows and columns that count from 0."""
+    centres = cells[:, ::-1] + 0.5
     marks = EllipseCollection(
-        2 * radius, 2 * radius, np.zeros(len(radius)), units="x",
-        offsets=np.stack([columns + 0.5, rows + 0.5], 1), offset_transform=axes.transData,
-        **({"linewidths": 0, "zorder": 3} | style),
+        2 * radius, 2 * radius, 0 * radius, units="x", offsets=centres,
+        offset_transform=axes.transData, **({"linewidths": 0, "zorder": 3} | style),
     )  # fmt: skip
     axes.add_collection(marks)
 
 
 def _key(stops: bool, cell: float) -> Handles:
     dots = [disc(cell, share, _LOOK, f"weight {share:g}") for share in (1.0, 0.1)]
-    ring = {"markerfacecolor": "white", "markeredgewidth": 1.5, "linewidth": 1.5}
-    size = 2 * 72 * cell * LARGEST
-    label = "where the head stopped"
-    stop = Line2D([], [], color=_STOP, marker="o", markersize=size, label=label, **ring)
-    return [*dots, stop] if stops else dots
+    ring = disc(cell, 1.0, _STOP, "where the head stopped")
+    ring.set(markerfacecolor="white", markeredgewidth=1.5, linewidth=1.5, linestyle="-")
+    return [*dots, ring] if stops else dots
