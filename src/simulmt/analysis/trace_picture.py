@@ -41,7 +41,10 @@ def draw_traces(traces: Sequence[Trace], path: Path, heads: str) -> None:
         before = f"sentence {number}: " if len(traces) > 1 else ""
         bands += _each(trace, before) if heads == "each" else [[_union(trace, before)]]
     stops = any(trace.stops for trace in traces)
-    draw_sheet(bands, path, partial(_key, stops), smallest=0.15 if heads == "union" else 0.1)
+    several = heads == "union" and max(len(head_names(trace)) for trace in traces) > 1
+    stop = "where a head stopped; the furthest are joined" if several else "where the head stopped"
+    key = partial(_key, stop if stops else None)
+    draw_sheet(bands, path, key, smallest=0.15 if heads == "union" else 0.1)
 
 
 def head_names(trace: Trace) -> list[str]:
@@ -115,8 +118,8 @@ def _circles(
     axes.add_collection(marks)
 
 
-def _key(stops: bool, cell: float) -> Handles:
+def _key(stop: str | None, cell: float) -> Handles:
     dots = [disc(cell, share, _LOOK, f"weight {share:g}") for share in (1.0, 0.1)]
-    ring = disc(cell, 1.0, _STOP, "where the head stopped")
+    ring = disc(cell, 1.0, _STOP, stop or "")
     ring.set(markerfacecolor="white", markeredgewidth=1.5, linewidth=1.5, linestyle="-")
-    return [*dots, ring] if stops else dots
+    return [*dots, ring] if stop else dots
