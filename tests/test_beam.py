@@ -71,7 +71,7 @@ class Toy:
         logits = torch.stack([self.log_p(sentence, tuple(row)) for sentence, row in rows])
         read = torch.full_like(token, self.read)
         stood = prefix.sum(1, keepdim=True).expand(-1, 2)  # something that tells the prefixes apart
-        return DecoderStep(logits, ToyState(state.sentence, prefix), stood, read, read < 0)
+        return DecoderStep(logits, ToyState(state.sentence, prefix), stood, read, read < 0, ())
 
     def score(self, sentence: int, tokens: tuple[int, ...], alpha: float) -> float:
         """The normalised score, written down from the paper."""

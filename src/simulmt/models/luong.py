@@ -154,6 +154,7 @@ class Luong(Model):
             positions=stepped.position,
             read=stepped.read,
             wants_to_read=stepped.wants_to_read,
+            weights=(stepped.weights,),
         )
 
     def _vector(self, s: Float[Tensor, "B T D"], context: Float[Tensor, "B T D"]) -> Tensor:

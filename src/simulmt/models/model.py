@@ -39,6 +39,8 @@ class DecoderStep(NamedTuple):
     """Delay g_i: source tokens read before this target token is written."""
     wants_to_read: Bool[Tensor, "B"]
     """Where True, the rest of the row is void: read another token and take the step again."""
+    weights: tuple[Float[Tensor, "B H S"], ...]
+    """Attention to the source, for each layer that attends; nothing is copied for it."""
 
 
 class Model(nn.Module, ABC):

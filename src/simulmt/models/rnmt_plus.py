@@ -170,6 +170,7 @@ class RnmtPlus(Model):
             positions=stepped.position,
             read=stepped.read,
             wants_to_read=stepped.wants_to_read,
+            weights=(stepped.weights,),
         )
 
     def _layers(self) -> Sequence[LSTM]:

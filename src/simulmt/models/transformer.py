@@ -178,6 +178,7 @@ class Transformer(Model):
             positions=torch.cat([step.position for step in steps], 1),  # (B, L*H)
             read=torch.stack([step.read for step in steps]).amax(0),
             wants_to_read=torch.stack([step.wants_to_read for step in steps]).any(0),
+            weights=tuple(step.weights for step in steps),
         )
 
     def _layers(self) -> Iterable[DecoderLayer]:

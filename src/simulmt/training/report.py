@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.progress import track
 from torch import nn
 
-from simulmt.analysis.path import draw_path, render_path
+from simulmt.analysis.path import render_path
+from simulmt.analysis.path_picture import draw_path
 from simulmt.analysis.table import score_table
 from simulmt.data.corpus import Corpus
 from simulmt.data.subwords import Subwords

@@ -1,0 +1,188 @@
+"""Panels of source units by target units on a sheet, with what had been read shaded."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import fontManager
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from rich.cells import cell_len, set_cell_size
+
+from simulmt.analysis.path import NOTHING
+from simulmt.errors import UserError
+
+READ, NEW, LARGEST = "#e3ecf5", "#a9c8e8", 0.42  # the radius of the largest circle, in cells
+_WIDEST, _LONGEST = 24.0, 24  # inches of panels beside each other, columns of a label
+_GAP, _LETTER = 0.35, 0.09  # inches between panels beside each other, and of a title's letter
+_DPI, _AREA, _SIDE = 150, 3000.0, 200.0  # square inches and inches of the largest sheet
+_FONTS = ("Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "PingFang SC",
+          "Hiragino Sans", "Microsoft YaHei", "Arial Unicode MS")  # fmt: skip
+
+Handles: TypeAlias = Sequence[Patch | Line2D]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One grid; `mark` draws on its axes, where a cell is one unit and row 1 is on top."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[str]
+    delays: Sequence[int]
+    """For each row, the columns that had been read."""
+    mark: Callable[[Axes], None]
+
+    @property
+    def across(self) -> int:
+        """Cells from left to right, at least one."""
+        return max(len(self.columns), 1)
+
+    @property
+    def down(self) -> int:
+        """Cells from top to bottom, at least one."""
+        return max(len(self.rows), 1)
+
+
+def draw_sheet(
+    bands: Sequence[Sequence[Panel]], path: Path, key: Callable[[float], Handles], smallest: float
+) -> None:
+    """Draw bands of panels below each other.
+
+    Args:
+        bands: Panels of the same rows and columns, beside each other as long as there is room.
+        path: Where to write it; the suffix (.png, .svg, .pdf) says which kind. The same panels give
+            the same bytes.
+        key: The legend's entries, besides shading, for cells of so many inches.
+        smallest: The least that a cell may measure, in inches.
+
+    Raises:
+        UserError: more panels than go on a sheet; one of any size does.
+    """
+    widest = max(band[0].across + 1 for band in bands)
+    most = max(map(len, bands))
+    cell = min(0.34, max(smallest, _WIDEST / (widest * most)))
+    lines = [line for band in bands for line in _broken(band, cell)]
+    gaps = [_headroom(line[0], cell) for line in lines]
+    height = sum(gaps) + cell * sum(line[0].down for line in lines)
+    width = max(len(line) * _pitch(line[0], cell) for line in lines)
+    if (len(lines) > 1 or len(lines[0]) > 1) and _shrink(width, height) < 1:
+        raise UserError(
+            f"{path} would be {width:.0f} by {height:.0f} inches; at most {_AREA:,.0f} square "
+            f"inches and {_SIDE:.0f} on a side can be drawn: take fewer sentences, all heads "
+            "together (heads=union), or a page (.html)"
+        )
+    figure, top = Figure(figsize=(width, height)), height
+    for line, gap in zip(lines, gaps, strict=True):
+        top -= gap + cell * line[0].down
+        first = _draw_line(figure, line, top, cell)
+    shades = [Patch(color=NEW, label="read for this row"), Patch(color=READ, label="read before")]
+    first.legend(
+        handles=[*shades, *key(cell)], loc="upper left", bbox_to_anchor=(0, 0), ncols=6,
+        frameon=False, fontsize=8, borderaxespad=0.8,
+    )  # fmt: skip
+    _save(figure, path)
+
+
+def disc(cell: float, share: float, colour: str, label: str) -> Line2D:
+    """The key's entry for a circle with this share of the largest one's area."""
+    size = 2 * 72 * cell * LARGEST * math.sqrt(share)
+    return Line2D([], [], linestyle="", marker="o", color=colour, markersize=size, label=label)
+
+
+def _broken(band: Sequence[Panel], cell: float) -> list[Sequence[Panel]]:
+    """Lines that are not much wider than what is allowed, all of about the same length."""
+    room = max(int((_WIDEST + 2) / _pitch(band[0], cell)), 1)
+    lines = math.ceil(len(band) / room)
+    each = math.ceil(len(band) / lines)
+    return [band[i : i + each] for i in range(0, len(band), each)]
+
+
+def _pitch(panel: Panel, cell: float) -> float:
+    """Inches from a panel to the next one."""
+    return max(panel.across * cell, _LETTER * len(panel.title)) + _GAP
+
+
+def _headroom(panel: Panel, cell: float) -> float:
+    """Inches for title and labels above a panel."""
+    longest = max((cell_len(_short(name)) for name in panel.columns), default=0)
+    return 0.7 + 0.006 * _font(cell) * longest
+
+
+def _draw_line(figure: Figure, panels: Sequence[Panel], bottom: float, cell: float) -> Axes:
+    """Panels beside each other, `bottom` inches above the sheet's edge; returns the first."""
+    width, height = figure.get_size_inches()
+    all_axes = []
+    for number, panel in enumerate(panels):
+        place = (number * _pitch(panel, cell) / width, bottom / height)
+        size = (panel.across * cell / width, panel.down * cell / height)
+        axes = figure.add_axes((*place, *size))
+        axes.set_title(panel.title, loc="left", fontsize=10, fontweight="bold", parse_math=False)
+        _frame(axes, panel, cell, named=number == 0)
+        panel.mark(axes)
+        all_axes.append(axes)
+    return all_axes[0]
+
+
+def _frame(axes: Axes, panel: Panel, cell: float, named: bool) -> None:
+    """Labels, grid and shading; the rows of a panel beside another one need no names."""
+    across, down = panel.across, panel.down
+    names = list(map(_short, panel.rows)) if named else [""] * len(panel.rows)
+    axes.set(xlim=(0, across), ylim=(down, 0))
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0, top=False, labeltop=True, labelbottom=False, pad=3)
+    axes.set_xticks([j + 0.5 for j in range(len(panel.columns))], [*map(_short, panel.columns)])
+    axes.set_yticks([i + 0.5 for i in range(len(panel.rows))], names)
+    for label in axes.get_xticklabels():
+        label.set(fontsize=_font(cell), parse_math=False, rotation=45, ha="left", va="bottom")
+        label.set_rotation_mode("anchor")
+    for label in axes.get_yticklabels():
+        label.set(fontsize=_font(cell), parse_math=False)
+    if not panel.rows:
+        axes.set_xlabel(NOTHING, loc="left")
+    axes.vlines(range(across + 1), 0, down, colors="#c8c8c8", linewidth=0.4, clip_on=False)
+    axes.hlines(range(down + 1), 0, across, colors="#c8c8c8", linewidth=0.4, clip_on=False)
+    before = [0, *panel.delays][: len(panel.delays)]
+    centres = [i + 0.5 for i in range(len(before))]
+    new = [after - earlier for earlier, after in zip(before, panel.delays, strict=True)]
+    axes.barh(centres, before, height=1, color=READ)
+    axes.barh(centres, new, left=before, height=1, color=NEW)
+
+
+def _font(cell: float) -> float:
+    """Points."""
+    return min(10.0, cell * 72 * 0.6)
+
+
+def _short(name: str) -> str:
+    """A label that leaves room for the picture; the heavy ▁ that begins a word is an underscore."""
+    name = name.replace("▁", "_")
+    if cell_len(name) <= _LONGEST:
+        return name
+    return set_cell_size(name, _LONGEST - 1).rstrip() + "…"
+
+
+def _shrink(width: float, height: float) -> float:
+    """What a sheet's sides would have to be multiplied by to be as large as one can be."""
+    return min(math.sqrt(_AREA / (width * height)), _SIDE / max(width, height))
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Write the same bytes for the same picture: no date, and no random names in an SVG."""
+    dpi = _DPI * min(1.0, _shrink(*figure.get_size_inches()))
+    dates = {".svg": "Date", ".pdf": "CreationDate"}
+    kind = path.suffix.lower()
+    metadata = {dates[kind]: None} if kind in dates else None
+    installed = {font.name for font in fontManager.ttflist}
+    fonts = ["DejaVu Sans", *(name for name in _FONTS if name in installed)]
+    with rc_context({"svg.hashsalt": "simulmt", "font.family": fonts}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # it shows as a box
+        figure.savefig(path, dpi=dpi, bbox_inches="tight", pad_inches=0.1, metadata=metadata)

@@ -1,0 +1,58 @@
+"""Decoded sentences as a picture or a page, as the name of the file says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from simulmt.analysis.page import write_page
+from simulmt.analysis.trace_picture import draw_traces
+from simulmt.decoding.trace import Trace
+from simulmt.errors import UserError
+
+KINDS: dict[str, Callable[[Sequence[Trace], Path, str], None]] = {
+    ".png": draw_traces,
+    ".svg": draw_traces,
+    ".pdf": draw_traces,
+    ".html": write_page,
+}
+"""What `picture` can be, by the suffix of its path."""
+HEADS = ("union", "each")
+"""All heads in one panel, or a panel for each."""
+
+
+def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union") -> None:
+    """Show where every head looked and stopped in a few sentences.
+
+    Args:
+        traces: The sentences, as `simulmt.decoding.trace.trace_sentence` gives them.
+        path: Where to write; .png, .svg and .pdf are pictures, .html is a page that plays them
+            back. The same sentences give the same bytes.
+        heads: One of `HEADS`; a page lets the reader choose and begins with it.
+
+    Raises:
+        UserError: no sentence, more than goes on a picture, another suffix, another word for
+            heads, or a path that cannot be written.
+    """
+    path = Path(path)
+    check_picture(path, heads)
+    if not traces:
+        raise UserError(f"{path}: there is no sentence to draw; give at least one")
+    try:
+        KINDS[path.suffix.lower()](traces, path, heads)
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be written ({error.strerror}); name a file in a folder that exists"
+        ) from error
+
+
+def check_picture(path: str | Path, heads: str = "union") -> None:
+    """Refuse before the work what `write_picture` would refuse after it; for arguments, see there.
+
+    Raises:
+        UserError: another suffix, or another word for heads.
+    """
+    if Path(path).suffix.lower() not in KINDS:
+        raise UserError(f"picture is {str(path)!r}; its name must end in one of {', '.join(KINDS)}")
+    if heads not in HEADS:
+        raise UserError(f"heads is {heads!r}; choose {' or '.join(HEADS)}")

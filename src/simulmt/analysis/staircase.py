@@ -1,0 +1,59 @@
+"""Source units by target units: what had been read when each was written, and where heads stood."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from simulmt.decoding.instance import Instance, word_positions
+
+
+@dataclass(frozen=True)
+class Staircase:
+    """What one decoded sentence looks like from above."""
+
+    columns: Sequence[str]
+    rows: Sequence[str]
+    delays: Sequence[int]
+    heads: Sequence[Counter[int]]
+
+    def steps(self) -> Iterator[tuple[str, int, int, Counter[int]]]:
+        """For each target unit: itself, its predecessor's delay, its delay, heads by column."""
+        return zip(self.rows, [0, *self.delays], self.delays, self.heads, strict=False)
+
+    def most_heads(self) -> int:
+        """The most heads that stand in one place."""
+        return max((n for row in self.heads for n in row.values()), default=0)
+
+
+def word_staircase(instance: Instance) -> Staircase:
+    """In words."""
+    heads = word_positions(instance)
+    return _staircase(instance.source.split(), instance.prediction.split(), instance.delays, heads)
+
+
+def piece_staircase(instance: Instance) -> Staircase:
+    """In subwords, or in words where the instance has no subwords."""
+    rows, delays = instance.target_pieces, instance.subword_delays
+    if not instance.source_pieces or len(rows) != len(delays):
+        return word_staircase(instance)
+    return _staircase(instance.source_pieces, rows, delays, instance.positions)
+
+
+def _staircase(
+    columns: Sequence[str], rows: Sequence[str], delays: Sequence[int],
+    positions: Sequence[Sequence[int]],
+) -> Staircase:  # fmt: skip
+    """A column for EOS is there only if a head went to it; then, EOS has been read.
+
+    A head that has run off the end stands nowhere.
+    """
+    n = len(columns)
+    heads = [positions[i] if i < len(positions) else () for i in range(len(rows))]
+    if any(position > n for row in heads for position in row):
+        columns = [*columns, "</s>"]
+    reach = [max((p for p in row if p > n), default=0) for row in heads]
+    delays = [max(min(d, n), min(r, n + 1)) for d, r in zip(delays, reach, strict=True)]
+    counted = [Counter(min(p, n + 1) for p in row if p) for row in heads]
+    return Staircase(columns, rows, delays, counted)

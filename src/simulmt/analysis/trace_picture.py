@@ -1,0 +1,125 @@
+"""Where every head looked and stopped: pictures as in MILk (Arivazhagan et al. 2019, Figure 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.axes import Axes
+from matplotlib.collections import EllipseCollection
+from numpy.typing import NDArray
+
+from simulmt.analysis.panel import LARGEST, Handles, Panel, disc, draw_sheet
+from simulmt.decoding.trace import Trace
+
+_LOOK, _STOP = "#20262e", "#c24a00"
+_FAINT = 0.004  # weights that nobody could see
+
+
+def draw_traces(traces: Sequence[Trace], path: Path, heads: str) -> None:
+    """Draw the attention of a few sentences below each other.
+
+    Source on the x axis, target from top to bottom. The area of a dot is the weight on a source
+    subword; rings, joined by a line, are where a head stopped. All heads together show the
+    largest weight that any of them gives, all their rings, and the furthest of these joined.
+
+    Args:
+        traces: The sentences, at least one.
+        path: Where to write the picture; the suffix (.png, .svg, .pdf) says which kind.
+        heads: `union` for all heads in one panel, `each` for a panel for each head.
+
+    Raises:
+        UserError: more than goes on a sheet.
+    """
+    bands = list[list[Panel]]()
+    for number, trace in enumerate(traces, start=1):
+        before = f"sentence {number}: " if len(traces) > 1 else ""
+        bands += _each(trace, before) if heads == "each" else [[_union(trace, before)]]
+    stops = any(trace.stops for trace in traces)
+    several = heads == "union" and max(len(head_names(trace)) for trace in traces) > 1
+    stop = "where a head stopped; the furthest are joined" if several else "where the head stopped"
+    key = partial(_key, stop if stops else None)
+    draw_sheet(bands, path, key, smallest=0.15 if heads == "union" else 0.1)
+
+
+def head_names(trace: Trace) -> list[str]:
+    """What the heads are called, in the order of `Trace.positions`."""
+    _, layers, heads, _ = trace.weights.shape
+    if heads == 1:
+        return [f"layer {layer}" for layer in range(1, layers + 1)] if layers > 1 else ["one head"]
+    names = product(range(1, layers + 1), range(1, heads + 1))
+    return [
+        f"layer {layer}, head {head}" if layers > 1 else f"head {head}" for layer, head in names
+    ]
+
+
+def union_name(trace: Trace) -> str:
+    """What all heads together are called."""
+    count = len(head_names(trace))
+    return "one head" if count == 1 else f"{count} heads together: the largest weight of any"
+
+
+def _union(trace: Trace, before: str) -> Panel:
+    return _panel(trace, before + union_name(trace), trace.weights.max((1, 2)), trace.positions)
+
+
+def _each(trace: Trace, before: str) -> list[list[Panel]]:
+    """A band for each layer, or one of them all where each has but one head."""
+    _, layers, heads, _ = trace.weights.shape
+    panels = []
+    for head, name in enumerate(head_names(trace)):
+        stops = [positions[head : head + 1] for positions in trace.positions]
+        weights = trace.weights[:, head // heads, head % heads]
+        panels.append(_panel(trace, before + name, weights, stops))
+    if heads == 1:
+        return [panels]
+    return [panels[layer * heads : (layer + 1) * heads] for layer in range(layers)]
+
+
+def _panel(
+    trace: Trace, title: str, weights: Float[NDArray[np.float64], "T S"],
+    stops: Sequence[Sequence[int]],
+) -> Panel:  # fmt: skip
+    mark = partial(_mark, weights, stops)
+    return Panel(title, trace.source, trace.target, trace.delays, mark)
+
+
+def _mark(
+    weights: Float[NDArray[np.float64], "T S"], stops: Sequence[Sequence[int]], axes: Axes
+) -> None:
+    seen = np.argwhere(weights >= _FAINT)
+    _circles(axes, seen, LARGEST * np.sqrt(weights[tuple(seen.T)]), facecolors=_LOOK)
+    rings = np.array([(i, j - 1) for i, row in enumerate(stops) for j in sorted({*row} - {0})])
+    if not len(rings):
+        return
+    size = np.full(len(rings), LARGEST)
+    _circles(axes, rings, size, facecolors="white", zorder=2.8)  # above the line, below the dots
+    _circles(axes, rings, size, facecolors="none", edgecolors=_STOP, linewidths=1.5, zorder=4)
+    furthest = {int(i): int(j) for i, j in rings}  # the last one of each row
+    line = [(furthest.get(i, np.nan) + 0.5, i + 0.5) for i in range(len(stops))]
+    axes.plot(*zip(*line, strict=True), color=_STOP, linewidth=1.5, zorder=2.5)
+
+
+def _circles(
+    axes: Axes, cells: Int[NDArray[np.int64], "N 2"], radius: Float[NDArray[np.float64], "N"],
+    **style: Any,
+) -> None:  # fmt: skip
+    """Circles in cells of rows and columns that count from 0."""
+    centres = cells[:, ::-1] + 0.5
+    marks = EllipseCollection(
+        2 * radius, 2 * radius, 0 * radius, units="x", offsets=centres,
+        offset_transform=axes.transData, **({"linewidths": 0, "zorder": 3} | style),
+    )  # fmt: skip
+    axes.add_collection(marks)
+
+
+def _key(stop: str | None, cell: float) -> Handles:
+    dots = [disc(cell, share, _LOOK, f"weight {share:g}") for share in (1.0, 0.1)]
+    ring = disc(cell, 1.0, _STOP, stop or "")
+    ring.set(markerfacecolor="white", markeredgewidth=1.5, linewidth=1.5, linestyle="-")
+    return [*dots, ring] if stop else dots

@@ -1,0 +1,143 @@
+"""Pictures and pages of traces: every kind of sentence, the same bytes again, safe text."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from simulmt.analysis.picture import HEADS, KINDS, write_picture
+from simulmt.decoding.trace import Trace
+from simulmt.errors import UserError
+
+
+def made(source, target, layers=1, heads=1, stops=True) -> Trace:
+    """A trace along the diagonal, each head one subword behind the one before it."""
+    S, T, count = len(source) + 1, len(target), layers * heads
+    generator = np.random.default_rng(0)
+    delays = [min(2 + i * S // max(T, 1), S) if stops else S for i in range(T)]
+    weights = generator.random((T, layers, heads, S)) ** 8
+    for i, delay in enumerate(delays):
+        weights[i, ..., delay:] = 0
+    return Trace(
+        source=(*source, "</s>"),
+        target=tuple(target),
+        source_words=tuple(range(1, S + 1)),
+        target_words=tuple(range(1, T + 1)),
+        delays=tuple(delays),
+        end=S,
+        positions=tuple(tuple(max(d - h, 0) for h in range(count)) for d in delays) * stops,
+        weights=weights / weights.sum(-1, keepdims=True),
+    )
+
+
+EVIL = '</script><b onload="x">&amp;'
+TRACES = {
+    "usual": made(["▁der", "▁Bau", "er"], ["▁the", "▁far", "mer"], layers=2, heads=2),
+    "one head": made(["▁Hallo"], ["▁Hello"]),
+    "soft": made(["▁Hallo", "▁Welt"], ["▁hello", "▁world"], heads=4, stops=False),
+    "markup": made(["▁$x$", EVIL, "▁{{data}}"], ["▁$", "<!--", "\\", "_^"]),
+    "other scripts": made(["▁你好", "世界", "▁مرحبا", "\N{GRINNING FACE}"], ["▁नमस्ते", "▁W" * 60]),
+    "no translation": made(["▁Hallo", "▁Welt"], []),
+    "nothing": made([], []),
+    "invented": made([], ["▁well"]),
+    "long": made([f"▁Quelle{i}" for i in range(199)], [f"▁ziel{i}" for i in range(180)]),
+}
+named = pytest.mark.parametrize("name", TRACES)
+
+
+def data_of(page: str):
+    """What the page's script reads, as a browser finds it."""
+    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script', page)
+    return json.loads(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "heads"), [*((name, "union") for name in TRACES), ("usual", "each"), ("soft", "each")]
+)
+def test_every_sentence_has_a_picture(name, heads, tmp_path):
+    write_picture([TRACES[name]], tmp_path / "a.png", heads)
+    height, width, _ = imread(tmp_path / "a.png").shape
+    assert 80 < height < 6000
+    assert 80 < width < 6000
+
+
+@named
+def test_every_sentence_has_a_page_with_all_that_was_traced(name, tmp_path):
+    trace = TRACES[name]
+    write_picture([trace, TRACES["usual"]], tmp_path / "a.html")
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert page.count("<script") == page.count("</script>") == 2
+    assert "<b" not in page.replace("<body", "").replace("<button", "")
+    assert not re.search(r"(https?:)?//\w|@import|url\(", page.replace("www.w3.org/2000/svg", ""))
+    first, second = data_of(page)["sentences"]
+    assert tuple(first["source"]) == trace.source
+    assert tuple(first["target"]) == trace.target
+    assert [tuple(step) for step in first["steps"]] == [*trace.steps()]
+    T, layers, heads, S = trace.weights.shape
+    decoded = np.frombuffer(base64.b64decode(first["weights"]), np.uint8)
+    shown = decoded.reshape(layers, heads, T, S).transpose(2, 0, 1, 3) / 255
+    np.testing.assert_allclose(shown, trace.weights, atol=0.5 / 255 + 1e-12)  # rounded to bytes
+    assert len(first["names"]) == layers * heads
+    assert second["names"][2] == "layer 2, head 1"
+
+
+@pytest.mark.parametrize("suffix", KINDS)
+def test_the_same_sentences_give_the_same_bytes(suffix, tmp_path):
+    chosen = [TRACES[name] for name in ("usual", "markup", "no translation", "soft")]
+    files = [tmp_path / f"{name}{suffix}" for name in "ab"]
+    for heads in HEADS:
+        for file in files:
+            write_picture(chosen, file, heads)
+        assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_dots_and_rings_are_where_the_trace_has_them():
+    from matplotlib.figure import Figure
+
+    from simulmt.analysis.trace_picture import _each, _union
+
+    trace = TRACES["usual"]
+    for panel, weights in [
+        (_union(trace, ""), trace.weights.max((1, 2))),
+        (_each(trace, "")[1][0], trace.weights[:, 1, 0]),
+    ]:
+        axes = Figure().add_subplot()
+        panel.mark(axes)
+        dots, *rest = axes.collections
+        rows, columns = np.nonzero(weights >= 0.004)
+        assert dots.get_offsets().tolist() == np.stack([columns + 0.5, rows + 0.5], 1).tolist()
+        assert len(rest) == 2, "rings, and their white insides"
+    rings = {tuple(place) for place in rest[-1].get_offsets().tolist()}
+    stopped = {(row[2] - 0.5, i + 0.5) for i, row in enumerate(trace.positions) if row[2]}
+    assert rings == stopped
+    assert not any(x < 0 for x, _ in rings)
+
+
+def test_a_soft_mechanism_has_dots_only(tmp_path):
+    write_picture([TRACES["soft"]], tmp_path / "a.html")
+    assert data_of((tmp_path / "a.html").read_text())["sentences"][0]["stops"] == []
+    assert not TRACES["soft"].stops
+
+
+@pytest.mark.parametrize("name", ["a.gif", "a", "a.jpeg", ".png"])
+def test_another_suffix_is_refused_with_those_there_are(name, tmp_path):
+    with pytest.raises(UserError, match=r"\.png, \.svg, \.pdf, \.html"):
+        write_picture([TRACES["usual"]], tmp_path / name)
+
+
+def test_what_else_cannot_be_drawn_is_refused(tmp_path):
+    with pytest.raises(UserError, match="heads is 'some'; choose union or each"):
+        write_picture([TRACES["usual"]], tmp_path / "a.png", "some")
+    with pytest.raises(UserError, match="no sentence to draw"):
+        write_picture([], tmp_path / "a.png")
+    long = made(["▁a"] * 199, ["▁b"] * 200, layers=2, heads=4)
+    with pytest.raises(UserError, match=r"inches; at most .* take fewer sentences"):
+        write_picture([long], tmp_path / "a.png", "each")
+    for suffix in (".png", ".html"):
+        with pytest.raises(UserError, match="cannot be written"):
+            write_picture([TRACES["usual"]], tmp_path / f"absent/a{suffix}")

@@ -1,0 +1,107 @@
+"""What pictures are drawn from, held against the decoding that scores come from."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+import zoo
+from simulmt.data.subwords import EOS, Subwords
+from simulmt.decoding.greedy import greedy
+from simulmt.decoding.trace import record, trace_sentence
+from zoo import MECHANISMS, SIZES
+
+CPU = torch.device("cpu")
+TAKES_SOME = ("luong_local_p", "gaussian", "predicted")  # a Gaussian beside the softmax
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("kind", SIZES)
+def test_a_record_is_greedy_decoding_with_its_attention(kind, name):
+    model = zoo.model(MECHANISMS[name], kind=kind)
+    source, mask = zoo.sentences(3, 9)
+    for ids, real, plain in zip(source, mask, greedy(model, source, mask), strict=True):
+        found = record(model, ids[real].tolist(), CPU)
+        assert found.hypothesis == plain
+        T, S = len(plain.tokens), int(real.sum())
+        layers = 2 if kind == "transformer" else 1
+        heads = len(plain.positions[0]) if plain.positions else 1
+        assert found.weights.shape[::3] == (T, S)
+        assert found.weights.shape[1] == layers
+        assert T == 0 or found.weights.shape[2] * layers == heads
+        assert max([0, *plain.delays]) <= found.end <= S
+        _check_weights(name, found.weights, plain)
+
+
+def _check_weights(name, weights, hypothesis):
+    stood = np.array(hypothesis.positions).reshape(weights.shape[:-1]) > 0
+    sums = weights.sum(-1)
+    assert (weights >= 0).all()
+    assert (sums <= 1 + 1e-12).all()
+    assert (sums[~stood] == 0).all()
+    if not any(part in name for part in TAKES_SOME):
+        # a softmax in float64 over at most nine positions
+        np.testing.assert_allclose(sums[stood], 1, rtol=0, atol=1e-12)
+    for row, delay in zip(weights, hypothesis.delays, strict=True):
+        assert (row[..., delay:] == 0).all()
+
+
+@pytest.fixture(scope="module")
+def subwords():
+    text = ["der alte Bauer geht heim .", "the old farmer goes home .", "Haus house garten"] * 5
+    return Subwords.train(text, 32)
+
+
+@pytest.fixture(scope="module", params=["mma_il", "soft", "milk-leaky", "wait_k"])
+def traced(request, subwords):
+    model = zoo.model(MECHANISMS[request.param], vocabulary=len(subwords))
+    texts = ["der alte Bauer geht heim .", "", "Haus", "unbekannt \u4f60 geht"]
+    return request.param, [trace_sentence(model, subwords, CPU, text) for text in texts]
+
+
+def test_a_trace_names_its_subwords_and_words(traced):
+    name, traces = traced
+    for trace in traces:
+        assert trace.weights.shape[::3] == (len(trace.target), len(trace.source))
+        assert len(trace.source_words) == len(trace.source)
+        assert len(trace.target_words) == len(trace.delays) == len(trace.target)
+        assert trace.source[-1] == "</s>"
+        assert trace.stops == (name != "soft" and len(trace.target) > 0)
+    assert traces[1].source == ("</s>",)
+    assert [*dict.fromkeys(traces[0].source_words)] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_the_steps_of_a_trace_go_from_nothing_to_all_of_it(traced):
+    for trace in traced[1]:
+        steps = [*trace.steps()]
+        assert steps[0] == (0, 0)
+        assert steps[-1] == (trace.end, len(trace.target))
+        for before, after in pairwise(steps):
+            assert sum(a > b for a, b in zip(after, before, strict=True)) == 1
+            written = range(before[1], after[1])
+            assert all(trace.delays[i] <= before[0] for i in written)
+
+
+def test_steps_go_word_by_word_unless_a_word_is_taken_up_in_its_middle(traced):
+    trace = dataclasses.replace(
+        traced[1][0],
+        source=("▁a", "b", "▁c", "d", "</s>"),
+        target=("▁x", "▁y", "z", "w"),
+        source_words=(1, 1, 2, 2, 3),
+        target_words=(1, 2, 2, 2),
+        delays=(2, 3, 3, 4),
+        end=5,
+    )
+    assert [*trace.steps()] == [
+        (0, 0), (2, 0), (2, 1), (3, 1), (3, 3), (4, 3), (4, 4), (5, 4)
+    ]  # fmt: skip
+
+
+def test_nothing_but_eos_can_be_recorded():
+    found = record(zoo.model(MECHANISMS["mma_il"]), [EOS], CPU)
+    assert found.end == 1
+    assert found.weights.shape[3] == 1
