@@ -80,6 +80,17 @@ def test_a_file_and_a_stream_are_translated_alike(finished, tmp_path, capsys, mo
     assert [" ".join(written[number]) for number in sorted(written)] == batch.splitlines()
 
 
+def test_the_same_picture_of_a_file_and_of_a_stream(finished, tmp_path, capsys, monkeypatch):
+    text, pages = tmp_path / "in.txt", [tmp_path / "one.html", tmp_path / "other.html"]
+    text.write_text("\nder Mann sagt \n\nder</script>\n")
+    say(capsys, f"checkpoint={finished}", f"input={text}", f"picture={pages[0]}")
+    with text.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        say(capsys, f"checkpoint={finished}", f"picture={pages[1]}")
+    one, other = (page.read_bytes() for page in pages)
+    assert one == other
+
+
 def test_a_line_that_is_too_long_is_refused_by_number_or_cut(finished, tmp_path, capsys):
     text = tmp_path / "in.txt"
     text.write_text("\nder Mann\n" + "x " * (LONGEST + 1) + "\n")
@@ -104,6 +115,8 @@ def test_a_line_that_is_too_long_is_refused_by_number_or_cut(finished, tmp_path,
         (["batch_tokens=0"], "batch_tokens is 0"),
         (["checkpoint=12"], "no checkpoint at 12"),
         (["device=tpu"], "device is 'tpu'"),
+        (["picture=x.gif"], "must end in one of .png"),
+        (["picture=x.png", "heads=both"], "heads is 'both'"),
     ],
 )
 def test_bad_choices_are_refused(finished, overrides, message):

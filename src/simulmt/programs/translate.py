@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +19,15 @@ from simulmt.data.batches import EncodedSplit, OrderedBatches, collate_pairs
 from simulmt.data.corpus import Split
 from simulmt.decoding.corpus import decode_split
 from simulmt.errors import UserError
-from simulmt.interpreter import Actions, Plain, Told, arriving, interpret
+from simulmt.interpreter import END, Actions, Plain, Told, arriving, interpret
 from simulmt.options import construct
 from simulmt.parts import build_search, pick_device
 from simulmt.programs.plain import plain
 from simulmt.trained import Trained
 from simulmt.translator import LONGEST, Translator
+
+PICTURED = 20
+"""The most sentences that go into a picture: the first ones."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,18 @@ class Options:
     checkpoint: Any
     input: Any
     actions: bool
+    picture: Any
+    heads: str
     device: str
     batch_tokens: int
 
     def __post_init__(self) -> None:
         if self.batch_tokens < 1:
             raise UserError(f"batch_tokens is {self.batch_tokens}; it must be at least 1")
+        if self.picture is not None:
+            from simulmt.analysis.picture import check_picture  # noqa: PLC0415  (see draw)
+
+            check_picture(str(self.picture), self.heads)
 
 
 def translate(cfg: DictConfig) -> None:
@@ -54,25 +63,66 @@ def translate(cfg: DictConfig) -> None:
         raise UserError(f"input={given}: there is no such file")
     trained = checkpoint.load(Path(str(options.checkpoint)))
     if given and not options.actions:
-        for line in translate_lines(trained, read_lines(given), options):
+        lines = read_lines(given)
+        for line in translate_lines(trained, lines, options):
             print(line)
+        sentences = [line for line in lines if line.strip()]
+        if options.picture is not None:
+            draw(Translator.of(trained, options.device), sentences, options)
         return
-    translator = Translator.of(trained, options.device)
-    with _opened(given) as descriptor:
-        live(translator, descriptor, options.actions)
+    translator, sentences = Translator.of(trained, options.device), []
+    try:
+        with _opened(given) as descriptor:
+            live(translator, descriptor, options.actions, sentences)
+    finally:
+        if options.picture is not None:  # of what there was before Ctrl-C, too
+            draw(translator, sentences, options)
 
 
-def live(translator: Translator, descriptor: int, actions: bool) -> None:
-    """Translate what arrives on a descriptor; a person at a terminal is shown both sides."""
+def live(translator: Translator, descriptor: int, actions: bool, sentences: list[str]) -> None:
+    """Translate what arrives on a descriptor; a person at a terminal is shown both sides.
+
+    Args:
+        translator: takes the words in.
+        descriptor: of a file, a pipe or a terminal.
+        actions: whether to print events instead of the translation.
+        sentences: the first ones are added to it.
+    """
     at_terminal = os.isatty(descriptor) and sys.stdout.isatty() and sys.platform != "win32"
     if at_terminal and not actions:
         from simulmt.keyboard import Screen, typed  # noqa: PLC0415  (imports what Windows lacks)
 
         with Screen() as screen:
-            interpret(translator, typed(descriptor, screen.typing), screen, warn)
+            parts = remember(typed(descriptor, screen.typing), sentences)
+            interpret(translator, parts, screen, warn)
         return
     told: Told = Actions(sys.stdout) if actions else Plain(sys.stdout)
-    interpret(translator, arriving(descriptor), told, warn)
+    interpret(translator, remember(arriving(descriptor), sentences), told, warn)
+
+
+def remember(parts: Iterable[str], sentences: list[str]) -> Iterator[str]:
+    """Hand the parts on and keep the first sentences."""
+    words: list[str] = []
+    for part in parts:
+        if part != END and len(sentences) < PICTURED:
+            words.append(part)
+        elif words:
+            sentences.append(" ".join(words))
+            words = []
+        yield part
+
+
+def draw(translator: Translator, sentences: Sequence[str], options: Options) -> None:
+    """Write the picture of the first sentences."""
+    from simulmt.analysis.picture import write_picture  # noqa: PLC0415  (takes a while to import,
+    from simulmt.decoding.trace import trace_sentence  # noqa: PLC0415   and mostly for nothing)
+
+    model, subwords, device = translator.model, translator.subwords, translator.device
+    first = sentences[:PICTURED]
+    traces = [trace_sentence(model, subwords, device, sentence) for sentence in first]
+    write_picture(traces, str(options.picture), options.heads)
+    more = f", the first {PICTURED} sentences" if len(sentences) > PICTURED else ""
+    print(f"picture: {options.picture}{more}", file=sys.stderr)
 
 
 def read_lines(path: Path) -> list[str]:
