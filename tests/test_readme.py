@@ -32,11 +32,15 @@ PAGES = (
     "CONTRIBUTING.md",
     "docs/conventions.md",
     "docs/data.md",
+    "docs/models.md",
+    "docs/runs.md",
+    "docs/streaming.md",
     "experiments/milk/README.md",
     "experiments/mma/README.md",
     "experiments/zoo/README.md",
 )
 TEXT = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
+PROGRAMS = [f"{name}.py" for name in ("train", "evaluate", "translate", "export", "report")]
 PRESETS = sorted(
     path.stem
     for path in (ROOT / "conf" / "data").glob("*.yaml")
@@ -65,12 +69,12 @@ def section(text: str, heading: str) -> str:
 
 
 def commands() -> list[tuple[str, list[str]]]:
-    """Each `python train.py ...` or `evaluate.py`: the program and its arguments."""
+    """Each `python train.py ...` and so on: the program and its arguments."""
     found = []
     for page in PAGES:
         for line in code(TEXT[page]):
-            words = shlex.split(line, comments=True)
-            if words[:1] == ["python"] and words[1:2] in (["train.py"], ["evaluate.py"]):
+            words = shlex.split(line.partition(" > ")[0], comments=True)
+            if words[:1] == ["python"] and words[1] in PROGRAMS:
                 found.append((words[1].removesuffix(".py"), words[2:]))
     return found
 
@@ -119,6 +123,7 @@ def test_every_command_composes(program, overrides, monkeypatch):
     from simulmt.options import construct
     from simulmt.programs.plain import plain
     from simulmt.programs.train import build_objective
+    from simulmt.programs.translate import Options
     from simulmt.training.optimiser import make_adam
     from simulmt.training.run import Plan
 
@@ -130,8 +135,9 @@ def test_every_command_composes(program, overrides, monkeypatch):
         chosen = Mechanism(**config["mechanism"])
         build_objective(config, chosen, plan)
         make_adam(config["optim"])
-        with torch.device("meta"):
-            parts.build_model(config, chosen, vocabulary=1)
+        parts.outline_model(config, chosen, vocabulary=1)
+    if program == "translate":
+        construct(Options, config, "translate.py")
 
 
 @each_page
@@ -171,12 +177,14 @@ def test_every_named_file_of_the_repository_exists(page):
 
 
 def test_the_table_of_mechanisms_is_complete():
-    rows = re.findall(r"^\| `(\w+)` \|", section(TEXT["README.md"], "## Mechanisms"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(\w+)` \|", section(TEXT["docs/models.md"], "## Mechanisms"), re.MULTILINE
+    )
     assert sorted(rows) == sorted(path.stem for path in (ROOT / "conf/mechanism").glob("*.yaml"))
 
 
 def test_the_notebook_example_runs_without_hydra_and_lightning():
-    (block,) = blocks(TEXT["README.md"], "python")
+    (block,) = blocks(TEXT["docs/models.md"], "python")
     checks = """
 import sys
 assert out.logits.shape == (1, 3, 100)
@@ -212,7 +220,7 @@ def test_the_downloads_give_the_files_that_the_presets_ask_for(preset, tmp_path)
     heading = "multi30k_deen" if preset == "multi30k_ende" else preset
     script = blocks(section(TEXT["docs/data.md"], f"### {heading}"), "bash")[0]
     if script.count("\n") == 1:
-        assert f"`{script.strip()}`" in TEXT["README.md"]
+        assert f"`{script.strip()}`" in TEXT["docs/data.md"]
     subprocess.run(["bash", "-c", STUBS + script], cwd=tmp_path, check=True)
     for stem in (data.train, data.valid, data.test):
         for language in (data.source, data.target):
