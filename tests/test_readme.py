@@ -37,6 +37,7 @@ PAGES = (
     "docs/streaming.md",
     "experiments/milk/README.md",
     "experiments/mma/README.md",
+    "experiments/wandb/README.md",
     "experiments/zoo/README.md",
 )
 TEXT = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}

@@ -33,11 +33,12 @@ from simulmt.programs.plain import plain
 from simulmt.training import report
 from simulmt.training.callbacks import Decoder
 from simulmt.training.datamodule import TranslationData
-from simulmt.training.loggers import CsvOnly, TensorBoard, Wandb, choose_logger, open_loggers
+from simulmt.training.loggers import CsvOnly, TensorBoard, choose_logger, open_loggers
 from simulmt.training.module import TranslationModule
 from simulmt.training.optimiser import Adam, make_adam
 from simulmt.training.resume import check_resume, find_resume, make_room
 from simulmt.training.run import Plan, fit, make_trainer, test
+from simulmt.training.weights_and_biases import Wandb
 
 
 def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
@@ -90,8 +91,8 @@ def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
         trainer = make_trainer(plan, folder, valid, loggers)
         chosen = fit(trainer, module, data, resume, folder, plan.average)
         scores, instances = test(trainer, module, tested, folder)
-        report.log_scores(loggers, scores, trainer.global_step - 1)
-    report.results(f"{mechanism.name} on test", scores, instances, chosen, folder)
+        report.results(f"{mechanism.name} on test", scores, instances, chosen, folder)
+        report.log_results(loggers, scores, instances, folder, trainer.global_step - 1)
 
 
 def check_choices(

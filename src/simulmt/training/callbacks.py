@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import RichProgressBar
-from pytorch_lightning.loggers import WandbLogger
 from torch import distributed
 
 from simulmt.data.batches import EncodedSplit, OrderedBatches, collate_pairs
@@ -22,6 +21,7 @@ from simulmt.decoding.search import Search
 from simulmt.models.model import Model
 from simulmt.scoring import score
 from simulmt.training.module import TranslationModule
+from simulmt.training.weights_and_biases import show_samples
 
 Watch = Callable[[list[list[int]]], Iterable[list[int]]]
 
@@ -158,9 +158,7 @@ class SimultaneousDecoding(pl.Callback):
         folder.mkdir(exist_ok=True)
         text = "".join("\t".join(row) + "\n" for row in [columns, *rows])
         (folder / f"step-{trainer.global_step:07d}.tsv").write_text(text, encoding="utf-8")
-        for logger in trainer.loggers:
-            if isinstance(logger, WandbLogger):
-                logger.log_text("valid/samples", columns=columns, data=rows)
+        show_samples(trainer.loggers, "valid/samples", instances)
 
 
 def flat(scores: Mapping[str, Any]) -> dict[str, float]:

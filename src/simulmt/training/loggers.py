@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import importlib.util
-import secrets
-import warnings
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +17,7 @@ from pytorch_lightning.utilities import rank_zero_only
 from simulmt.errors import UserError
 from simulmt.options import construct, pick
 from simulmt.training import report
+from simulmt.training.weights_and_biases import Wandb
 
 
 class MetricsFile(Logger):
@@ -87,7 +86,7 @@ class MetricsFile(Logger):
 class CsvOnly:
     """Nothing beside `metrics.csv`."""
 
-    def open(self, folder: Path, run_name: str, config: dict[str, Any]) -> None:
+    def open(self, folder: Path, config: dict[str, Any]) -> None:
         """No further logger."""
 
 
@@ -101,49 +100,9 @@ class TensorBoard:
                 'logger=tensorboard needs a package: pip install "simulmt[tensorboard]"'
             )
 
-    def open(self, folder: Path, run_name: str, config: dict[str, Any]) -> Logger:
+    def open(self, folder: Path, config: dict[str, Any]) -> Logger:
         """Event files in `tensorboard/`."""
         return TensorBoardLogger(folder, name="tensorboard", version="")
-
-
-@dataclass(frozen=True)
-class Wandb:
-    """Weights & Biases; a server that cannot be reached means going on offline.
-
-    A run keeps its id in its directory, so that it goes on as the same run when it resumes.
-    """
-
-    project: str
-    mode: str
-    """`online` or `offline`."""
-
-    def __post_init__(self) -> None:
-        if self.mode not in ("online", "offline"):
-            raise UserError(f"logger.mode is {self.mode!r}; choose online or offline")
-
-    def open(self, folder: Path, run_name: str, config: dict[str, Any]) -> Logger:
-        """Start the run, or take it up again."""
-        import wandb  # noqa: PLC0415  (seconds to import, and most runs do without)
-
-        kept = folder / "wandb_id"
-        if not kept.exists():
-            kept.write_text(secrets.token_hex(4))
-        common: dict[str, Any] = {
-            "project": self.project,
-            "name": run_name,
-            "id": kept.read_text().strip(),
-            "dir": folder,
-            "config": config,
-            "settings": wandb.Settings(init_timeout=30, silent=True),
-        }
-        if self.mode == "online":
-            try:
-                return WandbLogger(experiment=wandb.init(mode="online", resume="allow", **common))
-            except (wandb.Error, OSError) as error:
-                reason = str(error).splitlines()[0]
-                warnings.warn(f"no W&B ({reason}); going on offline", stacklevel=2)
-                wandb.teardown()
-        return WandbLogger(experiment=wandb.init(mode="offline", **common))
 
 
 LOGGERS: dict[str, type[CsvOnly | TensorBoard | Wandb]] = {
@@ -172,8 +131,7 @@ def open_loggers(
     """`metrics.csv` and, on the first process, the chosen logger; closed whatever happens."""
     loggers: list[Logger] = [MetricsFile(folder / "metrics.csv", resume_at)]
     if report.is_first_process():
-        name = f"{config['mechanism']['name']}-lambda-{config['lambda']}-seed-{config['seed']}"
-        extra = chosen.open(folder, name, dict(config))
+        extra = chosen.open(folder, dict(config))
         loggers += [extra] if extra else []
     try:
         yield loggers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -23,9 +24,12 @@ from simulmt.decoding.instance import Instance
 from simulmt.guards import residue
 from simulmt.training.callbacks import flat
 from simulmt.training.record import count_parameters
+from simulmt.training.weights_and_biases import show_curve, show_picture, show_samples
 
 T = TypeVar("T")
 console = Console(highlight=False)
+SHOWN = 50
+"""Test sentences in the logger's table."""
 
 
 @rank_zero_only
@@ -80,11 +84,27 @@ def write_manifest(path: Path, manifest: Mapping[str, object]) -> None:
 
 
 @rank_zero_only
-def log_scores(loggers: Sequence[Logger], scores: Mapping[str, Any], step: int) -> None:
-    """Log the test scores."""
+def log_results(
+    loggers: Sequence[Logger],
+    scores: Mapping[str, Any],
+    instances: Sequence[Instance],
+    folder: Path,
+    step: int,
+) -> None:
+    """Log the test scores, and to W&B the first translations, the path, the way there."""
     values = {f"test/{name}": value for name, value in flat(scores).items()}
     for logger in loggers:
         logger.log_metrics(values, step)
+    show_samples(loggers, "test/samples", instances[:SHOWN])
+    show_picture(loggers, "test/path", folder / "path.png")
+    show_curve(loggers, "valid/curve", _validations(folder / "metrics.csv"))
+
+
+def _validations(metrics: Path) -> list[tuple[float, float]]:
+    """DAL and BLEU on the development set, in the order of training."""
+    with metrics.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row.get("valid/BLEU")]
+    return [(float(row["valid/word/DAL"]), float(row["valid/BLEU"])) for row in rows]
 
 
 @rank_zero_only

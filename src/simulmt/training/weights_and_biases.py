@@ -1,0 +1,114 @@
+"""Weights & Biases: a run there beside the run directory, and what is shown in it.
+
+Metrics are drawn over updates (`trainer/global_step`). Everything logged here is in the run
+directory as well: nothing depends on it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytorch_lightning.loggers import Logger, WandbLogger
+
+from simulmt.decoding.instance import Instance
+from simulmt.errors import UserError
+
+UPDATES = "trainer/global_step"
+"""The x axis of all curves."""
+
+
+@dataclass(frozen=True)
+class Wandb:
+    """A run in W&B; a server that cannot be reached means going on offline.
+
+    A run keeps its id in its directory, so that it goes on as the same run when it resumes. Runs
+    are grouped by mechanism and named by what sets their latency.
+    """
+
+    project: str
+    mode: str
+    """`online` or `offline`."""
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("online", "offline"):
+            raise UserError(f"logger.mode is {self.mode!r}; choose online or offline")
+
+    def open(self, folder: Path, config: dict[str, Any]) -> Logger:
+        """Start the run, or take it up again."""
+        import wandb  # noqa: PLC0415  (seconds to import, and most runs do without)
+
+        common: dict[str, Any] = {
+            "project": self.project,
+            "name": run_name(config),
+            "group": config["mechanism"]["name"],
+            "job_type": "train",
+            "tags": [config["data"]["name"], config["model"]["name"]],
+            "id": _run_id(folder / "wandb_id"),
+            "dir": folder,
+            "config": config,
+            "settings": wandb.Settings(init_timeout=30, silent=True),
+        }
+        run = None
+        if self.mode == "online":
+            try:
+                run = wandb.init(mode="online", resume="allow", **common)
+            except (wandb.Error, OSError) as error:
+                reason = str(error).splitlines()[0]
+                warnings.warn(f"no W&B ({reason}); going on offline", stacklevel=2)
+                wandb.teardown()
+        run = run or wandb.init(mode="offline", **common)
+        run.define_metric(UPDATES)
+        run.define_metric("*", step_metric=UPDATES, step_sync=True)
+        return WandbLogger(experiment=run)
+
+
+def run_name(config: Mapping[str, Any]) -> str:
+    """What tells a run from the others of its mechanism: `mma_il lambda=0.2 seed=1`."""
+    mechanism = config["mechanism"]
+    weights = {name: config[name] for name in ("lambda", "lambda_var") if config[name]}
+    pace = {name: mechanism[name] for name in ("k", "chunk", "window") if name in mechanism}
+    chosen = {**pace, **weights, "seed": config["seed"]}
+    return " ".join([mechanism["name"], *(f"{name}={value}" for name, value in chosen.items())])
+
+
+def show_samples(loggers: Iterable[Logger], key: str, instances: Sequence[Instance]) -> None:
+    """A table of translations with their delays."""
+    columns = ["source", "reference", "translation", "delays"]
+    rows = [[i.source, i.reference, i.prediction, " ".join(map(str, i.delays))] for i in instances]
+    for logger in _wandb(loggers):
+        logger.log_text(key, columns=columns, data=rows)
+
+
+def show_picture(loggers: Iterable[Logger], key: str, path: Path) -> None:
+    """A picture file as media."""
+    for logger in _wandb(loggers):
+        logger.log_image(key, images=[str(path)])
+
+
+def show_curve(loggers: Iterable[Logger], key: str, points: Sequence[tuple[float, float]]) -> None:
+    """How quality and latency moved in training, as a chart: BLEU over DAL."""
+    for logger in _wandb(loggers):
+        import wandb  # noqa: PLC0415
+
+        table = wandb.Table(columns=["DAL", "BLEU"], data=[[*point] for point in points])
+        chart = wandb.plot.scatter(table, "DAL", "BLEU", title="BLEU over DAL, every validation")
+        logger.experiment.log({key: chart})
+
+
+def _wandb(loggers: Iterable[Logger]) -> Iterator[WandbLogger]:
+    return (logger for logger in loggers if isinstance(logger, WandbLogger))
+
+
+def _run_id(kept: Path) -> str:
+    """That of the sweep's agent which started this run, or the one kept, or a new one."""
+    if "WANDB_SWEEP_ID" in os.environ and "WANDB_RUN_ID" in os.environ:
+        kept.write_text(os.environ["WANDB_RUN_ID"])
+    elif not kept.exists():
+        kept.write_text(secrets.token_hex(4))
+    return kept.read_text().strip()

@@ -1,0 +1,89 @@
+"""Weights & Biases, offline: what a run shows there, the dashboard, the commands of the sweep."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import itertools
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from simulmt.options import construct
+from simulmt.programs.plain import plain
+from simulmt.programs.train import check_choices, train
+from simulmt.training.run import Plan
+from simulmt.training.weights_and_biases import run_name
+from test_runs import ROOT, SMALL, configuration
+
+HOME = ROOT / "experiments" / "wandb"
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
+    "ignore:.*Trainer.fit.*weights_only.*",
+)
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    chosen = ["mechanism=mma_il", "lambda=0.2", "logger=wandb", "logger.mode=offline"]
+    config = configuration("train", *SMALL, *chosen, f"cache={folder / 'cache'}")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("WANDB_")]:
+            patch.delenv(name)
+        patch.setenv("WANDB_SWEEP_ID", "a_sweep")
+        patch.setenv("WANDB_RUN_ID", "by_the_agent")
+        train(config, str(folder), multirun=False)
+    return folder
+
+
+def test_a_run_shows_translations_the_path_and_the_way_there(logged):
+    (files,) = (logged / "wandb").glob("offline-run-*-by_the_agent/files/media")
+    shown = {str(path.relative_to(files)).split("_")[0] for path in files.rglob("*.*")}
+    assert shown >= {"images/test/path", "table/valid/samples", "table/test/samples"}
+    assert any(name.startswith("table/valid/curve") for name in shown)
+
+
+def load_dashboard():
+    pytest.importorskip("wandb_workspaces", reason='needs pip install "simulmt[dashboard]"')
+    spec = importlib.util.spec_from_file_location("dashboard", HOME / "dashboard.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # wandb-workspaces' own
+def test_the_dashboard_asks_for_what_runs_log(logged):
+    made = load_dashboard()
+    with (logged / "metrics.csv").open(newline="") as file:
+        columns = set(next(csv.reader(file)))
+    metrics = {made.QUALITY, *made.LATENCIES.values(), *made.TRAINING.values()}
+    assert metrics <= columns
+    (files,) = (logged / "wandb").glob("offline-run-*/files/media")
+    media = "\n".join(str(path) for path in files.rglob("*.*"))
+    assert all(f"/{key}_" in media for key in made.MEDIA)
+    text = made.dashboard("someone", "simulmt")._to_model().model_dump_json()
+    assert all(name in text for name in metrics)
+
+
+def test_every_run_of_the_sweep_is_one_that_train_takes():
+    sweep = yaml.safe_load((HOME / "sweep.yaml").read_text())
+    fixed = [word for word in sweep["command"] if not word.startswith("${")]
+    names, choices = zip(*((n, p["values"]) for n, p in sweep["parameters"].items()), strict=True)
+    for values in itertools.product(*choices):
+        given = [f"{name}={value}" for name, value in zip(names, values, strict=True)]
+        OverridesParser.create().parse_overrides([*fixed, *given])
+        config = plain(configuration("train", *fixed, *given))
+        check_choices(config, construct(Plan, config["trainer"], "trainer"))
+
+
+def test_runs_are_named_by_what_sets_their_latency():
+    def named(*overrides: str) -> str:
+        return run_name(plain(configuration("train", *overrides)))
+
+    assert named("mechanism=mma_il", "lambda=0.2") == "mma_il lambda=0.2 seed=1"
+    assert named("mechanism=wait_k", "mechanism.k=5", "seed=3") == "wait_k k=5 seed=3"
+    assert named("mechanism=milk", "lambda_var=0.1") == "milk lambda_var=0.1 seed=1"
