@@ -13,18 +13,20 @@ import yaml  # type: ignore[import-untyped, unused-ignore]
 from torch import Tensor
 
 from simulmt.attention.schedules import Monotonic
-from simulmt.attention.scores import NormalisedAdditive, ScaledDotProduct
 from simulmt.data.subwords import EOS, Subwords
 from simulmt.decoding.greedy import Hypothesis, greedy
 from simulmt.decoding.instance import word_delays
+from simulmt.models.lstm import LSTM
 from simulmt.models.model import Model
 from simulmt.parts import build_mechanism, build_model
 from simulmt.translator import Translator
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 CPU = torch.device("cpu")
-GO_ON = 0.3
+GO_ON = 0.6
 """Share of the decisions in which some head of a random model does not stop at once."""
+SHARPER = 4.0
+"""How much larger the weights of a random model are than fresh ones."""
 
 
 @dataclass(frozen=True)
@@ -133,12 +135,15 @@ def random_model(kind: str, mechanism: str, vocabulary: int) -> Model:
         for group, name in names.items()
     }
     model = build_model(config, build_mechanism(config), vocabulary).double().eval()
-    for part in model.modules():  # fresh weights hardly tell one token from another
-        if isinstance(part, ScaledDotProduct):
-            torch.nn.init.normal_(part.query.bias)
-        elif isinstance(part, NormalisedAdditive):
-            part.hidden.query.weight.data *= 20
-            part.hidden.key.weight.data *= 20
+    # Fresh weights write one token again and again. Not so the layers of LSTMs: with large weights
+    # they are chaotic, and make a sentence of 200 words another one out of the last digit.
+    tables = () if kind == "transformer" else (torch.nn.Embedding,)  # its one is the output, too
+    recurrent = {
+        part for lstm in model.modules() if isinstance(lstm, LSTM) for part in lstm.modules()
+    }
+    for part in {*model.modules()} - recurrent:
+        if isinstance(part, (torch.nn.Linear, *tables)):
+            part.weight.data *= SHARPER
     _calibrate(model, vocabulary)
     return model
 
