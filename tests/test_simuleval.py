@@ -141,7 +141,6 @@ def test_simuleval_scores_what_simulmt_wrote(finished, tmp_path):
     [
         (["--checkpoint", "nowhere"], "no checkpoint at nowhere"),
         (["--checkpoint", "nowhere", "--fp16"], "half precision"),
-        (["--checkpoint", "nowhere", "--device", "tpu"], "nowhere|tpu"),
     ],
 )
 def test_bad_input_is_one_line(options, message, tmp_path):
@@ -150,7 +149,7 @@ def test_bad_input_is_one_line(options, message, tmp_path):
     done = simuleval("--agent-class", AGENT, *options, *files)
     assert done.returncode == 2
     (line,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
-    assert any(part in line for part in message.split("|"))
+    assert message in line
     assert "Traceback" not in done.stderr
 
 

@@ -1,9 +1,13 @@
-"""No peeking, as a listener sees it: what was said depends on nothing that was said later."""
+"""Streaming as a listener sees it: no peeking, and the words of a batch."""
 
 from __future__ import annotations
 
+import csv
+import importlib
 from functools import cache
 from itertools import chain
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -12,8 +16,10 @@ import zoo
 from simulmt.data.subwords import EOS, Subwords
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.greedy import greedy
+from simulmt.errors import UserError
 from simulmt.translator import Translator
 
+ROOT = Path(__file__).parents[1]
 CPU = torch.device("cpu")
 STREAMING = [name for name in zoo.STREAMING if (zoo.CONF / "mechanism" / f"{name}.yaml").is_file()]
 CUT = 6
@@ -50,3 +56,56 @@ def test_what_was_said_depends_on_nothing_that_comes_later(name, kind):
             assert again.live.written == whole
             assert " ".join(words) == subwords.decode(whole.tokens)
     assert said, "without early words this says nothing"
+
+
+@pytest.fixture
+def equality(monkeypatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "experiments/streaming"))
+    return importlib.import_module("equality")
+
+
+def test_the_table_of_equalities(equality, tmp_path):
+    few = ["--sentences=2", "--mechanisms=wait_k,mma_il,soft", "--models=transformer", "--jobs=1"]
+    assert equality.run(equality.parse([*few, f"--output={tmp_path}"])) == 0
+    with (tmp_path / "equality.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["mechanism"], row["sentences"], row["mismatches"]) for row in rows] == [
+        ("wait_k", "6", "0"),  # two, and the four odd ones
+        ("mma_il", "6", "0"),
+    ]
+    assert all(int(row["early"]) for row in rows), "without early words this says nothing"
+    head, _, *lines = (tmp_path / "equality.md").read_text().splitlines()
+    assert head == "| mechanism | transformer, random |"
+    assert lines == ["| wait_k | 6: 0 |", "| mma_il | 6: 0 |"]
+
+
+@pytest.mark.parametrize("damaged", ["tokens", "delays", "positions"])
+def test_what_differs_is_counted(equality, damaged, monkeypatch):
+    cells = importlib.import_module("cells")
+    sources, subwords = equality.read_sentences(2)
+
+    def other(*arguments):
+        return [
+            one._replace(**{damaged: getattr(one, damaged)[:1] * len(one.tokens)})
+            for one in greedy(*arguments)
+        ]
+
+    cell = cells.Cell("rnmt_plus", "wait_k", None)
+    assert cells.compare(cell, sources[:2], subwords).mismatches == 0
+    monkeypatch.setattr(cells, "greedy", other)
+    assert cells.compare(cell, sources[:2], subwords).mismatches == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--sentences=1001", "1001; the test set has 1000"),
+        ("--mechanisms=soft", "nothing to compare"),
+        ("--mechanisms=waitk", "there is no waitk"),
+        ("--jobs=0", "at least 1"),
+        ("--runs=nowhere", "nowhere"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(equality, option, message, tmp_path):
+    with pytest.raises(UserError, match=message):
+        equality.run(equality.parse([option, f"--output={tmp_path}"]))
