@@ -137,12 +137,13 @@ def random_model(kind: str, mechanism: str, vocabulary: int) -> Model:
     model = build_model(config, build_mechanism(config), vocabulary).double().eval()
     # Fresh weights write one token again and again. Not so the layers of LSTMs: with large weights
     # they are chaotic, and make a sentence of 200 words another one out of the last digit.
-    tables = () if kind == "transformer" else (torch.nn.Embedding,)  # its one is the output, too
-    recurrent = {
-        part for lstm in model.modules() if isinstance(lstm, LSTM) for part in lstm.modules()
-    }
-    for part in {*model.modules()} - recurrent:
-        if isinstance(part, (torch.nn.Linear, *tables)):
+    tied = kind == "transformer"  # the embeddings are the output, too
+    lstms = [part for part in model.modules() if isinstance(part, LSTM)]
+    recurrent = {id(part) for lstm in lstms for part in lstm.modules()}
+    for part in model.modules():
+        if isinstance(part, torch.nn.Linear) and id(part) not in recurrent:
+            part.weight.data *= SHARPER
+        elif isinstance(part, torch.nn.Embedding) and not tied:
             part.weight.data *= SHARPER
     _calibrate(model, vocabulary)
     return model
