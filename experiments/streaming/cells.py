@@ -141,9 +141,9 @@ def random_model(kind: str, mechanism: str, vocabulary: int) -> Model:
     lstms = [part for part in model.modules() if isinstance(part, LSTM)]
     recurrent = {id(part) for lstm in lstms for part in lstm.modules()}
     for part in model.modules():
-        if isinstance(part, torch.nn.Linear) and id(part) not in recurrent:
-            part.weight.data *= SHARPER
-        elif isinstance(part, torch.nn.Embedding) and not tied:
+        if (isinstance(part, torch.nn.Linear) and id(part) not in recurrent) or (
+            isinstance(part, torch.nn.Embedding) and not tied
+        ):
             part.weight.data *= SHARPER
     _calibrate(model, vocabulary)
     return model
