@@ -15,6 +15,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps simuleval
 	@touch $@
 
 setup: $(READY)  ## make the environment .venv with all that developing needs
@@ -36,8 +37,9 @@ lint: $(READY)  ## style and import contracts
 type: $(READY)  ## static types
 	$(BIN)/mypy
 
-bench: $(READY)  ## measure speed against what others do
+bench: $(READY)  ## measure speed against what others do (about three minutes)
 	$(BIN)/python benchmarks/ops.py
+	$(BIN)/python benchmarks/streaming.py
 
 zoo: $(READY)  ## train every mechanism on every model on the embedded data (about an hour)
 	$(BIN)/python experiments/zoo/zoo.py

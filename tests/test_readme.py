@@ -34,6 +34,7 @@ PAGES = (
     "docs/data.md",
     "docs/models.md",
     "docs/runs.md",
+    "docs/simuleval.md",
     "docs/streaming.md",
     "experiments/milk/README.md",
     "experiments/mma/README.md",

@@ -21,8 +21,8 @@ LONGEST = 4096
 class Translator:
     """Translates one sentence after another, word by word.
 
-    A source word costs one encoder step for each of its subwords, unless the encoder is
-    bidirectional: that one reads all words so far anew. What was written is never taken back.
+    A source word costs one encoder step for each of its subwords; a bidirectional encoder is run
+    once, when the sentence has ended. What was written is never taken back.
 
     Args:
         model: in evaluation mode, on `device`.

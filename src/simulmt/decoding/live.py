@@ -20,7 +20,7 @@ _CPU = torch.device("cpu")
 class Live:
     """One sentence, translated while its subwords arrive.
 
-    A bidirectional encoder has to encode the whole prefix again at every token.
+    With a bidirectional encoder nothing is done before EOS: such a model reads all first.
 
     Args:
         model: in evaluation mode, on `device`.
@@ -44,6 +44,8 @@ class Live:
         if self.done:
             return []
         self._prefix.append(token)
+        if not self.model.causal and token != EOS:
+            return []  # nothing can be written yet: `simulmt.models.model.is_causal` sees to that
         self._take_in(token)
         before = len(self.written.tokens)
         while not self.done and self._write():

@@ -1,0 +1,206 @@
+"""Time of streaming, word by word, and against batches, on one CPU thread.
+
+    python benchmarks/streaming.py [--checkpoint RUN] [--output results.csv] [--sentences 100]
+
+Milliseconds for a source subword read and for a subword written, in sentences of three lengths,
+by the tiny models with random weights: the time does not depend on what they are. With a run on
+the embedded data, also sentences per second of batches, of the translator that takes words as
+they come, and of SimulEval around it, if that is installed. Medians of processor time, which with
+one thread is the time on a quiet machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib.util
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from unittest.mock import patch
+
+import torch
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from simulmt.data.subwords import EOS
+from simulmt.data.verbfinal import verbfinal
+from simulmt.decoding.greedy import greedy
+from simulmt.decoding.live import Live
+from simulmt.errors import UserError
+from simulmt.models.model import Model
+from simulmt.parts import build_mechanism, build_model
+from simulmt.translator import Translator
+
+CONF = Path(__file__).resolve().parents[1] / "conf"
+LENGTHS = (10, 50, 200)
+PAIRS = [
+    (model, name) for model in ("transformer", "rnmt_plus") for name in ("wait_k", "mma_il", "soft")
+]
+VOCABULARY = 8000
+BATCH = 128
+REPEATS = 3
+Row = tuple[str, str, str, float]
+"""What was measured, of what, its unit, its value."""
+
+
+class Timed(Live):
+    """Notes how long each read and each write took, in ms; ends as long as the source."""
+
+    def __init__(self, model: Model, length: int) -> None:
+        super().__init__(model)
+        self.length = length
+        self.reads: list[float] = []
+        self.writes: list[float] = []
+
+    def read(self, token: int) -> list[int]:
+        """Take in one subword; what is not spent on writing is the cost of reading."""
+        written, start = len(self.writes), time.process_time()
+        new = super().read(token)
+        total = 1e3 * (time.process_time() - start)
+        self.reads.append(total - sum(self.writes[written:]))
+        return new
+
+    def _write(self) -> bool:
+        if len(self.writes) == self.length:
+            self.done = True
+            return False
+        start = time.process_time()
+        written = super()._write()
+        if written:
+            self.writes.append(1e3 * (time.process_time() - start))
+        return written
+
+
+def random_model(kind: str, mechanism: str) -> Model:
+    torch.manual_seed(0)
+    names = {"model": kind, "mechanism": mechanism}
+    config = {g: yaml.safe_load((CONF / g / f"{n}.yaml").read_text()) for g, n in names.items()}
+    return build_model(config, build_mechanism(config), VOCABULARY).eval()
+
+
+def of_a_word(repeats: int) -> list[Row]:
+    """Medians over all reads, EOS aside, and all writes of a few sentences of each length."""
+    rows = []
+    for kind, mechanism in PAIRS:
+        model = random_model(kind, mechanism)
+        for length in LENGTHS:
+            lives = []
+            for _ in range(repeats):
+                lives.append(Timed(model, length))
+                for token in [*torch.randint(EOS + 1, VOCABULARY, (length,)).tolist(), EOS]:
+                    lives[-1].read(token)
+            reads = [ms for live in lives for ms in live.reads[:-1]]
+            writes = [ms for live in lives for ms in live.writes]
+            of = f"{kind}, {mechanism}, {length} subwords"
+            rows.append((of, "read", "ms", statistics.median(reads)))
+            rows.append((of, "write", "ms", statistics.median(writes)))
+    return rows
+
+
+def rate(run: Callable[[], object], sentences: int) -> float:
+    """Sentences per second."""
+    times = []
+    for _ in range(REPEATS):
+        start = time.process_time()
+        run()
+        times.append(time.process_time() - start)
+    return sentences / statistics.median(times)
+
+
+def in_batches(translator: Translator, sources: Sequence[str]) -> None:
+    subwords = translator.subwords
+    ids = sorted((subwords.encode(source) for source in sources), key=len)
+    for at in range(0, len(ids), BATCH):
+        rows = [torch.tensor([*row, EOS]) for row in ids[at : at + BATCH]]
+        source = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        for hypothesis in greedy(translator.model, source, source != 0):
+            subwords.decode(hypothesis.tokens)
+
+
+def one_by_one(translator: Translator, sources: Sequence[str]) -> None:
+    for source in sources:
+        translator.reset()
+        for word in source.split():
+            translator.read(word)
+        translator.finish()
+
+
+def by_simuleval(checkpoint: Path, sources: Sequence[str]) -> float:
+    """Its loop and its log; neither loading nor scoring."""
+    from simuleval.evaluator import build_evaluator  # noqa: PLC0415  # optional, and slow
+    from simuleval.utils.agent import build_system_args  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as folder:
+        text = Path(folder) / "text"
+        text.write_text("".join(source + "\n" for source in sources), encoding="utf-8")
+        agent = ["--agent-class", "simulmt.simuleval_agent.SimulmtAgent"]
+        files = ["--source", str(text), "--target", str(text), "--output", folder]
+        quiet = ["--no-scoring", "--no-progress-bar", "--log-level", "error"]
+        command = ["simuleval", *agent, "--checkpoint", str(checkpoint), *files, *quiet]
+        with patch.object(sys, "argv", command):
+            system, options = build_system_args()
+        return rate(lambda: build_evaluator(options)(system), len(sources))
+
+
+def of_a_checkpoint(checkpoint: Path, sentences: int) -> list[Row]:
+    translator = Translator.load(checkpoint, device="cpu")
+    sources = verbfinal(1, 1, 1, 1000).splits["test"].sources
+    few, of = sources[:sentences], str(checkpoint)
+    rates = {
+        f"batches of {BATCH}": rate(lambda: in_batches(translator, sources), len(sources)),
+        "translator": rate(lambda: one_by_one(translator, few), len(few)),
+    }
+    if importlib.util.find_spec("simuleval"):
+        rates["SimulEval"] = by_simuleval(checkpoint, few)
+    return [(of, name, "sentences/s", value) for name, value in rates.items()]
+
+
+def tables(rows: Sequence[Row]) -> list[Table]:
+    steps = [row for row in rows if row[2] == "ms"]
+    words = Table("", "read", "write", title="one subword, one thread, median ms")
+    for (of, _, _, read), (_, _, _, write) in zip(steps[::2], steps[1::2], strict=True):
+        words.add_row(of, f"{read:.2f}", f"{write:.2f}")
+    rates = [row for row in rows if row[2] != "ms"]
+    speed = Table("", "sentences/s", "batches are", title="one thread, medians")
+    for _, name, _, value in rates:
+        speed.add_row(name, f"{value:.1f}", f"{rates[0][3] / value:.0f}x")
+    return [words, speed] if rates else [words]
+
+
+def write(rows: Sequence[Row], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerows([("of", "what", "unit", "median"), *rows])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--checkpoint", type=Path, help="a run on verbfinal, for sentences/s")
+    parser.add_argument("--output", type=Path, help="write the medians as CSV to this file")
+    parser.add_argument(
+        "--sentences", type=int, default=100, help="for what is slow (default: %(default)s)"
+    )
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    try:
+        rows = of_a_word(REPEATS)
+        if arguments.checkpoint:
+            rows += of_a_checkpoint(arguments.checkpoint, arguments.sentences)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    console = Console(width=100)
+    for table in tables(rows):
+        console.print(table)
+    if arguments.output:
+        write(rows, arguments.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

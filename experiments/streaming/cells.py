@@ -1,0 +1,168 @@
+"""What is compared: checkpoints or random weights, in a batch and as a stream, in float64."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+import yaml  # type: ignore[import-untyped, unused-ignore]
+from torch import Tensor
+
+from simulmt.attention.schedules import Monotonic
+from simulmt.data.subwords import EOS, Subwords
+from simulmt.decoding.greedy import Hypothesis, greedy
+from simulmt.decoding.instance import word_delays
+from simulmt.models.lstm import LSTM
+from simulmt.models.model import Model
+from simulmt.parts import build_mechanism, build_model
+from simulmt.translator import Translator
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
+CPU = torch.device("cpu")
+GO_ON = 0.6
+"""Share of the decisions in which some head of a random model does not stop at once."""
+SHARPER = 4.0
+"""How much larger the weights of a random model are than fresh ones."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A mechanism on a model, by the names of their files in `conf`, and where its weights are."""
+
+    model: str
+    mechanism: str
+    run: Path | None
+    """None for random weights."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What came of some sentences. The first four count sentences, the others words or delays."""
+
+    sentences: int = 0
+    tokens: int = 0
+    """Sentences whose subwords differ."""
+    subword_delays: int = 0
+    word_delays: int = 0
+    mismatches: int = 0
+    """Sentences in which any of these differs."""
+    words: int = 0
+    early: int = 0
+    """Words that were written before all of the source was read."""
+    held: int = 0
+    """Words that are given out later, since their end was not known when they were written."""
+    held_for: int = 0
+    """How many more source words those took, in all."""
+
+    def __add__(self, other: Counts) -> Counts:
+        pairs = zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)
+        return Counts(*(mine + others for mine, others in pairs))
+
+
+@torch.inference_mode()
+def compare(cell: Cell, sources: Sequence[str], subwords: Subwords) -> Counts:
+    """Decode sentences in a batch and as streams.
+
+    Args:
+        cell: what decodes.
+        sources: the sentences.
+        subwords: for random weights; checkpoints have their own.
+    """
+    translator = _translator(cell, subwords)
+    ids = [translator.subwords.encode(source) for source in sources]
+    lengths = torch.tensor([len(row) + 1 for row in ids])
+    source = torch.nn.utils.rnn.pad_sequence(
+        [torch.tensor([*row, EOS]) for row in ids], batch_first=True
+    )
+    batch = greedy(translator.model, source, torch.arange(source.shape[1]) < lengths[:, None])
+    rows = zip(sources, ids, batch, strict=True)
+    return sum((_compare_one(translator, *row) for row in rows), Counts())
+
+
+def _compare_one(
+    translator: Translator, source: str, ids: Sequence[int], batch: Hypothesis
+) -> Counts:
+    """Feed one sentence word by word, and hold what comes out against the batch's."""
+    subwords, words = translator.subwords, source.split()
+    translator.reset()
+    arrived: list[int] = []  # source words read when each subword was written
+    given: list[int] = []  # ... when each word was given out
+    for count in range(1, len(words) + 2):
+        new = translator.read(words[count - 1]) if count <= len(words) else translator.finish()
+        read = min(count, len(words))
+        given += [read] * len(new)
+        arrived += [read] * (len(translator.live.written.tokens) - len(arrived))
+    live = translator.live.written
+    touched, ends = subwords.words_touched(ids), subwords.word_ends(batch.tokens)
+    delays = word_delays(batch.delays, ends, touched)
+    said = subwords.decode(batch.tokens).split()
+    tokens = live.tokens != batch.tokens or translator.words_written != said
+    by_subword = (live.delays, live.positions) != (batch.delays, batch.positions)
+    by_word = [arrived[end - 1] for end in subwords.word_ends(live.tokens)] != delays
+    held = [max(late - delay, 0) for late, delay in zip(given, delays, strict=False)]
+    return Counts(
+        sentences=1,
+        tokens=tokens,
+        subword_delays=by_subword,
+        word_delays=by_word,
+        mismatches=tokens or by_subword or by_word,
+        words=len(delays),
+        early=sum(delay < len(words) for delay in delays),
+        held=sum(more > 0 for more in held),
+        held_for=sum(held),
+    )
+
+
+@lru_cache(maxsize=1)
+def _translator(cell: Cell, subwords: Subwords) -> Translator:
+    if cell.run is None:
+        return Translator(random_model(cell.model, cell.mechanism, len(subwords)), subwords, CPU)
+    translator = Translator.load(cell.run, device="cpu")
+    translator.model.double()
+    return translator
+
+
+def random_model(kind: str, mechanism: str, vocabulary: int) -> Model:
+    """Random float64 weights whose learned heads take varied decisions, most of them early."""
+    torch.manual_seed(0)
+    names = {"model": kind, "mechanism": mechanism}
+    config = {
+        group: yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8"))
+        for group, name in names.items()
+    }
+    model = build_model(config, build_mechanism(config), vocabulary).double().eval()
+    # Fresh weights write one token again and again. Not so the layers of LSTMs: with large weights
+    # they are chaotic, and make a sentence of 200 words another one out of the last digit.
+    tied = kind == "transformer"  # the embeddings are the output, too
+    lstms = [part for part in model.modules() if isinstance(part, LSTM)]
+    recurrent = {id(part) for lstm in lstms for part in lstm.modules()}
+    for part in model.modules():
+        if (isinstance(part, torch.nn.Linear) and id(part) not in recurrent) or (
+            isinstance(part, torch.nn.Embedding) and not tied
+        ):
+            part.weight.data *= SHARPER
+    _calibrate(model, vocabulary)
+    return model
+
+
+@torch.no_grad()
+def _calibrate(model: Model, vocabulary: int) -> None:
+    """Choose each head's r so that all of them stop at once in most decisions."""
+    schedules = [part for part in model.modules() if isinstance(part, Monotonic)]
+    energies: dict[Monotonic, list[Tensor]] = {schedule: [] for schedule in schedules}
+    hooks = [
+        schedule.score.register_forward_hook(lambda _, __, energy, at=at: at.append(energy))
+        for schedule, at in energies.items()
+    ]
+    source, target = torch.randint(EOS + 1, vocabulary, (2, 8, 20))
+    model(source, torch.ones_like(source, dtype=torch.bool), target)
+    for hook in hooks:
+        hook.remove()
+    heads = sum(schedule.heads for schedule in schedules)
+    for schedule, seen in energies.items():
+        of_heads = torch.cat(seen, 2).transpose(0, 1).flatten(1)  # (B, H, T, S) -> (H, B*T*S)
+        schedule.energy_bias.copy_(-of_heads.quantile(GO_ON / heads, 1)[:, None, None])

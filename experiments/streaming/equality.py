@@ -1,0 +1,192 @@
+"""Batched decoding equals streaming: every mechanism that streams, on every model.
+
+    python experiments/streaming/equality.py [--runs runs/zoo] [--sentences 1000] [--jobs N] ...
+
+Each sentence is decoded in a batch, and again by a translator that is handed one word after the
+other; subwords, their delays and those of words have to be the same. That is done on random
+weights, and on the checkpoints `MODEL/MECHANISM` in `--runs` (see experiments/zoo), in float64,
+where rounding does not decide what is likelier. The exit status is 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import asdict
+from itertools import chain
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+import yaml  # type: ignore[import-untyped, unused-ignore]
+from cells import CONF, Cell, Counts, compare
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from simulmt.attention import Mechanism
+from simulmt.data.subwords import Subwords
+from simulmt.data.verbfinal import verbfinal
+from simulmt.errors import UserError
+
+MODELS = ("transformer", "rnmt_plus", "luong")
+LONG = 200  # words of the longest sentence
+CHUNK = 50  # sentences in a batch
+UNKNOWN = "☃ 你好 ☃☃"
+Found = dict[Cell, Counts]
+
+
+def read_sentences(count: int) -> tuple[list[str], Subwords]:
+    """The first test sentences and odd ones; subwords for random weights."""
+    data = yaml.safe_load((CONF / "data" / "verbfinal.yaml").read_text(encoding="utf-8"))
+    if not 0 <= count <= data["test"]:
+        raise UserError(f"--sentences is {count}; the test set has {data['test']}")
+    splits = verbfinal(*(data[key] for key in ("seed", "train", "valid", "test"))).splits
+    sources = splits["test"].sources
+    words = [word for source in sources for word in source.split()]
+    odd = [words[0], " ".join(words[:LONG]), "", UNKNOWN]
+    valid = splits["valid"]
+    kind = data["subwords"]
+    subwords = Subwords.train(chain(valid.sources, valid.targets), kind["size"], kind["kind"])
+    return [*sources[:count], *odd], subwords
+
+
+def make_cells(options: argparse.Namespace) -> list[Cell]:
+    """Random weights of each pair that streams, and its run if there is one."""
+    known = sorted(path.stem for path in (CONF / "mechanism").glob("*.yaml"))
+    chosen = options.mechanisms or known
+    if unknown := {*chosen} - {*known} | {*options.models} - {*MODELS}:
+        raise UserError(f"there is no {', '.join(sorted(unknown))}; known: {MODELS}, {known}")
+    if options.runs and not options.runs.is_dir():
+        raise UserError(f"--runs {options.runs}: no such directory")
+    cells = []
+    for mechanism in filter(_streams, chosen):
+        for model in options.models:
+            run = options.runs and options.runs / model / mechanism
+            if run and (run / "checkpoints").is_dir():
+                cells.append(Cell(model, mechanism, run))
+            if not options.trained_only:
+                cells.append(Cell(model, mechanism, None))
+    return cells
+
+
+def _streams(mechanism: str) -> bool:
+    text = (CONF / "mechanism" / f"{mechanism}.yaml").read_text(encoding="utf-8")
+    return not Mechanism(**yaml.safe_load(text)).offline
+
+
+def measure(cells: Sequence[Cell], options: argparse.Namespace, console: Console) -> Found:
+    """Compare all cells on all sentences, `--jobs` processes at a time."""
+    sources, subwords = read_sentences(options.sentences)
+    # the long sentence is last: begun first, none waits for it
+    chunks = [sources[at : at + CHUNK] for at in range(0, len(sources), CHUNK)][::-1]
+    found = dict.fromkeys(cells, Counts())
+    context = get_context("spawn")
+    with ProcessPoolExecutor(options.jobs, context, torch.set_num_threads, (1,)) as pool:
+        tasks: dict[Future[Counts], Cell] = {
+            pool.submit(compare, cell, chunk, subwords): cell for cell in cells for chunk in chunks
+        }
+        try:
+            for task in track(as_completed(tasks), total=len(tasks), console=console):
+                found[tasks[task]] += task.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return found
+
+
+def lines_of(found: Found) -> Iterator[list[str]]:
+    """The table: for each mechanism, sentences and mismatches by weights and model."""
+    columns = [
+        (weights, model)
+        for weights in ("random", "trained")
+        for model in MODELS
+        if any(cell.model == model and _weights(cell) == weights for cell in found)
+    ]
+    yield ["mechanism", *(f"{model}, {weights}" for weights, model in columns)]
+    for mechanism in dict.fromkeys(cell.mechanism for cell in found):
+        counts = {
+            (_weights(cell), cell.model): f"{count.sentences:,}: {count.mismatches}"
+            for cell, count in found.items()
+            if cell.mechanism == mechanism
+        }
+        yield [mechanism, *(counts.get(column, "–") for column in columns)]
+
+
+def write_files(found: Found, folder: Path) -> None:
+    """`equality.csv`, with what differs and how long words are held back; `equality.md`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "equality.csv").open("w", encoding="utf-8", newline="") as file:
+        names = ["mechanism", "model", "weights"]
+        writer = csv.DictWriter(file, [*names, *asdict(Counts())], lineterminator="\n")
+        writer.writeheader()
+        for cell, counts in found.items():
+            place = (cell.mechanism, cell.model, _weights(cell))
+            writer.writerow(dict(zip(names, place, strict=True)) | asdict(counts))
+    head, *lines = lines_of(found)
+    rows = [head, ["---", *["---:"] * (len(head) - 1)], *lines]
+    text = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    (folder / "equality.md").write_text(text, encoding="utf-8")
+
+
+def _weights(cell: Cell) -> str:
+    return "trained" if cell.run else "random"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compare, print the table and write it down; the exit status."""
+    if options.jobs < 1:
+        raise UserError(f"--jobs is {options.jobs}; it must be at least 1")
+    cells = make_cells(options)
+    if not cells:
+        raise UserError("there is nothing to compare: name a mechanism that streams, or its --runs")
+    console = Console(highlight=False)
+    console.width = max(console.width, 0 if console.is_terminal else 120)
+    found = measure(cells, options, console)
+    head, *lines = lines_of(found)
+    table = Table(*head, title="sentences: those that a stream and a batch do not agree on")
+    for line in lines:
+        table.add_row(*line)
+    console.print(table)
+    write_files(found, options.output)
+    console.print(f"written: {options.output / 'equality.csv'}, .md", markup=False)
+    return int(any(counts.mismatches for counts in found.values()))
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+
+    def names(text: str) -> list[str]:
+        return text.split(",")
+
+    add = parser.add_argument
+    add("--runs", type=Path, metavar="DIR", help="holds trained runs, MODEL/MECHANISM")
+    add("--trained-only", action="store_true", help="leave out random weights")
+    add("--sentences", type=int, default=1000, metavar="N", help="default %(default)s, and 4 odd")
+    add("--models", type=names, default=MODELS, metavar="A,B", help=f"default {','.join(MODELS)}")
+    add("--mechanisms", type=names, metavar="A,B", help="default all that stream")
+    add("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes at a time")
+    folder = Path(__file__).parent
+    add("--output", type=Path, default=folder, metavar="DIR", help="default beside this file")
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    """Run the program; what a user can put right is said in one line."""
+    try:
+        return run(parse())
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

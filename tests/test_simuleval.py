@@ -1,0 +1,187 @@
+"""SimulEval drives a briefly trained checkpoint, and scores what simulmt wrote."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from simulmt.build import train
+from simulmt.data.subwords import EOS
+from simulmt.data.text import normalise
+from simulmt.data.verbfinal import verbfinal
+from simulmt.decoding.greedy import greedy
+from simulmt.decoding.instance import read_instances, word_delays, write_instances
+from simulmt.translator import Translator
+from test_runs import SMALL, configuration
+
+pytestmark = [
+    pytest.mark.skipif(
+        importlib.util.find_spec("simuleval") is None,
+        reason="SimulEval is not installed: make setup, or pip install 'simulmt[simuleval]'",
+    ),
+    pytest.mark.filterwarnings(
+        "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
+        "ignore:.*Trainer.fit.*weights_only.*",
+    ),
+]
+AGENT = "simulmt.simuleval_agent.SimulmtAgent"
+FILE = Path(__file__).parents[1] / "src/simulmt/simuleval_agent.py"
+ODD = ["Der", "", "☃ 你好 ☃", "der \N{SNOWMAN} schläft .", "  die▁Frau \t ▁ schläft . "]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    longer = ["trainer.max_updates=90", "trainer.validate_every=90", "optim.warmup=20"]
+    chosen = [*SMALL, *longer, "mechanism=wait_k", f"cache={folder / 'cache'}"]
+    train(configuration("train", *chosen), str(folder), multirun=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sources() -> list[str]:
+    return [*verbfinal(1, 300, 21, 23).splits["test"].sources[:16], *ODD]
+
+
+def simuleval(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "simuleval.cli", *map(str, arguments)]
+    environment = os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "PYTHONUTF8": "1",  # SimulEval opens files in the locale's encoding
+    }
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=120, check=False
+    )
+
+
+@pytest.fixture(scope="module", params=["--agent", "--agent-class"])
+def logged(request, finished, sources, tmp_path_factory) -> list[dict]:
+    folder = tmp_path_factory.mktemp("simuleval")
+    text = "".join(source + "\n" for source in sources)
+    (folder / "source.txt").write_text(text, encoding="utf-8")
+    (folder / "target.txt").write_text("the\n" * len(sources), encoding="utf-8")
+    agent = FILE if request.param == "--agent" else AGENT
+    files = ("--source", folder / "source.txt", "--target", folder / "target.txt")
+    done = simuleval(
+        request.param, agent, "--checkpoint", finished, *files, "--output", folder / "out"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "BLEU" in done.stdout
+    lines = (folder / "out" / "instances.log").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_simuleval_gets_the_words_of_the_translator_when_they_are_decided(
+    logged, finished, sources
+):
+    translator = Translator.load(finished, device="cpu")
+    assert len(logged) == len(sources)
+    for record, source in zip(logged, sources, strict=True):
+        translator.reset()
+        delays: list[int] = []
+        for count, word in enumerate(source.split(), start=1):
+            delays += [count] * len(translator.read(word))
+        if translator.words_read:
+            delays += [len(source.split())] * len(translator.finish())
+        assert record["prediction"] == " ".join(translator.words_written)
+        assert record["delays"] == delays
+
+
+def test_simuleval_gets_what_a_batch_has_and_no_word_before_it_was_written(
+    logged, finished, sources
+):
+    translator = Translator.load(finished, device="cpu")
+    subwords, early = translator.subwords, 0
+    ids = [subwords.encode(source) for source in sources]
+    padded = [torch.tensor([*row, EOS]) for row in ids]
+    batch = torch.nn.utils.rnn.pad_sequence(padded, batch_first=True)
+    lengths = torch.tensor([len(row) + 1 for row in ids])
+    mask = torch.arange(batch.shape[1]) < lengths[:, None]
+    for record, row, written in zip(
+        logged, ids, greedy(translator.model, batch, mask), strict=True
+    ):
+        if not row:
+            assert record["prediction"] == ""
+            continue
+        tokens, words = written.tokens, subwords.words_touched(row)
+        assert record["prediction"] == subwords.decode(tokens)
+        if normalise(record["source"]) != record["source"]:
+            continue  # words are counted in another way there
+        least = word_delays(written.delays, subwords.word_ends(tokens), words)
+        assert all(late >= delay for late, delay in zip(record["delays"], least, strict=True))
+        early += sum(delay < record["source_length"] for delay in record["delays"])
+    assert early, "without early words this says nothing"
+
+
+def test_simuleval_scores_what_simulmt_wrote(finished, tmp_path):
+    instances = read_instances(finished / "instances.log")
+    write_instances(tmp_path / "instances.log", instances)
+    kinds = ("--source-type", "text", "--target-type", "text")
+    done = simuleval("--score-only", "--output", tmp_path, *kinds)
+    assert done.returncode == 0, done.stderr
+    names, values = (line.split() for line in done.stdout.splitlines())
+    scores = dict(zip(names, map(float, values[1:]), strict=True))
+    counted = [one for one in instances if one.delays]
+    proportions = [sum(one.delays) / (one.source_length * one.reference_length) for one in counted]
+    # SimulEval prints three digits
+    assert scores["AP"] == pytest.approx(sum(proportions) / len(counted), abs=5.1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--checkpoint", "nowhere"], "no checkpoint at nowhere"),
+        (["--checkpoint", "nowhere", "--fp16"], "half precision"),
+    ],
+)
+def test_bad_input_is_one_line(options, message, tmp_path):
+    (tmp_path / "one.txt").write_text("x\n")
+    files = ("--source", tmp_path / "one.txt", "--target", tmp_path / "one.txt")
+    done = simuleval("--agent-class", AGENT, *options, *files)
+    assert done.returncode == 2
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
+    assert message in line
+    assert "Traceback" not in done.stderr
+
+
+class Talker:
+    """A translator that writes two words at the second word read, and then ends."""
+
+    def reset(self) -> None:
+        self.words_read: list[str] = []
+
+    def read(self, word: str) -> list[str]:
+        self.words_read.append(word)
+        return ["two", "words"] if len(self.words_read) == 2 else []
+
+    def finish(self) -> list[str]:
+        return []
+
+
+def test_a_translation_that_ends_early_ends_with_the_source():
+    from simuleval.evaluator.instance import TextToTextInstance
+
+    from simulmt.simuleval_agent import SimulmtAgent
+
+    agent = SimulmtAgent(SimpleNamespace(), Talker())
+    for source in ("a b c d", "a b", "a", ""):
+        words = {"source": source.split(), "target": "", "tgt_lang": None}
+        instance = TextToTextInstance(0, [words], SimpleNamespace(eval_latency_unit="word"))
+        agent.reset()
+        for _ in range(len(source.split()) + 1):
+            if not instance.finish_prediction:
+                instance.receive_prediction(agent.pushpop(instance.send_source(1)))
+        assert instance.finish_prediction, "SimulEval would never stop asking"
+        early = len(source.split()) >= 2
+        assert (instance.prediction, instance.delays) == (
+            ("two words", [2, 2]) if early else ("", [])
+        )

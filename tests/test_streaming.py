@@ -1,0 +1,111 @@
+"""Streaming as a listener sees it: no peeking, and the words of a batch."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+import zoo
+from simulmt.data.subwords import EOS, Subwords
+from simulmt.data.verbfinal import verbfinal
+from simulmt.decoding.greedy import greedy
+from simulmt.errors import UserError
+from simulmt.translator import Translator
+
+ROOT = Path(__file__).parents[1]
+CPU = torch.device("cpu")
+STREAMING = [name for name in zoo.STREAMING if (zoo.CONF / "mechanism" / f"{name}.yaml").is_file()]
+CUT = 6
+WORDS = 12
+
+
+@cache
+def text() -> tuple[Subwords, list[str]]:
+    """Subwords, and sentences of `WORDS` words."""
+    split = verbfinal(1, 20, 200, 20).splits["valid"]
+    long = [source.split() for source in split.sources if len(source.split()) >= WORDS]
+    subwords = Subwords.train(chain(split.sources, split.targets), 200, "bpe")
+    return subwords, [" ".join(words[:WORDS]) for words in long]
+
+
+@pytest.mark.parametrize("name", STREAMING)
+@pytest.mark.parametrize("kind", zoo.SIZES)
+def test_what_was_said_depends_on_nothing_that_comes_later(name, kind):
+    subwords, sentences = text()
+    said = 0
+    for seed, (one, other) in enumerate(zip(sentences[:3], sentences[3:6], strict=True)):
+        chosen = zoo.options(name) | ({"window": 3} if name == "luong_local_m" else {})
+        made = zoo.model(chosen, seed, kind, vocabulary=len(subwords))
+        translator = Translator(made, subwords, CPU)
+        heard = one.split()[:CUT]
+        early = [new for word in heard for new in translator.read(word)]
+        said += len(early)
+        for rest in (one.split()[CUT:], other.split()[CUT:], []):
+            ids = torch.tensor([[*subwords.encode(" ".join([*heard, *rest])), EOS]])
+            (whole,) = greedy(made, ids, ids != 0)
+            assert subwords.decode(whole.tokens).split()[: len(early)] == early
+            again = Translator(made, subwords, CPU)
+            words = [new for word in [*heard, *rest] for new in again.read(word)] + again.finish()
+            assert again.live.written == whole
+            assert " ".join(words) == subwords.decode(whole.tokens)
+    assert said, "without early words this says nothing"
+
+
+@pytest.fixture
+def equality(monkeypatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "experiments/streaming"))
+    return importlib.import_module("equality")
+
+
+def test_the_table_of_equalities(equality, tmp_path):
+    few = ["--sentences=2", "--mechanisms=wait_k,mma_il,soft", "--models=transformer", "--jobs=1"]
+    assert equality.run(equality.parse([*few, f"--output={tmp_path}"])) == 0
+    with (tmp_path / "equality.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["mechanism"], row["sentences"], row["mismatches"]) for row in rows] == [
+        ("wait_k", "6", "0"),  # two, and the four odd ones
+        ("mma_il", "6", "0"),
+    ]
+    assert all(int(row["early"]) for row in rows), "without early words this says nothing"
+    head, _, *lines = (tmp_path / "equality.md").read_text().splitlines()
+    assert head == "| mechanism | transformer, random |"
+    assert lines == ["| wait_k | 6: 0 |", "| mma_il | 6: 0 |"]
+
+
+@pytest.mark.parametrize("damaged", ["tokens", "delays", "positions"])
+def test_what_differs_is_counted(equality, damaged, monkeypatch):
+    cells = importlib.import_module("cells")
+    sources, subwords = equality.read_sentences(2)
+
+    def other(*arguments):
+        return [
+            one._replace(**{damaged: getattr(one, damaged)[:1] * len(one.tokens)})
+            for one in greedy(*arguments)
+        ]
+
+    cell = cells.Cell("rnmt_plus", "wait_k", None)
+    assert cells.compare(cell, sources[:2], subwords).mismatches == 0
+    monkeypatch.setattr(cells, "greedy", other)
+    assert cells.compare(cell, sources[:2], subwords).mismatches == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--sentences=1001", "1001; the test set has 1000"),
+        ("--mechanisms=soft", "nothing to compare"),
+        ("--mechanisms=waitk", "there is no waitk"),
+        ("--jobs=0", "at least 1"),
+        ("--runs=nowhere", "nowhere"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(equality, option, message, tmp_path):
+    with pytest.raises(UserError, match=message):
+        equality.run(equality.parse([option, f"--output={tmp_path}"]))
