@@ -18,6 +18,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 import zoo
+from simulmt.analysis.studies import STUDIES
 from simulmt.attention import Mechanism, mechanism
 from simulmt.attention.schedules import fixed
 from simulmt.data.corpus import oracle_delays
@@ -30,12 +31,14 @@ ROOT = Path(__file__).parents[1]
 PAGES = (
     "README.md",
     "CONTRIBUTING.md",
+    "docs/analyses.md",
     "docs/conventions.md",
     "docs/data.md",
     "experiments/milk/README.md",
     "experiments/mma/README.md",
     "experiments/zoo/README.md",
 )
+PROGRAMS = (["train.py"], ["evaluate.py"], ["analyse.py"])
 TEXT = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
 PRESETS = sorted(
     path.stem
@@ -65,12 +68,12 @@ def section(text: str, heading: str) -> str:
 
 
 def commands() -> list[tuple[str, list[str]]]:
-    """Each `python train.py ...` or `evaluate.py`: the program and its arguments."""
+    """Each `python train.py ...`, `evaluate.py` or `analyse.py`: the program and its arguments."""
     found = []
     for page in PAGES:
         for line in code(TEXT[page]):
             words = shlex.split(line, comments=True)
-            if words[:1] == ["python"] and words[1:2] in (["train.py"], ["evaluate.py"]):
+            if words[:1] == ["python"] and words[1:2] in PROGRAMS:
                 found.append((words[1].removesuffix(".py"), words[2:]))
     return found
 
@@ -125,6 +128,8 @@ def test_every_command_composes(program, overrides, monkeypatch):
     monkeypatch.chdir(ROOT)  # where experiments/ is looked for
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     config = plain(composed(program, overrides))
+    if program == "analyse":
+        assert config["study"] in STUDIES
     if program == "train":  # and what the program itself would refuse at once
         plan = construct(Plan, config["trainer"], "trainer")
         chosen = Mechanism(**config["mechanism"])

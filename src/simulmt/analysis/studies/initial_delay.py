@@ -85,7 +85,8 @@ def _draw(
         axes.text(0.98, 0.94, about_it, transform=axes.transAxes, ha="right", va="top",
                   fontsize=9.5, color=DARK, parse_math=False)  # fmt: skip
         if own:
-            axes.plot([mean], [0], marker="^", markersize=8, color=DARK, clip_on=False, zorder=4)
+            axes.plot([mean], [0], marker="^", markersize=9, color=DARK, markeredgecolor="white",
+                      clip_on=False, zorder=4)  # fmt: skip
     for axes in grid[len(runs) :]:
         axes.set_visible(False)
     for axes in grid[max(len(runs) - columns, 0) : len(runs)]:

@@ -40,7 +40,7 @@ def layers_heads(material: Material, *, unit: str = "word") -> Result:
     rows = [
         {"name": name, **about(run), "decoder_layers": run.options[_LAYERS],
          "heads": run.options[_HEADS], "BLEU": float(run.figures()["BLEU"]),
-         f"DAL_{unit}": run.latency("DAL", unit)}
+         f"DAL_{unit}": run.figures(unit=unit)["DAL"]}
         for name, run in zip(row_names(runs), runs, strict=True)
     ]  # fmt: skip
     return Result(_draw(runs, rows, unit), rows)
@@ -58,7 +58,7 @@ def _draw(runs: Sequence[Run], rows: Sequence[Mapping[str, Any]], unit: str) -> 
             points = [
                 (row["heads"], row[column])
                 for other, row in zip(names, rows, strict=True)
-                if (other, row["decoder_layers"]) == (name, layers)
+                if (other, row["decoder_layers"]) == (name, layers) and row[column] is not None
             ]
             entry = f"{layers} layer{'s' if layers > 1 else ''}"
             entry = f"{name}, {entry}" if several else entry

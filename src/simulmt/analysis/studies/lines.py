@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -56,14 +55,9 @@ def panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure
 def draw_line(
     axes: Axes, points: Sequence[tuple[float, float]], name: str, style: Mapping[str, Any]
 ) -> Line2D:
-    """A marker for each point, a line through the means of those at one x; its legend entry.
-
-    A point that is not a number is left out.
-    """
-    found = sorted((x, y) for x, y in points if math.isfinite(y))
-    marks = {**style, "linestyle": ""}
-    axes.plot([x for x, _ in found], [y for _, y in found], **marks)
-    xs = sorted({x for x, _ in found})
-    means = [fmean(y for other, y in found if other == x) for x in xs]
+    """A marker for each point, a line through the means of those at one x; its legend entry."""
+    axes.plot([x for x, _ in points], [y for _, y in points], **{**style, "linestyle": ""})
+    xs = sorted({x for x, _ in points})
+    means = [fmean(y for other, y in points if other == x) for x in xs]
     axes.plot(xs, means, **{**style, "marker": "", "zorder": 2})
     return Line2D([], [], **{**style, "label": name})
