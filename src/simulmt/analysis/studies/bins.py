@@ -107,7 +107,7 @@ def _draw(
     figure, grid = panels(len(shown), 1, 7, 1.2 + 2.2 * len(shown))
     places = {span[0]: i for i, span in enumerate(bins)}
     lines = dict.fromkeys(row["name"] for row in rows)
-    styles = named_styles(material.runs, row_names(material.runs))
+    styles = named_styles(material.runs, row_names(material.runs), like_curve=False)
     for axes, (column, label) in zip(grid, shown.items(), strict=True):
         handles = [
             draw_line(axes, _points(rows, places, names[0], column, name), name, styles[name])

@@ -163,8 +163,8 @@ def _draw_distances(axes: Axes, rows: Sequence[dict[str, Any]], places: Sequence
     entries = ((dot, "mean"), (_QUARTILES, "quartiles"), (line, "median head"))
     handles = [Line2D([], [], **style, label=label) for style, label in entries]
     axes.legend(handles=handles, **_LEGEND, ncols=3)
-    axes.set_xlim(left=-0.3)
-    axes.invert_xaxis()
+    furthest = max(max(r["behind_q75_subword"], r["behind_mean_subword"]) for r in rows)
+    axes.set_xlim(1.05 * max(furthest, 1), -0.06 * max(furthest, 1))  # the slowest on the right
     axes.set_xlabel("subwords behind the slowest head", fontsize=11)
 
 

@@ -60,8 +60,8 @@ def _counts(material: Material, run: Run, unit: str) -> dict[int, int]:
         return {int(delay): int(count) for delay, count in found.items()}
     except (AttributeError, TypeError, ValueError):
         raise UserError(
-            f"{material.place(run)}: initial_delays in its scores is damaged; run evaluate.py on "
-            "it and remove the key"
+            f"{material.place(run)}: initial_delays in its scores is damaged; remove the key, "
+            "or train it anew"
         ) from None
 
 
@@ -69,8 +69,10 @@ def _draw(
     runs: Sequence[Run], names: Sequence[str], rows: Sequence[Mapping[str, Any]], unit: str
 ) -> Figure:
     columns = 1 + (len(runs) > 4) + (len(runs) > 12)
+    longest = max(len(name) for name in names) + len(", mean 10.00")
+    columns = max(min(columns, int(7 / (0.08 * longest))), 1)  # inches
     lines = math.ceil(len(runs) / columns)
-    figure, grid = panels(lines, columns, 7, 0.9 + max(1.15 * lines, 1.8))
+    figure, grid = panels(lines, columns, 7, 0.8 + max(1.25 * lines, 1.8))
     kinds = variants(runs)
     styles = named_styles(runs, kinds)
     last = max(row["first_delay"] for row in rows)
@@ -79,11 +81,10 @@ def _draw(
         own = [row for row in rows if row["name"] == name]
         delays, shares = [r["first_delay"] for r in own], [100 * r["share"] for r in own]
         axes.bar(delays, shares, width=0.8, color=styles[kind]["color"], zorder=2)
-        axes.set(ylim=(0, 1.12 * most), xlim=(-0.6, last + 0.6))
+        axes.set(ylim=(0, 1.05 * most), xlim=(-0.6, last + 0.6))
         mean = sum(d * s for d, s in zip(delays, shares, strict=True)) / 100
-        about_it = f"{name}\nmean {mean:.2f}" if own else f"{name}\nnothing is written"
-        axes.text(0.98, 0.94, about_it, transform=axes.transAxes, ha="right", va="top",
-                  fontsize=9.5, color=DARK, parse_math=False)  # fmt: skip
+        title = f"{name}, mean {mean:.2f}" if own else f"{name}, nothing is written"
+        axes.set_title(title, loc="left", fontsize=9.5, pad=3, parse_math=False)
         if own:
             axes.plot([mean], [0], marker="^", markersize=9, color=DARK, markeredgecolor="white",
                       clip_on=False, zorder=4)  # fmt: skip

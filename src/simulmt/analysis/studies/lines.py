@@ -29,13 +29,21 @@ def line_names(runs: Sequence[Run], axis: Sequence[str]) -> list[str]:
     return [" ".join([n, *d]) if several[n] else n for n, d in zip(names, dials, strict=True)]
 
 
-def named_styles(runs: Sequence[Run], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The style of each name, in the order in which the curve gives them.
+def named_styles(
+    runs: Sequence[Run], names: Sequence[str], *, like_curve: bool = True
+) -> dict[str, dict[str, Any]]:
+    """The style of each name.
 
     Lines of those that read the whole sentence first are thin and differ in their dashes.
+
+    Args:
+        runs: Some runs.
+        names: Of each; several may share one.
+        like_curve: Whether styles go by names in order, as the quality-latency curve has them, or
+            to one name after the other.
     """
     offline = {name: run.trait("offline") for name, run in zip(names, runs, strict=True)}
-    ordered = sorted(offline)
+    ordered = sorted(offline) if like_curve else list(offline)
     styles = dict(zip(ordered, line_styles([offline[name] for name in ordered]), strict=True))
     for i, name in enumerate(name for name in ordered if offline[name]):
         styles[name] |= {"linestyle": (0, DASHES[i % len(DASHES)]), "linewidth": 1.1}
