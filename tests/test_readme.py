@@ -18,6 +18,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 import zoo
+from simulmt.analysis.studies import STUDIES
 from simulmt.attention import Mechanism, mechanism
 from simulmt.attention.schedules import fixed
 from simulmt.data.corpus import oracle_delays
@@ -30,6 +31,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = (
     "README.md",
     "CONTRIBUTING.md",
+    "docs/analyses.md",
     "docs/conventions.md",
     "docs/data.md",
     "docs/models.md",
@@ -42,7 +44,8 @@ PAGES = (
     "experiments/zoo/README.md",
 )
 TEXT = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
-PROGRAMS = [f"{name}.py" for name in ("train", "evaluate", "translate", "export", "report")]
+_NAMES = ("train", "evaluate", "translate", "export", "report", "analyse")
+PROGRAMS = [f"{name}.py" for name in _NAMES]
 PRESETS = sorted(
     path.stem
     for path in (ROOT / "conf" / "data").glob("*.yaml")
@@ -132,6 +135,8 @@ def test_every_command_composes(program, overrides, monkeypatch):
     monkeypatch.chdir(ROOT)  # where experiments/ is looked for
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     config = plain(composed(program, overrides))
+    if program == "analyse":
+        assert config["study"] in STUDIES
     if program == "train":  # and what the program itself would refuse at once
         plan = construct(Plan, config["trainer"], "trainer")
         chosen = Mechanism(**config["mechanism"])

@@ -13,12 +13,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from simulmt.build import train
 from simulmt.data.subwords import EOS
 from simulmt.data.text import normalise
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.instance import read_instances, word_delays, write_instances
+from simulmt.programs.train import train
 from simulmt.translator import Translator
 from test_runs import SMALL, configuration
 

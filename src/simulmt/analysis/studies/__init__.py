@@ -1,0 +1,27 @@
+"""The papers' analyses of finished runs, each in a file under the paper's own name for it.
+
+A study is a function of a `Material` and of the options that its signature names; it gives back a
+figure and the rows of a CSV.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from simulmt.analysis.studies.attention_span import attention_span
+from simulmt.analysis.studies.by_length import by_length
+from simulmt.analysis.studies.by_reordering import by_reordering
+from simulmt.analysis.studies.head_positions import head_positions
+from simulmt.analysis.studies.initial_delay import initial_delay
+from simulmt.analysis.studies.layers_heads import layers_heads
+from simulmt.analysis.studies.material import Result
+
+STUDIES: dict[str, Callable[..., Result]] = {
+    "initial_delay": initial_delay,
+    "attention_span": attention_span,
+    "layers_heads": layers_heads,
+    "head_positions": head_positions,
+    "by_length": by_length,
+    "by_reordering": by_reordering,
+}
+"""By name."""

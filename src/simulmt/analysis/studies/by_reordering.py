@@ -1,0 +1,54 @@
+"""Quality, latency and regret by how far a sentence is reordered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simulmt.analysis.studies.bins import study_bins
+from simulmt.analysis.studies.material import Material, Result
+from simulmt.errors import UserError
+
+
+def reordering_distance(needs: Sequence[int]) -> int:
+    r"""The least k with which wait-k has read all that it needs for the reference.
+
+    .. math:: \max_i \, [ a_i - (i - 1) ]
+
+    where :math:`a_i` is the last source word that target word :math:`i` is aligned to: wait-k has
+    read :math:`k + i - 1` words when it writes word :math:`i` (Ma et al. 2019, STACL, eq. 6). At
+    least 1.
+
+    Args:
+        needs: For each target word, how many source words it needs; see `Split`.
+    """
+    return max([1, *(need - i for i, need in enumerate(needs))])
+
+
+def by_reordering(material: Material, *, bins: int = 6) -> Result:
+    """BLEU, DAL, and DAL above the oracle's, of the sentences of a reordering distance.
+
+    Args:
+        material: One or several runs on data with word alignments.
+        bins: At most so many, with about as many sentences in each.
+
+    Raises:
+        UserError: the data have no word alignments, or are not those that were decoded.
+    """
+    first = material.runs[0]
+    split = material.read(material.place(first))
+    if split.needs is None:
+        raise UserError(
+            f"study=by_reordering: data={first.options['data.name']} has no word alignments, which "
+            "verbfinal has; take study=by_length"
+        )
+    for run in material.runs:
+        for instance in material.instances(run):
+            i, pair = instance.index, (instance.source, instance.reference)
+            if not 0 <= i < len(split) or pair != (split.sources[i], split.targets[i]):
+                raise UserError(
+                    f"{material.place(run)}: sentence {i} of instances.log is not that of the "
+                    "test set that the configuration describes; decode again with this version"
+                )
+    distances = [reordering_distance(needs) for needs in split.needs]
+    names = ("reordering_distance", "reordering distance (the least k that wait-k needs)")
+    return study_bins(material, lambda one: distances[one.index], names, bins, split.needs)

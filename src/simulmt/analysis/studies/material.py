@@ -1,0 +1,124 @@
+"""What a study is made from, and what it gives back."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from simulmt.analysis.runs import Run
+from simulmt.analysis.style import save
+from simulmt.data.corpus import Split
+from simulmt.decoding.instance import Instance, read_instances
+from simulmt.errors import UserError
+
+_ABOUT = ("folder", "mechanism", "model", "k", "lambda", "lambda_var", "seed", "data")
+_AGAIN = ("test-average", "test-best")  # what evaluate.py calls the checkpoint that train.py tested
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A test set, decoded anew.
+
+    Attributes:
+        instances: Of every sentence, with positions.
+        heads: For each layer that asks the source, how many heads it has; `Instance.positions`
+            has them in this order.
+    """
+
+    instances: Sequence[Instance]
+    heads: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a study is made from.
+
+    Attributes:
+        folder: Where the runs were searched.
+        runs: Finished, at least one, all tested on the same data.
+        read: The test set of a run directory, with word alignments where there are any.
+        decode: Decodes that test set with the run's checkpoint.
+    """
+
+    folder: Path
+    runs: Sequence[Run]
+    read: Callable[[Path], Split]
+    decode: Callable[[Path], Decoded]
+
+    def place(self, run: Run) -> Path:
+        """A run's directory."""
+        return self.folder / run.folder
+
+    def instances(self, run: Run) -> list[Instance]:
+        """The decoded test set, in words.
+
+        Raises:
+            UserError: no file, a damaged one, or one without a sentence.
+        """
+        path = self.place(run) / "instances.log"
+        found = read_instances(path)
+        if not found:
+            raise UserError(f"{path} has no sentence; write it anew: train the run again")
+        return found
+
+    def figure(self, run: Run, name: str, unit: str) -> Any:
+        """A figure of the test scores that older versions did not count.
+
+        It is taken from `test_scores.json`, or from where `evaluate.py` has scored the same
+        checkpoint again; None if neither has it.
+        """
+        for path in [None, *(self.place(run) / "evaluation" / name for name in _AGAIN)]:
+            scores = run.scores if path is None else _scores(path / "scores.json")
+            if isinstance(figures := scores.get(name), dict) and unit in figures:
+                return figures[unit]
+        return None
+
+
+@dataclass(frozen=True)
+class Result:
+    """A figure, and its points as the rows of a tidy CSV, all with the same columns."""
+
+    figure: Figure
+    rows: Sequence[Mapping[str, Any]]
+
+
+def about(run: Run) -> dict[str, Any]:
+    """The columns that say which run a row is of."""
+    row = run.row()
+    return {name: row[name] for name in _ABOUT}
+
+
+def write_result(result: Result, folder: Path, name: str) -> list[Path]:
+    """Write NAME.png, NAME.svg and NAME.csv; the same runs give the same bytes.
+
+    Raises:
+        UserError: the folder cannot be written.
+    """
+    png, svg, table = (folder / f"{name}{suffix}" for suffix in (".png", ".svg", ".csv"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        save(result.figure, [png, svg])
+        with table.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(result.rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(result.rows)
+    except OSError as error:
+        raise UserError(
+            f"{folder} cannot be written ({error.strerror}); choose another folder: to=DIR"
+        ) from error
+    return [png, svg, table]
+
+
+def _scores(path: Path) -> Mapping[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(f"{path} cannot be read ({error}); run evaluate.py again") from None

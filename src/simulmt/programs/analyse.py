@@ -1,0 +1,80 @@
+"""`analyse.py`: a study of finished runs."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from simulmt import checkpoint
+from simulmt.analysis.report import comparable
+from simulmt.analysis.runs import find_runs
+from simulmt.analysis.studies import STUDIES
+from simulmt.analysis.studies.material import Decoded, Material, write_result
+from simulmt.attention.attention import Attention
+from simulmt.data.batches import EncodedSplit, OrderedBatches, collate_pairs
+from simulmt.data.corpus import Split
+from simulmt.data.manifest import check_manifest, manifest
+from simulmt.decoding.corpus import decode_split
+from simulmt.options import construct, pick
+from simulmt.parts import build_corpus, build_search, pick_device
+from simulmt.programs.plain import plain
+
+
+def analyse(cfg: DictConfig) -> None:
+    """Make a study, and say where its figure and its table are.
+
+    Raises:
+        UserError: anything a user can put right.
+    """
+    options = plain(cfg)
+    name, folder, to = options.pop("study"), Path(str(options.pop("runs"))), options.pop("to")
+    study = pick(STUDIES, name, "study")
+    device, root = options.pop("device"), options.pop("data_root")
+    pick_device(device)
+    found = find_runs(folder)
+    material = Material(
+        folder,
+        comparable(found, folder, "paper"),
+        partial(_read, root),
+        partial(_decode, root, device),
+    )
+    for note in found.damaged:
+        print(f"left out: {note}")
+    if found.unfinished:
+        print(f"not finished, and left out: {found.unfinished} more")
+    asked = {key: value for key, value in options.items() if value is not None}
+    result = construct(study, asked, f"study={name}", {"material": material})
+    files = write_result(result, Path(str(to)) if to else folder / "analysis", name)
+    print(f"written: {', '.join(map(str, files))}")
+
+
+def _read(root: object, place: Path) -> Split:
+    """The test set of a run, as its configuration describes it."""
+    config: Any = OmegaConf.load(place / ".hydra" / "config.yaml")
+    data = plain(config)["data"]
+    return build_corpus(data | _moved(root)).splits["test"]
+
+
+def _decode(root: object, device: str, place: Path) -> Decoded:
+    """The test set, decoded as `train.py` did."""
+    trained = checkpoint.load(place)
+    config, subwords = trained.config, trained.subwords
+    model, mechanism = trained.build()
+    corpus = build_corpus(config["data"] | _moved(root))
+    check_manifest(trained.manifest, manifest(corpus, subwords), ["test"])
+    split = corpus.splits["test"]
+    encoded = EncodedSplit.encode(split, subwords)
+    rows = OrderedBatches(encoded.lengths, 2 * config["data"]["batch_tokens"])
+    batches = (collate_pairs([encoded[i] for i in batch]) for batch in rows)
+    search = build_search(config["decoding"], mechanism, model.usual_beam)
+    chosen = pick_device(device)
+    decoded = decode_split(model.to(chosen), subwords, split, batches, chosen, search)
+    heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
+    return Decoded(sorted(decoded, key=lambda instance: instance.index), heads)
+
+
+def _moved(root: object) -> dict[str, str]:
+    return {"root": str(root)} if root else {}

@@ -1,0 +1,367 @@
+"""The papers' analyses, against brute force on made-up runs and against identities."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from omegaconf import OmegaConf
+
+from made_up import make_run
+from simulmt.analysis.runs import find_runs
+from simulmt.analysis.studies import STUDIES
+from simulmt.analysis.studies.bins import make_bins, measure
+from simulmt.analysis.studies.by_reordering import reordering_distance
+from simulmt.analysis.studies.head_positions import LIMIT, describe, robust_z
+from simulmt.analysis.studies.material import Decoded, Material
+from simulmt.data.corpus import Split, oracle_delays
+from simulmt.data.verbfinal import verbfinal
+from simulmt.decoding.instance import Instance, write_instances
+from simulmt.errors import UserError
+from simulmt.latency import differentiable_average_lagging
+from simulmt.programs.analyse import analyse
+from simulmt.programs.train import train
+from simulmt.quality import bleu
+from simulmt.reading import attention_span
+from test_runs import SMALL, configuration
+
+SIZES = {"seed": 3, "train": 0, "valid": 0, "test": 60}
+SPLIT = verbfinal(**SIZES).splits["test"]
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
+    "ignore:.*Trainer.fit.*weights_only.*",
+)
+
+
+def wait_k(k: int) -> list[Instance]:
+    """The reference with a word lost now and then, and one sentence not translated at all."""
+    rng, found = random.Random(k), []
+    for i, (source, reference) in enumerate(zip(SPLIT.sources, SPLIT.targets, strict=True)):
+        words = [word for word in reference.split() if rng.random() > 0.1]
+        words = [] if i == 7 else words
+        length = len(source.split())
+        delays = tuple(min(k + step, length) for step in range(len(words)))
+        found.append(Instance(i, source, reference, " ".join(words), delays))
+    return found
+
+
+def oracle() -> list[Instance]:
+    rows = enumerate(zip(SPLIT.sources, SPLIT.targets, SPLIT.needs, strict=True))
+    return [Instance(i, s, t, t, tuple(oracle_delays(needs))) for i, (s, t, needs) in rows]
+
+
+def make(folder: Path, name: str, options: dict, instances: list[Instance] = (), **scores) -> Path:
+    """A run that has decoded the embedded data."""
+    data = {f"data.{key}": value for key, value in SIZES.items()} | {"data.corpus": "verbfinal"}
+    sizes = {"model.decoder_layers": 2, "model.heads": 4}
+    run = make_run(folder, name, sizes | data | options, 30, 4)
+    if instances:
+        write_instances(run / "instances.log", instances)
+    path = run / "test_scores.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | scores))
+    return run
+
+
+def study(name: str, runs: Path, *overrides: str) -> list[dict[str, str]]:
+    """The rows that it writes."""
+    analyse(configuration("analyse", f"study={name}", f"runs={runs}", "device=cpu", *overrides))
+    with (runs / "analysis" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def two(tmp_path) -> Path:
+    make(tmp_path / "k1", "wait_k", {"mechanism.k": 1}, wait_k(1))
+    make(tmp_path / "k4", "wait_k", {"mechanism.k": 4}, wait_k(4))
+    return tmp_path
+
+
+def test_initial_delays_are_those_of_the_log_or_of_the_scores(two):
+    counts = {"word": {"2": 3, "10": 1}, "subword": {"5": 4}}
+    make(two / "mma", "mma_h", {"lambda": 0.1}, initial_delays=counts)
+    rows = study("initial_delay", two)
+    found = {(row["name"], int(row["first_delay"])): float(row["share"]) for row in rows}
+    expected = {("mma_h lambda=0.1", 2): 0.75, ("mma_h lambda=0.1", 10): 0.25}
+    for k in (1, 4):
+        first = Counter(one.delays[0] for one in wait_k(k) if one.delays)
+        expected |= {(f"wait_k k={k}", d): n / sum(first.values()) for d, n in first.items()}
+    assert found == pytest.approx(expected, rel=1e-12)  # a division each
+    with pytest.raises(UserError, match=r"k1: its scores have no initial delays in subwords"):
+        study("initial_delay", two, "unit=subword")
+    (row,) = study("initial_delay", two / "mma", "unit=subword")
+    assert (row["first_delay"], row["sentences"], row["share"]) == ("5", "4", "1.0")
+
+
+def test_what_older_scores_lack_is_found_in_an_evaluation(tmp_path):
+    run = make(tmp_path / "mma", "mma_h", {"lambda_var": 0.1})
+    make(tmp_path / "k1", "wait_k", {})
+    with pytest.raises(UserError, match=r"mma: its scores have no attention span.*evaluate.py"):
+        study("attention_span", tmp_path)
+    (run / "evaluation" / "test-best").mkdir(parents=True)
+    scores = {"attention_span": {"subword": 2.5}}
+    (run / "evaluation" / "test-best" / "scores.json").write_text(json.dumps(scores))
+    (row,) = study("attention_span", tmp_path)  # wait-k has no such weight
+    assert (row["lambda_var"], row["attention_span_subword"]) == ("0.1", "2.5")
+
+
+def test_a_line_goes_along_its_axis(tmp_path):
+    for weight in (0.0, 0.1):
+        for var in (0.5, 0.0, 0.05):
+            options = {"lambda": weight, "lambda_var": var}
+            span = {"attention_span": {"subword": 3 - var + weight}}
+            make(tmp_path / f"{weight}-{var}", "mma_h", options, **span)
+    make(tmp_path / "il", "mma_il", {"lambda_var": 0.1}, attention_span={"subword": 1.0})
+    make(tmp_path / "again", "mma_il", {"lambda_var": 0.1, "seed": 2},
+         attention_span={"subword": 2.0})  # fmt: skip
+    runs = find_runs(tmp_path).runs
+    material = Material(tmp_path, runs, NotImplemented, NotImplemented)
+    figure = STUDIES["attention_span"](material).figure
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    joined = [line for line in figure.axes[0].lines if line.get_marker() == ""]
+    found = {n: line.get_xydata().tolist() for n, line in zip(names, joined, strict=True)}
+    expected = {
+        f"mma_h lambda={w:g}": [[v, 3 - v + w] for v in (0.0, 0.05, 0.5)] for w in (0.0, 0.1)
+    }
+    assert found == expected | {"mma_il": [[0.1, 1.5]]}
+
+
+def test_layers_and_heads(tmp_path):
+    for layers in (1, 3):
+        for heads in (1, 4):
+            options = {"model.decoder_layers": layers, "model.heads": heads}
+            run = make_run(tmp_path / f"{layers}-{heads}", "mma_h", options, 20 + heads, layers)
+    rows = study("layers_heads", tmp_path)
+    found = {(r["decoder_layers"], r["heads"], r["BLEU"], r["DAL_word"]) for r in rows}
+    expected = {(str(n), str(h), str(20.0 + h), str(n)) for n in (1, 3) for h in (1, 4)}
+    assert found == expected
+    assert study("layers_heads", tmp_path, "unit=subword")[0]["DAL_subword"] == "1.5"
+    config = yaml.safe_load((run / ".hydra" / "config.yaml").read_text())
+    del config["model"]["heads"]
+    (run / ".hydra" / "config.yaml").write_text(yaml.safe_dump(config))
+    with pytest.raises(UserError, match=r"3-4: its configuration has no number for model.heads"):
+        study("layers_heads", tmp_path)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 20])
+def test_bins_part_the_values_and_no_equal_ones(most):
+    rng = random.Random(most)
+    for size in (1, 2, 30, 400):
+        values = [rng.choice((rng.randint(3, 20), 5)) for _ in range(size)]
+        bins = make_bins(values, most)
+        assert len(bins) <= most
+        assert all(sum(value in one for one in bins) == 1 for value in values)
+        assert all({one[0], one[-1]} <= {*values} for one in bins)
+        assert all(one[-1] < other[0] for one, other in pairwise(bins))
+    assert make_bins(range(100), 4) == [range(25 * i, 25 * i + 25) for i in range(4)]
+
+
+@pytest.mark.parametrize("most", [0, 21])
+def test_as_many_bins_as_a_figure_can_show(most):
+    with pytest.raises(UserError, match=f"bins is {most}; choose 1 to 20"):
+        make_bins([1, 2], most)
+
+
+def test_by_length_against_brute_force(two):
+    rows = [row for row in study("by_length", two, "bins=3") if row["name"] == "wait_k k=4"]
+    assert sum(int(row["sentences"]) for row in rows) == len(SPLIT)
+    assert sum(int(row["empty"]) for row in rows) == 1
+    for row in rows:
+        low, high = int(row["source_words_from"]), int(row["source_words_to"])
+        chosen = [one for one in wait_k(4) if low <= len(one.source.split()) <= high]
+        texts = [one.prediction for one in chosen], [one.reference for one in chosen]
+        assert float(row["BLEU"]) == bleu(*texts)[0]
+        dals = [
+            differentiable_average_lagging(
+                torch.tensor([one.delays], dtype=torch.float64),
+                torch.tensor([one.source_length]),
+                torch.tensor([len(one.delays)]),
+            ).item()
+            for one in chosen
+            if one.delays
+        ]
+        assert float(row["DAL_word"]) == pytest.approx(sum(dals) / len(dals), rel=1e-12)  # sums
+
+
+def test_reordering_distance_is_the_k_that_wait_k_needs():
+    for needs, source in zip(SPLIT.needs, SPLIT.sources, strict=True):
+        length = len(source.split())
+        enough = [
+            k
+            for k in range(1, length + 1)
+            if all(min(k + i, length) >= need for i, need in enumerate(needs))
+        ]
+        assert reordering_distance(needs) == min(enough)
+    assert reordering_distance([]) == reordering_distance([0, 0]) == 1
+
+
+def test_the_oracle_has_no_regret(tmp_path):
+    make(tmp_path / "oracle", "mma_il", {}, oracle())
+    rows = study("by_reordering", tmp_path)
+    assert len(rows) > 2
+    assert {(row["BLEU"], row["regret_word"]) for row in rows} == {(rows[0]["BLEU"], "0.0")}
+    assert float(rows[0]["BLEU"]) == pytest.approx(100)  # a geometric mean of ones
+    ends = [(int(r["reordering_distance_from"]), int(r["reordering_distance_to"])) for r in rows]
+    for (low, high), row in zip(ends, rows, strict=True):
+        assert sum(low <= reordering_distance(n) <= high for n in SPLIT.needs) == int(
+            row["sentences"]
+        )
+
+
+def test_the_regret_leaves_out_what_was_not_translated():
+    instances = wait_k(2)
+    row, rest = measure(instances, SPLIT.needs), measure([*instances[:7], *instances[8:]])
+    assert (row["sentences"], row["empty"], rest["empty"]) == (60, 1, 0)
+    assert row["DAL_word"] == rest["DAL_word"]
+    assert row["regret_word"] == row["DAL_word"] - row["oracle_DAL_word"]
+    nothing = measure(instances[7:8], SPLIT.needs)
+    assert nothing["DAL_word"] is nothing["oracle_DAL_word"] is nothing["regret_word"] is None
+
+
+def test_other_sentences_than_the_data_hold_are_refused(tmp_path, monkeypatch):
+    instances = oracle()
+    other = make(tmp_path / "a", "mma_il", {"data.seed": 4}, instances)
+    with pytest.raises(UserError, match=r"a: sentence 0 of instances.log is not that of the test"):
+        study("by_reordering", other)
+    text = Split(SPLIT.sources, SPLIT.targets)
+    monkeypatch.setattr("simulmt.programs.analyse._read", lambda root, place: text)
+    with pytest.raises(UserError, match=r"data=verbfinal has no word alignments.*study=by_length"):
+        study("by_reordering", other)
+
+
+def heads_at(positions: list[list[int]], length: int) -> Instance:
+    rows = tuple(map(tuple, positions))
+    return Instance(0, "", "", "", (), subword_source_length=length, positions=rows)
+
+
+def test_head_positions_against_brute_force():
+    rng = random.Random(5)
+    lengths = [5, 9, 3]
+    positions = [[[rng.randint(0, n + 1) for _ in range(5)] for _ in range(n + 2)] for n in lengths]
+    instances = [heads_at(p, n) for p, n in zip(positions, lengths, strict=True)]
+    rows = describe(Decoded([*instances, heads_at([], 4)], [2, 3]))
+    assert [(row["layer"], row["head"]) for row in rows] == [(1, 1), (1, 2), (2, 1), (2, 2), (2, 3)]
+    for h, row in enumerate(rows):
+        stood, lags, behind, slowest, alone = [], [], [], [], []
+        for sentence, n in zip(positions, lengths, strict=True):
+            for i, heads in enumerate(sentence):
+                at = [n if p in (0, n + 1) else p for p in heads]
+                others = at[:h] + at[h + 1 :]
+                stood.append(at[h])
+                lags.append(at[h] - i * n / len(sentence))
+                behind.append(max(at) - at[h])
+                slowest.append(at[h] >= max(others))
+                alone.append(at[h] > max(others))
+        assert row["subwords"] == len(stood)
+        for key, values in (
+            ("position_mean_subword", stood),
+            ("lag_mean_subword", lags),
+            ("behind_mean_subword", behind),
+            ("share_slowest", slowest),
+            ("share_alone", alone),
+        ):
+            assert row[key] == pytest.approx(sum(values) / len(values), abs=1e-12)  # sums
+        assert row["behind_q75_subword"] == np.quantile(behind, 0.75)
+
+
+def test_outliers_depend_on_nothing_but_who_stands_apart():
+    close = np.array([4.0, 4.1, 4.2, 3.9, 4.05, 4.15])
+    assert max(abs(robust_z(close))) < LIMIT
+    z = robust_z(np.append(close, 7.0))
+    assert z[-1] > LIMIT > max(abs(z[:-1]))
+    moved = robust_z(3 * np.append(close, 7.0) - 20)
+    np.testing.assert_allclose(moved, z, rtol=1e-9)  # the same up to rounding
+    assert not robust_z(np.full(8, 2.5)).any()
+    assert [z > LIMIT for z in robust_z(np.array([1.0] * 15 + [2.0]))] == [False] * 15 + [True]
+    rows = describe(Decoded([heads_at([[2, 2, 3, 2, 3, 12]] * 4, 20)], [3, 3]))
+    assert [row["outlier"] for row in rows] == ["", "", "", "", "", "slow"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    options = ["mechanism=mma_h", "lambda_var=0.1", "model.decoder_layers=2", "data.train=100"]
+    chosen = [*SMALL, *options, "data.subwords.size=200", f"cache={folder / 'cache'}"]
+    config = configuration("train", *chosen)
+    (folder / ".hydra").mkdir()
+    OmegaConf.save(config, folder / ".hydra" / "config.yaml")
+    train(config, str(folder), multirun=False)
+    return folder
+
+
+@pytest.mark.slow
+def test_every_study_of_a_run_that_train_wrote(trained, tmp_path):
+    texts = {}
+    for to in ("a", "b"):
+        for name in STUDIES:
+            study(name, trained)
+            overrides = (f"study={name}", f"runs={trained}", f"to={tmp_path / to}", "device=cpu")
+            analyse(configuration("analyse", *overrides))
+        texts[to] = {path.name: path.read_bytes() for path in (tmp_path / to).iterdir()}
+    assert texts["a"] == texts["b"]
+    assert {*texts["a"]} == {f"{n}.{kind}" for n in STUDIES for kind in ("png", "svg", "csv")}
+    rows = study("head_positions", trained)
+    assert [(row["layer"], row["head"]) for row in rows] == [
+        (layer, head) for layer in "12" for head in "12"
+    ]
+    scores = json.loads((trained / "test_scores.json").read_text())
+    (span,) = study("attention_span", trained)
+    assert float(span["attention_span_subword"]) == scores["attention_span"]["subword"]
+    found = {r["first_delay"]: int(r["sentences"]) for r in study("initial_delay", trained)}
+    assert found == scores["initial_delays"]["word"]
+
+
+@pytest.mark.slow
+def test_the_positions_are_those_that_were_scored(trained):
+    from simulmt.programs.analyse import _decode
+
+    decoded = _decode(None, "cpu", trained)
+    spans = [s for one in decoded.instances if (s := attention_span(one)) is not None]
+    scores = json.loads((trained / "test_scores.json").read_text())
+    mean = scores["attention_span"]["subword"]
+    assert sum(spans) / len(spans) == pytest.approx(mean, rel=1e-12)  # another order of sums
+    assert decoded.heads == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "message"),
+    [
+        ("spans", [], "study is 'spans'; choose one of initial_delay, attention_span, layers"),
+        ("null", [], "study is None; choose one of initial_delay"),
+        ("by_length", ["unit=word"], "study=by_length has no option unit; its options are: bins"),
+        ("by_length", ["bins=0"], "bins is 0; choose 1 to 20"),
+        ("by_length", ["bins=few"], "study=by_length.bins is 'few'; it must be of type int"),
+        ("layers_heads", ["unit=token"], "unit is 'token'; choose one of word, subword"),
+        ("head_positions", [], "head_positions is of one run, .* holds 2, such as k1"),
+        ("attention_span", [], "no run in .* has a learned schedule"),
+        ("layers_heads", ["device=tpu"], "device is 'tpu'"),
+        ("layers_heads", ["to=/dev/null"], "/dev/null cannot be written .* to=DIR"),
+    ],
+)
+def test_bad_choices_end_in_one_line(name, overrides, message, two):
+    with pytest.raises(UserError, match=message) as raised:
+        study(name, two, *overrides)
+    assert "\n" not in str(raised.value)
+
+
+def test_runs_that_are_not_there_or_do_not_go_together(two, tmp_path):
+    with pytest.raises(UserError, match="there is no such folder"):
+        study("by_length", tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="there is no finished run"):
+        study("by_length", tmp_path / "empty")
+    make(two / "soft", "soft", {})
+    with pytest.raises(UserError, match="soft reads the whole sentence first"):
+        study("head_positions", two / "soft")
+    with pytest.raises(UserError, match=r"soft/instances.log: cannot be read"):
+        study("by_length", two)
+    make(two / "other", "soft", {"data.name": "multi30k_deen"})
+    with pytest.raises(UserError, match="were tested on different data"):
+        study("initial_delay", two)
