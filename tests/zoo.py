@@ -89,7 +89,7 @@ def model(
     settings = SIZES[kind] | {"vocabulary": VOCABULARY, "mechanism": Mechanism(**chosen)}
     if kind == GUIDED and _dampens(chosen):
         pytest.skip("averages are not defined for a span with a Gaussian")
-    made = MODELS[kind.split()[0]](**(settings | overrides)).double().eval()
+    made = MODELS[kind.split(maxsplit=1)[0]](**(settings | overrides)).double().eval()
     for part in made.modules():
         if isinstance(part, ScaledDotProduct):
             part.query.bias.data.normal_()
