@@ -104,6 +104,14 @@ class Attention(nn.Module):
             finished=finished,
         )
 
+    def initial_state(self, memory: Memory) -> Tensor:
+        """Where the heads stand before the first step, in expectation."""
+        return self.schedule.initial_state(memory)
+
+    def initial_position(self, memory: Memory) -> Int[Tensor, "B H"]:
+        """Where the heads stand before the first step."""
+        return self.schedule.initial_position(memory)
+
     def forward(self, query: Float[Tensor, "B T D"], memory: Memory, state: Tensor) -> Attended:
         """Contexts of T target steps in expectation; T may be 1."""
         T = query.shape[1]

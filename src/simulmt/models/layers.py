@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from simulmt.attention import Attended, Mechanism, Memory, Stepped, Usual
+from simulmt.attention import Attended, Attention, Stepped, Usual
 from simulmt.attention.scores import ScaledDotProduct, join_heads, split_heads
+from simulmt.models.average_embedding import GuidedAttention
 
 TRANSFORMER = Usual(ScaledDotProduct, ScaledDotProduct, many_heads=True, projected=True)
 """Scaled dot products of all heads, with projected values (MMA, Ma et al. 2020)."""
@@ -22,7 +24,7 @@ class LayerState(NamedTuple):
 
     self_keys: Float[Tensor, "B H t d"]
     self_values: Float[Tensor, "B H t d"]
-    memory: Memory
+    memory: Any
     attention: Int[Tensor, "B h"]
 
 
@@ -50,8 +52,8 @@ class SelfAttention(nn.Module):
 
     def empty(self, like: Float[Tensor, "B S D"]) -> Float[Tensor, "B H 0 d"]:
         """Keys or values of nothing yet."""
-        B, _, D = like.shape
-        return like.new_empty(B, self.heads, 0, D // self.heads)
+        d = self.value.out_features // self.heads
+        return like.new_empty(len(like), self.heads, 0, d)
 
     def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Attend from one new position to itself and all before it."""
@@ -111,22 +113,28 @@ class DecoderLayer(nn.Module):
     """Self-attention, the mechanism's attention to the source, a feed-forward network."""
 
     def __init__(
-        self, mechanism: Mechanism, dim: int, ffn: int, heads: int, dropout: float, pre: bool
+        self,
+        attend: Callable[[], Attention | GuidedAttention],
+        dim: int,
+        ffn: int,
+        heads: int,
+        dropout: float,
+        pre: bool,
     ) -> None:
         super().__init__()
         self.self_attention = SelfAttention(dim, heads)
-        self.source_attention = mechanism.attention(TRANSFORMER, dim=dim, heads=heads)
+        self.source_attention = attend()
         self.feed_forward = feed_forward(dim, ffn, dropout)
         self.around_self = Residual(dim, dropout, pre)
         self.around_source = Residual(dim, dropout, pre)
         self.around_feed_forward = Residual(dim, dropout, pre)
 
-    def forward(self, x: Float[Tensor, "B T D"], memory: Memory) -> tuple[Tensor, Attended]:
+    def forward(self, x: Float[Tensor, "B T D"], memory: Any) -> tuple[Tensor, Attended]:
         """All target steps at once."""
         h = self.around_self.before(x)
         x = self.around_self.after(x, self.self_attention(h, None))
         h = self.around_source.before(x)
-        state = self.source_attention.schedule.initial_state(memory)
+        state = self.source_attention.initial_state(memory)
         attended = self.source_attention(h, memory, state)
         x = self.around_source.after(x, attended.context)
         h = self.around_feed_forward.before(x)
@@ -134,9 +142,9 @@ class DecoderLayer(nn.Module):
 
     def start(self, states: Tensor, mask: Tensor, finished: Tensor) -> LayerState:
         """Nothing written yet."""
-        memory = self.source_attention.memory(states, mask, finished)
+        memory: Any = self.source_attention.memory(states, mask, finished)
         empty = self.self_attention.empty(states)
-        position = self.source_attention.schedule.initial_position(memory)
+        position = self.source_attention.initial_position(memory)
         return LayerState(empty, empty, memory, position)
 
     def step(

@@ -92,7 +92,7 @@ class Luong(Model):
         finished = torch.ones_like(source_mask[:, 0])
         states = self.encode(source, source_mask)
         memory = self.source_attention.memory(states, source_mask, finished)
-        stood = self.source_attention.schedule.initial_state(memory)
+        stood = self.source_attention.initial_state(memory)
         embedded = self.dropout(self.target_embedding(target_input))
         pieces = embedded.split(1, 1) if self.input_feeding else [embedded]
         fed, layers = torch.zeros_like(embedded[:, :1]), None
@@ -116,7 +116,7 @@ class Luong(Model):
         """Nothing written yet."""
         memory = self.source_attention.memory(states, mask, finished)
         zeros = states.new_zeros(len(states), self.decoder.num_layers, states.shape[-1])
-        position = self.source_attention.schedule.initial_position(memory)
+        position = self.source_attention.initial_position(memory)
         return LuongState(zeros, zeros, torch.zeros_like(states[:, 0]), memory, position)
 
     def listen(

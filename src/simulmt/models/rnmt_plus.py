@@ -111,7 +111,7 @@ class RnmtPlus(Model):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """The first layer and the attention it asks: outputs, contexts, alpha."""
         layer, attention = self._layers()[0], self.source_attention
-        state, stood = layer.initial_state(embedded), attention.schedule.initial_state(memory)
+        state, stood = layer.initial_state(embedded), attention.initial_state(memory)
         context = torch.zeros_like(embedded[:, 0])
         outputs, contexts, alphas = [], [], []
         for token in embedded.unbind(1):
@@ -136,7 +136,7 @@ class RnmtPlus(Model):
             layers=tuple(layer.initial_state(states) for layer in self._layers()),
             context=torch.zeros_like(states[:, 0]),
             memory=memory,
-            attention=self.source_attention.schedule.initial_position(memory),
+            attention=self.source_attention.initial_position(memory),
         )
 
     def listen(

@@ -16,9 +16,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from simulmt.attention import Mechanism
+from simulmt.attention import Attention, Mechanism
 from simulmt.errors import UserError
-from simulmt.models.layers import DecoderLayer, EncoderLayer, LayerState, sinusoids
+from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
+from simulmt.models.layers import TRANSFORMER, DecoderLayer, EncoderLayer, LayerState, sinusoids
 from simulmt.models.model import (
     DecoderStep,
     Model,
@@ -36,6 +37,8 @@ class Heard(NamedTuple):
     """Keys and values of each layer."""
     step: Int[Tensor, "B"]
     """Source tokens taken in so far."""
+    total: Float[Tensor, "B D"]
+    """Sum of their embeddings."""
 
 
 class TransformerState(NamedTuple):
@@ -61,6 +64,8 @@ class Transformer(Model):
         norm: "pre" or "post" layer normalisation.
         encoder: `causal`, `bidirectional` (for mechanisms that read the whole sentence first), or
             `auto` for bidirectional where that is possible.
+        average_embedding: whether the average of what was read is added to every source state
+            (`simulmt.models.average_embedding`).
 
     Raises:
         UserError: options that do not go together.
@@ -81,6 +86,7 @@ class Transformer(Model):
         dropout: float,
         norm: str,
         encoder: str,
+        average_embedding: bool = False,
     ) -> None:
         super().__init__()
         check_sizes(dim, heads, encoder_layers, decoder_layers, dropout)
@@ -94,9 +100,15 @@ class Transformer(Model):
         self.encoder = nn.ModuleList(
             EncoderLayer(dim, ffn, heads, dropout, pre) for _ in range(encoder_layers)
         )
+
+        def attend() -> Attention | GuidedAttention:
+            attention = mechanism.attention(TRANSFORMER, dim=dim, heads=heads)
+            return GuidedAttention(attention) if average_embedding else attention
+
         self.decoder = nn.ModuleList(
-            DecoderLayer(mechanism, dim, ffn, heads, dropout, pre) for _ in range(decoder_layers)
+            DecoderLayer(attend, dim, ffn, heads, dropout, pre) for _ in range(decoder_layers)
         )
+        self.average = AverageEmbedding(dim) if average_embedding else None
         self.encoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
 
@@ -108,7 +120,22 @@ class Transformer(Model):
         visible = None if self.causal else mask[:, None, None]
         for layer in self.encoder:
             x = layer(x, visible)
-        return self.encoder_norm(x)  # type: ignore[no-any-return]
+        x = self.encoder_norm(x)
+        none = source.new_zeros(len(source))
+        return self._guided(x, source, x.new_zeros(len(x), self.dim), none)[0]
+
+    def _guided(
+        self,
+        x: Float[Tensor, "B N D"],
+        tokens: Int[Tensor, "B N"],
+        total: Float[Tensor, "B D"],
+        count: Int[Tensor, "B"],
+    ) -> tuple[Float[Tensor, "B N W"], Float[Tensor, "B D"]]:
+        """States beside the averages of what was read, if the model has these; the new total."""
+        if self.average is None:
+            return x, total
+        averages, total = self.average(self._scaled(tokens), total, count)
+        return torch.cat([x, averages], -1), total
 
     def forward(
         self,
@@ -141,14 +168,16 @@ class Transformer(Model):
         self, token: Int[Tensor, "B"], heard: Heard | None
     ) -> tuple[Float[Tensor, "B 1 D"], Heard]:
         """One more source token through the causal encoder."""
-        step = torch.zeros_like(token) if heard is None else heard.step
+        none = self.embedding.weight.new_zeros(len(token), self.dim)
+        step, total = (torch.zeros_like(token), none) if heard is None else heard[1:]
         x = self._embed(token[:, None], step[:, None])
         layers = []
         for number, layer in enumerate(cast("Iterable[EncoderLayer]", self.encoder)):
             empty = layer.self_attention.empty(x)
             x, keys, values = layer.step(x, *(heard.layers[number] if heard else (empty, empty)))
             layers.append((keys, values))
-        return self.encoder_norm(x), Heard(tuple(layers), step + 1)
+        states, total = self._guided(self.encoder_norm(x), token[:, None], total, step)
+        return states, Heard(tuple(layers), step + 1, total)
 
     def extend(
         self,
@@ -185,9 +214,12 @@ class Transformer(Model):
         return cast("Iterable[DecoderLayer]", self.decoder)
 
     def _embed(self, tokens: Int[Tensor, "B N"], first: Int[Tensor, "B 1"]) -> Tensor:
-        x = self.embedding(tokens) * math.sqrt(self.dim)
+        x = self._scaled(tokens)
         embedded: Tensor = self.dropout(x + sinusoids(first, tokens.shape[1], self.dim).to(x.dtype))
         return embedded
+
+    def _scaled(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
+        return self.embedding(tokens) * math.sqrt(self.dim)  # type: ignore[no-any-return]
 
     def _logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         return functional.linear(self.decoder_norm(x), self.embedding.weight)

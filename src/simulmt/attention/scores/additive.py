@@ -23,6 +23,8 @@ class Additive(Score):
         bias: whether there is b; Luong's concat score, `v^T tanh(W [s; h])`, has none.
     """
 
+    linear = False
+
     def __init__(self, dim: int, heads: int, bias: bool = True) -> None:
         super().__init__()
         self.hidden = Hidden(dim, heads, bias)
@@ -44,6 +46,8 @@ class NormalisedAdditive(Score):
 
     The offset r that follows in the paper belongs to the schedule, whatever its score.
     """
+
+    linear = False
 
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()

@@ -7,6 +7,7 @@ A score turns source states into keys once per sentence (`keys`) and compares qu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -16,6 +17,9 @@ from simulmt.attention.softmax import masked_softmax
 
 class Score(nn.Module, ABC):
     """What every score offers to the attention that holds it; built from (width, heads)."""
+
+    linear: ClassVar[bool] = True
+    """Whether energies are linear in the states, so that what is added to all moves all alike."""
 
     @abstractmethod
     def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:

@@ -49,7 +49,7 @@ class Window(Around):
 
     def __init__(self, *, window: int, gaussian: bool) -> None:
         super().__init__(window=window)
-        self.gaussian = gaussian
+        self.gaussian = self.dampens = gaussian
         self.ahead = window
 
     def look(
@@ -74,6 +74,8 @@ class PredictedWindow(Around):
         heads: number of heads, each with a guess of its own.
         window: D, in source positions; the Gaussian's sigma is D/2.
     """
+
+    dampens = True
 
     def __init__(self, *, dim: int, heads: int, window: int) -> None:
         super().__init__(window=window)

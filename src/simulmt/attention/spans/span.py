@@ -32,6 +32,8 @@ class Span(nn.Module, ABC):
     """Whether it weighs several positions against each other and so needs a score."""
     ahead: int = 0
     """Source positions that a head looks beyond where it stands, and so has to read."""
+    dampens: bool = False
+    """Whether its weights are multiplied by a factor and so sum to less than 1."""
 
     def __init__(self) -> None:  # the signature is the schema of its options
         super().__init__()

@@ -1,0 +1,83 @@
+"""The average embedding layer against attention to `z_j + f_g`, written out."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import zoo
+from simulmt.attention import Mechanism
+from simulmt.errors import UserError
+from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
+from simulmt.models.layers import TRANSFORMER
+
+DEFINED = [name for name, chosen in zoo.MECHANISMS.items() if not zoo._dampens(chosen)]
+
+
+def test_the_averages_are_those_of_every_prefix():
+    torch.manual_seed(0)
+    layer = AverageEmbedding(4).double()
+    x = torch.randn(2, 5, 4).double()
+    zero = torch.zeros(2, dtype=torch.long)
+    whole, total = layer(x, x.new_zeros(2, 4), zero)
+    for i in range(1, 6):
+        torch.testing.assert_close(whole[:, i - 1], layer.project(x[:, :i].mean(1)))
+    first, sum_so_far = layer(x[:, :2], x.new_zeros(2, 4), zero)
+    rest, total_again = layer(x[:, 2:], sum_so_far, zero + 2)
+    torch.testing.assert_close(torch.cat([first, rest], 1), whole)
+    torch.testing.assert_close(total, total_again)
+
+
+@pytest.mark.parametrize("name", DEFINED)
+def test_a_hard_step_is_attention_to_moved_states(name):
+    """Every score is taken anew over z + f_g, which is what the paper says and we never do."""
+    torch.manual_seed(1)
+    plain = Mechanism(**zoo.MECHANISMS[name]).attention(TRANSFORMER, dim=16, heads=4).double()
+    guided = GuidedAttention(plain).eval()
+    z, f = torch.randn(2, 3, 7, 16).double()
+    mask, finished = torch.ones(3, 7, dtype=torch.bool), torch.ones(3, dtype=torch.bool)
+    query = 3 * torch.randn(3, 1, 16).double()
+    memory = guided.memory(torch.cat([z, f], -1), mask, finished)
+    stepped = guided.step(query, memory, guided.initial_position(memory))
+    for row in range(3):
+        one = slice(row, row + 1)
+        moved = torch.zeros(1, 1, 16).double()
+        stand = stepped.position[one]
+        for head in range(plain.heads):
+            position = int(stand[0, head])
+            read = min(position + plain.span.ahead, 7)
+            states = z[one] + (f[one, read - 1 : read] if position else 0)
+            keys = plain.score.keys(states)
+            look = plain.span.look(query[one], stand[..., None], 7)
+            energy = plain.score(query[one], keys).masked_fill(~look.visible, -math.inf)
+            weight = energy.softmax(-1).nan_to_num()[0, head]  # (1, S)
+            value = plain.value(states)[0].view(7, plain.heads, -1)[:, head]
+            moved[0, 0].view(plain.heads, -1)[head] = (weight @ value)[0]
+        torch.testing.assert_close(stepped.context[one], plain.output(moved))
+
+
+@pytest.mark.parametrize("name", DEFINED)
+def test_without_weights_it_is_the_plain_transformer(name):
+    guided = zoo.model(zoo.MECHANISMS[name], average_embedding=True)
+    plain = zoo.model(zoo.MECHANISMS[name])
+    states = {n.replace("source_attention.attention", "source_attention"): v
+              for n, v in guided.state_dict().items() if not n.startswith("average.")}  # fmt: skip
+    plain.load_state_dict(states)
+    torch.nn.init.zeros_(guided.average.project.weight)
+    source, mask = zoo.sentences(4, 9)
+    target = torch.full((4, 6), 7)
+    one, other = guided(source, mask, target), plain(source, mask, target)
+    torch.testing.assert_close(one.logits, other.logits)
+    steps, again = (zoo.forced_steps(m, source, mask, target) for m in (guided, plain))
+    torch.testing.assert_close(steps[0], again[0])
+    assert (steps[1] == again[1]).all()
+
+
+@pytest.mark.parametrize("name", ["luong_local_p", "milk-gaussian"])
+def test_where_it_is_not_defined_it_is_refused(name):
+    with pytest.raises(UserError, match="average_embedding"):
+        zoo.model(zoo.MECHANISMS[name], average_embedding=True)
+    with pytest.raises(UserError, match="linear in the states"):
+        zoo.model(zoo.MECHANISMS["milk"] | {"score": "additive"}, average_embedding=True)
