@@ -129,4 +129,5 @@ def _trained(path: Path) -> Trained:
 
 def _weights(checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:
     states = checkpoint["state_dict"]
-    return {name.removeprefix(_PREFIX): value for name, value in states.items()}
+    ours = (name for name in states if name.startswith(_PREFIX))  # a teacher stays behind
+    return {name.removeprefix(_PREFIX): states[name] for name in ours}

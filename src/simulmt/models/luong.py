@@ -82,15 +82,14 @@ class Luong(Model):
         """States of the source, each from its prefix."""
         return run(self.encoder, self.dropout(self.source_embedding(source)), None)[0]
 
-    def forward(
+    def decode(
         self,
-        source: Int[Tensor, "B S"],
+        states: Float[Tensor, "B S D"],
         source_mask: Bool[Tensor, "B S"],
         target_input: Int[Tensor, "B T"],
     ) -> Translation:
         """Teacher forcing: step by step with input feeding, else all steps at once."""
         finished = torch.ones_like(source_mask[:, 0])
-        states = self.encode(source, source_mask)
         memory = self.source_attention.memory(states, source_mask, finished)
         stood = self.source_attention.initial_state(memory)
         embedded = self.dropout(self.target_embedding(target_input))

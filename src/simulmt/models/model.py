@@ -58,13 +58,22 @@ class Model(nn.Module, ABC):
         """States of the source; those of a causal encoder depend on their prefix only."""
 
     @abstractmethod
+    def decode(
+        self,
+        states: Float[Tensor, "B S D"],
+        source_mask: Bool[Tensor, "B S"],
+        target_input: Int[Tensor, "B T"],
+    ) -> Translation:
+        """Teacher forcing: logits of each next target token, in expectation over reading."""
+
     def forward(
         self,
         source: Int[Tensor, "B S"],
         source_mask: Bool[Tensor, "B S"],
         target_input: Int[Tensor, "B T"],
     ) -> Translation:
-        """Teacher forcing: logits of each next target token, in expectation over reading."""
+        """Encode, then decode."""
+        return self.decode(self.encode(source, source_mask), source_mask, target_input)
 
     @abstractmethod
     def start(

@@ -90,15 +90,14 @@ class RnmtPlus(Model):
         """States of the source."""
         return self.encoder(self.dropout(self.source_embedding(source)), mask)  # type: ignore[no-any-return]
 
-    def forward(
+    def decode(
         self,
-        source: Int[Tensor, "B S"],
+        states: Float[Tensor, "B S D"],
         source_mask: Bool[Tensor, "B S"],
         target_input: Int[Tensor, "B T"],
     ) -> Translation:
         """Teacher forcing: the first layer and the attention step by step, then layer by layer."""
         finished = torch.ones_like(source_mask[:, 0])
-        states = self.encode(source, source_mask)
         memory = self.source_attention.memory(states, source_mask, finished)
         x, context, alpha = self._first(self.dropout(self.target_embedding(target_input)), memory)
         for number, layer in enumerate(self._layers()[1:], 1):

@@ -115,7 +115,10 @@ class Transformer(Model):
     def encode(
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
     ) -> Float[Tensor, "B S D"]:
-        """States of the source; those of a causal encoder depend on their prefix only."""
+        """States of the source; those of a causal encoder depend on their prefix only.
+
+        Averages of what was read, if the model has these, follow the states in the last dimension.
+        """
         x = self._embed(source, torch.zeros_like(source[:, :1]))
         visible = None if self.causal else mask[:, None, None]
         for layer in self.encoder:
@@ -137,14 +140,13 @@ class Transformer(Model):
         averages, total = self.average(self._scaled(tokens), total, count)
         return torch.cat([x, averages], -1), total
 
-    def forward(
+    def decode(
         self,
-        source: Int[Tensor, "B S"],
+        states: Float[Tensor, "B S D"],
         source_mask: Bool[Tensor, "B S"],
         target_input: Int[Tensor, "B T"],
     ) -> Translation:
         """Teacher forcing: logits of each next target token, in expectation over reading."""
-        states = self.encode(source, source_mask)
         finished = torch.ones_like(source_mask[:, 0])
         x = self._embed(target_input, torch.zeros_like(target_input[:, :1]))
         alphas = []

@@ -30,6 +30,7 @@ from simulmt.parts import (
     outline_model,
 )
 from simulmt.programs.plain import plain
+from simulmt.programs.teacher import choose_teacher
 from simulmt.training import report
 from simulmt.training.callbacks import Decoder
 from simulmt.training.datamodule import TranslationData
@@ -56,6 +57,7 @@ def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
             "each choice, or the sweep with trainer.devices=1"
         )
     mechanism, objective, adam, logger, search = check_choices(config, plan)
+    teacher = choose_teacher(config)
     start = checkpoint.load(Path(str(config["init_from"]))) if config["init_from"] else None
     folder = Path(run_directory)
     resume = find_resume(config["ckpt_path"], folder)
@@ -82,6 +84,7 @@ def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
     module = TranslationModule(
         model=model,
         objective=objective,
+        teacher=teacher.build(described, len(subwords)),
         optimiser=adam,
         passport=passport(config, subwords, described),
         seed=seed,

@@ -14,6 +14,7 @@ from torch import Tensor
 from simulmt.data.batches import Batch
 from simulmt.models.model import Model
 from simulmt.objective import Loss, Objective
+from simulmt.teacher import Guidance, Teacher
 from simulmt.training.optimiser import Adam
 
 
@@ -26,6 +27,7 @@ class TranslationModule(pl.LightningModule):
     Args:
         model: the translation model.
         objective: what is minimised.
+        teacher: what is minimised beside it, for the encoder's sake.
         optimiser: Adam's settings and learning rate.
         passport: what travels with every checkpoint besides the weights.
         seed: of dropout and noise.
@@ -36,6 +38,7 @@ class TranslationModule(pl.LightningModule):
         *,
         model: Model,
         objective: Objective,
+        teacher: Teacher,
         optimiser: Adam,
         passport: dict[str, Any],
         seed: int,
@@ -43,6 +46,7 @@ class TranslationModule(pl.LightningModule):
         super().__init__()
         self.model = model
         self.objective = objective
+        self.teacher = teacher
         self.optimiser = optimiser
         self.passport = passport
         self.seed = seed
@@ -51,7 +55,11 @@ class TranslationModule(pl.LightningModule):
         self._clock = (time.perf_counter(), 0)
 
     def _loss(self, batch: Batch) -> Loss:
-        out = self.model(batch.source, batch.source_mask, batch.target_input)
+        states = self.model.encode(batch.source, batch.source_mask)
+        return self._loss_on(states, batch)
+
+    def _loss_on(self, states: Tensor, batch: Batch) -> Loss:
+        out = self.model.decode(states, batch.source_mask, batch.target_input)
         return self.objective(
             out.logits,
             out.alpha,
@@ -70,15 +78,17 @@ class TranslationModule(pl.LightningModule):
         batches = self.trainer.fit_loop.epoch_loop.total_batch_idx
         stream = np.random.SeedSequence((self.seed, self.global_rank, batches))
         torch.manual_seed(int(stream.generate_state(1, np.uint64)[0] >> 1))
-        loss = self._loss(batch)
+        states = self.model.encode(batch.source, batch.source_mask)
+        loss = self._loss_on(states, batch)
+        guidance: Guidance = self.teacher(batch, states)
         tokens = int(loss.tokens)
         self._tokens += tokens
         accumulate = self.trainer.accumulate_grad_batches
         if (batch_idx + 1) % accumulate == 0:
-            self._watch(loss, tokens)
-        return loss.total * accumulate  # Lightning divides by it
+            self._watch(loss, guidance, tokens)
+        return (loss.total + guidance.total) * accumulate  # Lightning divides by it
 
-    def _watch(self, loss: Loss, tokens: int) -> None:
+    def _watch(self, loss: Loss, guidance: Guidance, tokens: int) -> None:
         """Log one update in so many, from its last batch."""
         started, seen = self._clock
         self._clock = (started, seen + self._tokens)
@@ -98,6 +108,7 @@ class TranslationModule(pl.LightningModule):
             values["train/latency"] = float(loss.latency) / loss.sentences
             values["train/variance"] = float(loss.variance) / loss.sentences
             values["train/lambda"] = self.objective.latency_weight * strength
+        values |= {f"train/{name}": value for name, value in guidance.figures(tokens).items()}
         for name, value in values.items():
             self.log(name, value, prog_bar=True, sync_dist=True)
 

@@ -45,8 +45,8 @@ def check_resume(path: Path, config: Mapping[str, Any], described: Mapping[str, 
     checkpoint = read_checkpoint(path)
     before = checkpoint["simulmt"]
     check_manifest(before["manifest"], described, ["train", "valid"])
-    for group in ("model", "mechanism"):
-        was, now = before["config"][group], config[group]
+    for group in ("model", "mechanism", "teacher"):
+        was, now = before["config"].get(group, {}), config.get(group, {})
         changed = [
             f"{group}.{key}={now.get(key)} (was {was.get(key)})"
             for key in sorted({*was, *now})

@@ -1,0 +1,116 @@
+"""The teacher of a run, from `conf/teacher`: refused early, built late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simulmt import checkpoint
+from simulmt.attention import Mechanism
+from simulmt.data.manifest import check_manifest
+from simulmt.errors import UserError
+from simulmt.options import construct, pick
+from simulmt.parts import build_model, outline_model
+from simulmt.teacher import Joint, NoTeacher, Pretrained, Teacher
+from simulmt.trained import Trained
+
+FULL = {
+    "name": "full",
+    "schedule": "full_sentence",
+    "span": "lookback",
+    "heads": "usual",
+    "score": "usual",
+}
+"""The mechanism of a teacher: attention to the whole sentence."""
+
+
+@dataclass(frozen=True)
+class WithoutTeacher:
+    """`teacher=none`."""
+
+    config: Mapping[str, Any]
+
+    def build(self, described: Mapping[str, object], vocabulary: int) -> Teacher:
+        """Nothing."""
+        return NoTeacher()
+
+
+@dataclass(frozen=True)
+class JointTeacher:
+    """`teacher=joint`: of the student's sizes, with an encoder of its own choice."""
+
+    config: Mapping[str, Any]
+    encoder: str
+    lambda_kd: float
+
+    def __post_init__(self) -> None:
+        if "encoder" not in self.config["model"]:
+            raise UserError(
+                f"teacher=joint with model={self.config['model']['name']}: it has but one kind of "
+                "encoder; take model=incremental_transformer, transformer or rnmt_plus"
+            )
+        Joint(outline_model(self._sizes, Mechanism(**FULL), vocabulary=1), self.lambda_kd)
+
+    @property
+    def _sizes(self) -> dict[str, Any]:
+        plain = {k: v for k, v in self.config["model"].items() if k != "average_embedding"}
+        return {"model": plain | {"encoder": self.encoder}}
+
+    def build(self, described: Mapping[str, object], vocabulary: int) -> Teacher:
+        """Untrained; it shares no parameter with the student."""
+        return Joint(build_model(self._sizes, Mechanism(**FULL), vocabulary), self.lambda_kd)
+
+
+@dataclass(frozen=True)
+class PretrainedTeacher:
+    """`teacher=pretrained`: a run of a mechanism that reads the whole sentence first."""
+
+    config: Mapping[str, Any]
+    checkpoint: Any
+    lambda_kd: float
+
+    def __post_init__(self) -> None:
+        trained = self._load()
+        model, mechanism = trained.build()
+        Pretrained(model, self.lambda_kd)
+        if not mechanism.offline:
+            raise UserError(
+                f"teacher.checkpoint={self.checkpoint} is a run of {mechanism.name}, which does "
+                "not read the whole sentence first; take one of mechanism=soft"
+            )
+        widths = trained.config["model"].get("dim"), self.config["model"].get("dim")
+        if widths[0] != widths[1]:
+            raise UserError(
+                f"teacher.checkpoint={self.checkpoint} has model.dim={widths[0]}, the student "
+                f"{widths[1]}: their states cannot be compared; train one of them anew"
+            )
+
+    def _load(self) -> Trained:
+        return checkpoint.load(Path(str(self.checkpoint)))
+
+    def build(self, described: Mapping[str, object], vocabulary: int) -> Teacher:
+        """The run's model; refused if it was trained on other subwords or languages."""
+        trained = self._load()
+        check_manifest(trained.manifest, described, [])
+        return Pretrained(trained.build()[0], self.lambda_kd)
+
+
+Choice = WithoutTeacher | JointTeacher | PretrainedTeacher
+KINDS: dict[str, Callable[..., Choice]] = {
+    "none": WithoutTeacher,
+    "joint": JointTeacher,
+    "pretrained": PretrainedTeacher,
+}
+
+
+def choose_teacher(config: Mapping[str, Any]) -> Choice:
+    """The teacher of a `conf/teacher` group, not yet built.
+
+    Raises:
+        UserError: options that do not go together, or no such checkpoint.
+    """
+    rest = {name: value for name, value in config["teacher"].items() if name != "kind"}
+    make = pick(KINDS, config["teacher"]["kind"], "teacher.kind")
+    return construct(make, rest, "teacher", {"config": config})

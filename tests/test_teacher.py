@@ -1,0 +1,128 @@
+"""The full-sentence teacher: what it adds to the loss, and that none of it is left."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import zoo
+from simulmt import checkpoint
+from simulmt.data.batches import collate
+from simulmt.errors import UserError
+from simulmt.programs.teacher import choose_teacher
+from simulmt.programs.train import train
+from simulmt.teacher import Joint, NoTeacher, Pretrained, distance, likelihood
+from test_runs import SMALL, configuration
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
+    "ignore:.*Trainer.fit.*weights_only.*",
+)
+
+
+def batch():
+    sources, targets = [[5, 6, 7, 3], [8, 3]], [[9, 3], [10, 11, 12, 3]]
+    return collate(sources, targets, [0, 1])
+
+
+def models():
+    student = zoo.model(zoo.options("wait_k"), average_embedding=True)
+    return student, zoo.model(zoo.options("soft"), seed=1, encoder="bidirectional")
+
+
+def test_the_distance_is_the_formula():
+    torch.manual_seed(0)
+    student, full = torch.randn(2, 4, 6).double(), torch.randn(2, 4, 3).double()
+    mask = batch().source_mask
+    expected = sum(
+        (student[b, i, :3] - full[b, i]).square().sum().item() / n
+        for b, n in enumerate((4, 2))
+        for i in range(n)
+    )
+    # float32 inside
+    assert distance(student, full, mask).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_joint_teacher_and_its_student_are_drawn_to_each_other():
+    student, full = models()
+    data = batch()
+    states = student.encode(data.source, data.source_mask)
+    guidance = Joint(full, 0.5)(data, states)
+    own = full(data.source, data.source_mask, data.target_input).logits
+    nll = likelihood(own, data.target, data.target_mask)
+    apart = distance(states, full.encode(data.source, data.source_mask), data.source_mask)
+    torch.testing.assert_close(guidance.total, nll + 0.5 * apart)
+    guidance.total.backward()
+    assert full.embedding.weight.grad.abs().sum() > 0
+    assert student.encoder[0].self_attention.value.weight.grad.abs().sum() > 0
+    assert (student.average.project.weight.grad == 0).all(), "the averages are not compared"
+
+
+def test_a_pretrained_teacher_stays_as_it_is():
+    student, full = models()
+    data = batch()
+    states = student.encode(data.source, data.source_mask)
+    guidance = Pretrained(full, 0.5)(data, states)
+    assert guidance.nll is None
+    guidance.total.backward()
+    assert all(p.grad is None for p in full.parameters())
+    assert student.encoder[0].self_attention.value.weight.grad.abs().sum() > 0
+
+
+def test_no_teacher_adds_nothing():
+    guidance = NoTeacher()(batch(), torch.randn(2, 4, 3))
+    assert guidance.total.item() == 0
+    assert guidance.figures(3) == {}
+
+
+GUIDED = ["model=incremental_transformer", "mechanism=wait_k", "mechanism.k=2"]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return f"cache={tmp_path_factory.mktemp('cache')}"
+
+
+def run(folder, cache, *overrides):
+    train(configuration("train", *SMALL, cache, *overrides), str(folder), multirun=False)
+    return folder
+
+
+def test_a_student_leaves_its_teacher_behind(tmp_path, cache):
+    joint = run(tmp_path / "joint", cache, *GUIDED, "teacher=joint")
+    stored = checkpoint.read_checkpoint(joint / "checkpoints" / "best.ckpt")["state_dict"]
+    assert any(name.startswith("teacher.") for name in stored), "else it could not be resumed"
+    trained = checkpoint.load(joint)
+    model, _ = trained.build()
+    assert {*trained.weights} == {*model.state_dict()}
+    alone = run(tmp_path / "alone", cache, *GUIDED)
+    assert {*checkpoint.load(alone).weights} == {*trained.weights}
+    columns = (joint / "metrics.csv").read_text().splitlines()[0].split(",")
+    assert {"train/distance", "train/teacher_nll"} <= {*columns}
+
+
+def test_a_finished_run_can_teach(tmp_path, cache):
+    full = run(tmp_path / "full", cache, "mechanism=soft", "model.encoder=bidirectional")
+    taught = ["teacher=pretrained", f"teacher.checkpoint={full}"]
+    run(tmp_path / "student", cache, *GUIDED, *taught, "teacher.lambda_kd=1.0")
+    with pytest.raises(UserError, match=r"model.dim=16, the student 32"):
+        run(tmp_path / "wide", cache, *GUIDED, *taught, "model.dim=32")
+    student = ["teacher=pretrained", f"teacher.checkpoint={tmp_path / 'student'}"]
+    with pytest.raises(UserError, match="does not read the whole sentence first"):
+        run(tmp_path / "again", cache, *GUIDED, *student)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["teacher=joint", "teacher.lambda_kd=-1"], "lambda_kd is -1"),
+        (["teacher=joint", "teacher.encoder=left"], "model.encoder is 'left'"),
+        (["teacher=joint", "model=luong"], "but one kind of encoder"),
+        (["teacher=pretrained", "teacher.checkpoint=nowhere"], "no checkpoint at nowhere"),
+    ],
+)
+def test_bad_choices_are_refused(overrides, message):
+    from simulmt.programs.plain import plain
+
+    with pytest.raises(UserError, match=message):
+        choose_teacher(plain(configuration("train", *overrides)))
