@@ -33,32 +33,41 @@ from simulmt.programs.plain import plain
 from simulmt.training import report
 from simulmt.training.callbacks import Decoder
 from simulmt.training.datamodule import TranslationData
+from simulmt.training.files import alone_in
 from simulmt.training.loggers import CsvOnly, TensorBoard, Wandb, choose_logger, open_loggers
 from simulmt.training.module import TranslationModule
 from simulmt.training.optimiser import Adam, make_adam
 from simulmt.training.resume import check_resume, find_resume, make_room
 from simulmt.training.run import Plan, fit, make_trainer, test
 
+OF_SWEEP = {"restart": bool, "retries": int}
 
-def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
+
+def train(cfg: DictConfig, run_directory: str) -> None:
     """Train and test what a configuration of `conf/train.yaml` describes.
 
     Raises:
         UserError: anything a user can put right, before any long work starts.
     """
-    config = plain(cfg)
+    config, folder = plain(cfg), Path(run_directory)
     plan = construct(Plan, config["trainer"], "trainer")
-    if multirun and not plan.single:
-        raise UserError(
-            "several processes inside a multirun (trainer=ddp, or trainer.devices above 1): each "
-            "would start the whole sweep again. Run `python train.py trainer=ddp ...` once for "
-            "each choice, or the sweep with trainer.devices=1"
-        )
-    mechanism, objective, adam, logger, search = check_choices(config, plan)
-    start = checkpoint.load(Path(str(config["init_from"]))) if config["init_from"] else None
-    folder = Path(run_directory)
-    resume = find_resume(config["ckpt_path"], folder)
+    chosen = check_choices(config, plan)
+    with alone_in(folder):
+        _train(config, folder, plan, *chosen)
 
+
+def _train(
+    config: dict[str, Any],
+    folder: Path,
+    plan: Plan,
+    mechanism: Mechanism,
+    objective: Objective,
+    adam: Adam,
+    logger: CsvOnly | TensorBoard | Wandb,
+    search: Search,
+) -> None:
+    start = checkpoint.load(Path(str(config["init_from"]))) if config["init_from"] else None
+    resume = find_resume(config["ckpt_path"], folder)
     pl.seed_everything(config["seed"], workers=True, verbose=False)
     corpus, subwords, encoded = build_data(config)
     described = manifest(corpus, subwords)
@@ -87,11 +96,12 @@ def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
     )
     data = TranslationData(encoded["train"], encoded["valid"], tokens, seed)
     with open_loggers(logger, folder, resume_at, config) as loggers:
-        trainer = make_trainer(plan, folder, valid, loggers)
+        trainer = make_trainer(plan, folder, valid, loggers, config)
         chosen = fit(trainer, module, data, resume, folder, plan.average)
         scores, instances = test(trainer, module, tested, folder)
         report.log_scores(loggers, scores, trainer.global_step - 1)
     report.results(f"{mechanism.name} on test", scores, instances, chosen, folder)
+    report.write_test_scores(folder, scores)  # last: a run that has its scores is finished
 
 
 def check_choices(
@@ -108,6 +118,9 @@ def check_choices(
         raise UserError(f"data.batch_tokens is {ours['batch_tokens']}; it must be at least 1")
     if not isinstance(config["seed"], int) or config["seed"] < 0:
         raise UserError(f"seed is {config['seed']!r}; it must be a whole number from 0")
+    check(config["sweep"], OF_SWEEP, "sweep")
+    if config["sweep"]["retries"] < 0:
+        raise UserError(f"sweep.retries is {config['sweep']['retries']}; it must be at least 0")
     model = outline_model(config, mechanism, vocabulary=1)
     search = build_search(config["decoding"], mechanism, model.usual_beam)
     return mechanism, objective, adam, logger, search
