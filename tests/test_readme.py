@@ -32,6 +32,7 @@ PAGES = (
     "CONTRIBUTING.md",
     "docs/conventions.md",
     "docs/data.md",
+    "docs/sweeps.md",
     "experiments/milk/README.md",
     "experiments/mma/README.md",
     "experiments/zoo/README.md",

@@ -294,12 +294,6 @@ def test_bad_choices_end_in_one_line(overrides, message, tmp_path, cache):
         train(configuration("train", *chosen), str(tmp_path))
 
 
-@pytest.mark.parametrize("several", ["trainer=ddp", "trainer.devices=2"])
-def test_several_processes_in_a_multirun_are_refused(several, tmp_path):
-    with pytest.raises(UserError, match="several processes inside a multirun"):
-        train(configuration("train", several), str(tmp_path), multirun=True)
-
-
 def test_evaluate_refuses_other_data_and_other_files(finished, tmp_path):
     with pytest.raises(UserError, match="split is 'dev'; choose one of train, valid, test"):
         evaluate(configuration("evaluate", f"checkpoint={finished}", "split=dev"))

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -240,9 +241,9 @@ def test_what_is_trained_again_has_no_results_meanwhile(tmp_path):
 
 
 def test_two_do_not_train_in_one_directory(tmp_path):
-    with alone_in(tmp_path), pytest.raises(UserError, match="another process is training in"):
-        with alone_in(tmp_path):
-            pass
+    busy = pytest.raises(UserError, match="another process is training in")
+    with alone_in(tmp_path), busy, alone_in(tmp_path):
+        pass
     with alone_in(tmp_path):
         pass
 
@@ -317,29 +318,132 @@ def results(folder: Path) -> dict[str, bytes]:
     found = {f"{p.parent.name}/{n}": p.read_bytes() for n in names for p in folder.glob(f"*/{n}")}
     for path in folder.glob("*/metrics.csv"):
         with path.open(newline="") as file:
-            rows = [{k: v for k, v in r.items() if "tokens_per_s" not in k} for r in csv.DictReader(file)]
+            rows = [
+                {k: v for k, v in r.items() if "tokens_per_s" not in k}
+                for r in csv.DictReader(file)
+            ]
         found[f"{path.parent.name}/metrics"] = json.dumps(rows).encode()
     return found
 
 
-@pytest.mark.slow
-def test_kills_at_random_moments_change_nothing(tmp_path):
-    """Patience is among the choices: a run that had stopped early must not go on."""
-    grid = ["mechanism=milk,mma_il", "lambda=0.2", *MANY]
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    began = time.monotonic()
-    assert run(whole, *grid) == {"0": "trained", "1": "trained"}
-    took = time.monotonic() - began
-    draw = random.Random(int(os.environ.get("SEED", "1")))
+GRID = ["mechanism=milk,mma_il", "lambda=0.2", *MANY]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    """A sweep that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("sweeps") / "whole"
+    assert run(folder, *GRID) == {"0": "trained", "1": "trained"}
+    return folder
+
+
+def kill_at(folder: Path, rows: int, arguments: list[str]) -> None:
+    """Start a sweep, and kill it once the metrics of its runs have so many rows together."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    for _ in range(3):
-        with subprocess.Popen(
-            command(broken, *grid), cwd=ROOT, env=environment, stdout=subprocess.DEVNULL
-        ) as process:
-            time.sleep(draw.uniform(0.2, 0.7) * took)
-            process.send_signal(signal.SIGKILL)
-    outcomes = run(broken, *grid)
-    assert set(outcomes) == {"0", "1"}
+    with subprocess.Popen(
+        command(folder, *arguments), cwd=ROOT, env=environment, stdout=subprocess.DEVNULL
+    ) as process:
+        while process.poll() is None:
+            time.sleep(random.uniform(0, 0.2))
+            files = [path.read_bytes() for path in folder.glob("*/metrics.csv")]
+            if sum(file.count(b"\n") for file in files) >= rows:
+                break
+        process.send_signal(signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_kills_at_random_moments_change_nothing(whole, tmp_path):
+    broken = tmp_path / "broken"
+    for rows in sorted(random.sample(range(1, 120), 3)):
+        print(f"killed at {rows} rows")
+        kill_at(broken, rows, GRID)
+    assert set(run(broken, *GRID)) == {"0", "1"}
     assert results(broken) == results(whole)
     assert (broken / "curve.csv").read_text().count("\n") == 3
-    assert set(run(broken, *grid).values()) == {"skipped"}
+    assert set(run(broken, *GRID).values()) == {"skipped"}
+
+
+@pytest.mark.slow
+def test_patience_that_has_ended_stays_ended(tmp_path):
+    """Killed while its test set was decoded, a run that had stopped early does not train on."""
+    impatient = ["mechanism=soft", *MANY, "trainer.patience=2", "optim.lr=1e-9"]
+    folder = tmp_path / "sweep"
+    run(folder, *impatient)
+    before = results(folder)
+    (folder / "0" / "test_scores.json").unlink()
+    assert run(folder, *impatient) == {"0": "resumed"}
+    assert results(folder) == before
+    record = json.loads((folder / "0" / "training.json").read_text())
+    assert record["updates"] == record["resumed_at"] < 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["joblib", "submitit_local"])
+def test_runs_at_the_same_time_score_as_in_turn(launcher, whole, tmp_path):
+    pytest.importorskip(f"hydra_plugins.hydra_{launcher.partition('_')[0]}_launcher")
+    folder = tmp_path / "sweep"
+    assert set(run(folder, *GRID, f"hydra/launcher={launcher}").values()) == {"trained"}
+    assert results(folder) == results(whole)
+
+
+@pytest.mark.slow
+def test_several_processes_in_a_sweep_score_as_alone(tmp_path):
+    ddp = ["trainer=ddp", "trainer.accelerator=cpu", *SMALL, "mechanism=mma_il"]
+    folder, alone = tmp_path / "sweep", tmp_path / "alone"
+    assert set(run(folder, *ddp, "lambda=0.1,0.2").values()) == {"trained"}
+    for number, weight in enumerate(("0.1", "0.2")):
+        here = alone / str(number)
+        one = [*ddp, f"lambda={weight}", f"cache={tmp_path / 'cache'}", f"hydra.run.dir={here}"]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        subprocess.run(
+            [sys.executable, "train.py", *one], cwd=ROOT, env=environment, check=True, timeout=300
+        )
+        assert json.loads((here / "training.json").read_text())["processes"] == 2
+        mine, theirs = (
+            torch.load(where / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+            for where in (folder / str(number), here)
+        )
+        assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
+    assert results(folder) == results(alone)
+
+
+@pytest.mark.slow
+def test_processes_with_different_configurations_all_stop(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ddp = ["trainer=ddp", "trainer.accelerator=cpu", *SMALL, f"cache={tmp_path / 'cache'}"]
+    world = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "train.py", *ddp, f"lambda=0.{rank + 1}", f"hydra.run.dir={tmp_path}"],
+            cwd=ROOT,
+            env={**os.environ, **world, "NODE_RANK": "0", "LOCAL_RANK": str(rank)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    for rank in ranks:
+        _, errors = rank.communicate(timeout=300)
+        assert "lambda is 0.1 on rank 0, 0.2 on rank 1" in errors
+        assert "objective.latency_weight is 0.1 on rank 0" in errors
+        assert "Traceback" not in errors
+        assert rank.returncode == 2
+    assert not (tmp_path / "checkpoints").exists()
+
+
+@pytest.mark.slow
+def test_a_search_goes_on_where_it_was(tmp_path):
+    """The sampler is seeded and a skipped run has its old value, so it proposes the same again."""
+    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
+    search = ["experiments=verbfinal_optuna", "hydra.sweeper.sampler.n_startup_trials=1"]
+    named = "hydra.sweep.subdir='${run_name:${hydra:overrides.task}}'"
+    folder = tmp_path / "sweep"
+    first = run(folder, *search, named, "hydra.sweeper.n_trials=2")
+    assert list(first.values()) == ["trained"] * 2
+    second = run(folder, *search, named, "hydra.sweeper.n_trials=3")
+    assert list(second.values()) == ["skipped", "skipped", "trained"]
+    assert list(second)[:2] == list(first)
+    best = OmegaConf.load(folder / "optimization_results.yaml")
+    assert best.best_value == max(sweep.value(folder / name) for name in second)

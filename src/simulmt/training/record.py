@@ -55,9 +55,7 @@ class TrainingRecord(pl.Callback):
         record = {
             "parameters": count_parameters(pl_module),
             "updates": trainer.global_step,
-            "resumed_at": (
-                trainer.global_step if self._resumed_at is None else self._resumed_at
-            ),
+            "resumed_at": (trainer.global_step if self._resumed_at is None else self._resumed_at),
             "seconds": round(time.perf_counter() - self._started, 2),
             "tokens_per_second": _median(self.folder / "metrics.csv", "train/tokens_per_s"),
             "threads": torch.get_num_threads(),

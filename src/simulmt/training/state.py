@@ -32,24 +32,22 @@ def read_state(folder: Path, config: Mapping[str, Any]) -> State:
         folder: the run directory; there may be none yet.
         config: what is to be trained.
     """
-    newest = folder / "checkpoints" / "last.ckpt"
     scored = _has_scores(folder)
-    if not newest.is_file():
-        if scored:
-            return State("finished", "no checkpoint is left to compare the settings with")
-        return State("new")
-    try:
-        checkpoint = read_checkpoint(newest)
-    except UserError as error:
-        if scored:
-            return State("finished", "its last checkpoint is damaged, but not its scores")
-        return State("new", str(error))
-    changed = differences(checkpoint["simulmt"]["config"], config)
-    if changed:
+    newest, problem = folder / "checkpoints" / "last.ckpt", ""
+    checkpoint = None
+    if newest.is_file():
+        try:
+            checkpoint = read_checkpoint(newest)
+        except UserError as error:
+            problem = str(error)
+    if checkpoint is None:
+        unknown = "finished before, with settings unknown: no last.ckpt tells"
+        return State("finished", unknown) if scored else State("new", problem)
+    if changed := differences(checkpoint["simulmt"]["config"], config):
         return State("new", f"settings changed: {', '.join(changed)}")
-    if scored:
-        return State("finished")
-    return State("half", f"from update {checkpoint['global_step']}")
+    return (
+        State("finished") if scored else State("half", f"from update {checkpoint['global_step']}")
+    )
 
 
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
