@@ -354,9 +354,10 @@ def kill_at(folder: Path, rows: int, arguments: list[str]) -> None:
 @pytest.mark.slow
 def test_kills_at_random_moments_change_nothing(whole, tmp_path):
     broken = tmp_path / "broken"
-    for rows in sorted(random.sample(range(1, 120), 3)):
+    moments = sorted(random.sample(range(1, 120), 3))
+    for rows, launcher in zip(moments, ("basic", "joblib", "basic"), strict=True):
         print(f"killed at {rows} rows")
-        kill_at(broken, rows, GRID)
+        kill_at(broken, rows, [*GRID, f"hydra/launcher={launcher}"])
     assert set(run(broken, *GRID)) == {"0", "1"}
     assert results(broken) == results(whole)
     assert (broken / "curve.csv").read_text().count("\n") == 3

@@ -16,7 +16,8 @@ from rich.text import Text
 CONFIG = Path(".hydra") / "config.yaml"
 OUTCOME = "outcome.json"
 SWEEP_ID = "SIMULMT_SWEEP"
-"""Environment variable with the name of the sweep that is running, which its processes inherit."""
+"""Environment variable that names the running sweep, by the process that was typed and a token;
+all its processes inherit it."""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from simulmt.training.state import State, read_state
 
 FAILED = -10_000.0
 """Value of a failed run for a sweeper that searches: below all that `selection` gives."""
+_PARENT = os.getppid()
 _OF_PROCESSES = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -102,7 +103,7 @@ def _start(folder: Path, ckpt_path: str) -> int:
     # it ends with this process, as nobody else holds the pipe
     process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE)
     try:
-        return process.wait()
+        return _wait(process)
     except KeyboardInterrupt:
         report.say("interrupted: the same command goes on with what is not finished")
         raise
@@ -110,6 +111,18 @@ def _start(folder: Path, ckpt_path: str) -> int:
         assert process.stdin is not None
         process.stdin.close()
         process.wait()
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Its exit status; a launcher's worker ends, and it too, if the sweep itself is killed."""
+    name = os.environ.get(SWEEP_ID, "")
+    typed = not name or name.startswith(f"{os.getpid()}-")
+    while True:
+        try:
+            return process.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            if not typed and os.getppid() != _PARENT:
+                os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _explain(status: int, folder: Path) -> str:

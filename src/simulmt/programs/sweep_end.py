@@ -20,7 +20,7 @@ class SweepEnd(Callback):
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Give the sweep a name, by which its outcomes are found."""
-        os.environ[SWEEP_ID] = secrets.token_hex(8)
+        os.environ[SWEEP_ID] = f"{os.getpid()}-{secrets.token_hex(8)}"
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Show and write what came of each run, and compare all finished ones of the folder.
