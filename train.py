@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
@@ -14,13 +16,19 @@ OmegaConf.register_new_resolver("run_name", run_name, replace=True)
 
 
 @hydra.main(config_path="conf", config_name="train", version_base="1.3")
-def main(config: DictConfig) -> None:
+def main(config: DictConfig) -> float | None:
     """Train, test, and write everything into the run directory."""
-    from simulmt.programs.train import train  # noqa: PLC0415  (torch, only once there is something to do)
-
     chosen = HydraConfig.get()
+    folder = chosen.runtime.output_dir
+    if chosen.mode == RunMode.MULTIRUN:
+        from simulmt.programs.sweep import sweep_run  # noqa: PLC0415
+
+        return sweep_run(config, Path(folder), chosen.job.num)
+    from simulmt.programs.train import train  # noqa: PLC0415  (torch, only once there is work)
+
     with job():
-        train(config, chosen.runtime.output_dir, multirun=chosen.mode == RunMode.MULTIRUN)
+        train(config, folder)
+    return None
 
 
 if __name__ == "__main__":

@@ -292,7 +292,7 @@ def trained(tmp_path_factory) -> Path:
     config = configuration("train", *chosen)
     (folder / ".hydra").mkdir()
     OmegaConf.save(config, folder / ".hydra" / "config.yaml")
-    train(config, str(folder), multirun=False)
+    train(config, str(folder))
     return folder
 
 

@@ -214,7 +214,6 @@ def test_bad_choices_are_refused_before_the_data_are_read(overrides, message, tm
         train(
             configuration("train", *chosen, "data.target=en", *overrides),
             str(tmp_path),
-            multirun=False,
         )
 
 
@@ -236,7 +235,7 @@ def test_greedy_has_no_length_penalty_to_tell():
 def finished(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("soft")
     chosen = [*SMALL, "mechanism=soft", "decoding.beam=3", f"cache={folder / 'cache'}"]
-    train(configuration("train", *chosen), str(folder), multirun=False)
+    train(configuration("train", *chosen), str(folder))
     return folder
 
 

@@ -58,7 +58,7 @@ def configuration(program: str, *overrides: str) -> DictConfig:
 
 def run(folder: Path, cache: Path, *overrides: str) -> dict:
     chosen = [*SMALL, "mechanism=mma_il", "lambda=0.2", f"cache={cache}", *overrides]
-    train(configuration("train", *chosen), str(folder), multirun=False)
+    train(configuration("train", *chosen), str(folder))
     return json.loads((folder / "test_scores.json").read_text())
 
 
@@ -141,7 +141,7 @@ def test_evaluate_gives_the_same_scores_to_the_last_digit(finished, cache):
 def test_recurrent_models_train_and_are_evaluated_alike(model, mechanism, tmp_path, cache):
     chosen = [override for override in SMALL if not override.startswith("model.ffn")]
     chosen += [f"model={model}", f"mechanism={mechanism}", f"cache={cache}"]
-    train(configuration("train", *chosen), str(tmp_path), multirun=False)
+    train(configuration("train", *chosen), str(tmp_path))
     evaluate(configuration("evaluate", f"checkpoint={tmp_path}", "device=cpu"))
     assert_same_scores(tmp_path)
 
@@ -291,13 +291,7 @@ def test_bad_choices_end_in_one_line(overrides, message, tmp_path, cache):
     else:
         chosen = [*SMALL, "mechanism=mma_il", "lambda=0.2", f"cache={cache}", *overrides]
     with pytest.raises(UserError, match=message):
-        train(configuration("train", *chosen), str(tmp_path), multirun=False)
-
-
-@pytest.mark.parametrize("several", ["trainer=ddp", "trainer.devices=2"])
-def test_several_processes_in_a_multirun_are_refused(several, tmp_path):
-    with pytest.raises(UserError, match="several processes inside a multirun"):
-        train(configuration("train", several), str(tmp_path), multirun=True)
+        train(configuration("train", *chosen), str(tmp_path))
 
 
 def test_evaluate_refuses_other_data_and_other_files(finished, tmp_path):

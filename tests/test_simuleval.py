@@ -42,7 +42,7 @@ def finished(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     longer = ["trainer.max_updates=90", "trainer.validate_every=90", "optim.warmup=20"]
     chosen = [*SMALL, *longer, "mechanism=wait_k", f"cache={folder / 'cache'}"]
-    train(configuration("train", *chosen), str(folder), multirun=False)
+    train(configuration("train", *chosen), str(folder))
     return folder
 
 

@@ -84,7 +84,7 @@ def cache(tmp_path_factory):
 
 
 def run(folder, cache, *overrides):
-    train(configuration("train", *SMALL, cache, *overrides), str(folder), multirun=False)
+    train(configuration("train", *SMALL, cache, *overrides), str(folder))
     return folder
 
 

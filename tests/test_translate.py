@@ -35,7 +35,7 @@ def finished(request, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     longer = ["trainer.max_updates=90", "trainer.validate_every=90", "optim.warmup=20"]
     chosen = [*SMALL, *longer, request.param, "decoding.beam=1", f"cache={folder / 'cache'}"]
-    train(configuration("train", *chosen), str(folder), multirun=False)
+    train(configuration("train", *chosen), str(folder))
     return folder
 
 

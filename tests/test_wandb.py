@@ -12,10 +12,9 @@ import pytest
 import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from simulmt.options import construct
+from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
-from simulmt.programs.train import check_choices, train
-from simulmt.training.run import Plan
+from simulmt.programs.train import train
 from simulmt.training.weights_and_biases import run_name
 from test_runs import ROOT, SMALL, configuration
 
@@ -36,7 +35,7 @@ def logged(tmp_path_factory) -> Path:
             patch.delenv(name)
         patch.setenv("WANDB_SWEEP_ID", "a_sweep")
         patch.setenv("WANDB_RUN_ID", "by_the_agent")
-        train(config, str(folder), multirun=False)
+        train(config, str(folder))
     return folder
 
 
@@ -77,7 +76,7 @@ def test_every_run_of_the_sweep_is_one_that_train_takes():
         given = [f"{name}={value}" for name, value in zip(names, values, strict=True)]
         OverridesParser.create().parse_overrides([*fixed, *given])
         config = plain(configuration("train", *fixed, *given))
-        check_choices(config, construct(Plan, config["trainer"], "trainer"))
+        check_choices(config)
 
 
 def test_runs_are_named_by_what_sets_their_latency():

@@ -18,10 +18,8 @@ from hydra import compose, initialize_config_dir
 from made_up import make_run, record_training
 from simulmt.analysis.grid import make_cells, make_rows, write_files
 from simulmt.errors import UserError
-from simulmt.options import construct
+from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
-from simulmt.programs.train import check_choices
-from simulmt.training.run import Plan
 
 ROOT = Path(__file__).parents[1]
 MECHANISMS = sorted(path.stem for path in (ROOT / "conf" / "mechanism").glob("*.yaml"))
@@ -72,8 +70,7 @@ def test_unknown_names(models, mechanisms):
 def test_a_training_is_what_train_takes(pair, updates):
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         config = plain(compose("train", runner.overrides(pair, updates)))
-    plan = construct(Plan, config["trainer"], "trainer")
-    check_choices(config, plan)
+    check_choices(config)
     assert config["lambda"] == (0.2 if pair.learned else 0)
     assert plan.max_updates == updates
     assert config["objective"]["hold"] == int(updates * 0.4)

@@ -94,3 +94,12 @@ def _fits(value: Any, hint: Any) -> bool:
     if isinstance(value, bool):
         return hint is bool
     return isinstance(value, int | float if hint is float else hint)
+
+
+def flat_options(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A configuration without nesting: `{"mechanism.k": 3, ...}`."""
+    found: dict[str, Any] = {}
+    for key, value in config.items():
+        name = f"{prefix}{key}"
+        found |= flat_options(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return found

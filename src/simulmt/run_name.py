@@ -6,8 +6,8 @@ import hashlib
 import re
 from collections.abc import Sequence
 
-_SAME_RUN = ("ckpt_path", "cache", "logger", "hydra", "trainer.progress")
-"""Overrides that do not change what is trained."""
+SAME_RUN = ("ckpt_path", "cache", "logger", "hydra", "trainer.progress", "sweep")
+"""Where the keys begin that do not change what is trained."""
 _LONGEST = 160
 
 
@@ -21,7 +21,7 @@ def run_name(overrides: Sequence[str]) -> str:
     'lambda-0.2+mechanism-mma_il'
     """
     kept = [override.lstrip("+~") for override in overrides]
-    kept = [override for override in kept if not _key(override).startswith(_SAME_RUN)]
+    kept = [override for override in kept if not _key(override).startswith(SAME_RUN)]
     # a sweep writes booleans as Python does
     kept = [re.sub(r"=(True|False)$", lambda found: found[0].lower(), one) for one in kept]
     whole = "+".join(override.replace("=", "-", 1) for override in sorted(kept, key=_key))

@@ -96,7 +96,9 @@ def score(
 def write_scores(path: Path, scores: dict[str, Any]) -> None:
     """Write scores as indented JSON, the same bytes for the same scores."""
     text = json.dumps(scores, indent=2, ensure_ascii=False, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8", newline="\n")
+    unfinished = path.with_suffix(".tmp")  # a run that has the file is taken for finished
+    unfinished.write_text(text + "\n", encoding="utf-8", newline="\n")
+    unfinished.replace(path)
 
 
 def sentence_latencies(

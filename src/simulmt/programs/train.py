@@ -11,57 +11,42 @@ import pytorch_lightning as pl
 from omegaconf import DictConfig
 
 from simulmt import checkpoint
-from simulmt.attention import Mechanism
 from simulmt.checkpoint import load_matching, passport
 from simulmt.data.batches import EncodedSplit
 from simulmt.data.corpus import Corpus
 from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.subwords import Subwords
-from simulmt.decoding.search import GREEDY, Search
-from simulmt.errors import UserError
-from simulmt.objective import Objective
-from simulmt.options import check, construct
-from simulmt.parts import (
-    OF_DATA,
-    build_corpus,
-    build_mechanism,
-    build_model,
-    build_search,
-    outline_model,
-)
+from simulmt.decoding.search import GREEDY
+from simulmt.options import construct
+from simulmt.parts import build_corpus, build_model
+from simulmt.programs.choices import Choices, check_choices
 from simulmt.programs.plain import plain
-from simulmt.programs.teacher import choose_teacher
 from simulmt.training import report
 from simulmt.training.callbacks import Decoder
 from simulmt.training.datamodule import TranslationData
-from simulmt.training.loggers import CsvOnly, TensorBoard, choose_logger, open_loggers
+from simulmt.training.files import alone_in
+from simulmt.training.loggers import open_loggers
 from simulmt.training.module import TranslationModule
-from simulmt.training.optimiser import Adam, make_adam
 from simulmt.training.resume import check_resume, find_resume, make_room
-from simulmt.training.run import Plan, fit, make_trainer, test
-from simulmt.training.weights_and_biases import Wandb
+from simulmt.training.run import fit, make_trainer, test
 
 
-def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
+def train(cfg: DictConfig, run_directory: str) -> None:
     """Train and test what a configuration of `conf/train.yaml` describes.
 
     Raises:
         UserError: anything a user can put right, before any long work starts.
     """
-    config = plain(cfg)
-    plan = construct(Plan, config["trainer"], "trainer")
-    if multirun and not plan.single:
-        raise UserError(
-            "several processes inside a multirun (trainer=ddp, or trainer.devices above 1): each "
-            "would start the whole sweep again. Run `python train.py trainer=ddp ...` once for "
-            "each choice, or the sweep with trainer.devices=1"
-        )
-    mechanism, objective, adam, logger, search = check_choices(config, plan)
-    teacher = choose_teacher(config)
-    start = checkpoint.load(Path(str(config["init_from"]))) if config["init_from"] else None
-    folder = Path(run_directory)
-    resume = find_resume(config["ckpt_path"], folder)
+    config, folder = plain(cfg), Path(run_directory)
+    choices = check_choices(config)
+    with alone_in(folder):
+        _train(config, folder, choices)
 
+
+def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
+    mechanism, plan = choices.mechanism, choices.plan
+    start = checkpoint.load(Path(str(config["init_from"]))) if config["init_from"] else None
+    resume = find_resume(config["ckpt_path"], folder)
     pl.seed_everything(config["seed"], workers=True, verbose=False)
     corpus, subwords, encoded = build_data(config)
     described = manifest(corpus, subwords)
@@ -79,42 +64,24 @@ def train(cfg: DictConfig, run_directory: str, *, multirun: bool) -> None:
     tokens, seed = config["data"]["batch_tokens"], config["seed"]
     valid, tested = (
         Decoder(corpus.splits[name], encoded[name], subwords, 2 * tokens, how)
-        for name, how in (("valid", GREEDY), ("test", search))
+        for name, how in (("valid", GREEDY), ("test", choices.search))
     )
     module = TranslationModule(
         model=model,
-        objective=objective,
-        teacher=teacher.build(described, len(subwords)),
-        optimiser=adam,
+        objective=choices.objective,
+        teacher=choices.teacher.build(described, len(subwords)),
+        optimiser=choices.adam,
         passport=passport(config, subwords, described),
         seed=seed,
     )
     data = TranslationData(encoded["train"], encoded["valid"], tokens, seed)
-    with open_loggers(logger, folder, resume_at, config) as loggers:
-        trainer = make_trainer(plan, folder, valid, loggers)
+    with open_loggers(choices.logger, folder, resume_at, config) as loggers:
+        trainer = make_trainer(plan, folder, valid, loggers, config)
         chosen = fit(trainer, module, data, resume, folder, plan.average)
         scores, instances = test(trainer, module, tested, folder)
         report.results(f"{mechanism.name} on test", scores, instances, chosen, folder)
         report.log_results(loggers, scores, instances, folder, trainer.global_step - 1)
-
-
-def check_choices(
-    config: Mapping[str, Any], plan: Plan
-) -> tuple[Mechanism, Objective, Adam, CsvOnly | TensorBoard | Wandb, Search]:
-    """What can be refused before the data are read."""
-    mechanism = build_mechanism(config)
-    objective = build_objective(config, mechanism, plan)
-    adam = make_adam(config["optim"])
-    logger = choose_logger(config["logger"])
-    ours = {name: value for name, value in config["data"].items() if name in OF_DATA}
-    check(ours, OF_DATA, "data")
-    if ours["batch_tokens"] < 1:
-        raise UserError(f"data.batch_tokens is {ours['batch_tokens']}; it must be at least 1")
-    if not isinstance(config["seed"], int) or config["seed"] < 0:
-        raise UserError(f"seed is {config['seed']!r}; it must be a whole number from 0")
-    model = outline_model(config, mechanism, vocabulary=1)
-    search = build_search(config["decoding"], mechanism, model.usual_beam)
-    return mechanism, objective, adam, logger, search
+    report.write_test_scores(folder, scores)  # last: a run that has its scores is finished
 
 
 def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, EncodedSplit]]:
@@ -128,27 +95,3 @@ def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, E
     with report.busy("encoding"):
         encoded = {n: EncodedSplit.encode(s, subwords) for n, s in corpus.splits.items()}
     return corpus, subwords, encoded
-
-
-def build_objective(config: Mapping[str, Any], mechanism: Mechanism, plan: Plan) -> Objective:
-    """The objective, refused where its latency weights would do nothing."""
-    objective = construct(Objective, config["objective"], "objective")
-    if objective.wants_alpha and not mechanism.learned:
-        raise UserError(
-            f"lambda={objective.latency_weight} lambda_var={objective.variance_weight} with "
-            f"mechanism={mechanism.name}: its schedule is fixed, so there is no expected delay to "
-            "weigh; set both to 0, or choose a learned mechanism such as mma_il"
-        )
-    in_force = objective.hold + objective.warmup if objective.wants_alpha else 0
-    if plan.patience is not None and plan.patience * plan.validate_every < in_force:
-        raise UserError(
-            f"trainer.patience={plan.patience} validations of {plan.validate_every} updates could "
-            f"end the run before lambda is in force (update {in_force}); raise it"
-        )
-    if objective.strength(plan.max_updates - 1) < 1:
-        raise UserError(
-            f"lambda is held back for objective.hold={objective.hold} updates, then grown over "
-            f"objective.warmup={objective.warmup}: it would not reach its value within "
-            f"trainer.max_updates={plan.max_updates}; lower them"
-        )
-    return objective

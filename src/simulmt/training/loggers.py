@@ -33,8 +33,9 @@ class MetricsFile(Logger):
         self.path = path
         self._rows: list[dict[str, Any]] = []
         if resume_at is not None and path.exists():
-            with path.open(newline="") as file:
-                self._rows = [r for r in csv.DictReader(file) if int(r["step"]) < resume_at]
+            text = path.read_text(encoding="utf-8")
+            whole = text[: text.rfind("\n") + 1].splitlines()  # a kill may have cut the last row
+            self._rows = [r for r in csv.DictReader(whole) if int(r["step"]) < resume_at]
         self._columns = [*self._rows[0]] if self._rows else ["step"]
         self._in_file = False  # whether the file holds these rows, and no others
 

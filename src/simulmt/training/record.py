@@ -35,7 +35,12 @@ class TrainingRecord(pl.Callback):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._started = 0.0
-        self._resumed_at = 0
+        self._resumed_at: int | None = None
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """For a resumed run that has no update left, whose training does not start."""
+        self._started = time.perf_counter()
+        self._resumed_at = None
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Start the clock; a checkpoint has been restored by now."""
@@ -43,14 +48,14 @@ class TrainingRecord(pl.Callback):
         self._resumed_at = trainer.global_step
 
     @rank_zero_only
-    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write the file."""
         device = trainer.strategy.root_device
         cuda = device.type == "cuda"
         record = {
             "parameters": count_parameters(pl_module),
             "updates": trainer.global_step,
-            "resumed_at": self._resumed_at,
+            "resumed_at": (trainer.global_step if self._resumed_at is None else self._resumed_at),
             "seconds": round(time.perf_counter() - self._started, 2),
             "tokens_per_second": _median(self.folder / "metrics.csv", "train/tokens_per_s"),
             "threads": torch.get_num_threads(),

@@ -22,6 +22,7 @@ from simulmt.data.corpus import Corpus
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.instance import Instance
 from simulmt.guards import residue
+from simulmt.scoring import write_scores
 from simulmt.training.callbacks import flat
 from simulmt.training.record import count_parameters
 from simulmt.training.weights_and_biases import show_curve, show_picture, show_samples
@@ -123,6 +124,12 @@ def results(
     console.print(render_path(sample, console.width))
     draw_path(sample, folder / "path.png")
     say(f"checkpoint: {checkpoint}\nscores, instances.log and path.png: {folder}")
+
+
+@rank_zero_only
+def write_test_scores(folder: Path, scores: dict[str, Any]) -> None:
+    """Write the file that says that the run is finished."""
+    write_scores(folder / "test_scores.json", scores)
 
 
 @rank_zero_only

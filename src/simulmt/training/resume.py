@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,8 @@ from simulmt.errors import UserError
 from simulmt.training import report
 
 _FOLDERS = ("checkpoints", "samples", "evaluation", "tensorboard", "wandb")
-_FILES = (
-    "instances.log",
-    "test_scores.json",
-    "training.json",
-    "metrics.csv",
-    "path.png",
-    "wandb_id",
-)
+_RESULTS = ("test_scores.json", "instances.log", "path.png")
+_FILES = ("training.json", "metrics.csv", "wandb_id", "outcome.json")
 
 
 def find_resume(choice: str | None, folder: Path) -> Path | None:
@@ -61,18 +55,30 @@ def check_resume(path: Path, config: Mapping[str, Any], described: Mapping[str, 
 
 
 def make_room(folder: Path, resume: Path | None) -> None:
-    """Replace the earlier run of the same command, unless it is the one that resumes."""
+    """Replace the earlier run of the same command, unless it is the one that resumes.
+
+    What resumes has no results until it has them again: a run that has scores is finished.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     resumes_here = resume is not None and folder.resolve() in resume.resolve().parents
-    if not resumes_here and report.is_first_process() and clear(folder):
+    if not report.is_first_process():
+        return
+    if resumes_here:
+        _remove(folder, _RESULTS)
+    elif clear(folder):
         report.say(f"replacing the earlier run in {folder} (ckpt_path=last would resume it)")
 
 
 def clear(folder: Path) -> bool:
     """Remove what an earlier run of the same command left; whether there was anything."""
     found = (folder / "checkpoints").exists()
+    _remove(folder, _RESULTS)  # first: what is left, if this breaks off, must not look finished
     for name in _FOLDERS:
         shutil.rmtree(folder / name, ignore_errors=True)
-    for name in _FILES:
-        (folder / name).unlink(missing_ok=True)
+    _remove(folder, _FILES)
     return found
+
+
+def _remove(folder: Path, names: Sequence[str]) -> None:
+    for name in names:
+        (folder / name).unlink(missing_ok=True)

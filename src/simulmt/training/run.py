@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,13 @@ from pytorch_lightning.loggers import Logger
 from simulmt.checkpoint import average_checkpoints, find_checkpoint, load_weights
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.errors import UserError
-from simulmt.scoring import score, write_scores
+from simulmt.scoring import score
 from simulmt.training import report
 from simulmt.training.callbacks import Decoder, Progress, SimultaneousDecoding
 from simulmt.training.datamodule import TranslationData
+from simulmt.training.files import WholeFiles
 from simulmt.training.module import TranslationModule
+from simulmt.training.ranks import SameConfiguration
 from simulmt.training.record import TrainingRecord
 
 _CHOICES = {
@@ -77,19 +80,25 @@ class Plan:
         if self.accelerator == "gpu" and not torch.cuda.is_available():
             raise UserError("trainer=gpu, but no GPU was found; choose trainer=cpu")
 
-    @property
-    def single(self) -> bool:
-        """Whether one process trains."""
-        return self.devices == 1 and self.strategy == "auto"
-
 
 logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
 
 
-def make_trainer(plan: Plan, folder: Path, valid: Decoder, loggers: list[Logger]) -> pl.Trainer:
+class Patience(EarlyStopping):
+    """Lightning's, but a run that had stopped does not go on when it resumes."""
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Stop again at once."""
+        trainer.should_stop = trainer.should_stop or self.wait_count >= self.patience
+
+
+def make_trainer(
+    plan: Plan, folder: Path, valid: Decoder, loggers: list[Logger], config: Mapping[str, Any]
+) -> pl.Trainer:
     """The Lightning trainer of a plan, writing into the run directory."""
     checkpoints = folder / "checkpoints"
     callbacks: list[Callback] = [
+        SameConfiguration(config),
         SimultaneousDecoding(valid, plan.dal_range),
         TrainingRecord(folder),
         ModelCheckpoint(
@@ -113,7 +122,7 @@ def make_trainer(plan: Plan, folder: Path, valid: Decoder, loggers: list[Logger]
     ]
     if plan.patience is not None:
         callbacks.append(
-            EarlyStopping("valid/selection", mode="max", patience=plan.patience, strict=True)
+            Patience("valid/selection", mode="max", patience=plan.patience, strict=True)
         )
     if plan.progress:
         callbacks.append(Progress())
@@ -136,6 +145,7 @@ def make_trainer(plan: Plan, folder: Path, valid: Decoder, loggers: list[Logger]
         enable_progress_bar=plan.progress,
         callbacks=callbacks,
         logger=loggers,
+        plugins=[WholeFiles()],
     )
 
 
@@ -185,7 +195,7 @@ def test(
     decoder: Decoder,
     folder: Path,
 ) -> tuple[dict[str, Any], list[Instance]]:
-    """Decode the test set over all processes and write its scores into the run directory."""
+    """Decode the test set over all processes; the instances go into the run directory."""
     device, rank, world_size = (
         trainer.strategy.root_device,
         trainer.global_rank,
@@ -196,5 +206,4 @@ def test(
     scores = score(instances, decoder.split.needs) | {"decoding": decoder.search.described}
     if trainer.is_global_zero:
         write_instances(folder / "instances.log", instances)
-        write_scores(folder / "test_scores.json", scores)
     return scores, instances

@@ -1,0 +1,92 @@
+"""What a configuration of `conf/train.yaml` names: all that can be refused before data are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from simulmt.attention import Mechanism
+from simulmt.decoding.search import Search
+from simulmt.errors import UserError
+from simulmt.objective import Objective
+from simulmt.options import check, construct
+from simulmt.parts import OF_DATA, build_mechanism, build_search, outline_model
+from simulmt.programs import teacher
+from simulmt.training.loggers import CsvOnly, TensorBoard, choose_logger
+from simulmt.training.optimiser import Adam, make_adam
+from simulmt.training.run import Plan
+from simulmt.training.weights_and_biases import Wandb
+
+OF_SWEEP = {"restart": bool, "retries": int}
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Parts that go together, each with its own file to read about it."""
+
+    plan: Plan
+    mechanism: Mechanism
+    objective: Objective
+    teacher: teacher.Choice
+    adam: Adam
+    logger: CsvOnly | TensorBoard | Wandb
+    search: Search
+
+
+def check_choices(config: Mapping[str, Any]) -> Choices:
+    """The parts.
+
+    Raises:
+        UserError: an option that is unknown, missing or out of range, or two that do not go
+            together.
+    """
+    plan = construct(Plan, config["trainer"], "trainer")
+    mechanism = build_mechanism(config)
+    _check_numbers(config)
+    model = outline_model(config, mechanism, vocabulary=1)
+    return Choices(
+        plan=plan,
+        mechanism=mechanism,
+        objective=build_objective(config, mechanism, plan),
+        teacher=teacher.choose_teacher(config),
+        adam=make_adam(config["optim"]),
+        logger=choose_logger(config["logger"]),
+        search=build_search(config["decoding"], mechanism, model.usual_beam),
+    )
+
+
+def _check_numbers(config: Mapping[str, Any]) -> None:
+    ours = {name: value for name, value in config["data"].items() if name in OF_DATA}
+    check(ours, OF_DATA, "data")
+    if ours["batch_tokens"] < 1:
+        raise UserError(f"data.batch_tokens is {ours['batch_tokens']}; it must be at least 1")
+    if not isinstance(config["seed"], int) or config["seed"] < 0:
+        raise UserError(f"seed is {config['seed']!r}; it must be a whole number from 0")
+    check(config["sweep"], OF_SWEEP, "sweep")
+    if config["sweep"]["retries"] < 0:
+        raise UserError(f"sweep.retries is {config['sweep']['retries']}; it must be at least 0")
+
+
+def build_objective(config: Mapping[str, Any], mechanism: Mechanism, plan: Plan) -> Objective:
+    """The objective, refused where its latency weights would do nothing."""
+    objective = construct(Objective, config["objective"], "objective")
+    if objective.wants_alpha and not mechanism.learned:
+        raise UserError(
+            f"lambda={objective.latency_weight} lambda_var={objective.variance_weight} with "
+            f"mechanism={mechanism.name}: its schedule is fixed, so there is no expected delay to "
+            "weigh; set both to 0, or choose a learned mechanism such as mma_il"
+        )
+    in_force = objective.hold + objective.warmup if objective.wants_alpha else 0
+    if plan.patience is not None and plan.patience * plan.validate_every < in_force:
+        raise UserError(
+            f"trainer.patience={plan.patience} validations of {plan.validate_every} updates could "
+            f"end the run before lambda is in force (update {in_force}); raise it"
+        )
+    if objective.strength(plan.max_updates - 1) < 1:
+        raise UserError(
+            f"lambda is held back for objective.hold={objective.hold} updates, then grown over "
+            f"objective.warmup={objective.warmup}: it would not reach its value within "
+            f"trainer.max_updates={plan.max_updates}; lower them"
+        )
+    return objective
