@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from made_up import make_run, record_training
-from simulmt.analysis import curve
+from simulmt.analysis import style
 from simulmt.analysis.curve import Point, Series, draw_curve
 from simulmt.analysis.report import curve_series, report, row_names
 from simulmt.analysis.runs import find_runs
@@ -196,7 +196,7 @@ def test_mechanisms_differ_without_colour_and_offline_is_a_ceiling(tmp_path, dra
     shown = {str(line.get_label()): line for line in axes.lines}
     assert len({shown[name].get_marker() for name in names}) == 8
     assert len({shown[name].get_color() for name in names}) == 8
-    assert len({*curve._DASHES}) == 8
+    assert len({*style.DASHES}) == 8
     assert [*shown["soft"].get_xydata()[0]] == [20, 40]
     level = [line for line in axes.lines if [*line.get_ydata()] == [40, 40]]
     upright = [line for line in axes.lines if [*line.get_xdata()] == [2.5, 2.5]]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -19,21 +18,9 @@ from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-_COLOURS = ["#0b5fa5", "#c2410c", "#00795c", "#8e3a86", "#7a5200", "#3f3fa8", "#a31545", "#3d6b1f"]
-_MARKERS = "osD^vPXph"  # one more than colours: the combinations repeat late
-_DASHES = [
-    (),
-    (6, 2),
-    (6, 2, 1, 2),
-    (2, 1),
-    (1, 1),
-    (6, 2, 1, 2, 1, 2),
-    (11, 3),
-    (4, 1, 4, 1, 1, 1),
-]
-_GREY, _DARK = "#6b6b6b", "#1a1a1a"
-_DPI = 150
-_PIXEL = _DPI / 72  # per point
+from simulmt.analysis.style import DARK, DPI, GREY, draw_legend, line_styles, plain_axes, save
+
+_PIXEL = DPI / 72  # per point
 _GAP, _REACH = 6.0, (0.0, 7.0, 16.0, 27.0)  # points between a marker and its label, and more
 
 Pixels: TypeAlias = NDArray[np.float64]
@@ -90,21 +77,18 @@ def draw_curve(
         latency: What the x axis says.
         oracle: The latency below which a model would have to guess, if known.
     """
-    figure = Figure(figsize=(7, 4.4), dpi=_DPI, layout="constrained")
+    figure = Figure(figsize=(7, 4.4), dpi=DPI, layout="constrained")
     axes = _make_axes(figure, latency)
     styles = _styles(series)
-    _draw_legend(figure, [_draw(axes, *one) for one in zip(series, styles, strict=True)])
+    draw_legend(figure, [_draw(axes, *one) for one in zip(series, styles, strict=True)])
     if oracle is not None:
-        axes.axvline(oracle, color=_GREY, linewidth=1.4, dashes=(1, 2), zorder=1)
+        axes.axvline(oracle, color=GREY, linewidth=1.4, dashes=(1, 2), zorder=1)
         above = axes.get_xaxis_transform()
-        axes.text(oracle, 1.01, "oracle", fontsize=9.5, color=_DARK, ha="center", transform=above)
+        axes.text(oracle, 1.01, "oracle", fontsize=9.5, color=DARK, ha="center", transform=above)
     figure.draw_without_rendering()  # settles the layout, so that pixels are known
     figure.set_layout_engine("none")
     _write_labels(axes, series, styles)
-    # the same runs give the same bytes: no date and no random names in an SVG
-    with rc_context({"svg.hashsalt": "simulmt"}):
-        for path in paths:
-            figure.savefig(path, dpi=_DPI, metadata={"Date": None} if path.suffix == ".svg" else {})
+    save(figure, paths)
 
 
 def _make_axes(figure: Figure, latency: str) -> Axes:
@@ -112,36 +96,16 @@ def _make_axes(figure: Figure, latency: str) -> Axes:
     axes.set_xlabel(latency, fontsize=11)
     axes.set_ylabel("BLEU", fontsize=11)
     axes.margins(x=0.07, y=0.1)
-    axes.grid(color="#e6e6e6", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    plain_axes(axes)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
     return axes
 
 
-def _draw_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
-    """Above the axes, so that it hides nothing, in as many columns as fit."""
-    longest = max(len(str(handle.get_label())) for handle in handles)
-    columns = min(4, len(handles), int(490 / (62 + 6 * longest)))
-    style: dict[str, Any] = {"fontsize": 10, "handlelength": 3.6, "columnspacing": 1.8}
-    style |= {"loc": "outside upper center", "ncols": max(columns, 1), "frameon": False}
-    legend = figure.legend(handles=handles, **style)
-    for text in legend.get_texts():
-        text.set_parse_math(False)
-
-
 def _styles(series: Sequence[Series]) -> list[dict[str, Any]]:
-    """The offline ones' style does not count: the others look the same with and without them."""
-    styles, numbers = list[dict[str, Any]](), count()
-    for one in series:
-        style = {"linewidth": 1.8, "markersize": 7.5, "markeredgecolor": "white", "zorder": 3}
-        if one.offline:
-            style |= {"color": _DARK, "marker": "*", "markersize": 12, "linestyle": ""}
-        else:
-            i = next(numbers)
-            style |= {"color": _COLOURS[i % len(_COLOURS)], "marker": _MARKERS[i % len(_MARKERS)]}
-            style["linestyle"] = (0, _DASHES[i % len(_DASHES)]) if len(one.points) > 1 else ""
-        styles.append(style)
+    """A point alone has no line."""
+    styles = line_styles([one.offline for one in series])
+    for one, style in zip(series, styles, strict=True):
+        style["linestyle"] = style["linestyle"] if len(one.points) > 1 else ""
     return styles
 
 
@@ -151,9 +115,9 @@ def _draw(axes: Axes, series: Series, style: dict[str, Any]) -> Line2D:
     (line,) = axes.plot(*zip(*points, strict=True), label=series.name, **style)
     if not series.offline:
         return line
-    ceiling: dict[str, Any] = {"color": _GREY, "linewidth": 1.1, "linestyle": (0, (5, 3))}
+    ceiling: dict[str, Any] = {"color": GREY, "linewidth": 1.1, "linestyle": (0, (5, 3))}
     axes.axhline(series.best, zorder=1, **ceiling)
-    ceiling |= {"label": f"{series.name} (offline)", "markerfacecolor": _DARK}
+    ceiling |= {"label": f"{series.name} (offline)", "markerfacecolor": DARK}
     return Line2D([], [], **style | ceiling)
 
 
@@ -221,7 +185,7 @@ def _point_label(axes: Axes, point: Point, colour: str) -> _Label:
 
 def _ceiling_label(axes: Axes, frame: Pixels, series: Series) -> _Label:
     """Above the line or below, best at its right end."""
-    text, half = _text(axes, f"{series.name} (offline)", _DARK)
+    text, half = _text(axes, f"{series.name} (offline)", DARK)
     marker = axes.transData.transform((axes.get_xlim()[1], series.best))
     left, side = np.meshgrid(np.linspace(0, frame[2] - frame[0] - 2 * half[0], 60), (1, -1))
     shift = np.stack([-half[0] - left, side * (half[1] + 1.5 * _PIXEL)], -1).reshape(-1, 2)

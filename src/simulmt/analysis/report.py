@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ def report(options: Mapping[str, Any]) -> None:
     console.width = max(console.width, 0 if console.is_terminal else 140)
     for note in found.damaged:
         console.print(f"left out: {note}", markup=False, soft_wrap=True)
-    runs = _comparable(found, folder, convention)
+    runs = comparable(found, folder, convention)
     rows = {name: run.scores for name, run in zip(row_names(runs), runs, strict=True)}
     console.print(score_table(rows, _left_columns(runs, options["training"]), convention))
     if found.unfinished:
@@ -77,7 +77,7 @@ def _counted(options: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def row_names(runs: Sequence[Run]) -> list[str]:
     """A name for each run: mechanism, model if there are several, k or lambda, and what differs."""
-    names = [" ".join([v, *r.dials()]) for v, r in zip(_variants(runs), runs, strict=True)]
+    names = [" ".join([v, *r.dials()]) for v, r in zip(variants(runs), runs, strict=True)]
     for name in set(names):
         places = [i for i, other in enumerate(names) if other == name]
         keys = _differing([runs[i] for i in places])  # none if there is but one
@@ -112,7 +112,7 @@ def curve_series(
 ) -> list[Series]:
     """Lines of the runs that have a latency, one per mechanism, model and variant of them."""
     lines: dict[str, tuple[list[Point], bool]] = {}
-    for variant, run in zip(_variants(runs), runs, strict=True):
+    for variant, run in zip(variants(runs), runs, strict=True):
         value = run.latency(latency, unit, convention)
         if math.isfinite(value):
             label = ", ".join(run.dials()).replace("lambda", "λ").replace("_", "")
@@ -129,7 +129,7 @@ def write_csv(runs: Sequence[Run], path: Path, convention: str) -> None:
         writer.writerows(run.row(convention) for run in runs)
 
 
-def _comparable(found: Found, folder: Path, convention: str) -> list[Run]:
+def comparable(found: Found, folder: Path, convention: str) -> list[Run]:
     """The runs; refuse none, runs on other sentences than the rest, or without the figures."""
     if not found.runs:
         raise UserError(
@@ -155,15 +155,20 @@ def _comparable(found: Found, folder: Path, convention: str) -> list[Run]:
     return found.runs
 
 
-def _variants(runs: Sequence[Run]) -> list[str]:
-    """Mechanism and, if there are several, model of each run, and how it differs from its like."""
+def variants(runs: Sequence[Run], axis: Collection[str] = ("mechanism.k",)) -> list[str]:
+    """Mechanism and, if there are several, model of each run, and how it differs from its like.
+
+    Args:
+        runs: What is to be told apart.
+        axis: Options along which a picture's line runs; they make no difference.
+    """
     several = len({run.model for run in runs}) > 1
     names = []
     for run in runs:
         kind = [run.mechanism, run.model] if several else [run.mechanism]
         alike = [o for o in runs if (o.mechanism, o.model) == (run.mechanism, run.model)]
         keys = _differing(alike)
-        keys = [k for k in keys if k.startswith(("mechanism.", "model.")) and k != "mechanism.k"]
+        keys = [k for k in keys if k.startswith(("mechanism.", "model.")) and k not in axis]
         names.append(" ".join([*kind, *_chosen(run, keys)]))
     return names
 
