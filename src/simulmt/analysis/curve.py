@@ -25,7 +25,8 @@ from simulmt.analysis.style import (
     save,
 )
 
-WIDE, NARROW = (7.0, 4.4), (5.4, 4.4)  # inches: for print, for a column of a page
+_WIDE, _NARROW = (7.0, 4.4), (5.4, 4.0)  # inches: for print, for a column of a page
+_LEGEND = 0.75  # inches that the wide one has for its legend
 _FRONT = "#d3d3d3"
 
 
@@ -82,7 +83,7 @@ def draw_curve(
         latency: What the x axis says.
         oracle: The latency below which a model would have to guess, if known.
     """
-    save(make_curve(series, latency=latency, oracle=oracle), paths)
+    save(make_curve(series, latency=latency, oracle=oracle)[0], paths)
 
 
 def make_curve(
@@ -90,39 +91,42 @@ def make_curve(
     *,
     latency: str,
     oracle: float | None = None,
-    size: tuple[float, float] = WIDE,
-    link: Callable[[Point], str] | None = None,
-) -> Figure:
+    page: Callable[[Point], str] | None = None,
+) -> tuple[Figure, list[Line2D]]:
     """Draw quality against latency.
 
     A mechanism with several points is a line, in the order of latency, with a colour, a marker and
     dashes of its own; an offline one is a horizontal line besides its points; a published one has
     hollow markers and no labels. Whiskers are standard deviations over seeds. The Pareto front is
-    a grey band in steps: the best quality that can be had within a latency. A label for which
-    there is no room is left out.
+    a grey band in steps: the best quality that can be had within a latency. A point is labelled
+    with its dial, or with its mechanism if that has no other point; without room it has no label.
 
     Args:
         series: At least one, with at least one point in all.
         latency: What the x axis says.
         oracle: The latency below which a model would have to guess, if known.
-        size: In inches.
-        link: Where a click on a point leads, in an SVG.
+        page: For a column of a page, which has a legend of its own: where a click on a point leads.
+
+    Returns:
+        The figure, and the entries of its legend.
     """
-    figure = Figure(figsize=size, dpi=DPI, layout="constrained")
+    figure = Figure(figsize=_WIDE if page is None else _NARROW, dpi=DPI, layout="constrained")
     axes = _make_axes(figure, latency)
     styles = _styles(series)
     handles = [_draw(axes, *one) for one in zip(series, styles, strict=True)]
-    draw_legend(figure, handles + _draw_front(axes, series) + _whiskers(axes, series, styles))
+    handles += _draw_front(axes, series) + _whiskers(axes, series, styles)
     if oracle is not None:
         axes.axvline(oracle, color=GREY, linewidth=1.4, dashes=(1, 2), zorder=1)
         above = axes.get_xaxis_transform()
         axes.text(oracle, 1.01, "oracle", fontsize=9.5, color=DARK, ha="center", transform=above)
+    if page is None:
+        _add_legend(figure, handles)
     figure.draw_without_rendering()  # settles the layout, so that pixels are known
     figure.set_layout_engine("none")
     _write_labels(axes, series, styles)
-    if link is not None:
-        _add_links(axes, series, link)
-    return figure
+    if page is not None:
+        _add_links(axes, series, page)
+    return figure, handles
 
 
 def front_points(series: Sequence[Series]) -> list[Point]:
@@ -141,6 +145,14 @@ def _make_axes(figure: Figure, latency: str) -> Axes:
     plain_axes(axes)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
     return axes
+
+
+def _add_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
+    """A long one makes the figure higher, not the axes lower."""
+    draw_legend(figure, handles)
+    figure.draw_without_rendering()
+    high = figure.legends[0].get_window_extent().height / DPI
+    figure.set_figheight(figure.get_figheight() + max(high - _LEGEND, 0.0))
 
 
 def _styles(series: Sequence[Series]) -> list[dict[str, Any]]:
@@ -202,7 +214,7 @@ def _whiskers(
                 axes.plot([x - across, x + across], [y, y], **look)
                 axes.plot([x, x], [y - up, y + up], **look)
                 drawn = True
-    entry = {"color": DARK, "linewidth": 1.0, "marker": "+", "markersize": 14}
+    entry: dict[str, Any] = {"color": DARK, "linewidth": 1.0, "marker": "+", "markersize": 14}
     return [Line2D([], [], linestyle="", label="± s.d. over seeds", **entry)] if drawn else []
 
 
@@ -211,9 +223,10 @@ def _write_labels(axes: Axes, series: Sequence[Series], styles: Sequence[dict[st
     labels = [ceiling_label(axes, o.best, f"{o.name} (offline)") for o, _ in ours if o.offline]
     for one, style in ours:
         for point in one.points:
-            if point.label:
+            name = f"{one.name} {point.label}" if len(one.points) == 1 < len(ours) else point.label
+            if name and not one.offline:
                 place = (point.latency, point.quality)
-                labels.append(point_label(axes, place, point.label, style["color"]))
+                labels.append(point_label(axes, place, name, style["color"]))
     place_labels(axes, labels, [(p.latency, p.quality) for one in series for p in one.points])
 
 

@@ -39,13 +39,16 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Any]], sortable: bool = 
         rows: Cells, as many as there are columns.
         sortable: Whether a click on a head sorts the rows.
     """
-    names = [f'<button type="button">{escape(h)}</button>' if sortable else escape(h)
-             for h in heads]  # fmt: skip
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
-    lines = []
-    for first, *rest in rows:
-        cells = "".join(f"<td>{text(cell)}</td>" for cell in rest)
-        lines.append(f'<tr><th scope="row">{text(first)}</th>{cells}</tr>')
+    lines, kinds = [], [' class="t"'] * len(heads)
+    for row in rows:
+        first, *cells = map(text, row)
+        kinds = ["", *(_kind(cell) for cell in cells)]
+        tds = (f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds[1:], cells, strict=True))
+        lines.append(f'<tr><th scope="row">{first}</th>{"".join(tds)}</tr>')
+    names = [escape(head) for head in heads]
+    if sortable:
+        names = [f'<button type="button">{name}</button>' for name in names]
+    head = "".join(f'<th scope="col"{k}>{n}</th>' for k, n in zip(kinds, names, strict=True))
     kind = ' class="sortable"' if sortable else ""
     return Markup(
         f'<div class="wide" tabindex="0"><table{kind}><thead><tr>{head}</tr></thead>'
@@ -78,3 +81,8 @@ def paragraph(value: str) -> Markup:
 def bullets(items: Sequence[str]) -> Markup:
     """A list."""
     return Markup(f"<ul>{''.join(f'<li>{text(item)}</li>' for item in items)}</ul>")
+
+
+def _kind(cell: Markup) -> str:
+    """Text begins where its column does, figures end there."""
+    return "" if cell.startswith(("<data", "–")) else ' class="t"'

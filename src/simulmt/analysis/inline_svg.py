@@ -10,8 +10,12 @@ from html import escape
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+NO_TITLES: Mapping[str, str] = {}
 
-def inline_svg(figure: Figure, name: str, about: str, titles: Mapping[str, str]) -> str:
+
+def inline_svg(
+    figure: Figure, name: str, about: str = "", titles: Mapping[str, str] = NO_TITLES
+) -> str:
     """The figure as an element of a page; the same figure gives the same text.
 
     A colour #rrggbb becomes `var(--rrggbb, #rrggbb)`, which a dark page may set.
@@ -19,7 +23,7 @@ def inline_svg(figure: Figure, name: str, about: str, titles: Mapping[str, str])
     Args:
         figure: What to draw.
         name: Begins its ids, which must differ from those of the page's other figures.
-        about: What it shows, for those who do not see it.
+        about: What it shows, for those who do not see it; nothing for an ornament.
         titles: What to say of each link, by its address.
     """
     file = io.BytesIO()
@@ -36,10 +40,5 @@ def inline_svg(figure: Figure, name: str, about: str, titles: Mapping[str, str])
     for address, title in titles.items():  # the table has the same links for the keyboard
         link = f'<a tabindex="-1" xlink:href="{address}"><title>{escape(title)}</title>'
         text = text.replace(f'<a xlink:href="{address}">', link)
-    head = f'<svg class="curve" role="img" aria-label="{escape(about)}"'
-    return re.sub(r'^<svg([^>]*?) width="[^"]*" height="[^"]*"', rf"{_plain(head)}\1", text)
-
-
-def _plain(text: str) -> str:
-    """For the replacement of a regular expression."""
-    return text.replace("\\", "\\\\")
+    said = f'role="img" aria-label="{escape(about)}"' if about else 'aria-hidden="true"'
+    return text.replace("<svg ", f'<svg class="drawn" {said} ', 1)

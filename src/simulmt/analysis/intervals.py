@@ -94,6 +94,5 @@ def _counts(predictions: Sequence[str], references: Sequence[str], kind: Bleu) -
 def _bleu(counts: Counts) -> float:
     """Corpus BLEU of summed counts (10,)."""
     sys_len, ref_len, *grams = (int(count) for count in counts)
-    smooth = {"smooth_method": "exp", "max_ngram_order": _ORDER}
-    score = BLEU.compute_bleu(grams[:_ORDER], grams[_ORDER:], sys_len, ref_len, **smooth)
+    score = BLEU.compute_bleu(grams[:_ORDER], grams[_ORDER:], sys_len, ref_len, smooth_method="exp")
     return float(score.score)

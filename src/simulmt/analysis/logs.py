@@ -62,8 +62,8 @@ def resample_logs(
         found.runs.remove(run)
         del logs[run.folder]
         found.damaged.append(
-            f"{folder / run.folder} (BLEU is {scored:.2f} in test_scores.json and {figure.bleu:.2f} "
-            "in instances.log: they are not of the same decoding)"
+            f"{folder / run.folder} (BLEU is {scored:.2f} in test_scores.json and "
+            f"{figure.bleu:.2f} in instances.log: they are not of the same decoding)"
         )
     return resampled
 

@@ -14,7 +14,7 @@ from simulmt.analysis.intervals import Resampled
 from simulmt.analysis.logs import Logs, read_logs, resample_logs
 from simulmt.analysis.names import row_names
 from simulmt.analysis.published import Published, published_series, read_published
-from simulmt.analysis.report_curves import write_curve
+from simulmt.analysis.report_curves import Drawn, page_curves, write_curve
 from simulmt.analysis.report_page import Page, write_report_page
 from simulmt.analysis.runs import Found, Run, find_runs
 from simulmt.analysis.selection import select_runs, tested_checkpoint
@@ -130,23 +130,23 @@ def _write(work: _Work, published: Sequence[Published], console: Console) -> lis
         write_rows(costs, to / "cost.csv"),
         write_rows(pairs, to / "significance.csv", COLUMNS),
     ]
-    selected = None if choices.select is None else _select(work)
+    selected = None if choices.select is None else _select(work, console)
     if selected is not None:
         console.print(selection_table(selected))
         written.append(write_rows(selected, to / "selected.csv"))
-    svgs = _draw(work, published, written, console)
+    curves = _draw(work, published, console)
+    written += [path for curve in curves for path in curve.files]
     page = Page(
-        choices.runs, runs, rows, work.names, choices.counted_in, choices.convention,
-        choices.latencies, work.logs, choices.samples, svgs, pairs, selected, work.left_out,
+        Path(choices.runs).resolve().name, runs, rows, work.names, choices.counted_in, choices.convention,
+        choices.latencies, work.logs, choices.samples, page_curves(curves),
+        pairs, selected, work.left_out,
     )  # fmt: skip
     return [*written, write_report_page(page, to / "report.html")]
 
 
-def _draw(
-    work: _Work, published: Sequence[Published], written: list[Path], console: Console
-) -> list[str]:
-    """The curves, for the page; their files are added to what was written."""
-    svgs = []
+def _draw(work: _Work, published: Sequence[Published], console: Console) -> list[Drawn]:
+    """The curve of each latency that there is."""
+    curves = []
     for latency in work.choices.latencies:
         lines, notes = published_series(published, latency, work.choices.counted_in)
         for note in notes:
@@ -155,22 +155,29 @@ def _draw(
             work.runs, lines, latency, *work.counted, work.names, work.choices.target
         )
         if drawn is not None:
-            written += drawn[0]
-            svgs.append(drawn[1])
-    if not svgs:
+            curves.append(drawn)
+    if not curves:
         latencies = ", ".join(work.choices.latencies)
         raise UserError(
             f"no run in {work.choices.runs} has {latencies} in {work.choices.counted_in}s: there "
             "is nothing to draw"
         )
-    return svgs
+    return curves
 
 
-def _select(work: _Work) -> list[dict[str, Any]]:
+def _select(work: _Work, console: Console) -> list[dict[str, Any]]:
     """A run for each mechanism and range."""
     choices, folder = work.choices, Path(work.choices.runs)
     latency, (unit, convention) = choices.selected_latency, work.counted
     found = {run.folder: tested_checkpoint(folder, run, latency, unit) for run in work.runs}
     dev = {name: one for name, one in found.items() if one is not None}
+    if averaged := [work.names[run.folder] for run in work.runs if run.folder not in dev]:
+        console.print(
+            f"not selected from, without development figures of what was tested (averaged "
+            f"weights, or no metrics.csv): {', '.join(averaged)}", markup=False, soft_wrap=True
+        )  # fmt: skip
     ranges = [(float(least), float(most)) for least, most in choices.ranges]
-    return select_runs(work.runs, work.names, dev, ranges, latency, unit, convention)
+    rows = select_runs(work.runs, work.names, dev, ranges, latency, unit, convention)
+    if not rows:
+        raise UserError("select: all runs read the whole sentence first; choose select=null")
+    return rows

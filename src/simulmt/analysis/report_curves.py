@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
-from simulmt.analysis.curve import NARROW, Point, Series, draw_curve, make_curve
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from simulmt.analysis.curve import Point, Series, draw_curve, make_curve
 from simulmt.analysis.inline_svg import inline_svg
 from simulmt.analysis.points import curve_series
 from simulmt.analysis.runs import Run
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """A curve that was drawn.
+
+    Attributes:
+        files: What was written.
+        svg: The curve for the page, whose points lead to the runs' details.
+        names: What the legend names.
+        key: The legend for the page.
+    """
+
+    files: Sequence[Path]
+    svg: str
+    names: Sequence[str]
+    key: str
+
+
 def write_curve(
     runs: Sequence[Run], published: Sequence[Series], latency: str, unit: str, convention: str,
     names: Mapping[str, str], to: Path,
-) -> tuple[list[Path], str] | None:  # fmt: skip
+) -> Drawn | None:  # fmt: skip
     """Draw one curve.
 
     Args:
@@ -27,8 +49,7 @@ def write_curve(
         to: where to write `curve-LATENCY.png` and `.svg`.
 
     Returns:
-        The files, and the curve for the page, whose points lead to the runs' details; None if no
-        run has that latency.
+        The curve; None if no run has that latency.
     """
     series = curve_series(runs, latency, unit, convention)
     if not series:
@@ -45,11 +66,34 @@ def write_curve(
     def link(point: Point) -> str:
         return places[point.runs[0]]
 
-    figure = make_curve(series, latency=axis, oracle=oracle, size=NARROW, link=link)
+    figure, handles = make_curve(series, latency=axis, oracle=oracle, page=link)
     points = [point for one in series for point in one.points if point.runs]
     titles = {link(point): _title(point, names, latency) for point in points}
     about = f"BLEU against {axis}; the figures are in the table of runs"
-    return paths, inline_svg(figure, latency, about, titles)
+    keys = "".join(_key(handle, f"{latency}-key-{i}") for i, handle in enumerate(handles))
+    legend = [str(handle.get_label()) for handle in handles]
+    return Drawn(paths, inline_svg(figure, latency, about, titles), legend, keys)
+
+
+def page_curves(curves: Sequence[Drawn]) -> str:
+    """The curves for the page, with one legend if they have the same."""
+    shared = all(curve.names == curves[0].names for curve in curves)
+    first = f'<p class="key">{curves[0].key}</p>' if shared else ""
+    keys = ["" if shared else f'<p class="key">{curve.key}</p>' for curve in curves]
+    figures = (
+        f"<figure>{curve.svg}{key}</figure>" for curve, key in zip(curves, keys, strict=True)
+    )
+    return f'{first}<div class="curves">{"".join(figures)}</div>'
+
+
+def _key(handle: Line2D, name: str) -> str:
+    """An entry of the legend."""
+    figure = Figure(figsize=(0.55, 0.22))
+    line = Line2D([0.05, 0.5, 0.95], [0.5] * 3, markevery=[1])
+    line.update_from(handle)
+    line.set(transform=figure.transFigure, clip_on=False)  # of another figure until here
+    figure.add_artist(line)
+    return f"<span>{inline_svg(figure, name)}{escape(str(handle.get_label()))}</span>"
 
 
 def _title(point: Point, names: Mapping[str, str], latency: str) -> str:

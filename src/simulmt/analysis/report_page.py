@@ -24,10 +24,18 @@ from simulmt.analysis.logs import Logs, sample_places
 from simulmt.analysis.path import interleaved
 from simulmt.analysis.path_svg import path_svg
 from simulmt.analysis.runs import Run
+from simulmt.analysis.selection import with_empty_ranges_together
 from simulmt.decoding.instance import Instance
 
 _TEMPLATE = Path(__file__).with_name("report.html")
 _DIGITS = {"AP": ".3f"}
+_SWATCH = (
+    '<svg width="22" height="12" aria-hidden="true"><rect width="22" height="12" class="{}"/></svg>'
+)
+_KEY = (
+    f'<p class="key"><span>{_SWATCH.format("new")}read for this word</span>'
+    f"<span>{_SWATCH.format('read')}read before</span></p>"
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,7 @@ class Page:
     """What there is to show.
 
     Attributes:
-        folder: Where the runs were searched.
+        folder: The name of the folder that was searched.
         runs: All of them.
         rows: What `curves.csv` says of each.
         names: What each is called, by folder.
@@ -44,7 +52,7 @@ class Page:
         latencies: The columns.
         logs: The decoded test sets.
         samples: How many sentences to show of each run.
-        curves: SVG elements.
+        curves: HTML.
         pairs: What `significance.csv` says.
         selected: What `selected.csv` says; None if nothing was asked for.
         left_out: What could not be used, with reasons.
@@ -59,7 +67,7 @@ class Page:
     latencies: Sequence[str]
     logs: Logs
     samples: int
-    curves: Sequence[str]
+    curves: str
     pairs: Sequence[Mapping[str, Any]]
     selected: Sequence[Mapping[str, Any]] | None
     left_out: Sequence[str]
@@ -89,9 +97,8 @@ def _about(page: Page) -> str:
 
 
 def _sections(page: Page) -> list[Markup]:
-    curves = "".join(f"<figure>{curve}</figure>" for curve in page.curves)
     found = [
-        section("Quality and latency", f'<div class="curves">{curves}</div>'),
+        section("Quality and latency", page.curves),
         section("Runs", _runs_table(page)),
     ]
     if page.selected is not None:
@@ -106,7 +113,15 @@ def _sections(page: Page) -> list[Markup]:
 
 def _runs_table(page: Page) -> Markup:
     suffix = "" if page.convention == "paper" else f"_{page.convention}"
-    heads = ["run", "BLEU", "95%", *page.latencies, "offline BLEU", "parameters", "updates"]
+    heads = [
+        "run",
+        "BLEU",
+        "95% interval",
+        *page.latencies,
+        "offline BLEU",
+        "parameters",
+        "updates",
+    ]
     heads += ["training s", "tokens/s"]
     rows = []
     for run, row in zip(page.runs, page.rows, strict=True):
@@ -133,18 +148,17 @@ def _latency(page: Page, run: Run, name: str) -> Markup:
 
 def _selected_table(page: Page) -> Markup:
     assert page.selected is not None
+    keys = [key for key in page.selected[0] if key.startswith(("dev_", "test_"))]
     rows = []
-    for row in page.selected:
-        inside = Markup(f"{row['least']:g} to {row['most']:g}")
-        figures = [number(value) for key, value in row.items() if key.startswith(("dev_", "test_"))]
-        run = "no run in this range" if row["run"] is None else _linked(page, row["folder"])
-        rows.append([row["system"], inside, run, number(row["step"], ",.0f"), *figures])
-    figures = [key for key in page.selected[0] if key.startswith(("dev_", "test_"))]
-    names = [key.replace("_", " ") for key in figures]
-    return table(["system", "range", "run", "update", *names], rows) if rows else text("no run")
+    for row in with_empty_ranges_together(page.selected):
+        run = "no run" if row["run"] is None else _linked(page, row["folder"])
+        figures = [number(row[key]) for key in keys]
+        rows.append([row["system"], row["range"], run, number(row["step"], ",.0f"), *figures])
+    names = [key.replace("_", " ") for key in keys]
+    return table(["system", "range", "run", "update", *names], rows)
 
 
-def _significance(page: Page) -> list[Markup]:
+def _significance(page: Page) -> list[str]:
     if not page.pairs:
         return [paragraph("No two runs of different mechanisms have latencies that close.")]
     said = (
@@ -176,7 +190,7 @@ def _card(page: Page, number_: int, run: Run) -> Markup:
     value = "–" if figures[latency] is None else f"{figures[latency]:.2f}"
     head = f"BLEU {figures['BLEU']:.1f}, {latency} {value}"
     summary = Markup(f"<b>{text(page.names[run.folder])}</b> {text(head)}")
-    options = pairs({name: value for name, value in run.options.items()})
+    options = pairs(run.options)
     inside = [
         paragraph(run.folder),
         *_paths(page, run),
@@ -206,11 +220,11 @@ def _paths(page: Page, run: Run) -> list[str]:
     places = [place for place in sample_places(page.logs, page.samples) if place < len(log)]
     if not places:
         return []
-    key = "Dark: read for this word. Light: read before."
-    return ["<h3>Paths</h3>", paragraph(key), *(_path(log[place]) for place in places)]
+    paths = "".join(_path(log[place]) for place in places)
+    return [f"<h3>Paths</h3>{_KEY}", f'<div class="paths">{paths}</div>']
 
 
 def _path(instance: Instance) -> str:
     said = f"<figcaption>{text(interleaved(instance))}"
     said += f"<br><i>reference:</i> {text(instance.reference)}</figcaption>"
-    return f'<figure class="wide" tabindex="0">{path_svg(instance)}{said}</figure>'
+    return f'<figure><div class="wide">{path_svg(instance)}</div>{said}</figure>'

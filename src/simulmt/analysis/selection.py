@@ -74,18 +74,27 @@ def select_runs(
     rows = []
     for kind in dict.fromkeys((run.mechanism, run.model) for run in runs):
         alike = [r for r in runs if (r.mechanism, r.model) == kind and not r.trait("offline")]
+        system = " ".join(kind if several else kind[:1])
         for least, most in ranges if alike else ():
-            inside = [
-                r for r in alike if r.folder in dev and least <= dev[r.folder].latency <= most
-            ]
+            known = [run for run in alike if run.folder in dev]
+            inside = [run for run in known if least <= dev[run.folder].latency <= most]
             best = max(inside, key=lambda run: dev[run.folder].bleu, default=None)
-            about = {
-                "system": " ".join(kind if several else kind[:1]),
-                "least": least,
-                "most": most,
-            }
-            rows.append(about | _figures(best, names, dev, latency, unit, convention))
+            figures = _figures(best, names, dev, latency, unit, convention)
+            rows.append({"system": system, "least": least, "most": most, **figures})
     return rows
+
+
+def with_empty_ranges_together(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """For reading: a system's ranges without a run in one row, below the others; with `range`."""
+    found: list[dict[str, Any]] = []
+    for system in dict.fromkeys(row["system"] for row in rows):
+        own = [{"range": f"{r['least']:g} to {r['most']:g}", **r} for r in rows
+               if r["system"] == system]  # fmt: skip
+        empty = [row for row in own if row["run"] is None]
+        found += [row for row in own if row["run"] is not None]
+        if empty:
+            found.append({**empty[0], "range": ", ".join(row["range"] for row in empty)})
+    return found
 
 
 def _figures(

@@ -11,7 +11,6 @@ from simulmt.analysis.intervals import Resampled, p_value
 from simulmt.analysis.logs import Logs, same_sentences
 from simulmt.analysis.runs import Run
 
-
 COLUMNS = ("one", "other", "DAL_one", "DAL_other", "BLEU_one", "BLEU_other", "difference", "p",
            "folder_one", "folder_other")  # fmt: skip
 """Of `significance.csv`."""

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from simulmt.analysis.names import row_names
 from simulmt.analysis.runs import Run
+from simulmt.analysis.selection import with_empty_ranges_together
 
 
 def left_columns(runs: Sequence[Run], training: bool) -> list[tuple[Column, list[str]]]:
@@ -42,11 +43,10 @@ def selection_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     figures = [key for key in rows[0] if key.startswith(("dev_", "test_"))]
     heads = [Column(key.replace("_", " "), justify="right") for key in figures]
     table = Table("system", "range", "run", Column("update", justify="right"), *heads)
-    for row in rows:
-        inside = f"{row['least']:g} to {row['most']:g}"
+    for row in with_empty_ranges_together(rows):
         if row["run"] is None:
-            table.add_row(row["system"], inside, "no run in this range")
+            table.add_row(row["system"], row["range"], "no run")
             continue
         cells = [f"{row[key]:.2f}" for key in figures]
-        table.add_row(row["system"], inside, Text(row["run"]), str(row["step"]), *cells)
+        table.add_row(row["system"], row["range"], Text(row["run"]), str(row["step"]), *cells)
     return table
