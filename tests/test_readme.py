@@ -33,6 +33,7 @@ PAGES = (
     "docs/conventions.md",
     "docs/data.md",
     "docs/models.md",
+    "docs/reports.md",
     "docs/runs.md",
     "docs/streaming.md",
     "experiments/milk/README.md",

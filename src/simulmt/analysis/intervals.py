@@ -17,7 +17,7 @@ from sacrebleu.metrics.bleu import BLEU
 from simulmt.conventions import CASED, Bleu
 
 SEED = 12345
-"""sacreBLEU's own, unless SACREBLEU_SEED says otherwise."""
+"""The default of sacreBLEU."""
 _AT_ONCE = 100  # resamples
 _ORDER = 4
 

@@ -83,7 +83,7 @@ def published_series(
         if latency not in point.latencies:
             continue
         if point.unit != unit:
-            notes[f"{point.source}, {point.system}: latency in {point.unit}, not in {unit}s"] = None
+            notes[f"{point.source}, {point.system}: its unit of latency is {point.unit}"] = None
             continue
         name = f"{point.system}, published ({point.kind} BLEU)"
         lines.setdefault(name, []).append(Point(point.latencies[latency], point.bleu))

@@ -136,26 +136,27 @@ def _write(work: _Work, published: Sequence[Published], console: Console) -> lis
         written.append(write_rows(selected, to / "selected.csv"))
     curves = _draw(work, published, console)
     written += [path for curve in curves for path in curve.files]
+    name = Path(choices.runs).resolve().name
     page = Page(
-        Path(choices.runs).resolve().name, runs, rows, work.names, choices.counted_in, choices.convention,
-        choices.latencies, work.logs, choices.samples, page_curves(curves),
-        pairs, selected, work.left_out,
+        name, runs, rows, work.names, *work.counted, choices.latencies, work.logs,
+        choices.samples, page_curves(curves), pairs, selected, work.left_out,
     )  # fmt: skip
     return [*written, write_report_page(page, to / "report.html")]
 
 
 def _draw(work: _Work, published: Sequence[Published], console: Console) -> list[Drawn]:
     """The curve of each latency that there is."""
-    curves = []
+    curves, said = [], list[str]()
     for latency in work.choices.latencies:
         lines, notes = published_series(published, latency, work.choices.counted_in)
-        for note in notes:
-            console.print(f"published, not drawn: {note}", markup=False, soft_wrap=True)
+        said += [note for note in notes if note not in said]
         drawn = write_curve(
             work.runs, lines, latency, *work.counted, work.names, work.choices.target
         )
         if drawn is not None:
             curves.append(drawn)
+    for note in said:
+        console.print(f"published, not drawn: {note}", markup=False, soft_wrap=True)
     if not curves:
         latencies = ", ".join(work.choices.latencies)
         raise UserError(
