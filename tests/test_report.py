@@ -219,6 +219,14 @@ def test_mechanisms_differ_without_colour_and_offline_is_a_ceiling(tmp_path, dra
     assert level[0].is_dashed()
 
 
+def test_a_long_legend_makes_the_picture_higher_not_the_axes_lower(tmp_path, drawn):
+    for number in (2, 40):
+        lines = [Series(f"mechanism {i}", [Point(i, i)]) for i in range(number)]
+        draw_curve(lines, [tmp_path / f"{number}.png"], latency="DAL")
+    heights = [figure.axes[0].get_window_extent().height / figure.dpi for figure in drawn]
+    assert heights[1] > heights[0] - 0.75  # inches that every picture keeps for its legend
+
+
 def test_a_line_goes_from_low_latency_to_high(tmp_path, drawn):
     draw_curve([Series("a", [Point(3, 1), Point(1, 2), Point(2, 0)])], [tmp_path / "a.png"],
                latency="AL")  # fmt: skip

@@ -150,7 +150,9 @@ def _make_axes(figure: Figure, latency: str) -> Axes:
 def _add_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
     """A long one makes the figure higher, not the axes lower."""
     draw_legend(figure, handles)
+    figure.set_layout_engine("none")  # it may not fit as yet
     figure.draw_without_rendering()
+    figure.set_layout_engine("constrained")
     high = figure.legends[0].get_window_extent().height / DPI
     figure.set_figheight(figure.get_figheight() + max(high - _LEGEND, 0.0))
 
