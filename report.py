@@ -10,7 +10,7 @@ from simulmt.command import job, run
 
 @hydra.main(config_path="conf", config_name="report", version_base="1.3")
 def main(config: DictConfig) -> None:
-    """Print the table of all finished runs in a folder and draw their quality-latency curve."""
+    """Compare all finished runs of a folder: a table, CSV files, curves, and a page of it all."""
     from simulmt.analysis.report import report  # noqa: PLC0415
 
     options = OmegaConf.to_container(config, resolve=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import yaml
 
 from simulmt.conventions import CONVENTIONS
+from simulmt.decoding.instance import Instance, write_instances
+from simulmt.scoring import score, write_scores
 
 ROOT = Path(__file__).parents[1]
 
@@ -51,3 +54,32 @@ def make_run(folder: Path, mechanism: str, options: dict, bleu: float, dal: floa
 def record_training(run: Path, parameters: int, speed: float) -> None:
     record = {"parameters": parameters, "tokens_per_second": speed}
     (run / "training.json").write_text(json.dumps(record))
+
+
+def make_instances(
+    mistakes: float, slow: int = 0, sentences: int = 60, seed: int = 1
+) -> list[Instance]:
+    """Sentences of digits' names, decoded with this share of wrong words, `slow` words late."""
+    draw = random.Random(seed)
+    words = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"]
+    references = [
+        [draw.choice(words) for _ in range(draw.randint(5, 12))] for _ in range(sentences)
+    ]
+    wrong = random.Random(f"{seed} {mistakes}")
+    found = []
+    for i, reference in enumerate(references):
+        text = " ".join(reference)
+        said = [w if wrong.random() >= mistakes else wrong.choice(words) for w in reference]
+        delays = tuple(min(j + 1 + slow, len(said)) for j in range(len(said)))
+        found.append(Instance(i, text.upper(), text, " ".join(said), delays))
+    return found
+
+
+def make_decoded_run(
+    folder: Path, mechanism: str, options: dict, instances: list[Instance]
+) -> Path:
+    """A run directory whose scores are those of its `instances.log`."""
+    make_run(folder, mechanism, options, 0, 1)
+    write_scores(folder / "test_scores.json", score(instances))
+    write_instances(folder / "instances.log", instances)
+    return folder

@@ -35,6 +35,7 @@ PAGES = (
     "docs/conventions.md",
     "docs/data.md",
     "docs/models.md",
+    "docs/reports.md",
     "docs/runs.md",
     "docs/simuleval.md",
     "docs/streaming.md",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imread
@@ -18,7 +19,9 @@ from matplotlib.image import imread
 from made_up import make_run, record_training
 from simulmt.analysis import style
 from simulmt.analysis.curve import Point, Series, draw_curve
-from simulmt.analysis.report import curve_series, report, row_names
+from simulmt.analysis.names import row_names
+from simulmt.analysis.points import curve_series
+from simulmt.analysis.report import report
 from simulmt.analysis.runs import find_runs
 from simulmt.conventions import CONVENTIONS
 from simulmt.errors import UserError
@@ -34,7 +37,9 @@ MMA_IL = [
     for weight, bleu, dal in ((0.0, 99.8, 5.6), (0.1, 99.7, 4.6), (0.2, 99.6, 4.2), (0.4, 97, 3.9))
 ]
 VERBFINAL = [SOFT, *WAIT_K, *MMA_IL]
-OPTIONS = {"convention": "paper", "latency": "DAL", "unit": None, "training": False}
+DEFAULTS = yaml.safe_load((ROOT / "conf" / "report.yaml").read_text(encoding="utf-8"))
+OPTIONS = {k: v for k, v in DEFAULTS.items() if k not in ("defaults", "hydra", "runs")}
+OPTIONS["latency"] = "DAL"  # one picture instead of three
 
 
 def make_runs(folder: Path, *runs: tuple) -> Path:
@@ -75,7 +80,7 @@ def test_csv_has_every_figure_of_every_run(tmp_path):
     record_training(tmp_path / "a" / "b", 1234, 5678.9)
     make_run(tmp_path / "c", *WAIT_K[1])
     report({"runs": str(tmp_path), **OPTIONS})
-    with (tmp_path / "curve.csv").open(encoding="utf-8", newline="") as file:
+    with (tmp_path / "curves.csv").open(encoding="utf-8", newline="") as file:
         first, second = csv.DictReader(file)
     same = {"model": "transformer", "data": "verbfinal", "signature": "tok:13a"}
     expected = {"folder": "a/b", "mechanism": "mma_c", "k": "", "chunk": "8", "lambda": "0.2"}
@@ -85,10 +90,18 @@ def test_csv_has_every_figure_of_every_run(tmp_path):
     for name in ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW"):
         expected[f"{name}_word"] = "4" if name == "DAL" else "2.0"
         expected[f"{name}_subword"] = "6.0" if name == "DAL" else "3.0"
-    expected |= {"parameters": "1234", "training_tokens_per_s": "5678.9"}
-    assert first == expected
-    assert (second["folder"], second["k"]) == ("c", "3")
-    assert second["parameters"] == second["training_tokens_per_s"] == ""
+    expected |= {"parameters": "1234", "updates": ""}
+    expected |= {"BLEU_low": "", "BLEU_high": "", "resampling": "", "offline_BLEU": ""}
+    expected |= {"front_DAL": "False"}
+    assert expected.items() <= first.items()
+    choices = set(first) - set(expected)
+    assert choices == {f"mechanism.{key}" for key in ("schedule", "span", "heads", "energy_bias")}
+    assert (second["folder"], second["k"], second["parameters"]) == ("c", "3", "")
+    assert second["front_DAL"] == "True"  # 75 at 3.9 beats 30.5 at 4
+    with (tmp_path / "cost.csv").open(encoding="utf-8", newline="") as file:
+        first, second = csv.DictReader(file)
+    assert (first["folder"], first["training_tokens_per_s"]) == ("a/b", "5678.9")
+    assert second["training_tokens_per_s"] == ""
 
 
 def make_models(folder: Path) -> Path:
@@ -150,7 +163,9 @@ def test_the_picture_says_what_it_shows(latency, unit, tmp_path, drawn):
     assert {"k=1", "k=7", "λ=0", "λ=0.4", "soft (offline)"} <= {*written}
     assert ("oracle" in written) == (unit == "word")
     (legend,) = drawn[0].legends
-    assert [t.get_text() for t in legend.get_texts()] == ["mma_il", "soft (offline)", "wait_k"]
+    assert [t.get_text() for t in legend.get_texts()] == [
+        "mma_il", "soft (offline)", "wait_k", "Pareto front",
+    ]  # fmt: skip
 
 
 def boxes(axes: Axes) -> list[np.ndarray]:
@@ -204,6 +219,14 @@ def test_mechanisms_differ_without_colour_and_offline_is_a_ceiling(tmp_path, dra
     assert level[0].is_dashed()
 
 
+def test_a_long_legend_makes_the_picture_higher_not_the_axes_lower(tmp_path, drawn):
+    for number in (2, 40):
+        lines = [Series(f"mechanism {i}", [Point(i, i)]) for i in range(number)]
+        draw_curve(lines, [tmp_path / f"{number}.png"], latency="DAL")
+    heights = [figure.axes[0].get_window_extent().height / figure.dpi for figure in drawn]
+    assert heights[1] > heights[0] - 0.75  # inches that every picture keeps for its legend
+
+
 def test_a_line_goes_from_low_latency_to_high(tmp_path, drawn):
     draw_curve([Series("a", [Point(3, 1), Point(1, 2), Point(2, 0)])], [tmp_path / "a.png"],
                latency="AL")  # fmt: skip
@@ -211,10 +234,10 @@ def test_a_line_goes_from_low_latency_to_high(tmp_path, drawn):
 
 
 def test_the_same_runs_give_the_same_bytes(tmp_path):
-    files = [make_runs(tmp_path / name, *VERBFINAL) for name in ("a", "b")]
+    files = [make_runs(tmp_path / name / "runs", *VERBFINAL) for name in ("a", "b")]
     for folder in files:
         report({"runs": folder, **OPTIONS})
-    for name in ("curve.png", "curve.svg", "curve.csv"):
+    for name in ("curve-DAL.png", "curve-DAL.svg", "curves.csv", "report.html"):
         first, second = ((folder / name).read_bytes() for folder in files)
         assert first == second
 
@@ -222,7 +245,7 @@ def test_the_same_runs_give_the_same_bytes(tmp_path):
 @pytest.mark.parametrize("runs", [[SOFT], [WAIT_K[0]], [("wait_k", {}, 30.0, 4.0)] * 2])
 def test_few_points_are_a_picture_too(runs, tmp_path):
     report({"runs": make_runs(tmp_path, *runs), **OPTIONS})
-    assert imread(tmp_path / "curve.png").shape[:2] == (660, 1050)
+    assert imread(tmp_path / "curve-DAL.png").shape[:2] == (660, 1050)
 
 
 def test_runs_that_share_a_name_get_what_tells_them_apart(tmp_path):
@@ -269,7 +292,7 @@ def test_evaluations_and_unfinished_runs_are_left_out(tmp_path, capsys):
     report({"runs": tmp_path, **OPTIONS})
     out = capsys.readouterr().out
     assert "wait_k" not in out
-    assert "not finished, and not in the table: 1 more" in out
+    assert f"left out: {tmp_path / 'x' / 'y'} (not finished: no test_scores.json)" in out
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"quality": {}}', "\x00\xff", '{"quality": 3}'])
@@ -281,7 +304,7 @@ def test_damaged_scores_are_named_and_left_out(text, tmp_path, capsys):
     make_run(tmp_path / "good", *WAIT_K[0])
     report({"runs": tmp_path, **OPTIONS})
     assert f"left out: {damaged} (" in capsys.readouterr().out
-    assert (tmp_path / "curve.png").is_file()
+    assert (tmp_path / "curve-DAL.png").is_file()
 
 
 def test_a_damaged_configuration_is_left_out(tmp_path):
@@ -308,7 +331,7 @@ def test_one_picture_needs_one_test_set(tmp_path):
     make_run(tmp_path / "b", "soft", {"data.name": "multi30k_deen"}, 30, 9)
     with pytest.raises(UserError, match=r"multi30k_deen \(such as b\), verbfinal \(such as a\)"):
         report({"runs": tmp_path, **OPTIONS})
-    assert not (tmp_path / "curve.png").exists()
+    assert not (tmp_path / "curve-DAL.png").exists()
 
 
 def test_other_text_of_the_same_name_is_another_test_set(tmp_path):
@@ -347,7 +370,7 @@ def test_table_curve_and_csv_by_a_convention(name, tmp_path, capsys, drawn):
     assert axes.get_xlabel().startswith(f"DAL (source {unit}s) by {name}")
     points = {(x, y) for line in axes.lines for x, y in line.get_xydata().tolist()}
     assert (10.2 / 4, 100.9) in points
-    with (tmp_path / "curve.csv").open(encoding="utf-8", newline="") as file:
+    with (tmp_path / "curves.csv").open(encoding="utf-8", newline="") as file:
         rows = {row["folder"]: row for row in csv.DictReader(file)}
     assert rows["run-0"][f"DAL_{name}"] == str(10.2 / 4)
     assert (rows["run-0"]["DAL_word"], rows["run-0"]["BLEU"]) == ("10.2", "99.9")
@@ -407,5 +430,8 @@ def test_the_program(tmp_path):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "wait_k k=3" in done.stdout
-    assert {p.suffix for p in (tmp_path / "some runs").glob("curve.*")} == {".png", ".svg", ".csv"}
+    curves = [f"curve-{name}.{kind}" for name in ("AL", "AP", "DAL") for kind in ("png", "svg")]
+    written = sorted(path.name for path in (tmp_path / "some runs").iterdir() if path.is_file())
+    files = ["cost.csv", *curves, "curves.csv", "report.html", "significance.csv"]
+    assert written == files
     assert [path.name for path in tmp_path.iterdir()] == ["some runs"]

@@ -2,46 +2,68 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patheffects import withStroke
-from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
-from simulmt.analysis.style import DARK, DPI, GREY, draw_legend, line_styles, plain_axes, save
+from simulmt.analysis.labels import ceiling_label, place_labels, point_label
+from simulmt.analysis.pareto import pareto_front
+from simulmt.analysis.style import (
+    DARK,
+    DPI,
+    GREY,
+    MARKERS,
+    draw_legend,
+    line_styles,
+    plain_axes,
+    save,
+)
 
-_PIXEL = DPI / 72  # per point
-_GAP, _REACH = 6.0, (0.0, 7.0, 16.0, 27.0)  # points between a marker and its label, and more
-
-Pixels: TypeAlias = NDArray[np.float64]
+_WIDE, _NARROW = (7.0, 4.4), (5.4, 4.0)  # inches: for print, for a column of a page
+_LEGEND = 0.75  # inches that the wide one has for its legend
+_FRONT = "#d3d3d3"
 
 
 @dataclass(frozen=True)
 class Point:
-    """A model: its latency, its quality, and what to write beside it."""
+    """A model, or several that differ in the seed alone.
+
+    Attributes:
+        latency: The mean.
+        quality: The mean.
+        label: What to write beside it.
+        spread: Standard deviations of latency and quality; 0 for one model.
+        runs: The models' folders.
+    """
 
     latency: float
     quality: float
     label: str = ""
+    spread: tuple[float, float] = (0.0, 0.0)
+    runs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Series:
-    """The models of one mechanism; those that read the whole sentence first are `offline`."""
+    """The models of one mechanism.
+
+    Attributes:
+        name: What the legend says.
+        points: At least one.
+        offline: Whether they read the whole sentence first.
+        published: Whether somebody else's; then no part of the Pareto front.
+    """
 
     name: str
     points: Sequence[Point]
     offline: bool = False
+    published: bool = False
 
     @property
     def best(self) -> float:
@@ -49,46 +71,70 @@ class Series:
         return max(point.quality for point in self.points)
 
 
-@dataclass
-class _Label:
-    """A text and its marker; the boxes (N, 4) it could fill, in pixels, and what each costs."""
-
-    text: Text
-    marker: Pixels
-    places: Pixels
-    costs: Pixels
-    leader: bool
-    box: Pixels | None = None
-
-
 def draw_curve(
     series: Sequence[Series], paths: Sequence[Path], *, latency: str, oracle: float | None = None
 ) -> None:
-    """Draw quality against latency.
-
-    A mechanism with several points is a line, in the order of latency, with a colour, a marker and
-    dashes of its own; an offline one is a horizontal line besides its points. A label for which
-    there is no room is left out.
+    """Write a picture of quality against latency; see `make_curve`.
 
     Args:
-        series: At least one, with at least one point in all.
-        paths: Where to write the picture; each suffix (.png, .svg) says which kind. The same series
-            give the same bytes.
+        series: What to draw.
+        paths: Where to write it; each suffix (.png, .svg) says which kind. The same series give the
+            same bytes.
         latency: What the x axis says.
         oracle: The latency below which a model would have to guess, if known.
     """
-    figure = Figure(figsize=(7, 4.4), dpi=DPI, layout="constrained")
+    save(make_curve(series, latency=latency, oracle=oracle)[0], paths)
+
+
+def make_curve(
+    series: Sequence[Series],
+    *,
+    latency: str,
+    oracle: float | None = None,
+    page: Callable[[Point], str] | None = None,
+) -> tuple[Figure, list[Line2D]]:
+    """Draw quality against latency.
+
+    A mechanism with several points is a line, in the order of latency, with a colour, a marker and
+    dashes of its own; an offline one is a horizontal line besides its points; a published one has
+    hollow markers and no labels. Whiskers are standard deviations over seeds. The Pareto front is
+    a grey band in steps: the best quality that can be had within a latency. A point is labelled
+    with its dial, or with its mechanism if that has no other point; without room it has no label.
+
+    Args:
+        series: At least one, with at least one point in all.
+        latency: What the x axis says.
+        oracle: The latency below which a model would have to guess, if known.
+        page: For a column of a page, which has a legend of its own: where a click on a point leads.
+
+    Returns:
+        The figure, and the entries of its legend.
+    """
+    figure = Figure(figsize=_WIDE if page is None else _NARROW, dpi=DPI, layout="constrained")
     axes = _make_axes(figure, latency)
     styles = _styles(series)
-    draw_legend(figure, [_draw(axes, *one) for one in zip(series, styles, strict=True)])
+    handles = [_draw(axes, *one) for one in zip(series, styles, strict=True)]
+    handles += _draw_front(axes, series) + _whiskers(axes, series, styles)
     if oracle is not None:
         axes.axvline(oracle, color=GREY, linewidth=1.4, dashes=(1, 2), zorder=1)
         above = axes.get_xaxis_transform()
         axes.text(oracle, 1.01, "oracle", fontsize=9.5, color=DARK, ha="center", transform=above)
+    if page is None:
+        _add_legend(figure, handles)
     figure.draw_without_rendering()  # settles the layout, so that pixels are known
     figure.set_layout_engine("none")
     _write_labels(axes, series, styles)
-    save(figure, paths)
+    if page is not None:
+        _add_links(axes, series, page)
+    return figure, handles
+
+
+def front_points(series: Sequence[Series]) -> list[Point]:
+    """The points on the Pareto front of the simultaneous ones, in the order of latency."""
+    points = [point for one in series if not (one.offline or one.published) for point in one.points]
+    front = pareto_front([(point.latency, point.quality) for point in points])
+    chosen = [point for point, on_it in zip(points, front, strict=True) if on_it]
+    return sorted(chosen, key=lambda point: point.latency)
 
 
 def _make_axes(figure: Figure, latency: str) -> Axes:
@@ -101,19 +147,55 @@ def _make_axes(figure: Figure, latency: str) -> Axes:
     return axes
 
 
+def _add_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
+    """A long one makes the figure higher, not the axes lower."""
+    draw_legend(figure, handles)
+    figure.set_layout_engine("none")  # it may not fit as yet
+    figure.draw_without_rendering()
+    figure.set_layout_engine("constrained")
+    high = figure.legends[0].get_window_extent().height / DPI
+    figure.set_figheight(figure.get_figheight() + max(high - _LEGEND, 0.0))
+
+
 def _styles(series: Sequence[Series]) -> list[dict[str, Any]]:
-    """A point alone has no line."""
-    styles = line_styles([one.offline for one in series])
-    for one, style in zip(series, styles, strict=True):
-        style["linestyle"] = style["linestyle"] if len(one.points) > 1 else ""
+    """A point alone has no line; published lines are grey, thin and hollow."""
+    ours = [one for one in series if not one.published]
+    own = iter(line_styles([one.offline for one in ours]))
+    styles, published = list[dict[str, Any]](), 0
+    for one in series:
+        if one.published:
+            style = {"color": GREY, "linewidth": 1.0, "markersize": 5.5, "zorder": 2}
+            style |= {"marker": MARKERS[-1 - published % len(MARKERS)], "linestyle": (0, (2, 2))}
+            style |= {"markerfacecolor": "white", "markeredgecolor": GREY}
+            published += 1
+        else:
+            style = next(own)
+        if len(one.points) < 2:
+            style["linestyle"] = ""
+        styles.append(style)
     return styles
+
+
+def _draw_front(axes: Axes, series: Sequence[Series]) -> list[Line2D]:
+    """A halo around each point of the front, and steps from one to the next; the legend's entry."""
+    front = front_points(series)
+    if not front:
+        return []
+    xs, ys = [point.latency for point in front], [point.quality for point in front]
+    axes.scatter(xs, ys, s=230, color=_FRONT, linewidths=0, zorder=0.6)
+    band: dict[str, Any] = {"color": _FRONT, "linewidth": 5, "solid_joinstyle": "round"}
+    across, up = [xs[0]], [ys[0]]
+    for x, y in zip(xs[1:], ys[1:], strict=True):
+        across, up = [*across, x, x], [*up, up[-1], y]
+    axes.plot(across, up, zorder=0.5, **band)
+    return [Line2D([], [], marker="o", markersize=13, label="Pareto front", **band)]
 
 
 def _draw(axes: Axes, series: Series, style: dict[str, Any]) -> Line2D:
     """One mechanism; returns its entry in the legend."""
     points = sorted((point.latency, point.quality) for point in series.points)
     (line,) = axes.plot(*zip(*points, strict=True), label=series.name, **style)
-    if not series.offline:
+    if not series.offline or series.published:
         return line
     ceiling: dict[str, Any] = {"color": GREY, "linewidth": 1.1, "linestyle": (0, (5, 3))}
     axes.axhline(series.best, zorder=1, **ceiling)
@@ -121,93 +203,38 @@ def _draw(axes: Axes, series: Series, style: dict[str, Any]) -> Line2D:
     return Line2D([], [], **style | ceiling)
 
 
-def _text(axes: Axes, text: str, colour: str) -> tuple[Text, Pixels]:
-    """A label that has no place yet, and half its size in pixels."""
-    made = axes.text(0, 0, text, fontsize=9.5, color=colour, zorder=5, parse_math=False)
-    made.set(ha="center", va="center", transform=None)
-    made.set_in_layout(False)
-    made.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
-    box = made.get_window_extent()
-    return made, np.array([box.width / 2 + 2, box.height / 2])
+def _whiskers(
+    axes: Axes, series: Sequence[Series], styles: Sequence[dict[str, Any]]
+) -> list[Line2D]:
+    """Standard deviations over seeds, where there are several; the legend's entry."""
+    drawn = False
+    for one, style in zip(series, styles, strict=True):
+        look = {"color": style["color"], "linewidth": 1.0, "zorder": 2.5}
+        for point in one.points:
+            x, y, (across, up) = point.latency, point.quality, point.spread
+            if across or up:
+                axes.plot([x - across, x + across], [y, y], **look)
+                axes.plot([x, x], [y - up, y + up], **look)
+                drawn = True
+    entry: dict[str, Any] = {"color": DARK, "linewidth": 1.0, "marker": "+", "markersize": 14}
+    return [Line2D([], [], linestyle="", label="± s.d. over seeds", **entry)] if drawn else []
 
 
 def _write_labels(axes: Axes, series: Sequence[Series], styles: Sequence[dict[str, Any]]) -> None:
-    """Give each label the place that hides least, looking at all of them three times."""
-    frame: Pixels = np.array(axes.get_window_extent().extents)
-    drawn = np.array([(point.latency, point.quality) for one in series for point in one.points])
-    marks = axes.transData.transform(drawn)
-    taken = [*np.hstack([marks - 4.5 * _PIXEL, marks + 4.5 * _PIXEL])]
-    spots = np.concatenate([_along(line) for line in axes.lines])
-    labels = [_ceiling_label(axes, frame, one) for one in series if one.offline]
-    for one, style in zip(series, styles, strict=True):
-        labels += [_point_label(axes, point, style["color"]) for point in one.points if point.label]
-    for label in labels:
-        label.costs = label.costs + 6 * _count(label.places, spots)
-        outside = _overlap(label.places, label.places) - _overlap(label.places, frame)
-        label.costs += 1000 * (outside + sum(_overlap(label.places, box) for box in taken))
-    for _ in range(3):
-        for label in labels:
-            others = [o.box for o in labels if o is not label and o.box is not None]
-            costs = label.costs + 1000 * sum(_overlap(label.places, box) for box in others)
-            best = int(costs.argmin())
-            label.box = label.places[best] if costs[best] < 1000 * _PIXEL**2 else None
-    for label in labels:
-        _settle(label, axes)
+    ours = [(o, s) for o, s in zip(series, styles, strict=True) if not o.published]
+    labels = [ceiling_label(axes, o.best, f"{o.name} (offline)") for o, _ in ours if o.offline]
+    for one, style in ours:
+        for point in one.points:
+            name = f"{one.name} {point.label}" if len(one.points) == 1 < len(ours) else point.label
+            if name and not one.offline:
+                place = (point.latency, point.quality)
+                labels.append(point_label(axes, place, name, style["color"]))
+    place_labels(axes, labels, [(p.latency, p.quality) for one in series for p in one.points])
 
 
-def _settle(label: _Label, axes: Axes) -> None:
-    """Move the text to its place; a line leads to its marker if that is not beside it."""
-    if label.box is None:
-        label.text.remove()
-        return
-    inverse = axes.transData.inverted()
-    low, high = label.box[:2], label.box[2:]
-    label.text.set(transform=axes.transData, position=inverse.transform((low + high) / 2))
-    near = np.clip(label.marker, low, high)
-    distance = math.dist(near, label.marker)
-    if label.leader and distance > 10 * _PIXEL:
-        end = label.marker + (near - label.marker) * 4.5 * _PIXEL / distance
-        xs, ys = inverse.transform(np.array([near, end])).T
-        axes.plot(xs, ys, color=label.text.get_color(), linewidth=0.6, zorder=2)
-
-
-def _point_label(axes: Axes, point: Point, colour: str) -> _Label:
-    """Around the marker, close to it if possible, best above or below."""
-    text, half = _text(axes, point.label, colour)
-    marker = axes.transData.transform((point.latency, point.quality))
-    extra, angle = np.meshgrid(_REACH, np.arange(24) * np.pi / 12, indexing="ij")
-    direction = np.stack([np.cos(angle), np.sin(angle)], -1).reshape(-1, 2)
-    direction /= abs(direction).max(axis=1, keepdims=True)  # on a square
-    middle = marker + direction * (half + (_GAP + extra.reshape(-1, 1)) * _PIXEL)
-    costs = 4 * extra.reshape(-1) + 3 * abs(direction[:, 0])
-    return _Label(text, marker, np.hstack([middle - half, middle + half]), costs, leader=True)
-
-
-def _ceiling_label(axes: Axes, frame: Pixels, series: Series) -> _Label:
-    """Above the line or below, best at its right end."""
-    text, half = _text(axes, f"{series.name} (offline)", DARK)
-    marker = axes.transData.transform((axes.get_xlim()[1], series.best))
-    left, side = np.meshgrid(np.linspace(0, frame[2] - frame[0] - 2 * half[0], 60), (1, -1))
-    shift = np.stack([-half[0] - left, side * (half[1] + 1.5 * _PIXEL)], -1).reshape(-1, 2)
-    costs = left.reshape(-1) / 10 + 40 * (shift[:, 1] < 0)
-    places = np.hstack([marker + shift - half, marker + shift + half])
-    return _Label(text, marker, places, costs, leader=False)
-
-
-def _overlap(boxes: Pixels, other: Pixels) -> Pixels:
-    """Shared area, box by box."""
-    low, high = np.maximum(boxes, other)[..., :2], np.minimum(boxes, other)[..., 2:]
-    return np.asarray(np.clip(high - low, 0, None).prod(axis=-1))
-
-
-def _count(boxes: Pixels, spots: Pixels) -> Pixels:
-    """How many spots lie in each box or right beside it."""
-    inside = (spots > boxes[:, None, :2] - 3) & (spots < boxes[:, None, 2:] + 3)
-    return np.asarray(inside.all(axis=-1).sum(axis=-1), dtype=np.float64)
-
-
-def _along(line: Line2D) -> Pixels:
-    """Spots on a line, a few pixels apart."""
-    corners = line.get_transform().transform(np.asarray(line.get_xydata()))
-    pairs = pairwise([corners[0], *corners])
-    return np.concatenate([np.linspace(a, b, max(int(math.dist(a, b) / 4), 2)) for a, b in pairs])
+def _add_links(axes: Axes, series: Sequence[Series], link: Callable[[Point], str]) -> None:
+    """Something that cannot be seen, but clicked on, over each point of ours."""
+    points = [point for one in series if not one.published for point in one.points]
+    xs, ys = [point.latency for point in points], [point.quality for point in points]
+    targets = axes.scatter(xs, ys, s=200, alpha=0, zorder=9)
+    targets.set_urls([link(point) for point in points])

@@ -41,7 +41,13 @@ def make_rows(
     for name in names:
         row: dict[str, Any] = dict(zip(("model", "mechanism"), name.split("/"), strict=True))
         if name in found and name not in notes:
-            row |= {"outcome": "trained", "message": "", **found[name].row(), **row}
+            row |= {
+                "outcome": "trained",
+                "message": "",
+                **found[name].row(),
+                **found[name].cost,
+                **row,
+            }
         else:
             lost = ("failed", f"no scores that can be read ({name}/test_scores.json)")
             row["outcome"], row["message"] = notes.get(name, lost)

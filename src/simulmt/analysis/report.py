@@ -1,132 +1,59 @@
-"""The runs of a folder side by side: their table, their figures as CSV, their curve."""
+"""The runs of a folder side by side: table, figures as CSV, curves, and one page of it all."""
 
 from __future__ import annotations
 
-import csv
-import math
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Column
 
-from simulmt.analysis.curve import Point, Series, draw_curve
-from simulmt.analysis.runs import UNITS, WEIGHTS, Found, Run, find_runs
+from simulmt.analysis.choices import Choices, read_choices
+from simulmt.analysis.intervals import Resampled
+from simulmt.analysis.logs import Logs, read_logs, resample_logs
+from simulmt.analysis.names import row_names
+from simulmt.analysis.published import Published, published_series, read_published
+from simulmt.analysis.report_curves import Drawn, page_curves, write_curve
+from simulmt.analysis.report_page import Page, write_report_page
+from simulmt.analysis.runs import Found, Run, find_runs
+from simulmt.analysis.selection import select_runs, tested_checkpoint
+from simulmt.analysis.significance import COLUMNS, matched_pairs
 from simulmt.analysis.table import score_table
-from simulmt.conventions import find_convention
+from simulmt.analysis.terminal import left_columns, selection_table
+from simulmt.analysis.tidy import curve_rows, write_rows
 from simulmt.errors import UserError
-
-LATENCIES = ("DAL", "AL", "AP", "LAAL")
-_NO_DIFFERENCE = ("ckpt_path", "cache", "logger", "trainer.progress", "trainer.log_every",
-                  *WEIGHTS, *WEIGHTS.values())  # fmt: skip
 
 
 def report(options: Mapping[str, Any]) -> None:
-    """Print the table of a folder's runs and write `curve.png`, `curve.svg` and `curve.csv` there.
+    """Print the table of a folder's runs, and write what compares them.
+
+    That is `curves.csv`, `cost.csv`, `significance.csv`, `curve-DAL.png` and `.svg` (and so on for
+    each latency), `report.html`, and with `select` also `selected.csv`.
 
     Args:
-        options: `runs`, the folder; `convention`, by which all is counted; `latency` and `unit`,
-            what the picture's x axis counts; `training`, whether the table shows the models'
-            size and training speed.
+        options: those of `conf/report.yaml`.
 
     Raises:
-        UserError: a bad option, no finished run, runs on different data, or a run whose scores
-            are older than the convention.
+        UserError: a bad option, no finished run, runs on different data, a run whose scores are
+            older than the convention, or a folder that cannot be written.
     """
-    folder, (convention, latency, unit) = Path(str(options["runs"])), _counted(options)
-    if not isinstance(options["training"], bool):
-        raise UserError(f"training is {options['training']!r}; choose true or false")
-    found = find_runs(folder)
+    choices = read_choices(options)
+    published = [p for name in choices.files for p in read_published(name, choices.latencies)]
     console = Console(highlight=False)
     console.width = max(console.width, 0 if console.is_terminal else 140)
-    for note in found.damaged:
-        console.print(f"left out: {note}", markup=False, soft_wrap=True)
-    runs = comparable(found, folder, convention)
-    rows = {name: run.scores for name, run in zip(row_names(runs), runs, strict=True)}
-    console.print(score_table(rows, _left_columns(runs, options["training"]), convention))
-    if found.unfinished:
-        console.print(f"not finished, and not in the table: {found.unfinished} more", markup=False)
-    png, svg, table = (folder / f"curve{suffix}" for suffix in (".png", ".svg", ".csv"))
-    write_csv(runs, table, convention)
-    series = curve_series(runs, latency, unit, convention)
-    if not series:
-        raise UserError(f"no run in {folder} has {latency} in {unit}s: there is nothing to draw")
-    oracles = [r.scores["oracle"].get(unit, {}).get(latency) for r in runs if "oracle" in r.scores]
-    axis = f"{latency} ({'share of the ' if latency == 'AP' else ''}source {unit}s)"
-    axis += "" if convention == "paper" else f" by {convention}"
-    draw_curve(series, [png, svg], latency=axis, oracle=next(iter(oracles), None))
-    console.print(f"written: {png}, {svg}, {table}", markup=False, soft_wrap=True)
-
-
-def _counted(options: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Convention, latency and unit. In `paper` alone the unit is free: it counts both."""
-    name, latency, unit = (options[key] for key in ("convention", "latency", "unit"))
-    convention = find_convention(name)
-    free = name == "paper"
-    unit = convention.unit if unit is None else unit
-    latencies = LATENCIES if free else convention.latencies
-    units = UNITS if free else (convention.unit,)
-    for key, value, choices in (("latency", latency, latencies), ("unit", unit, units)):
-        if value not in choices:
-            where = "" if free else f" with convention={name}"
-            raise UserError(f"{key} is {value!r}{where}; choose one of {', '.join(choices)}")
-    return name, latency, unit
-
-
-def row_names(runs: Sequence[Run]) -> list[str]:
-    """A name for each run: mechanism, model if there are several, k or lambda, and what differs."""
-    names = [" ".join([v, *r.dials()]) for v, r in zip(variants(runs), runs, strict=True)]
-    for name in set(names):
-        places = [i for i, other in enumerate(names) if other == name]
-        keys = _differing([runs[i] for i in places])  # none if there is but one
-        for i in places:
-            names[i] = " ".join([name, *_chosen(runs[i], keys)])
-    times = Counter(names)
-    return [f"{n} ({r.folder})" if times[n] > 1 else n for n, r in zip(names, runs, strict=True)]
-
-
-def _left_columns(runs: Sequence[Run], training: bool) -> list[tuple[Column, list[str]]]:
-    """What the table says of each run before its scores."""
-    models = list(dict.fromkeys(run.model for run in runs))
-    names: dict[str, str] = {}
-    for model in models:  # each for itself, as the model has a column
-        group = [run for run in runs if run.model == model]
-        names |= {run.folder: name for run, name in zip(group, row_names(group), strict=True)}
-    columns = [(Column("", overflow="fold"), [names[run.folder] for run in runs])]
-    if len(models) > 1:
-        columns.append((Column("model"), [run.model for run in runs]))
-    if training:
-        for title, values in (
-            ("parameters", [run.parameters for run in runs]),
-            ("training\ntokens/s", [run.speed for run in runs]),
-        ):
-            cells = ["–" if value is None else f"{value:,.0f}" for value in values]
-            columns.append((Column(title, justify="right"), cells))
-    return columns
-
-
-def curve_series(
-    runs: Sequence[Run], latency: str, unit: str, convention: str = "paper"
-) -> list[Series]:
-    """Lines of the runs that have a latency, one per mechanism, model and variant of them."""
-    lines: dict[str, tuple[list[Point], bool]] = {}
-    for variant, run in zip(variants(runs), runs, strict=True):
-        value = run.latency(latency, unit, convention)
-        if math.isfinite(value):
-            label = ", ".join(run.dials()).replace("lambda", "λ").replace("_", "")
-            point = Point(value, float(run.figures(convention)["BLEU"]), label)
-            lines.setdefault(variant, ([], run.trait("offline")))[0].append(point)
-    return [Series(name, *line) for name, line in sorted(lines.items())]
-
-
-def write_csv(runs: Sequence[Run], path: Path, convention: str) -> None:
-    """One row per run, in full precision."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(runs[0].row(convention)), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(run.row(convention) for run in runs)
+    work = _gather(choices, console)
+    rows = {work.names[run.folder]: run.scores for run in work.runs}
+    left = left_columns(work.runs, choices.training)
+    console.print(score_table(rows, left, choices.convention))
+    try:
+        choices.target.mkdir(parents=True, exist_ok=True)
+        written = _write(work, published, console)
+    except OSError as error:
+        raise UserError(
+            f"{choices.target} cannot be written ({error.strerror}); choose another folder: to=DIR"
+        ) from error
+    console.print(f"written: {', '.join(map(str, written))}", markup=False, soft_wrap=True)
 
 
 def comparable(found: Found, folder: Path, convention: str) -> list[Run]:
@@ -155,30 +82,103 @@ def comparable(found: Found, folder: Path, convention: str) -> list[Run]:
     return found.runs
 
 
-def variants(runs: Sequence[Run], axis: Collection[str] = ("mechanism.k",)) -> list[str]:
-    """Mechanism and, if there are several, model of each run, and how it differs from its like.
+@dataclass(frozen=True)
+class _Work:
+    """What was read and counted."""
 
-    Args:
-        runs: What is to be told apart.
-        axis: Options along which a picture's line runs; they make no difference.
-    """
-    several = len({run.model for run in runs}) > 1
-    names = []
-    for run in runs:
-        kind = [run.mechanism, run.model] if several else [run.mechanism]
-        alike = [o for o in runs if (o.mechanism, o.model) == (run.mechanism, run.model)]
-        keys = _differing(alike)
-        keys = [k for k in keys if k.startswith(("mechanism.", "model.")) and k not in axis]
-        names.append(" ".join([*kind, *_chosen(run, keys)]))
-    return names
+    choices: Choices
+    runs: Sequence[Run]
+    names: Mapping[str, str]
+    logs: Logs
+    resampled: Mapping[str, Resampled]
+    left_out: Sequence[str]
 
-
-def _differing(runs: Sequence[Run]) -> list[str]:
-    """Options that are not the same in all runs, in their order in the configuration."""
-    keys = dict.fromkeys(key for run in runs for key in run.options)
-    values = {key: {str(run.options.get(key)) for run in runs} for key in keys}
-    return [k for k in keys if len(values[k]) > 1 and not k.startswith(_NO_DIFFERENCE)]
+    @property
+    def counted(self) -> tuple[str, str]:
+        """Unit and convention."""
+        return self.choices.counted_in, self.choices.convention
 
 
-def _chosen(run: Run, keys: Sequence[str]) -> list[str]:
-    return [f"{k.removeprefix('mechanism.')}={run.options[k]}" for k in keys if k in run.options]
+def _gather(choices: Choices, console: Console) -> _Work:
+    """Read the runs, and say which were left out, and why."""
+    folder = Path(choices.runs)
+    found = find_runs(folder)
+    logs = read_logs(found, folder)
+    try:
+        comparable(found, folder, choices.convention)
+        resampled = resample_logs(found, logs, folder, choices.convention, choices.resamples)
+        runs = comparable(found, folder, choices.convention)
+    finally:
+        for note in found.left_out:
+            console.print(f"left out: {note}", markup=False, soft_wrap=True)
+    if missing := len(runs) - len(logs):
+        console.print(f"{missing} runs have no instances.log: no interval, no test, no paths")
+    names = dict(zip([run.folder for run in runs], row_names(runs), strict=True))
+    return _Work(choices, runs, names, logs, resampled, found.left_out)
+
+
+def _write(work: _Work, published: Sequence[Published], console: Console) -> list[Path]:
+    """Write all files."""
+    choices, runs, to = work.choices, work.runs, work.choices.target
+    rows = curve_rows(runs, work.resampled, choices.latencies, *work.counted)
+    costs = [{"folder": run.folder, **run.cost} for run in runs]
+    pairs = matched_pairs(
+        runs, work.names, work.logs, work.resampled, *work.counted, choices.tolerance
+    )
+    written = [
+        write_rows(rows, to / "curves.csv"),
+        write_rows(costs, to / "cost.csv"),
+        write_rows(pairs, to / "significance.csv", COLUMNS),
+    ]
+    selected = None if choices.select is None else _select(work, console)
+    if selected is not None:
+        console.print(selection_table(selected))
+        written.append(write_rows(selected, to / "selected.csv"))
+    curves = _draw(work, published, console)
+    written += [path for curve in curves for path in curve.files]
+    name = Path(choices.runs).resolve().name
+    page = Page(
+        name, runs, rows, work.names, *work.counted, choices.latencies, work.logs,
+        choices.samples, page_curves(curves), pairs, selected, work.left_out,
+    )  # fmt: skip
+    return [*written, write_report_page(page, to / "report.html")]
+
+
+def _draw(work: _Work, published: Sequence[Published], console: Console) -> list[Drawn]:
+    """The curve of each latency that there is."""
+    curves, said = [], list[str]()
+    for latency in work.choices.latencies:
+        lines, notes = published_series(published, latency, work.choices.counted_in)
+        said += [note for note in notes if note not in said]
+        drawn = write_curve(
+            work.runs, lines, latency, *work.counted, work.names, work.choices.target
+        )
+        if drawn is not None:
+            curves.append(drawn)
+    for note in said:
+        console.print(f"published, not drawn: {note}", markup=False, soft_wrap=True)
+    if not curves:
+        latencies = ", ".join(work.choices.latencies)
+        raise UserError(
+            f"no run in {work.choices.runs} has {latencies} in {work.choices.counted_in}s: there "
+            "is nothing to draw"
+        )
+    return curves
+
+
+def _select(work: _Work, console: Console) -> list[dict[str, Any]]:
+    """A run for each mechanism and range."""
+    choices, folder = work.choices, Path(work.choices.runs)
+    latency, (unit, convention) = choices.selected_latency, work.counted
+    found = {run.folder: tested_checkpoint(folder, run, latency, unit) for run in work.runs}
+    dev = {name: one for name, one in found.items() if one is not None}
+    if averaged := [work.names[run.folder] for run in work.runs if run.folder not in dev]:
+        console.print(
+            f"not selected from, without development figures of what was tested (averaged "
+            f"weights, or no metrics.csv): {', '.join(averaged)}", markup=False, soft_wrap=True
+        )  # fmt: skip
+    ranges = [(float(least), float(most)) for least, most in choices.ranges]
+    rows = select_runs(work.runs, work.names, dev, ranges, latency, unit, convention)
+    if not rows:
+        raise UserError("select: all runs read the whole sentence first; choose select=null")
+    return rows

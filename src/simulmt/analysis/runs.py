@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import os
@@ -21,7 +22,7 @@ UNITS = ("word", "subword")
 _OF_MECHANISM = ("k", "emission_rate", "chunk", "window", "score", "noise", "mass_preservation")
 _COUNTED = ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW")
 WEIGHTS = {"lambda": "objective.latency_weight", "lambda_var": "objective.variance_weight"}
-_DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError)
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error, yaml.YAMLError)
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,13 @@ class Run:
         return None if value is None else int(value)
 
     @property
-    def speed(self) -> float | None:
-        """Target subwords per second in training, if known."""
-        value = self.training.get("tokens_per_second")
-        return None if value is None else float(value)
+    def cost(self) -> dict[str, Any]:
+        """What its training took: figures that another machine, or another day, would change."""
+        names = ("seconds", "tokens_per_second", "threads", "processes", "device")
+        seconds, speed, *rest = (self.training.get(name) for name in names)
+        seconds, speed = (None if value is None else float(value) for value in (seconds, speed))
+        own = dict(zip(names[2:], rest, strict=True))
+        return {"training_seconds": seconds, "training_tokens_per_s": speed, **own}
 
     def trait(self, name: str) -> bool:
         """Whether its schedule is `offline` or `learned`."""
@@ -95,7 +99,7 @@ class Run:
         return math.inf if value is None else float(value)
 
     def row(self, convention: str = "paper") -> dict[str, Any]:
-        """What `curve.csv` says of it; any other convention than `paper` adds its own figures."""
+        """What `curves.csv` says of it; any other convention than `paper` adds its own figures."""
         own = self.figures(convention)
         names = () if convention == "paper" else CONVENTIONS[convention].figures
         options, quality, latencies = self.options, self.scores["quality"], self.scores["latency"]
@@ -111,18 +115,28 @@ class Run:
             **{f"{name}_{unit}": latencies[unit][name] for unit in UNITS for name in _COUNTED},
             **{f"{name}_{convention}": own[name] for name in names},
             "parameters": self.parameters,
-            "training_tokens_per_s": self.speed,
+            "updates": self.training.get("updates"),
             "signature": quality["signature"],
         }
 
 
 @dataclass
 class Found:
-    """What a search came upon: runs, and what it could not use."""
+    """What a search came upon: runs, and what it could not use, with the reasons."""
 
     runs: list[Run] = field(default_factory=list)
-    unfinished: int = 0
+    begun: list[str] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
+
+    @property
+    def unfinished(self) -> int:
+        """How many runs have no scores yet."""
+        return len(self.begun)
+
+    @property
+    def left_out(self) -> list[str]:
+        """What is wrong with each run that could not be used."""
+        return self.damaged + self.begun
 
 
 def find_runs(folder: Path) -> Found:
@@ -142,13 +156,14 @@ def find_runs(folder: Path) -> Found:
             if "test_scores.json" in files:
                 found.runs.append(_read(here, here.relative_to(folder).as_posix()))
             else:
-                found.unfinished += 1
+                found.begun.append(f"{here} (not finished: no test_scores.json{_reached(here)})")
         except _DAMAGE as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             found.damaged.append(
                 f"{here} (scores, training.json or configuration damaged; {reason})"
             )
     found.damaged.sort()
+    found.begun.sort()
     found.runs.sort(key=lambda run: (run.mechanism, run.model, run.latency("DAL"), run.folder))
     return found
 
@@ -163,8 +178,18 @@ def _read(here: Path, name: str) -> Run:
     for convention in CONVENTIONS:
         if convention == "paper" or convention in scores.get("conventions", {}):
             score_table({name: scores}, convention=convention)
-    run.row(), run.dials(), run.latency("DAL")
+    run.row(), run.cost, run.dials(), run.latency("DAL")
     return run
+
+
+def _reached(here: Path) -> str:
+    """How far an unfinished training got, as far as can be told."""
+    try:
+        with (here / "metrics.csv").open(newline="", encoding="utf-8") as file:
+            steps = [int(row["step"]) for row in csv.DictReader(file)]
+        return f"; update {max(steps) + 1}"
+    except _DAMAGE:
+        return ""
 
 
 def _optional(path: Path) -> Any:

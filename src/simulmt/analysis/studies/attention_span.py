@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
-from simulmt.analysis.report import row_names
+from simulmt.analysis.names import row_names
 from simulmt.analysis.runs import Run
 from simulmt.analysis.studies.lines import draw_line, line_names, named_styles, panels
 from simulmt.analysis.studies.material import Material, Result, about

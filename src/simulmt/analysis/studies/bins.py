@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from simulmt.analysis.report import row_names
+from simulmt.analysis.names import row_names
 from simulmt.analysis.studies.lines import draw_line, named_styles, panels
 from simulmt.analysis.studies.material import Material, Result, about
 from simulmt.analysis.style import DARK, GREY, draw_legend

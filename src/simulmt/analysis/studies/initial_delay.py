@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from simulmt.analysis.report import row_names, variants
+from simulmt.analysis.names import row_names, variants
 from simulmt.analysis.runs import UNITS, Run
 from simulmt.analysis.studies.lines import named_styles, panels
 from simulmt.analysis.studies.material import Material, Result, about

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
-from simulmt.analysis.report import row_names
+from simulmt.analysis.names import row_names
 from simulmt.analysis.runs import UNITS, Run
 from simulmt.analysis.studies.lines import draw_line, line_names, panels
 from simulmt.analysis.studies.material import Material, Result, about

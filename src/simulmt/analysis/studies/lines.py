@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from simulmt.analysis.report import variants
+from simulmt.analysis.names import variants
 from simulmt.analysis.runs import Run
 from simulmt.analysis.style import DASHES, DPI, line_styles, plain_axes
 

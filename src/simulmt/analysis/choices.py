@@ -1,0 +1,112 @@
+"""What `report.py` can be told (`conf/report.yaml`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simulmt.analysis.runs import UNITS
+from simulmt.conventions import find_convention
+from simulmt.errors import UserError
+from simulmt.options import construct
+
+LATENCIES = ("DAL", "AL", "AP", "LAAL")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The options; `conf/report.yaml` says what each is."""
+
+    runs: str
+    to: str | None
+    convention: Any
+    latency: Any
+    unit: Any
+    training: Any
+    published: Any
+    resamples: int
+    tolerance: float
+    select: Any
+    ranges: Any
+    samples: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.training, bool):
+            raise UserError(f"training is {self.training!r}; choose true or false")
+        for name, least in (("resamples", 40), ("samples", 0)):  # 1/40 is cut off at either end
+            if getattr(self, name) < least:
+                raise UserError(f"{name} is {getattr(self, name)}; choose at least {least}")
+        if not (math.isfinite(self.tolerance) and self.tolerance >= 0):
+            raise UserError(f"tolerance is {self.tolerance}; choose a latency, at least 0")
+        self._check_counted()
+        self._check_selection()
+
+    def _check_counted(self) -> None:
+        """In `paper` alone the unit is free: it counts both."""
+        convention, free = find_convention(self.convention), self.convention == "paper"
+        choices = LATENCIES if free else convention.latencies
+        units = UNITS if free else (convention.unit,)
+        asked = [("latency", latency, choices) for latency in self.latencies or [None]]
+        for key, value, known in [*asked, ("unit", self.counted_in, units)]:
+            if value not in known:
+                where = "" if free else f" with convention={self.convention}"
+                raise UserError(f"{key} is {value!r}{where}; choose one of {', '.join(known)}")
+
+    def _check_selection(self) -> None:
+        if self.select is None:
+            return
+        if self.selected_latency not in LATENCIES:
+            names = ", ".join(name.lower() for name in LATENCIES)
+            raise UserError(f"select is {self.select!r}; choose one of {names}, or null")
+        if not isinstance(self.ranges, list) or not self.ranges:
+            raise UserError("select needs ranges of latency, such as ranges=[[3,4],[4,5]]")
+        for one in self.ranges:
+            numbers = isinstance(one, list) and len(one) == 2 and all(map(_is_number, one))
+            if not numbers or one[0] > one[1]:
+                raise UserError(f"ranges has {one!r}; give [least,most], such as [3,4]")
+
+    @property
+    def latencies(self) -> list[Any]:
+        """What the pictures' x axes count, one picture each."""
+        return _listed(self.latency)
+
+    @property
+    def counted_in(self) -> Any:
+        """The unit."""
+        return find_convention(self.convention).unit if self.unit is None else self.unit
+
+    @property
+    def selected_latency(self) -> str:
+        """What the ranges are of."""
+        return str(self.select).upper()
+
+    @property
+    def files(self) -> list[str]:
+        """Of published figures."""
+        return [str(name) for name in _listed(self.published)]
+
+    @property
+    def target(self) -> Path:
+        """Where to write."""
+        return Path(self.to or self.runs)
+
+
+def read_choices(options: Mapping[str, Any]) -> Choices:
+    """Check the options.
+
+    Raises:
+        UserError: an unknown one, a missing one, or one that cannot be.
+    """
+    folders = {key: str(options[key]) for key in ("runs", "to") if options.get(key) is not None}
+    return construct(Choices, {**options, **folders}, "report")
+
+
+def _listed(value: Any) -> list[Any]:
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

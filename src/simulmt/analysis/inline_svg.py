@@ -1,0 +1,44 @@
+"""A figure as an SVG inside of a page: its text is text, and the page chooses the colours."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping
+from html import escape
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+NO_TITLES: Mapping[str, str] = {}
+
+
+def inline_svg(
+    figure: Figure, name: str, about: str = "", titles: Mapping[str, str] = NO_TITLES
+) -> str:
+    """The figure as an element of a page; the same figure gives the same text.
+
+    A colour #rrggbb becomes `var(--rrggbb, #rrggbb)`, which a dark page may set.
+
+    Args:
+        figure: What to draw.
+        name: Begins its ids, which must differ from those of the page's other figures.
+        about: What it shows, for those who do not see it; nothing for an ornament.
+        titles: What to say of each link, by its address.
+    """
+    file = io.BytesIO()
+    with rc_context({"svg.hashsalt": "simulmt", "svg.fonttype": "none"}):
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    text = file.getvalue().decode("utf-8")
+    text = text[text.index("<svg") :].strip()
+    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r"\s*<style[^>]*>.*?</style>", "", text, flags=re.DOTALL)  # is for the whole page
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = text.replace("url(#", f"url(#{name}-")
+    text = re.sub(r'xlink:href="#(?!run-)', f'xlink:href="#{name}-', text)
+    text = re.sub(r"\b(fill|stroke): #([0-9a-f]{6})", r"\1: var(--\2, #\2)", text)
+    for address, title in titles.items():  # the table has the same links for the keyboard
+        link = f'<a tabindex="-1" xlink:href="{address}"><title>{escape(title)}</title>'
+        text = text.replace(f'<a xlink:href="{address}">', link)
+    said = f'role="img" aria-label="{escape(about)}"' if about else 'aria-hidden="true"'
+    return text.replace("<svg ", f'<svg class="drawn" {said} ', 1)

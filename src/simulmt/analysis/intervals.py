@@ -1,0 +1,98 @@
+"""How sure a BLEU is: bootstrap intervals, and the paired test of two systems.
+
+Koehn (2004): sentences are drawn anew, with replacement, and the corpus is scored again. The same
+sentences are drawn for every system, so each is resampled once, whatever it is compared with.
+Draws, bounds and p values are those of `sacrebleu.significance`, which rounds to float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sacrebleu.metrics.bleu import BLEU
+
+from simulmt.conventions import CASED, Bleu
+
+SEED = 12345
+"""The default of sacreBLEU."""
+_AT_ONCE = 100  # resamples
+_ORDER = 4
+
+Counts = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """A system's BLEU, and that of each resample, in the order of the draws."""
+
+    bleu: float
+    samples: Counts
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The middle 95% of the resamples; as sacreBLEU, 1/40 is cut off at either end."""
+        ordered = np.sort(self.samples)
+        cut = len(ordered) // 40
+        return float(ordered[cut]), float(ordered[-cut - 1])
+
+
+def resample(
+    predictions: Sequence[str],
+    references: Sequence[str],
+    samples: int,
+    kind: Bleu = CASED,
+    seed: int = SEED,
+) -> Resampled:
+    """Score resamples of a corpus.
+
+    Args:
+        predictions: one sentence each, at least one in all.
+        references: the same number of sentences.
+        samples: how often to draw; 1,000 is usual.
+        kind: tokeniser and case.
+        seed: of the draws.
+    """
+    counts = _counts(predictions, references, kind)
+    drawn = np.random.default_rng(seed).choice(len(counts), (samples, len(counts)), replace=True)
+    scores = []
+    for start in range(0, samples, _AT_ONCE):
+        sums = counts[drawn[start : start + _AT_ONCE]].sum(axis=1)  # (draws, 2 + 2 * 4)
+        scores += [_bleu(row) for row in sums]
+    return Resampled(_bleu(counts.sum(axis=0)), np.array(scores))
+
+
+def p_value(one: Resampled, other: Resampled) -> float:
+    """How likely a difference of this size is if the systems are equally good; two-sided.
+
+    Not corrected for how many pairs are tested.
+
+    Args:
+        one: a system.
+        other: another one, on the same sentences, drawn alike.
+    """
+    differences = np.abs(one.samples - other.samples)
+    beyond = differences - differences.mean() > abs(one.bleu - other.bleu)
+    return (int(beyond.sum()) + 1) / (len(differences) + 1)
+
+
+def _counts(predictions: Sequence[str], references: Sequence[str], kind: Bleu) -> Counts:
+    """Lengths of prediction and reference, matched and all n-grams of each sentence, (N, 10)."""
+    # neither effective order nor force changes a count: they keep warnings away
+    metric = BLEU(
+        tokenize=kind.tokenize, lowercase=kind.lowercase, effective_order=True, force=True
+    )
+    rows = []
+    for prediction, reference in zip(predictions, references, strict=True):
+        score = metric.sentence_score(prediction, [reference])
+        rows.append([score.sys_len, score.ref_len, *score.counts, *score.totals])
+    return np.array(rows, dtype=np.float64)
+
+
+def _bleu(counts: Counts) -> float:
+    """Corpus BLEU of summed counts (10,)."""
+    sys_len, ref_len, *grams = (int(count) for count in counts)
+    score = BLEU.compute_bleu(grams[:_ORDER], grams[_ORDER:], sys_len, ref_len, smooth_method="exp")
+    return float(score.score)

@@ -1,0 +1,24 @@
+"""Which systems are not beaten in quality and latency at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+def pareto_front(points: Sequence[tuple[float, float]]) -> list[bool]:
+    """Whether each point is on the Pareto front.
+
+    A point is off it if another one is at least as good in both and better in one of them; of
+    equal points all are on it.
+
+    Args:
+        points: latency, of which less is better, and quality, of which more is.
+    """
+    ordered = sorted({*points}, key=lambda point: (point[0], -point[1]))
+    front, best = set(), -math.inf
+    for latency, quality in ordered:
+        if quality > best:
+            front.add((latency, quality))
+            best = quality
+    return [point in front for point in points]

@@ -1,0 +1,103 @@
+"""Published figures, to lie beside one's own: CSV files such as those in `experiments`."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from simulmt.analysis.curve import Point, Series
+from simulmt.errors import UserError
+
+_FOLDER = Path("experiments")
+_NOT_STATED = "not stated"
+
+
+@dataclass(frozen=True)
+class Published:
+    """One published point.
+
+    Attributes:
+        system: Who.
+        bleu: Its BLEU.
+        latencies: Those that were published, by name.
+        kind: Of BLEU, in words.
+        unit: Of latency: `word`, `subword`, or `not stated`.
+        source: The file.
+    """
+
+    system: str
+    bleu: float
+    latencies: Mapping[str, float]
+    kind: str
+    unit: str
+    source: str
+
+
+def read_published(name: str, latencies: Sequence[str]) -> list[Published]:
+    """Read a file.
+
+    Args:
+        name: A CSV file, or what `experiments` calls it: `milk/table5`.
+        latencies: Columns to look for, besides `system`, `BLEU`, `BLEU_kind` and `latency_unit`.
+
+    Raises:
+        UserError: there is no such file, or it is damaged.
+    """
+    path = Path(name) if name.endswith(".csv") else _FOLDER / f"{name}.csv"
+    if not path.is_file():
+        known = [p for p in sorted(_FOLDER.glob("*/*.csv")) if _has_systems(p)]
+        names = ", ".join(p.relative_to(_FOLDER).with_suffix("").as_posix() for p in known)
+        raise UserError(
+            f"published={name}: there is no file {path}; give a CSV file"
+            + (f", or one of {names}" if names else "")
+        )
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return [_parse(row, latencies, path.stem) for row in csv.DictReader(file)]
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        raise UserError(
+            f"published={name}: {path} cannot be read ({type(error).__name__}: {error}); it needs "
+            "the columns system and BLEU, and one for each latency, with numbers"
+        ) from None
+
+
+def published_series(
+    points: Sequence[Published], latency: str, unit: str
+) -> tuple[list[Series], list[str]]:
+    """Lines of what compares: figures of this latency in this unit; the legend has the BLEU.
+
+    Args:
+        points: From any number of files.
+        latency: Such as DAL.
+        unit: `word` or `subword`.
+
+    Returns:
+        The lines, and a note for what does not compare.
+    """
+    lines: dict[str, list[Point]] = {}
+    notes: dict[str, None] = {}
+    for point in points:
+        if latency not in point.latencies:
+            continue
+        if point.unit != unit:
+            notes[f"{point.source}, {point.system}: its unit of latency is {point.unit}"] = None
+            continue
+        name = f"{point.system}, published ({point.kind} BLEU)"
+        lines.setdefault(name, []).append(Point(point.latencies[latency], point.bleu))
+    return [Series(name, line, published=True) for name, line in lines.items()], list(notes)
+
+
+def _parse(row: Mapping[str, str], latencies: Sequence[str], source: str) -> Published:
+    values = {name: float(row[name]) for name in latencies if row.get(name)}
+    bleu = float(row["BLEU"])
+    if not all(map(math.isfinite, (bleu, *values.values()))):
+        raise ValueError(f"{row['system']}: a figure is not finite")
+    kind, unit = (row.get(key) or _NOT_STATED for key in ("BLEU_kind", "latency_unit"))
+    return Published(row["system"], bleu, values, kind, unit, source)
+
+
+def _has_systems(path: Path) -> bool:
+    return path.read_bytes().startswith(b"system,")

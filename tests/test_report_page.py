@@ -1,0 +1,272 @@
+"""The page of a report: whole, safe, in one file; and the files beside it. The runs are made up."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import yaml
+
+from made_up import ROOT, make_decoded_run, make_instances, make_run
+from simulmt.analysis.names import row_names
+from simulmt.analysis.points import curve_series, offline_bleu
+from simulmt.analysis.report import report
+from simulmt.analysis.runs import find_runs
+from simulmt.errors import UserError
+
+OPTIONS = yaml.safe_load((ROOT / "conf" / "report.yaml").read_text(encoding="utf-8"))
+OPTIONS = {k: v for k, v in OPTIONS.items() if k not in ("defaults", "hydra", "runs")}
+OPTIONS |= {"latency": "DAL", "resamples": 60}  # quick
+VOID = {"meta", "br", "use", "path", "rect"}
+
+
+class Page(HTMLParser):
+    """Checks that what opens closes, and keeps attributes and text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.attributes += [(tag, name, value) for name, value in attrs]
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1:] != ["script"]:
+            self.text += data
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def make_sweep(folder: Path) -> Path:
+    """Two mechanisms of equal latency, one of them better, and the ceiling."""
+    make_decoded_run(folder / "soft", "soft", {}, make_instances(0.0, 20))
+    for k in (1, 3):
+        place, options = folder / f"wait_k-{k}", {"mechanism.k": k}
+        make_decoded_run(place, "wait_k", options, make_instances(0.3 / k, k - 1))
+    make_decoded_run(folder / "mma_il", "mma_il", {"lambda": 0.2}, make_instances(0.05, 0))
+    return folder
+
+
+def test_the_page_is_whole_and_asks_for_nothing(tmp_path):
+    report({"runs": make_sweep(tmp_path), **OPTIONS})
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.open == []
+    ids = [value for _, name, value in page.attributes if name == "id"]
+    assert len(ids) == len({*ids})
+    links = {v for _, name, v in page.attributes if name in ("href", "xlink:href")}
+    assert {link[1:] for link in links} <= {*ids}
+    assert {f"#run-{i}" for i in range(4)} <= links
+    assert not [name for _, name, _ in page.attributes if name in ("src", "srcset", "action")]
+    assert "@import" not in text
+    shown = {re.sub(r"http://www.w3.org/\S+?(?=\")", "", found) for found in
+             re.findall(r"https?:[^\s<>]*", text)}  # fmt: skip
+    assert {link.strip('"') for link in shown} == {""}  # nothing but the names of XML
+    for name in row_names(find_runs(tmp_path).runs):
+        assert name in page.text
+
+
+def test_a_page_shows_text_as_it_is(tmp_path):
+    evil = "<script>alert(1)</script>&{{body}}\"'"
+    instances = make_instances(0.1)
+    words = [evil, *instances[0].prediction.split()[1:]]
+    source = [evil, *instances[0].source.split()[1:]]
+    instances[0] = dataclasses.replace(
+        instances[0], prediction=" ".join(words), source=" ".join([*source] * 2)
+    )
+    instances = [instances[0]]
+    make_decoded_run(tmp_path / "a<b>&", "mma_il", {"mechanism.note": evil}, instances)
+    make_decoded_run(tmp_path / "b", "mma_il", {"mechanism.note": "$x$"}, instances)
+    report({"runs": tmp_path, **OPTIONS})
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.open == []
+    assert "<script>alert" not in text
+    assert page.text.count(evil) >= 3
+    assert "a<b>&" in page.text
+    assert sum(name == "onclick" for _, name, _ in page.attributes) == 0
+
+
+def test_heads_of_a_table_can_be_pressed(tmp_path):
+    report({"runs": make_sweep(tmp_path), **OPTIONS})
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    (table,) = re.findall(r'<table class="sortable"><thead>.*?offline BLEU.*?</table>', text)
+    heads = table.split("</thead>")[0]
+    assert heads.count('<th scope="col"') == heads.count('<button type="button">') == 9
+    values = re.findall(r'<data value="([\d.]*)">', table)
+    assert all(float(value) >= 0 for value in values if value)
+
+
+def test_paths_are_of_the_same_sentences(tmp_path):
+    report({"runs": make_sweep(tmp_path), **OPTIONS, "samples": 2})
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert text.count('<svg class="path"') == 2 * 4
+    shown = re.findall(r"<i>reference:</i> (.*?)</figcaption>", text)
+    assert shown == shown[:2] * 4
+    assert all(8 <= len(reference.split()) <= 12 for reference in shown)
+
+
+def test_what_a_machine_or_an_interruption_changes_is_not_in_curves_csv(tmp_path):
+    for name, seconds in (("a", 10), ("b", 99)):
+        folder = make_sweep(tmp_path / name / "runs")
+        for run in folder.iterdir():
+            record = {"parameters": 7, "updates": 20, "seconds": seconds, "resumed_at": seconds,
+                      "tokens_per_second": seconds * 2}  # fmt: skip
+            (run / "training.json").write_text(json.dumps(record))
+        report({"runs": folder, **OPTIONS})
+    one, other = (tmp_path / name / "runs" for name in ("a", "b"))
+    for name in ("curves.csv", "significance.csv", "curve-DAL.svg", "curve-DAL.png"):
+        assert (one / name).read_bytes() == (other / name).read_bytes()
+    assert (one / "cost.csv").read_bytes() != (other / "cost.csv").read_bytes()
+    assert {row["updates"] for row in rows(one / "curves.csv")} == {"20"}
+
+
+def test_csv_has_interval_ceiling_and_front(tmp_path):
+    report({"runs": make_sweep(tmp_path), **OPTIONS})
+    found = {row["folder"]: row for row in rows(tmp_path / "curves.csv")}
+    for row in found.values():
+        assert float(row["BLEU_low"]) <= float(row["BLEU"]) <= float(row["BLEU_high"])
+        assert row["resampling"] == "bs:60|seed:12345"
+        assert float(row["offline_BLEU"]) == pytest.approx(100)
+    front = {name for name, row in found.items() if row["front_DAL"] == "True"}
+    assert front == {"mma_il"}  # the ceiling is none of it; wait_k-3 is slower, and worse
+
+
+def test_pairs_are_of_other_mechanisms_and_close(tmp_path):
+    report({"runs": make_sweep(tmp_path), **OPTIONS})
+    (row,) = rows(tmp_path / "significance.csv")
+    assert {row["folder_one"], row["folder_other"]} == {"mma_il", "wait_k-1"}
+    assert float(row["p"]) == pytest.approx(1 / 61)  # none of the draws
+    report({"runs": tmp_path, **OPTIONS, "tolerance": 100.0})
+    assert len(rows(tmp_path / "significance.csv")) == 5  # of 6, without wait_k twice
+    other = make_instances(0.05, 0, seed=2)
+    make_decoded_run(tmp_path / "other", "milk", {"lambda": 0.2}, other)
+    report({"runs": tmp_path, **OPTIONS, "tolerance": 100.0})
+    assert len(rows(tmp_path / "significance.csv")) == 5  # not on other sentences
+
+
+def test_seeds_are_one_point_with_whiskers(tmp_path):
+    for seed, (bleu, dal) in enumerate([(30, 4.0), (32, 4.2), (34, 4.4)]):
+        make_run(tmp_path / f"{seed}", "wait_k", {"mechanism.k": 3, "seed": seed}, bleu, dal)
+    make_run(tmp_path / "k1", "wait_k", {"mechanism.k": 1, "seed": 0}, 20, 2.0)
+    (line,) = curve_series(find_runs(tmp_path).runs, "DAL", "word")
+    one, three = line.points
+    assert (one.spread, len(one.runs)) == ((0, 0), 1)
+    assert (three.latency, three.quality) == pytest.approx((4.2, 32))
+    assert three.spread == pytest.approx((0.2, 2))
+    assert len(three.runs) == 3
+    report({"runs": tmp_path, **OPTIONS})
+    assert {row["front_DAL"] for row in rows(tmp_path / "curves.csv")} == {"True"}
+
+
+def test_the_ceiling_is_of_the_same_model(tmp_path):
+    for dim, bleu in ((128, 30), (256, 40)):
+        options = {"model.dim": dim}
+        make_run(tmp_path / f"soft-{dim}", "soft", options, bleu, 9)
+        make_run(tmp_path / f"milk-{dim}", "milk", options, 20, 4)
+    make_run(tmp_path / "milk-512", "milk", {"model.dim": 512}, 20, 4)
+    runs = find_runs(tmp_path).runs
+    found = {run.folder: offline_bleu(run, runs, "paper") for run in runs}
+    assert (found["milk-128"], found["milk-256"], found["milk-512"]) == (30, 40, None)
+
+
+def test_runs_that_cannot_be_used_are_listed_with_the_reason(tmp_path, capsys):
+    make_sweep(tmp_path)
+    places = {name: tmp_path / name for name in ("log", "other", "short", "begun")}
+    for place in places.values():
+        make_decoded_run(place, "milk", {"lambda": 0.2}, make_instances(0.1))
+    (places["log"] / "instances.log").write_text("{")
+    other, short = make_instances(0.5), make_instances(0.1)[:-1]
+    for name, instances in (("other", other), ("short", short)):
+        lines = "".join(one.to_json() + "\n" for one in instances)
+        (places[name] / "instances.log").write_text(lines, encoding="utf-8")
+    (places["begun"] / "test_scores.json").unlink()
+    (places["begun"] / "metrics.csv").write_text("step,train/loss\n19,6.0\n39,5.0\n")
+    report({"runs": tmp_path, **OPTIONS})
+    out = capsys.readouterr().out
+    reasons = {"log": "line 1", "other": "not of the same decoding", "short": "59 sentences",
+               "begun": "update 40"}  # fmt: skip
+    left_out = [line for line in out.splitlines() if line.startswith("left out: ")]
+    assert len(left_out) == 4
+    for name, reason in reasons.items():
+        (line,) = [line for line in left_out if f"{places[name]} (" in line]
+        assert reason in line
+    assert len(rows(tmp_path / "curves.csv")) == 4
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert all(reason in page.text for reason in reasons.values())
+
+
+def test_runs_without_a_log_have_no_interval(tmp_path, capsys):
+    (make_sweep(tmp_path) / "mma_il" / "instances.log").unlink()
+    report({"runs": tmp_path, **OPTIONS})
+    assert "1 runs have no instances.log" in capsys.readouterr().out
+    found = {row["folder"]: row["BLEU_low"] for row in rows(tmp_path / "curves.csv")}
+    assert found["mma_il"] == ""
+    assert all(low for name, low in found.items() if name != "mma_il")
+
+
+def test_another_folder_to_write_in(tmp_path):
+    runs = make_sweep(tmp_path / "runs")
+    before = sorted(runs.rglob("*"))
+    report({"runs": runs, **OPTIONS, "to": str(tmp_path / "new" / "report")})
+    assert sorted(runs.rglob("*")) == before
+    assert (tmp_path / "new" / "report" / "report.html").is_file()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"cannot be written .*to=DIR"):
+        report({"runs": runs, **OPTIONS, "to": str(tmp_path / "file" / "x")})
+
+
+@pytest.mark.parametrize("convention", ["simuleval", "ictnlp"])
+def test_a_convention_has_its_own_interval(convention, tmp_path):
+    instances = make_instances(0.2)
+    pieces = [
+        dataclasses.replace(i, subword_delays=i.delays, subword_source_length=i.source_length,
+                            subword_reference_length=i.reference_length)
+        for i in instances
+    ]  # fmt: skip
+    make_decoded_run(tmp_path / "a", "milk", {"lambda": 0.2}, pieces)
+    report({"runs": tmp_path, **OPTIONS, "convention": convention})
+    (row,) = rows(tmp_path / "curves.csv")
+    low, figure, high = (
+        float(row[f"{name}_{convention}"]) for name in ("BLEU_low", "BLEU", "BLEU_high")
+    )
+    assert low <= figure <= high
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"resamples": 10}, "at least 40"),
+        ({"samples": -1}, "at least 0"),
+        ({"tolerance": -0.1}, "at least 0"),
+        ({"tolerance": float("nan")}, "at least 0"),
+        ({"latency": []}, "latency is None"),
+        ({"latency": ["DAL", "XL"]}, "latency is 'XL'"),
+        ({"resample": 100}, "has no option resample"),
+        ({"resamples": "many"}, "must be of type int"),
+    ],
+)
+def test_bad_options(wrong, said, tmp_path):
+    with pytest.raises(UserError, match=said):
+        report({"runs": make_sweep(tmp_path), **OPTIONS, **wrong})

@@ -1,0 +1,142 @@
+"""Runs chosen on the development set, and published figures. The runs are made up."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+import yaml
+
+from made_up import ROOT, make_run
+from simulmt.analysis.published import published_series, read_published
+from simulmt.analysis.report import report
+from simulmt.errors import UserError
+
+OPTIONS = yaml.safe_load((ROOT / "conf" / "report.yaml").read_text(encoding="utf-8"))
+OPTIONS = {k: v for k, v in OPTIONS.items() if k not in ("defaults", "hydra", "runs")}
+OPTIONS |= {"latency": "DAL", "select": "dal", "ranges": [[3, 4], [4, 5], [8, 9]]}
+PUBLISHED = [path for path in sorted((ROOT / "experiments").glob("*/*.csv"))
+             if path.read_text(encoding="utf-8").startswith("system,")]  # fmt: skip
+
+
+def make_trained(folder: Path, weight: float, *validations: tuple, **options) -> Path:
+    """A run with (selection, BLEU, DAL) of each validation; tested it has 50 and the last DAL."""
+    chosen = {"lambda": weight, "trainer": options}
+    run = make_run(folder, "mma_h", chosen, 50 + weight, validations[-1][2] + 0.5)
+    lines = ["step,train/loss,valid/BLEU,valid/word/DAL,valid/word/AL,valid/selection", "9,1.0,,,,"]
+    for i, (selection, bleu, dal) in enumerate(validations, 1):
+        lines.append(f"{100 * i - 1},,{bleu},{dal},{dal - 1},{selection}")
+    (run / "metrics.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return run
+
+
+def selected(folder: Path, **options) -> list[dict[str, str]]:
+    report({"runs": folder, **OPTIONS, **options})
+    with (folder / "selected.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_best_on_the_development_set_within_each_range(tmp_path, capsys):
+    make_trained(tmp_path / "a", 0.1, (-900, 99, 9.0), (30, 30, 3.5), (30, 30, 3.6), (20, 20, 3.1))
+    make_trained(tmp_path / "b", 0.2, (31, 31, 3.9))
+    make_trained(tmp_path / "c", 0.3, (29, 29, 4.0))
+    first, second, third = selected(tmp_path)
+    assert (first["folder"], first["step"], first["dev_BLEU"]) == ("b", "100", "31.0")
+    assert (first["dev_DAL"], first["test_DAL"], first["test_BLEU"]) == ("3.9", "4.4", "50.2")
+    assert (second["folder"], second["dev_DAL"]) == ("c", "4.0")
+    assert (third["run"], third["folder"], third["test_BLEU"]) == ("", "", "")
+    out = capsys.readouterr().out
+    assert "no run" in out
+    assert "no run" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_run_counts_with_the_checkpoint_that_was_tested(tmp_path):
+    make_trained(tmp_path, 0.1, (-900, 99, 9.0), (30, 30, 3.5), (30, 40, 4.5), (20, 20, 8.5))
+    first, second, third = selected(tmp_path)
+    assert (first["step"], first["dev_BLEU"]) == ("200", "30.0")  # the first of equals
+    assert (second["run"], third["run"]) == ("", "")
+
+
+def test_other_latencies_and_runs_that_were_averaged(tmp_path, capsys):
+    make_trained(tmp_path / "a", 0.1, (30, 30, 4.5))
+    make_trained(tmp_path / "b", 0.2, (40, 40, 4.5), average=3)
+    (make_trained(tmp_path / "c", 0.3, (41, 41, 4.5)) / "metrics.csv").unlink()
+    (make_trained(tmp_path / "d", 0.4, (41, 41, 4.5)) / "metrics.csv").write_text("step\n\x00")
+    row, *_ = selected(tmp_path, select="al")
+    assert (row["folder"], row["dev_AL"]) == ("a", "3.5")
+    said = capsys.readouterr().out
+    (note,) = [line for line in said.splitlines() if line.startswith("not selected from")]
+    assert all(f"lambda={weight}" in note for weight in (0.2, 0.3, 0.4))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"ranges": []}, "needs ranges"),
+        ({"ranges": [3, 4]}, "give .least,most."),
+        ({"ranges": [[4, 3]]}, "give .least,most."),
+        ({"ranges": [[1, "x"]]}, "give .least,most."),
+        ({"select": "bleu"}, "choose one of dal, al, ap, laal"),
+    ],
+)
+def test_bad_choices(wrong, said, tmp_path):
+    make_trained(tmp_path, 0.1, (30, 30, 3.5))
+    with pytest.raises(UserError, match=said):
+        report({"runs": tmp_path, **OPTIONS, **wrong})
+
+
+def test_nothing_to_select_from(tmp_path):
+    make_run(tmp_path, "soft", {}, 30, 9)
+    with pytest.raises(UserError, match="whole sentence"):
+        report({"runs": tmp_path, **OPTIONS})
+
+
+@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_published_figures_can_be_drawn(path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    name = f"{path.parent.name}/{path.stem}"
+    points = read_published(name, ["DAL", "AL", "AP"])
+    assert points == read_published(str(path), ["DAL", "AL", "AP"])
+    units = {point.unit for point in points}
+    for latency in ("DAL", "AL", "AP"):
+        for unit in ("word", "subword"):
+            series, _ = published_series(points, latency, unit)
+            drawn = sum(len(one.points) for one in series)
+            comparable = [p for p in points if p.unit == unit and latency in p.latencies]
+            assert drawn == len(comparable)
+            assert all("BLEU)" in one.name and one.published for one in series)
+            if unit not in units:
+                assert not series
+    assert {point.kind for point in points}
+
+
+def test_published_figures_lie_beside_the_runs(tmp_path, capsys):
+    path = tmp_path / "theirs.csv"
+    path.write_text(
+        "system,BLEU,DAL,BLEU_kind,latency_unit\nA,28.5,4.1,tokenised,word\nA,29.5,5.1,tokenised,word\n"
+        "B,27,,tokenised,word\nC,27,3.2,tokenised,subword\nD,26,3.1,,\n"
+    )
+    make_run(tmp_path / "run", "wait_k", {}, 30, 4)
+    options = {**OPTIONS, "select": None, "published": str(path)}
+    report({"runs": tmp_path, **options})
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "A, published (tokenised BLEU)" in text
+    assert "C, published" not in text
+    out = capsys.readouterr().out
+    assert "published, not drawn: theirs, C: its unit of latency is subword" in out
+    assert "published, not drawn: theirs, D: its unit of latency is not stated" in out
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "system,BLEU\nA\n", "system,BLEU\nA,much\n", "system,BLEU,DAL\nA,1,nan\n", "x\n1\n"],
+)
+def test_damaged_published_figures(text, tmp_path):
+    path = tmp_path / "theirs.csv"
+    path.write_text(text)
+    if text:
+        with pytest.raises(UserError, match="cannot be read"):
+            read_published(str(path), ["DAL"])
+    with pytest.raises(UserError, match="there is no file"):
+        read_published("nobody/table1", ["DAL"])
