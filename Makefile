@@ -24,7 +24,7 @@ run: $(READY)  ## train on the embedded data and show what comes out (about five
 	$(BIN)/python train.py mechanism=mma_il lambda=0.2
 
 test: lint type $(READY)  ## lint, types, import contracts, tests (under ten minutes)
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 4 --dist loadfile
 
 test-slow: $(READY)  ## the tests that train models
 	$(BIN)/python -m pytest -m slow

@@ -360,7 +360,7 @@ def test_kills_at_random_moments_change_nothing(whole, tmp_path):
         kill_at(broken, rows, [*GRID, f"hydra/launcher={launcher}"])
     assert set(run(broken, *GRID)) == {"0", "1"}
     assert results(broken) == results(whole)
-    assert (broken / "curve.csv").read_text().count("\n") == 3
+    assert (broken / "curves.csv").read_text().count("\n") == 3
     assert set(run(broken, *GRID).values()) == {"skipped"}
 
 
