@@ -40,6 +40,7 @@ PAGES = (
     "docs/simuleval.md",
     "docs/streaming.md",
     "docs/sweeps.md",
+    "experiments/README.md",
     "experiments/milk/README.md",
     "experiments/mma/README.md",
     "experiments/wandb/README.md",
