@@ -4,9 +4,10 @@
     beta = expected_attention(alpha, energy)    # what they look at
 
 Backends: `reference` (loops that read like the equations; any device, any derivative), `cpu` (the
-same loops, compiled, with adjoints written by hand) and `cuda` (scans in Triton, for GPUs, with the
-same adjoints). `auto` takes the fast one where there is one. float64 is computed in float64 and everything else in float32, whatever autocast says:
-alpha is a product of up to S probabilities, and half precision would lose it.
+same loops, compiled, with adjoints written by hand) and `cuda` (the same adjoints as scans in
+Triton, for GPUs). `auto` takes the fast one where there is one. float64 is computed in float64 and
+everything else in float32, whatever autocast says: alpha is a product of up to S probabilities, and
+half precision would lose it.
 """
 
 from __future__ import annotations

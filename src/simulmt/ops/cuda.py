@@ -5,8 +5,8 @@ operators. Triton and the kernels load when an operator first runs, not when thi
 imported. With TRITON_INTERPRET=1 in the environment from the start Triton's interpreter runs them,
 slowly, on tensors in the CPU's memory: for tests.
 
-These kernels wait for memory, not for arithmetic, so what is counted is bytes. Per element in float32,
-neighbours that a cache holds not counted again:
+These kernels wait for memory, not for arithmetic, so what is counted is bytes. Per element in
+float32, neighbours that a cache holds not counted again:
 
     alignment   forward   read p, write alpha                                  8
                 adjoint   read grad, p, alpha, write grad_p                   16
@@ -68,7 +68,8 @@ def _launch(name: str, *arguments: Tensor | int, rows: int, S: int, **options: i
     assert isinstance(first, Tensor)
     block = 1 << (S - 1).bit_length()
     in_program = max(1, PER_WARP // block)
-    with torch.cuda.device_of(first):  # launches go to the current GPU, whatever the tensors' is
+    here = first.get_device() if first.is_cuda else -1
+    with torch.cuda.device(here):  # a launch goes to the current GPU, wherever its tensors are
         getattr(_kernels(), name)[(-(-rows // in_program),)](
             *(a.detach() if isinstance(a, Tensor) else a for a in arguments),
             ROWS=in_program,

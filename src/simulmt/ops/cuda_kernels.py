@@ -21,7 +21,7 @@ import triton.language as tl
 
 @triton.jit
 def _then(a, b, c, d):
-    """x -> a x + b, then x -> c x + d."""
+    """The map x -> a x + b, then x -> c x + d."""
     return a * c, c * b + d
 
 
@@ -32,7 +32,7 @@ def _larger(a, b):
 
 @triton.jit
 def _recurrence(factor, term, REVERSE: tl.constexpr):
-    """x_j = factor_j x_j-1 + term_j from 0, along the rows; in reverse x_j = factor_j x_j+1 + ..."""
+    """x_j = factor_j x_j-1 + term_j along the rows, from 0; in reverse after x_j+1."""
     _, x = tl.associative_scan((factor, term), 1, _then, reverse=REVERSE)
     return x
 
