@@ -128,7 +128,8 @@ def test_several_rows_in_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @runs
 def test_any_finite_energy() -> None:
-    energy = torch.tensor([[[1.5e38, -1.5e38, 0.0, 1.5e38, -1e-38, 1e38]]])
+    # no two alike: there the reference's L = 1e38 + log 2 is 1e38
+    energy = torch.tensor([[[1e38, -1.5e38, 0.0, 1.5e38, -1e-38, 1.2e38]]])
     p = torch.tensor([[[0.5, 0.5, 0.25, 0.0, 0.5, 1.0]]])
     for chunk in (None, 3):
         compare((p, energy, torch.eye(1, 6)), chunk, torch.float32, FAST)
@@ -188,6 +189,36 @@ def test_compiles_under_autocast(chunk: int | None) -> None:
     gradients = [torch.autograd.grad((x * weights).sum(), (p, energy)) for x in (got, want)]
     for a, b in zip(*gradients, strict=True):
         assert torch.equal(a, b)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(cuda.INTERPRETED, reason="the interpreter compiles nothing")
+@pytest.mark.parametrize("name", ["alignment", "lookback", "chunkwise"])
+def test_compiles_for_a_gpu_that_is_not_here(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The interpreter runs programs that the compiler refuses."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from simulmt.ops import cuda_kernels
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    sizes = {"ROWS": 4, "BLOCK": 64, "STAGES": 3}
+    others = ["chunk_tops", "chunk_means"] if name == "chunkwise" else []
+    for kernel in (getattr(cuda_kernels, x) for x in (name, f"{name}_adjoint", *others)):
+        names = [x.name for x in kernel.params]
+        integers = dict.fromkeys(["N", "T", "S", "chunk"], "i32")
+        kinds = integers | dict.fromkeys(sizes, "constexpr")
+        source = ASTSource(
+            fn=kernel,
+            signature={x: kinds.get(x, "*fp32") for x in names},
+            constexprs={(i,): sizes[x] for i, x in enumerate(names) if x in sizes},
+        )
+        options = {"num_warps": 1, "enable_fp_fusion": True}
+        built = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+        assert built.asm["cubin"]
 
 
 @pytest.mark.skipif(not GPU, reason="no GPU")
