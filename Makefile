@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow lint type bench zoo clean
+.PHONY: help setup run test test-slow lint type bench bench-gpu zoo clean
 
 PYTHON ?= python3
 ENV := .venv
@@ -40,6 +40,9 @@ type: $(READY)  ## static types
 bench: $(READY)  ## measure speed against what others do (about three minutes)
 	$(BIN)/python benchmarks/ops.py
 	$(BIN)/python benchmarks/streaming.py
+
+bench-gpu: $(READY)  ## check and time the GPU's kernels, on a machine that has one
+	$(BIN)/python benchmarks/gpu.py
 
 zoo: $(READY)  ## train every mechanism on every model on the embedded data (about an hour)
 	$(BIN)/python experiments/zoo/zoo.py

@@ -14,7 +14,7 @@ import json
 import sys
 
 import wandb_workspaces.reports.v2 as panels
-import wandb_workspaces.workspaces as workspaces
+from wandb_workspaces import workspaces
 
 from simulmt.training.weights_and_biases import UPDATES
 

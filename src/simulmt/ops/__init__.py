@@ -3,10 +3,11 @@
     alpha = expected_alignment(p)               # where the heads stand
     beta = expected_attention(alpha, energy)    # what they look at
 
-Backends: `reference` (loops that read like the equations; any device, any derivative) and `cpu`
-(the same loops, compiled, with adjoints written by hand). `auto` takes the fast one where there
-is one. float64 is computed in float64 and everything else in float32, whatever autocast says:
-alpha is a product of up to S probabilities, and half precision would lose it.
+Backends: `reference` (loops that read like the equations; any device, any derivative), `cpu` (the
+same loops, compiled, with adjoints written by hand) and `cuda` (the same adjoints as scans in
+Triton, for GPUs). `auto` takes the fast one where there is one. float64 is computed in float64 and
+everything else in float32, whatever autocast says: alpha is a product of up to S probabilities, and
+half precision would lose it.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from simulmt.ops import cpu, reference
+from simulmt.ops import cpu, cuda, reference
 
 __all__ = ["BACKENDS", "expected_alignment", "expected_attention"]
 
-BACKENDS = ("auto", "reference", "cpu")
+BACKENDS = ("auto", "reference", "cpu", "cuda")
 
 
 def expected_alignment(
@@ -48,7 +49,7 @@ def expected_alignment(
         alpha in float64 if `p` is float64, otherwise in float32.
 
     Raises:
-        ValueError: a backend that does not exist, or that cannot run on p's device.
+        ValueError: a backend that does not exist, or that cannot run here.
     """
     ops = _backend(backend, p)
     *leading, T, S = p.shape
@@ -120,14 +121,20 @@ def _dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _backend(name: str, *tensors: Tensor) -> ModuleType:
-    device = next((x.device.type for x in tensors if x.device.type != "cpu"), "cpu")
-    if name == "reference" or (name == "auto" and device != "cpu"):
-        return reference
     if name not in BACKENDS:
         raise ValueError(f"backend={name!r} does not exist; choose one of {', '.join(BACKENDS)}")
-    if device != "cpu":
+    device = next((x.device.type for x in tensors if x.device.type != "cpu"), "cpu")
+    obstacle = cuda.obstacle(device, tensors[0].shape[-1])
+    if name == "auto" and device == "cpu":
+        return cpu
+    if name == "reference" or (name == "auto" and obstacle):
+        return reference
+    if name == "cpu" and device == "cpu":
+        return cpu
+    if name == "cpu":
+        obstacle = f"runs on tensors in the CPU's memory, this one is on {device!r}"
+    if obstacle:
         raise ValueError(
-            f"backend='cpu' runs on tensors in the CPU's memory, this one is on {device!r}; "
-            "take backend='auto' or 'reference', or move the tensor"
+            f"backend={name!r} {obstacle}; take backend='auto' or 'reference', or move the tensor"
         )
-    return cpu
+    return cuda
