@@ -13,7 +13,7 @@ from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
 from simulmt.models.layers import TRANSFORMER
 
-DEFINED = [name for name, chosen in zoo.MECHANISMS.items() if not zoo._dampens(chosen)]
+DEFINED = [name for name, chosen in zoo.MECHANISMS.items() if zoo.averages(chosen)]
 
 
 def test_the_averages_are_those_of_every_prefix():

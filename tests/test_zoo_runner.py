@@ -70,7 +70,7 @@ def test_unknown_names(models, mechanisms):
 def test_a_training_is_what_train_takes(pair, updates):
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         config = plain(compose("train", runner.overrides(pair, updates)))
-    check_choices(config)
+    plan = check_choices(config).plan
     assert config["lambda"] == (0.2 if pair.learned else 0)
     assert plan.max_updates == updates
     assert config["objective"]["hold"] == int(updates * 0.4)

@@ -87,8 +87,8 @@ def model(
     """A small float64 model whose learned heads take varied decisions."""
     torch.manual_seed(seed)
     settings = SIZES[kind] | {"vocabulary": VOCABULARY, "mechanism": Mechanism(**chosen)}
-    if kind == GUIDED and _dampens(chosen):
-        pytest.skip("averages are not defined for a span with a Gaussian")
+    if kind == GUIDED and not averages(chosen):
+        pytest.skip("averages are not defined for a Gaussian or for an additive score")
     made = MODELS[kind.split(maxsplit=1)[0]](**(settings | overrides)).double().eval()
     for part in made.modules():
         if isinstance(part, ScaledDotProduct):
@@ -104,8 +104,10 @@ def model(
     return made
 
 
-def _dampens(chosen: dict[str, Any]) -> bool:
-    return chosen["span"] == "predicted_window" or bool(chosen.get("gaussian"))
+def averages(chosen: dict[str, Any]) -> bool:
+    """Whether averages of what was read are defined for it."""
+    dampens = chosen["span"] == "predicted_window" or chosen.get("gaussian")
+    return not dampens and chosen.get("score") not in ("additive", "concat")
 
 
 QUANTILE = 0.3
