@@ -27,7 +27,7 @@ FILES = sorted(
     if path.read_text().startswith("# @package _global_")  # the rest is not Hydra's
 )
 PRESETS = [name for name in FILES if not Path(name).name.startswith("_")]  # the rest is shared
-TABLES = sorted(HOME.rglob("*.csv"))
+TABLES = sorted(path for path in HOME.rglob("*.csv") if path.parent.name != "streaming")
 
 each_preset = pytest.mark.parametrize("preset", PRESETS)
 each_table = pytest.mark.parametrize("path", TABLES, ids=lambda p: str(p.relative_to(HOME)))
