@@ -20,7 +20,7 @@ from simulmt.programs.evaluate import evaluate
 from simulmt.programs.train import train
 
 ROOT = Path(__file__).parents[1]
-SMALL = [
+TINY = [
     "data.train=300",
     "data.valid=21",
     "data.test=23",
@@ -35,11 +35,10 @@ SMALL = [
     "optim.warmup=4",
     "objective.hold=1",
     "objective.warmup=2",
-    "trainer.max_updates=6",
-    "trainer.validate_every=3",
     "trainer.log_every=1",
     "trainer.progress=false",
 ]
+SMALL = [*TINY, "trainer.max_updates=6", "trainer.validate_every=3"]
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
     "ignore:.*Trainer.fit.*weights_only.*",

@@ -36,28 +36,10 @@ from simulmt.training.loggers import MetricsFile
 from simulmt.training.ranks import refuse_differences
 from simulmt.training.resume import clear, make_room
 from simulmt.training.state import differences, read_state
+from test_runs import TINY
 
 ROOT = Path(__file__).parents[1]
-SMALL = [
-    "data.train=300",
-    "data.valid=21",
-    "data.test=23",
-    "data.subwords.size=400",
-    "data.batch_tokens=300",
-    "model.dim=16",
-    "model.ffn=16",
-    "model.heads=2",
-    "model.encoder_layers=1",
-    "model.decoder_layers=1",
-    "optim.lr=5e-3",
-    "optim.warmup=4",
-    "objective.hold=1",
-    "objective.warmup=2",
-    "trainer.max_updates=8",
-    "trainer.validate_every=2",
-    "trainer.log_every=1",
-    "trainer.progress=false",
-]
+SMALL = [*TINY, "trainer.max_updates=8", "trainer.validate_every=2"]
 MANY = ["trainer.max_updates=60", "trainer.validate_every=4"]
 
 

@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from simulmt.analysis.table import score_table
 from simulmt.attention.schedules import SCHEDULES
 from simulmt.conventions import CONVENTIONS
 from simulmt.errors import UserError
+from simulmt.options import flat_options
 
 UNITS = ("word", "subword")
 _OF_MECHANISM = ("k", "emission_rate", "chunk", "window", "score", "noise", "mass_preservation")
@@ -174,7 +175,7 @@ def _read(here: Path, name: str) -> Run:
     scores = json.loads((here / "test_scores.json").read_text(encoding="utf-8"))
     tested = _optional(here / "manifest.json").get("splits", {}).get("test", {})
     test_set = tested.get("source_sha256", "") + tested.get("target_sha256", "")
-    run = Run(name, dict(_flat(config)), scores, test_set, _optional(here / "training.json"))
+    run = Run(name, flat_options(config), scores, test_set, _optional(here / "training.json"))
     for convention in CONVENTIONS:
         if convention == "paper" or convention in scores.get("conventions", {}):
             score_table({name: scores}, convention=convention)
@@ -194,9 +195,3 @@ def _reached(here: Path) -> str:
 
 def _optional(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-
-
-def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in config.items():
-        name = f"{prefix}{key}"
-        yield from _flat(value, name + ".") if isinstance(value, Mapping) else [(name, value)]

@@ -19,7 +19,6 @@ from simulmt.parts import build_corpus, build_search, pick_device
 from simulmt.programs.plain import plain
 from simulmt.scoring import score, write_scores
 from simulmt.stopwatch import translate_timed
-from simulmt.trained import Trained
 from simulmt.training import report
 from simulmt.training.callbacks import Decoder
 from simulmt.translator import Translator
@@ -50,14 +49,14 @@ def evaluate(cfg: DictConfig) -> None:
     chosen = pick(corpus.splits, split, "split")
     check_manifest(trained.manifest, manifest(corpus, subwords), [split])
 
+    device = pick_device(options["device"])
     if options["word_ms"] is None:
         tokens = options["batch_tokens"] or 2 * config["data"]["batch_tokens"]
-        device = pick_device(options["device"])
         decoder = Decoder(chosen, EncodedSplit.encode(chosen, subwords), subwords, tokens, search)
         instances = decoder(model.to(device), device, watch=report.watch)
         scores = score(instances, chosen.needs) | {"decoding": search.described}
     else:
-        instances, scores = _timed(trained, chosen, options)
+        instances, scores = _timed(Translator(model.to(device), subwords, device), chosen, options)
         asked["word_ms"] = options["word_ms"]
 
     home = path if path.is_dir() else path.parent
@@ -73,7 +72,7 @@ def evaluate(cfg: DictConfig) -> None:
 
 
 def _timed(
-    trained: Trained, chosen: Split, options: Mapping[str, Any]
+    translator: Translator, chosen: Split, options: Mapping[str, Any]
 ) -> tuple[list[Instance], dict[str, Any]]:
     """Word by word, with a clock running."""
     word_ms = options["word_ms"]
@@ -81,7 +80,6 @@ def _timed(
         raise UserError(f"word_ms is {word_ms!r}; it is how long a source word lasts, above 0")
     if options["beam"] not in (None, 1):
         raise UserError(f"beam={options['beam']} with word_ms: a stream is greedy; leave one out")
-    translator = Translator.of(trained, options["device"])
     instances, computing = translate_timed(translator, chosen, word_ms, report.watch)
     scores = score(instances, chosen.needs)
     decoding = {"beam": 1, "live": True, "word_ms": word_ms}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ class PretrainedTeacher:
     lambda_kd: float
 
     def __post_init__(self) -> None:
-        trained = self._load()
+        trained = self._trained
         model, mechanism = trained.build()
         Pretrained(model, self.lambda_kd)
         if not mechanism.offline:
@@ -87,14 +88,14 @@ class PretrainedTeacher:
                 f"{widths[1]}: their states cannot be compared; train one of them anew"
             )
 
-    def _load(self) -> Trained:
+    @cached_property
+    def _trained(self) -> Trained:
         return checkpoint.load(Path(str(self.checkpoint)))
 
     def build(self, described: Mapping[str, object], vocabulary: int) -> Teacher:
         """The run's model; refused if it was trained on other subwords or languages."""
-        trained = self._load()
-        check_manifest(trained.manifest, described, [])
-        return Pretrained(trained.build()[0], self.lambda_kd)
+        check_manifest(self._trained.manifest, described, [])
+        return Pretrained(self._trained.build()[0], self.lambda_kd)
 
 
 Choice = WithoutTeacher | JointTeacher | PretrainedTeacher

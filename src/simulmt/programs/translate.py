@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +21,8 @@ from simulmt.decoding.corpus import decode_split
 from simulmt.errors import UserError
 from simulmt.interpreter import END, Actions, Plain, Told, arriving, interpret
 from simulmt.options import construct
-from simulmt.parts import build_search, pick_device
+from simulmt.parts import build_mechanism, build_search
 from simulmt.programs.plain import plain
-from simulmt.trained import Trained
 from simulmt.translator import LONGEST, Translator
 
 PICTURED = 20
@@ -62,15 +61,15 @@ def translate(cfg: DictConfig) -> None:
     if given and not given.is_file():
         raise UserError(f"input={given}: there is no such file")
     trained = checkpoint.load(Path(str(options.checkpoint)))
+    translator, sentences = Translator.of(trained, options.device), list[str]()
     if given and not options.actions:
         lines = read_lines(given)
-        for line in translate_lines(trained, lines, options):
+        for line in translate_lines(translator, trained.config, lines, options.batch_tokens):
             print(line)
         sentences = [line for line in lines if line.strip()]
         if options.picture is not None:
-            draw(Translator.of(trained, options.device), sentences, options)
+            draw(translator, sentences, options)
         return
-    translator, sentences = Translator.of(trained, options.device), []
     try:
         with _opened(given) as descriptor:
             live(translator, descriptor, options.actions, sentences)
@@ -135,8 +134,16 @@ def read_lines(path: Path) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def translate_lines(trained: Trained, lines: Sequence[str], options: Options) -> list[str]:
+def translate_lines(
+    translator: Translator, config: Mapping[str, Any], lines: Sequence[str], batch_tokens: int
+) -> list[str]:
     """Translate in batches, as `train.py` translated the test set.
+
+    Args:
+        translator: has the model.
+        config: of its training.
+        lines: a sentence each.
+        batch_tokens: token budget of a batch.
 
     Returns:
         A translation for each line, empty for a blank one.
@@ -149,7 +156,8 @@ def translate_lines(trained: Trained, lines: Sequence[str], options: Options) ->
     if not filled:
         return translations
     split = Split([lines[number] for number in filled], ["" for _ in filled])
-    encoded = EncodedSplit.encode(split, trained.subwords)
+    model, subwords, device = translator.model, translator.subwords, translator.device
+    encoded = EncodedSplit.encode(split, subwords)
     lengths = encoded.lengths
     longest = int(lengths[:, 0].argmax())
     if lengths[longest, 0] > LONGEST + 1:
@@ -157,15 +165,12 @@ def translate_lines(trained: Trained, lines: Sequence[str], options: Options) ->
             f"line {filled[longest] + 1} has {lengths[longest, 0] - 1:,} subwords, a sentence "
             f"{LONGEST:,} at the most: split it"
         )
-    device = pick_device(options.device)
-    model, mechanism = trained.build()
-    model.to(device)
-    search = build_search(trained.config["decoding"], mechanism, model.usual_beam)
-    chosen = [*OrderedBatches(lengths, max(1, options.batch_tokens // search.beam))]
+    search = build_search(config["decoding"], build_mechanism(config), model.usual_beam)
+    chosen = [*OrderedBatches(lengths, max(1, batch_tokens // search.beam))]
     console = Console(stderr=True)
     shown = track(chosen, "translating", console=console, disable=not console.is_terminal)
     batches = (collate_pairs([encoded[row] for row in rows]) for rows in shown)
-    for instance in decode_split(model, trained.subwords, split, batches, device, search):
+    for instance in decode_split(model, subwords, split, batches, device, search):
         translations[filled[instance.index]] = instance.prediction
     return translations
 
