@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from simulmt.models.lstm import GATES, LSTM, reverse
+from simulmt.models.lstm import LSTM, reverse
+from simulmt.ops.lstm import GATES, Gates, lstm, reference
 
 B, N, INPUTS, DIM = 3, 6, 5, 8
 NEAR = {"rtol": 0, "atol": 1e-12}  # float64: rounding only
@@ -82,3 +83,61 @@ def test_reversal_leaves_padding_and_undoes_itself() -> None:
     mask = torch.tensor([[True, True, True, True], [True, True, False, False]])
     assert reverse(x, mask)[..., 0].tolist() == [[4, 3, 2, 1], [6, 5, 7, 8]]
     assert torch.equal(reverse(reverse(x, mask), mask), x)
+
+
+def inputs(batch: int, dim: int, dtype: torch.dtype, normalise: bool) -> list[torch.Tensor | None]:
+    """driven, hidden, cell, recurrent, gain, bias of an LSTM in the middle of a sentence."""
+    torch.manual_seed(0)
+    shapes = [(batch, N, GATES * dim), (batch, dim), (batch, dim), (GATES * dim, dim)]
+    made = [torch.randn(shape, dtype=dtype) for shape in [*shapes, (GATES, dim), (GATES, dim)]]
+    made[3] /= dim**0.5
+    leaves: list[torch.Tensor | None] = [x.requires_grad_() for x in made]
+    if not normalise:
+        leaves[4] = None
+    return leaves
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("squash", [False, True])
+@pytest.mark.parametrize("normalise", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "near"),
+    [(torch.float64, 1e-12), (torch.float32, 1e-5)],  # rounding, which six steps add up
+)
+@pytest.mark.parametrize(("batch", "dim"), [(1, 1), (5, 8), (300, 32)])  # 300: threads share it
+def test_the_compiled_steps_are_the_reference(
+    batch: int,
+    dim: int,
+    dtype: torch.dtype,
+    near: float,
+    normalise: bool,
+    squash: bool,
+    threads: int,
+) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    found = []
+    for function in (lstm, reference):
+        x = inputs(batch, dim, dtype, normalise)
+        driven, hidden, cell, recurrent, gain, bias = x
+        assert driven is not None and hidden is not None and cell is not None
+        assert recurrent is not None and bias is not None
+        states, last = function(driven, hidden, cell, Gates(recurrent, gain, bias, squash))
+        ((states * torch.arange(N)[:, None]).sum() + last.square().sum()).backward()
+        found.append([states, last] + [leaf.grad for leaf in x if leaf is not None])
+    torch.set_num_threads(before)
+    for ours, theirs in zip(*found, strict=True):
+        assert ours is not None and theirs is not None
+        torch.testing.assert_close(ours, theirs, rtol=near, atol=near * theirs.abs().max().item())
+
+
+def test_what_is_not_a_number_is_not_hidden() -> None:
+    """Else a training that diverged would go on with gates of 0."""
+    driven, hidden, cell, recurrent, _, bias = inputs(3, 8, torch.float32, normalise=False)
+    assert driven is not None and hidden is not None and cell is not None
+    assert recurrent is not None and bias is not None
+    with torch.no_grad():
+        driven[1, 2, 0] = torch.nan
+        states, last = lstm(driven, hidden, cell, Gates(recurrent, None, bias, squash=False))
+    assert states[1, 2:].isnan().any() and last[1].isnan().any()
+    assert not states[[0, 2]].isnan().any() and not states[1, :2].isnan().any()

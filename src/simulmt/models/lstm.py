@@ -1,8 +1,6 @@
 """The LSTM of RNMT+ (Chen et al. 2018): layer normalisation in every gate, no output non-linearity.
 
-[i, f, o, z]_t = norm(W x_t + U h_t-1)          each gate's pre-activations normalised on their own
-c_t = sigmoid(f) c_t-1 + sigmoid(i) tanh(z)
-h_t = sigmoid(o) c_t                            an ordinary LSTM has tanh(c_t) here
+Its equations are in `simulmt.ops.lstm`.
 """
 
 from __future__ import annotations
@@ -12,9 +10,8 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn import functional
 
-GATES = 4
+from simulmt.ops.lstm import GATES, Gates, lstm
 
 
 class LSTMState(NamedTuple):
@@ -39,13 +36,11 @@ class LSTM(nn.Module):
     ) -> None:
         super().__init__()
         self.dim = dim
-        self.normalise = normalise
         self.squash = squash
         self.input = nn.Linear(inputs, GATES * dim, bias=False)
         self.recurrent = nn.Linear(dim, GATES * dim, bias=False)
         self.bias = nn.Parameter(torch.zeros(GATES, dim))
-        if normalise:
-            self.gain = nn.Parameter(torch.ones(GATES, dim))
+        self.gain = nn.Parameter(torch.ones(GATES, dim)) if normalise else None
         bound = dim**-0.5
         for projection in (self.input, self.recurrent):
             nn.init.uniform_(projection.weight, -bound, bound)
@@ -57,26 +52,16 @@ class LSTM(nn.Module):
 
     def forward(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B N D"]:
         """The states of whole sequences."""
-        state = self.initial_state(x)
-        outputs = []
-        for driven in self.input(x).unbind(1):
-            state = self._advance(driven, state)
-            outputs.append(state.hidden)
-        return torch.stack(outputs, 1)
+        return self._run(x, self.initial_state(x))[0]
 
     def step(self, x: Float[Tensor, "B I"], state: LSTMState) -> LSTMState:
         """The state after one more input."""
-        return self._advance(self.input(x), state)
+        states, cell = self._run(x[:, None], state)
+        return LSTMState(states[:, 0], cell)
 
-    def _advance(self, driven: Float[Tensor, "B 4D"], before: LSTMState) -> LSTMState:
-        gates = driven + self.recurrent(before.hidden)
-        gates = gates.view(-1, GATES, self.dim)  # (B, 4*D) -> (B, 4, D)
-        if self.normalise:
-            gates = functional.layer_norm(gates, (self.dim,)) * self.gain
-        gates = gates + self.bias
-        enter, keep, leave = torch.sigmoid(gates[:, :3]).unbind(1)
-        cell = keep * before.cell + enter * torch.tanh(gates[:, 3])
-        return LSTMState(leave * (torch.tanh(cell) if self.squash else cell), cell)
+    def _run(self, x: Float[Tensor, "B N I"], state: LSTMState) -> tuple[Tensor, Tensor]:
+        gates = Gates(self.recurrent.weight, self.gain, self.bias, self.squash)
+        return lstm(self.input(x), state.hidden, state.cell, gates)
 
 
 def reverse(x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:

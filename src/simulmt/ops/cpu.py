@@ -48,21 +48,25 @@ def _tiles(rows: Any) -> Any:
     return -(-rows // LANES)
 
 
-def _run(kernel: Callable[..., None], *arguments: Tensor | int) -> None:
-    """Run `kernel` over all tiles of its first argument, in as many threads as pay."""
-    first = arguments[0]
-    assert isinstance(first, Tensor)
-    arrays = [a.detach().numpy() if isinstance(a, Tensor) else a for a in arguments]
-    tiles = _tiles(first.shape[0])
-    threads = min(torch.get_num_threads(), tiles, 1 + first.numel() // GRAIN)
+def run_tiles(kernel: Callable[..., None], rows: int, elements: int, *arguments: Any) -> None:
+    """Run `kernel` over all tiles of `rows`, in as many threads as pay for `elements`."""
+    tiles = _tiles(rows)
+    threads = min(torch.get_num_threads(), tiles, 1 + elements // GRAIN)
     if threads <= 1:
-        kernel(*arrays, 0, tiles)
+        kernel(*arguments, 0, tiles)
         return
     cuts = [tiles * part // threads for part in range(threads + 1)]
     pool = _pool(os.getpid(), threads)
-    parts = [pool.submit(kernel, *arrays, a, b) for a, b in itertools.pairwise(cuts)]
+    parts = [pool.submit(kernel, *arguments, a, b) for a, b in itertools.pairwise(cuts)]
     for part in parts:
         part.result()
+
+
+def _run(kernel: Callable[..., None], *arguments: Tensor | int) -> None:
+    first = arguments[0]
+    assert isinstance(first, Tensor)
+    arrays = [a.detach().numpy() if isinstance(a, Tensor) else a for a in arguments]
+    run_tiles(kernel, first.shape[0], first.numel(), *arrays)
 
 
 # --- expected alignment ------------------------------------------------------------------------

@@ -12,44 +12,25 @@ instructions. Reading and writing tiles means transposing 16 x 16 blocks (`_tran
 A kernel works through the tiles `first..last` and touches nothing else, holds no lock and no
 state, so any number of them may run at a time. The last tile of a tensor is moved back to end at
 the last row; the rows that two tiles then share are computed twice, to the same values.
-
-Everything stays in this one file because numba's cache only notices changes of the file that a
-kernel is defined in.
 """
 
 # mypy: disable-error-code="no-untyped-call"
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias
 
-import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
+
+from simulmt.ops.compiled import ONE, compiled, exp
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-F = TypeVar("F", bound=Callable[..., Any])
-
 LANES = 16
-# A float32 constant keeps float32 arithmetic in float32, which a Python number would not.
-ONE = np.float32(1)
 # Loops from right to left index with unsigned numbers: a signed index that counts down might be
 # negative for all that the compiler knows, and then it does not vectorise.
 STEP = np.uintp(LANES)
-
-
-def _compiled(function: F) -> F:
-    """Compile on the first call; keep the machine code on disk where there is a place for it."""
-    # "contract" lets a * b + c round once instead of twice; nothing is reordered or dropped.
-    kernel = numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})(function)
-    try:
-        kernel.enable_caching()
-    except RuntimeError:  # no writable folder, neither here nor in the home: compile every time
-        return cast(F, kernel)
-    return cast(F, kernel)
 
 
 # --- reading and writing tiles -----------------------------------------------------------------
@@ -95,7 +76,7 @@ def _transpose_block(
 _transpose: Any = intrinsic(_transpose_block)
 
 
-@_compiled
+@compiled
 def _load(x: Array, at: int, stride: int, lanes: int, tile: Array, S: int) -> None:
     """Row r of the tile is x[at + r * stride :][:S]."""
     if lanes == LANES and S >= LANES:
@@ -109,7 +90,7 @@ def _load(x: Array, at: int, stride: int, lanes: int, tile: Array, S: int) -> No
                 tile[j * LANES + r] = x[at + r * stride + j]
 
 
-@_compiled
+@compiled
 def _store(tile: Array, x: Array, at: int, stride: int, lanes: int, S: int) -> None:
     """The inverse of `_load`."""
     if lanes == LANES and S >= LANES:
@@ -123,7 +104,7 @@ def _store(tile: Array, x: Array, at: int, stride: int, lanes: int, S: int) -> N
                 x[at + r * stride + j] = tile[j * LANES + r]
 
 
-@_compiled
+@compiled
 def _first_row(tile: int, rows: int) -> int:
     return max(0, min(tile * LANES, rows - LANES))
 
@@ -131,7 +112,7 @@ def _first_row(tile: int, rows: int) -> int:
 # --- expected alignment ------------------------------------------------------------------------
 
 
-@_compiled
+@compiled
 def alignment(
     p: Array, initial: Array, alpha: Array, arrived: Array, first: int, last: int
 ) -> None:
@@ -153,7 +134,7 @@ def alignment(
             _store(stand, alpha.reshape(-1), (row * T + t) * S, T * S, lanes, S)
 
 
-@_compiled
+@compiled
 def alignment_adjoint(
     grad: Array,
     p: Array,
@@ -189,41 +170,7 @@ def alignment_adjoint(
 # --- expected attention ------------------------------------------------------------------------
 
 
-def _exp(x: Any) -> Any:
-    """exp(x) for x <= 0; what would be subnormal is 0. Compiled code only."""
-    raise NotImplementedError
-
-
-@overload(_exp)
-def _exp_overload(x: Any) -> Any:
-    if x != types.float32:
-
-        def exp_float64(x: Any) -> Any:
-            return math.exp(x)
-
-        return exp_float64
-
-    # exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln(2) / 2, where the Taylor polynomial
-    # of degree 7 is exact to 5e-9. Adding 1.5 * 2^23 rounds to an integer, and leaves that
-    # integer in the low bits, from where a shift makes it an exponent.
-    log2e, shift = np.float32(1 / math.log(2)), np.float32(1.5 * 2**23)
-    ln2_high = np.float32(0.693359375)  # 355 / 512: n * ln2_high is exact
-    ln2_low = np.float32(math.log(2) - 0.693359375)
-    c2, c3, c4, c5, c6, c7 = (np.float32(1 / math.factorial(k)) for k in range(2, 8))
-
-    def exp_float32(x: Any) -> Any:
-        shifted = x * log2e + shift
-        n = shifted - shift
-        r = (x - n * ln2_high) - n * ln2_low
-        y = ((((c7 * r + c6) * r + c5) * r + c4) * r + c3) * r + c2
-        y = (y * r + ONE) * r + ONE
-        power = np.int32((np.float32(shifted).view(np.int32) + 127) << 23).view(np.float32)
-        return y * power if x > np.float32(-87) else np.float32(0)
-
-    return exp_float32
-
-
-@_compiled
+@compiled
 def lookback(
     alpha: Array, energy: Array, beta: Array, fraction: Array, first: int, last: int
 ) -> None:
@@ -246,7 +193,7 @@ def lookback(
             top[k + LANES] = u[k] if u[k] > top[k] else top[k]
         for k in range(n):
             rise = u[k] - top[k]
-            e = _exp(-abs(rise))  # the one exponential: of the new term, or of the old maximum
+            e = exp(-abs(rise))  # the one exponential: of the new term, or of the old maximum
             term, rescale = (ONE, e) if rise > 0 else (e, ONE)
             total[k + LANES] = total[k] * rescale + term
             f[k] = term / total[k + LANES]
@@ -259,7 +206,7 @@ def lookback(
         _store(a, beta.reshape(-1), row * S, S, lanes, S)
 
 
-@_compiled
+@compiled
 def lookback_adjoint(
     grad: Array,
     beta: Array,
@@ -296,7 +243,7 @@ def lookback_adjoint(
         _store(b, grad_energy.reshape(-1), row * S, S, lanes, S)
 
 
-@_compiled
+@compiled
 def _window(u: Array, top: Array, total: Array, chunk: int) -> None:
     """The largest energy of the chunk that ends at each position, and its sum of exp(u - top)."""
     n = u.size
@@ -309,10 +256,10 @@ def _window(u: Array, top: Array, total: Array, chunk: int) -> None:
     for d in range(0, chunk * LANES, LANES):
         end, sums = top[d:], total[d:]
         for k in range(n - d):
-            sums[k] += _exp(u[k] - end[k])
+            sums[k] += exp(u[k] - end[k])
 
 
-@_compiled
+@compiled
 def chunkwise(alpha: Array, energy: Array, beta: Array, chunk: int, first: int, last: int) -> None:
     """alpha, energy, beta (N, S); `d` is how far back from the end of its chunk a position is."""
     N, S = alpha.shape
@@ -330,11 +277,11 @@ def chunkwise(alpha: Array, energy: Array, beta: Array, chunk: int, first: int, 
         for d in range(0, chunk * LANES, LANES):
             end, mass = top[d:], a[d:]
             for k in range(n - d):
-                b[k] += mass[k] * _exp(u[k] - end[k])
+                b[k] += mass[k] * exp(u[k] - end[k])
         _store(b, beta.reshape(-1), row * S, S, lanes, S)
 
 
-@_compiled
+@compiled
 def chunkwise_adjoint(
     grad: Array,
     alpha: Array,
@@ -365,13 +312,13 @@ def chunkwise_adjoint(
         for d in range(0, chunk * LANES, LANES):
             end, sums = top[d:], mean[d:]
             for k in range(n - d):
-                sums[k] += g[k] * _exp(u[k] - end[k])
+                sums[k] += g[k] * exp(u[k] - end[k])
         for k in range(n):
             mean[k] /= total[k]
             a[k] /= total[k]
         for d in range(0, chunk * LANES, LANES):
             end, mass, means = top[d:], a[d:], mean[d:]
             for k in range(n - d):
-                out[k] += mass[k] * _exp(u[k] - end[k]) * (g[k] - means[k])
+                out[k] += mass[k] * exp(u[k] - end[k]) * (g[k] - means[k])
         _store(mean, grad_alpha.reshape(-1), row * S, S, lanes, S)
         _store(out, grad_energy.reshape(-1), row * S, S, lanes, S)

@@ -1,0 +1,154 @@
+"""An LSTM with normalised gates over a sequence, as one function of tensors.
+
+    [i, f, o, z]_t = norm(driven_t + U h_t-1)       each gate's pre-activations normalised alone
+    c_t = sigmoid(f) c_t-1 + sigmoid(i) tanh(z)
+    h_t = sigmoid(o) c_t                            an ordinary LSTM has tanh(c_t) here
+
+`reference` is that loop, with ordinary autograd, on any device. On the CPU each step is one
+matrix product and one compiled kernel, forward and backward, and the gradient of U is one product
+for all steps.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from simulmt.ops.cpu import LANES, run_tiles
+
+GATES = 4
+
+
+class Gates(NamedTuple):
+    """The parameters of a layer's recurrence."""
+
+    recurrent: Float[Tensor, "4D D"]
+    gain: Float[Tensor, "4 D"] | None
+    """None: the pre-activations are not normalised."""
+    bias: Float[Tensor, "4 D"]
+    squash: bool
+    """Whether the cell passes through tanh on its way out."""
+
+
+def lstm(
+    driven: Float[Tensor, "B N 4D"],
+    hidden: Float[Tensor, "B D"],
+    cell: Float[Tensor, "B D"],
+    gates: Gates,
+) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B D"]]:
+    """The states h_1..h_N and the cell c_N (Chen et al. 2018; normalisation: Ba et al. 2016).
+
+    Args:
+        driven: W x_t, the inputs' part of the pre-activations, in the order i, f, o, z.
+        hidden: h_0.
+        cell: c_0.
+        gates: the parameters.
+    """
+    if driven.device.type != "cpu":
+        return reference(driven, hidden, cell, gates)
+    dtype = gates.bias.dtype  # whatever autocast made of the inputs
+    driven, hidden, cell = (x.to(dtype) for x in (driven, hidden, cell))
+    states, last = _Sequence.apply(
+        driven, hidden, cell, gates.recurrent, gates.gain, gates.bias, gates.squash
+    )
+    return states, last
+
+
+def reference(
+    driven: Float[Tensor, "B N 4D"],
+    hidden: Float[Tensor, "B D"],
+    cell: Float[Tensor, "B D"],
+    gates: Gates,
+) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B D"]]:
+    """The equations, step by step."""
+    states = []
+    for driven_t in driven.unbind(1):
+        x = driven_t + functional.linear(hidden, gates.recurrent)
+        x = x.view(len(x), GATES, -1)  # (B, 4*D) -> (B, 4, D)
+        if gates.gain is not None:
+            x = functional.layer_norm(x, x.shape[-1:]) * gates.gain
+        x = x + gates.bias
+        enter, keep, leave = torch.sigmoid(x[:, :3]).unbind(1)
+        cell = keep * cell + enter * torch.tanh(x[:, 3])
+        hidden = leave * (torch.tanh(cell) if gates.squash else cell)
+        states.append(hidden)
+    return torch.stack(states, 1), cell
+
+
+@functools.cache
+def _kernels() -> ModuleType:
+    from simulmt.ops import lstm_kernels  # noqa: PLC0415  # half a second, most of it numba
+
+    return lstm_kernels
+
+
+def _arrays(*tensors: Tensor) -> list[Any]:
+    return [tensor.detach().numpy() for tensor in tensors]
+
+
+class _Sequence(torch.autograd.Function):
+    """All steps of one layer; time comes first in everything that is kept."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        driven: Tensor,
+        hidden: Tensor,
+        cell: Tensor,
+        recurrent: Tensor,
+        gain: Tensor | None,
+        bias: Tensor,
+        squash: bool,
+    ) -> tuple[Tensor, Tensor]:
+        B, N, _ = driven.shape
+        D = hidden.shape[1]
+        gates = driven.transpose(0, 1).clone(memory_format=torch.contiguous_format)
+        states, cells = driven.new_empty(2, N + 1, B, D)
+        states[0], cells[0] = hidden, cell
+        normalise = gain is not None
+        weight = bias if gain is None else gain
+        normal = driven.new_empty((N, B, GATES, D) if normalise else (0, 0, 0, 0))
+        scale = driven.new_empty(normal.shape[:3])
+        arrays = _arrays(gates.view(N, B, GATES, D), weight, bias, normal, scale, cells, states)
+        product, kernel = recurrent.t(), _kernels().forward
+        for t in range(N):
+            gates[t].addmm_(states[t], product)
+            run_tiles(kernel, B, B * GATES * D, *arrays, normalise, squash, t)
+        ctx.save_for_backward(gates, recurrent, weight, normal, scale, cells, states)
+        ctx.normalise, ctx.squash = normalise, squash
+        return states[1:].transpose(0, 1), cells[N].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_states: Tensor, grad_last: Tensor) -> tuple[Tensor | None, ...]:
+        gates, recurrent, weight, normal, scale, cells, states = ctx.saved_tensors
+        N, B, D = cells.shape[0] - 1, *cells.shape[1:]
+        above = grad_states.transpose(0, 1).contiguous()
+        flow, carried = grad_last.clone(), torch.zeros_like(cells[0])
+        grad_gates = torch.empty_like(gates)
+        sums = gates.new_zeros(-(-B // LANES), 2, GATES, D)
+        kept = gates.view(N, B, GATES, D), weight, normal, scale, cells
+        into = grad_gates.view(N, B, GATES, D), sums
+        arrays = _arrays(above, carried, flow, *kept, *into)
+        kernel, flags = _kernels().adjoint, (ctx.normalise, ctx.squash)
+        for t in reversed(range(N)):
+            run_tiles(kernel, B, B * GATES * D, *arrays, *flags, t)
+            torch.mm(grad_gates[t], recurrent, out=carried)
+        grad_recurrent = grad_gates.flatten(0, 1).t() @ states[:-1].flatten(0, 1)
+        grad_gain, grad_bias = sums.sum(0).unbind(0)
+        return (
+            grad_gates.transpose(0, 1),
+            carried,
+            flow,
+            grad_recurrent,
+            grad_gain if ctx.normalise else None,
+            grad_bias,
+            None,
+        )
