@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
 import torch
 from torch.nn import functional
@@ -85,16 +87,27 @@ def test_reversal_leaves_padding_and_undoes_itself() -> None:
     assert torch.equal(reverse(reverse(x, mask), mask), x)
 
 
-def inputs(batch: int, dim: int, dtype: torch.dtype, normalise: bool) -> list[torch.Tensor | None]:
-    """driven, hidden, cell, recurrent, gain, bias of an LSTM in the middle of a sentence."""
-    torch.manual_seed(0)
-    shapes = [(batch, N, GATES * dim), (batch, dim), (batch, dim), (GATES * dim, dim)]
-    made = [torch.randn(shape, dtype=dtype) for shape in [*shapes, (GATES, dim), (GATES, dim)]]
-    made[3] /= dim**0.5
-    leaves: list[torch.Tensor | None] = [x.requires_grad_() for x in made]
-    if not normalise:
-        leaves[4] = None
-    return leaves
+class Case(NamedTuple):
+    """What an LSTM starts from in the middle of a sentence."""
+
+    driven: torch.Tensor
+    hidden: torch.Tensor
+    cell: torch.Tensor
+    gates: Gates
+
+    @classmethod
+    def of(cls, batch: int, dim: int, dtype: torch.dtype, *, normalise: bool, squash: bool) -> Case:
+        torch.manual_seed(0)
+        shapes = [(batch, N, GATES * dim), (batch, dim), (batch, dim), (GATES * dim, dim)]
+        made = [torch.randn(shape, dtype=dtype) for shape in [*shapes, (GATES, dim), (GATES, dim)]]
+        made[3] /= dim**0.5
+        driven, hidden, cell, recurrent, gain, bias = (x.requires_grad_() for x in made)
+        gates = Gates(recurrent, gain if normalise else None, bias, squash)
+        return cls(driven, hidden, cell, gates)
+
+    def gradients(self) -> list[torch.Tensor | None]:
+        leaves = [*self[:3], self.gates.recurrent, self.gates.gain, self.gates.bias]
+        return [leaf.grad for leaf in leaves if leaf is not None]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -118,26 +131,24 @@ def test_the_compiled_steps_are_the_reference(
     torch.set_num_threads(threads)
     found = []
     for function in (lstm, reference):
-        x = inputs(batch, dim, dtype, normalise)
-        driven, hidden, cell, recurrent, gain, bias = x
-        assert driven is not None and hidden is not None and cell is not None
-        assert recurrent is not None and bias is not None
-        states, last = function(driven, hidden, cell, Gates(recurrent, gain, bias, squash))
+        case = Case.of(batch, dim, dtype, normalise=normalise, squash=squash)
+        states, last = function(*case)
         ((states * torch.arange(N)[:, None]).sum() + last.square().sum()).backward()
-        found.append([states, last] + [leaf.grad for leaf in x if leaf is not None])
+        found.append([states, last, *case.gradients()])
     torch.set_num_threads(before)
     for ours, theirs in zip(*found, strict=True):
-        assert ours is not None and theirs is not None
+        assert ours is not None
+        assert theirs is not None
         torch.testing.assert_close(ours, theirs, rtol=near, atol=near * theirs.abs().max().item())
 
 
-def test_what_is_not_a_number_is_not_hidden() -> None:
+@pytest.mark.parametrize("normalise", [False, True])
+def test_what_is_not_a_number_is_not_hidden(normalise: bool) -> None:
     """Else a training that diverged would go on with gates of 0."""
-    driven, hidden, cell, recurrent, _, bias = inputs(3, 8, torch.float32, normalise=False)
-    assert driven is not None and hidden is not None and cell is not None
-    assert recurrent is not None and bias is not None
+    case = Case.of(3, 8, torch.float32, normalise=normalise, squash=False)
     with torch.no_grad():
-        driven[1, 2, 0] = torch.nan
-        states, last = lstm(driven, hidden, cell, Gates(recurrent, None, bias, squash=False))
-    assert states[1, 2:].isnan().any() and last[1].isnan().any()
-    assert not states[[0, 2]].isnan().any() and not states[1, :2].isnan().any()
+        case.driven[1, 2, 0] = torch.nan
+        states, last = lstm(*case)
+    lost = states.isnan().any(-1)
+    assert lost.tolist() == [[False] * N, [False, False] + [True] * (N - 2), [False] * N]
+    assert last.isnan().any(-1).tolist() == [False, True, False]

@@ -40,7 +40,7 @@ def compiled(function: F, *, any_order: bool = False) -> F:
 
 
 def exp(x: Any) -> Any:
-    """exp(x) for x <= 0; what would be subnormal is 0. Compiled code only."""
+    """The exponential of x <= 0; what would be subnormal is 0. Compiled code only."""
     raise NotImplementedError
 
 

@@ -55,7 +55,7 @@ def lstm(
         return reference(driven, hidden, cell, gates)
     dtype = gates.bias.dtype  # whatever autocast made of the inputs
     driven, hidden, cell = (x.to(dtype) for x in (driven, hidden, cell))
-    states, last = _Sequence.apply(
+    states, last = _Sequence.apply(  # type: ignore[no-untyped-call]
         driven, hidden, cell, gates.recurrent, gates.gain, gates.bias, gates.squash
     )
     return states, last
@@ -129,7 +129,7 @@ class _Sequence(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_states: Tensor, grad_last: Tensor) -> tuple[Tensor | None, ...]:
         gates, recurrent, weight, normal, scale, cells, states = ctx.saved_tensors
-        N, B, D = cells.shape[0] - 1, *cells.shape[1:]
+        B, N, D = grad_states.shape
         above = grad_states.transpose(0, 1).contiguous()
         flow, carried = grad_last.clone(), torch.zeros_like(cells[0])
         grad_gates = torch.empty_like(gates)

@@ -84,29 +84,25 @@ def forward(
     first: int,
     last: int,
 ) -> None:
-    """gates (N, B, 4, D) hold the pre-activations of step t and then the gates themselves.
+    """In gates (N, B, 4, D) the pre-activations of step t become the gates themselves.
 
     normal (N, B, 4, D) and scale (N, B, 4) keep the normalisation for the adjoint; cells and
     hidden (N + 1, B, D) begin with the state before the first step.
     """
     B, D = cells.shape[1:]
     for row in range(first * LANES, min(last * LANES, B)):
-        for g in range(GATES):
-            x = gates[t, row, g]
-            if normalise:
-                scale[t, row, g] = _normalise(x)
-                n, weight = normal[t, row, g], gain[g]
-                for k in range(D):
-                    n[k] = x[k]
-                    x[k] *= weight[k]
-            shift = bias[g]
-            if g < GATES - 1:
-                for k in range(D):
-                    x[k] = _sigmoid(x[k] + shift[k])
-            else:
-                for k in range(D):
-                    x[k] = _tanh(x[k] + shift[k])
         x = gates[t, row]
+        for g in range(GATES):
+            if normalise:
+                scale[t, row, g] = _normalise(x[g])
+                normal[t, row, g] = x[g]
+                x[g] *= gain[g]
+            x[g] += bias[g]
+        for g in range(GATES - 1):
+            for k in range(D):
+                x[g, k] = _sigmoid(x[g, k])
+        for k in range(D):
+            x[GATES - 1, k] = _tanh(x[GATES - 1, k])
         enter, keep, leave, new = x[0], x[1], x[2], x[3]
         before, cell, out = cells[t, row], cells[t + 1, row], hidden[t + 1, row]
         for k in range(D):
