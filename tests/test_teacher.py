@@ -9,9 +9,11 @@ import zoo
 from simulmt import checkpoint
 from simulmt.data.batches import collate
 from simulmt.errors import UserError
+from simulmt.programs.export import export
 from simulmt.programs.teacher import choose_teacher
 from simulmt.programs.train import train
 from simulmt.teacher import Joint, NoTeacher, Pretrained, distance, likelihood
+from simulmt.translator import Translator
 from test_runs import SMALL, configuration
 
 pytestmark = pytest.mark.filterwarnings(
@@ -88,6 +90,13 @@ def run(folder, cache, *overrides):
     return folder
 
 
+def written(place):
+    """What a model writes on each word it reads."""
+    translator = Translator.load(place)
+    words = ["der", "alte", "Mann", "sagt", "etwas", "."]
+    return [*(translator.read(word) for word in words), translator.finish()]
+
+
 def test_a_student_leaves_its_teacher_behind(tmp_path, cache):
     joint = run(tmp_path / "joint", cache, *GUIDED, "teacher=joint")
     stored = checkpoint.read_checkpoint(joint / "checkpoints" / "best.ckpt")["state_dict"]
@@ -95,6 +104,11 @@ def test_a_student_leaves_its_teacher_behind(tmp_path, cache):
     trained = checkpoint.load(joint)
     model, _ = trained.build()
     assert {*trained.weights} == {*model.state_dict()}
+    given_away = tmp_path / "given away"
+    export(configuration("export", f"checkpoint={joint}", f"to='{given_away}'"))
+    here, there = (written(place) for place in (joint, given_away))
+    assert here == there
+    assert any(words for words in here)
     alone = run(tmp_path / "alone", cache, *GUIDED)
     assert {*checkpoint.load(alone).weights} == {*trained.weights}
     columns = (joint / "metrics.csv").read_text().splitlines()[0].split(",")
@@ -117,6 +131,7 @@ def test_a_finished_run_can_teach(tmp_path, cache):
     [
         (["teacher=joint", "teacher.lambda_kd=-1"], "lambda_kd is -1"),
         (["teacher=joint", "teacher.encoder=left"], "model.encoder is 'left'"),
+        (["teacher=joint", "model.encoder=reencoding"], "states that stay what they are"),
         (["teacher=joint", "model=luong"], "but one kind of encoder"),
         (["teacher=pretrained", "teacher.checkpoint=nowhere"], "no checkpoint at nowhere"),
     ],

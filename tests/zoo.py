@@ -58,6 +58,7 @@ LEARNED = [name for name, chosen in MECHANISMS.items() if Mechanism(**chosen).le
 
 
 GUIDED = "transformer with averages"
+REENCODING = "transformer that encodes every prefix"
 RECURRENT = {"dim": 32, "heads": 4, "encoder_layers": 3, "decoder_layers": 3, "dropout": 0.0}
 SIZES: dict[str, dict[str, Any]] = {
     "transformer": {
@@ -71,10 +72,12 @@ SIZES: dict[str, dict[str, Any]] = {
         "encoder": "causal",
     },
     GUIDED: {},
+    REENCODING: {},
     "rnmt_plus": RECURRENT | {"encoder": "causal"},
     "luong": RECURRENT | {"input_feeding": True},
 }
 SIZES[GUIDED] = SIZES["transformer"] | {"average_embedding": True}
+SIZES[REENCODING] = SIZES["transformer"] | {"encoder": "reencoding"}
 
 
 def model(
@@ -89,6 +92,8 @@ def model(
     settings = SIZES[kind] | {"vocabulary": VOCABULARY, "mechanism": Mechanism(**chosen)}
     if kind == GUIDED and not averages(chosen):
         pytest.skip("averages are not defined for a Gaussian or for an additive score")
+    if kind == REENCODING and (chosen["schedule"] != "wait_k" or chosen["span"] == "window"):
+        pytest.skip("prefixes are encoded again for wait-k only")
     made = MODELS[kind.split(maxsplit=1)[0]](**(settings | overrides)).double().eval()
     for part in made.modules():
         if isinstance(part, ScaledDotProduct):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Float, Int
@@ -14,6 +14,10 @@ from torch.nn import functional
 from simulmt.attention import Attended, Attention, Stepped, Usual
 from simulmt.attention.scores import ScaledDotProduct, join_heads, split_heads
 from simulmt.models.average_embedding import GuidedAttention
+from simulmt.models.reencoding import PrefixAttention
+
+SourceAttention: TypeAlias = Attention | GuidedAttention | PrefixAttention
+"""What a decoder layer may have towards the source."""
 
 TRANSFORMER = Usual(ScaledDotProduct, ScaledDotProduct, many_heads=True, projected=True)
 """Scaled dot products of all heads, with projected values (MMA, Ma et al. 2020)."""
@@ -114,7 +118,7 @@ class DecoderLayer(nn.Module):
 
     def __init__(
         self,
-        attend: Callable[[], Attention | GuidedAttention],
+        attend: Callable[[], SourceAttention],
         dim: int,
         ffn: int,
         heads: int,

@@ -136,7 +136,10 @@ def is_causal(encoder: str, mechanism: Mechanism) -> bool:
         UserError: an unknown name, or bidirectional with a mechanism that streams.
     """
     if encoder not in ("auto", "causal", "bidirectional"):
-        raise UserError(f"model.encoder is {encoder!r}; choose auto, causal or bidirectional")
+        raise UserError(
+            f"model.encoder is {encoder!r}; choose auto, causal or bidirectional, "
+            "or with a Transformer reencoding"
+        )
     if encoder == "bidirectional" and not mechanism.offline:
         raise UserError(
             f"model.encoder=bidirectional reads the whole sentence, mechanism={mechanism.name} "

@@ -16,18 +16,27 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from simulmt.attention import Attention, Mechanism
+from simulmt.attention import Mechanism
 from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
-from simulmt.models.layers import TRANSFORMER, DecoderLayer, EncoderLayer, LayerState, sinusoids
+from simulmt.models.layers import (
+    TRANSFORMER,
+    DecoderLayer,
+    EncoderLayer,
+    LayerState,
+    SourceAttention,
+    sinusoids,
+)
 from simulmt.models.model import (
     DecoderStep,
     Model,
+    State,
     Translation,
     check_sizes,
     is_causal,
     join_alphas,
 )
+from simulmt.models.reencoding import REENCODING, PrefixAttention, encode_prefixes
 
 
 class Heard(NamedTuple):
@@ -62,8 +71,9 @@ class Transformer(Model):
         decoder_layers: number of decoder layers.
         dropout: on embeddings and on what each sublayer adds.
         norm: "pre" or "post" layer normalisation.
-        encoder: `causal`, `bidirectional` (for mechanisms that read the whole sentence first), or
-            `auto` for bidirectional where that is possible.
+        encoder: `causal`, `bidirectional` (for mechanisms that read the whole sentence first),
+            `auto` for bidirectional where that is possible, or `reencoding` (bidirectional and
+            run again on every prefix, for wait-k: `simulmt.models.reencoding`).
         average_embedding: whether the average of what was read is added to every source state
             (`simulmt.models.average_embedding`).
 
@@ -91,8 +101,14 @@ class Transformer(Model):
         super().__init__()
         check_sizes(dim, heads, encoder_layers, decoder_layers, dropout)
         _check(dim, heads, ffn, norm)
+        if encoder == REENCODING and average_embedding:
+            raise UserError(
+                "model.average_embedding adds what later tokens tell to a causal encoder's states; "
+                "model.encoder=reencoding has it: take one of the two"
+            )
         self.dim = dim
-        self.causal = is_causal(encoder, mechanism)
+        self.reencodes = encoder == REENCODING
+        self.causal = self.reencodes or is_causal(encoder, mechanism)
         self.embedding = nn.Embedding(vocabulary, dim)
         nn.init.normal_(self.embedding.weight, std=dim**-0.5)
         self.dropout = nn.Dropout(dropout)
@@ -101,8 +117,10 @@ class Transformer(Model):
             EncoderLayer(dim, ffn, heads, dropout, pre) for _ in range(encoder_layers)
         )
 
-        def attend() -> Attention | GuidedAttention:
+        def attend() -> SourceAttention:
             attention = mechanism.attention(TRANSFORMER, dim=dim, heads=heads)
+            if self.reencodes:
+                return PrefixAttention(attention, mechanism)
             return GuidedAttention(attention) if average_embedding else attention
 
         self.decoder = nn.ModuleList(
@@ -120,12 +138,16 @@ class Transformer(Model):
         Averages of what was read, if the model has these, follow the states in the last dimension.
         """
         x = self._embed(source, torch.zeros_like(source[:, :1]))
-        visible = None if self.causal else mask[:, None, None]
-        for layer in self.encoder:
-            x = layer(x, visible)
-        x = self.encoder_norm(x)
+        if self.reencodes:
+            return encode_prefixes(self._encoded, x)
+        x = self._encoded(x, None if self.causal else mask[:, None, None])
         none = source.new_zeros(len(source))
         return self._guided(x, source, x.new_zeros(len(x), self.dim), none)[0]
+
+    def _encoded(self, x: Float[Tensor, "B S D"], visible: Tensor | None) -> Tensor:
+        for layer in self.encoder:
+            x = layer(x, visible)
+        return self.encoder_norm(x)  # type: ignore[no-any-return]
 
     def _guided(
         self,
@@ -167,9 +189,22 @@ class Transformer(Model):
         return TransformerState(layers, torch.zeros_like(mask[:, 0], dtype=torch.long))
 
     def listen(
+        self, token: Int[Tensor, "B"], heard: State | None
+    ) -> tuple[Float[Tensor, "B 1 W"], State]:
+        """One more source token through the encoder."""
+        return self._listen_again(token, heard) if self.reencodes else self._listen(token, heard)
+
+    def _listen_again(
+        self, token: Int[Tensor, "B"], heard: Int[Tensor, "B s"] | None
+    ) -> tuple[Float[Tensor, "B 1 W"], Int[Tensor, "B s+1"]]:
+        prefix = token[:, None] if heard is None else torch.cat([heard, token[:, None]], 1)
+        x = self._embed(prefix, torch.zeros_like(prefix[:, :1]))
+        all_of_it = torch.ones_like(prefix, dtype=torch.bool)[:, None, None]
+        return self._encoded(x, all_of_it).flatten(1)[:, None], prefix
+
+    def _listen(
         self, token: Int[Tensor, "B"], heard: Heard | None
-    ) -> tuple[Float[Tensor, "B 1 D"], Heard]:
-        """One more source token through the causal encoder."""
+    ) -> tuple[Float[Tensor, "B 1 W"], Heard]:
         none = self.embedding.weight.new_zeros(len(token), self.dim)
         step, total = (torch.zeros_like(token), none) if heard is None else heard[1:]
         x = self._embed(token[:, None], step[:, None])

@@ -12,6 +12,7 @@ from simulmt import checkpoint
 from simulmt.attention import Mechanism
 from simulmt.data.manifest import check_manifest
 from simulmt.errors import UserError
+from simulmt.models.reencoding import REENCODING
 from simulmt.options import construct, pick
 from simulmt.parts import build_model, outline_model
 from simulmt.teacher import Joint, NoTeacher, Pretrained, Teacher
@@ -112,6 +113,12 @@ def choose_teacher(config: Mapping[str, Any]) -> Choice:
     Raises:
         UserError: options that do not go together, or no such checkpoint.
     """
+    kind = config["teacher"]["kind"]
+    if kind != "none" and config["model"].get("encoder") == REENCODING:
+        raise UserError(
+            f"teacher={kind} with model.encoder={REENCODING}: a teacher guides states that stay "
+            "what they are; take model.encoder=causal, or teacher=none"
+        )
     rest = {name: value for name, value in config["teacher"].items() if name != "kind"}
-    make = pick(KINDS, config["teacher"]["kind"], "teacher.kind")
+    make = pick(KINDS, kind, "teacher.kind")
     return construct(make, rest, "teacher", {"config": config})
