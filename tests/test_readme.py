@@ -41,6 +41,7 @@ PAGES = (
     "docs/streaming.md",
     "docs/sweeps.md",
     "experiments/README.md",
+    "experiments/future_guided/README.md",
     "experiments/milk/README.md",
     "experiments/mma/README.md",
     "experiments/wandb/README.md",
