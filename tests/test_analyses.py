@@ -22,7 +22,7 @@ from simulmt.analysis.studies.bins import make_bins, measure
 from simulmt.analysis.studies.by_reordering import reordering_distance
 from simulmt.analysis.studies.head_positions import LIMIT, describe, robust_z
 from simulmt.analysis.studies.material import Decoded, Material
-from simulmt.data.corpus import Split, oracle_delays
+from simulmt.data.corpus import Corpus, Split, oracle_delays
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.errors import UserError
@@ -122,7 +122,7 @@ def test_a_line_goes_along_its_axis(tmp_path):
     make(tmp_path / "again", "mma_il", {"lambda_var": 0.1, "seed": 2},
          attention_span={"subword": 2.0})  # fmt: skip
     runs = find_runs(tmp_path).runs
-    material = Material(tmp_path, runs, NotImplemented, NotImplemented)
+    material = Material(tmp_path, runs, *[NotImplemented] * 3)
     figure = STUDIES["attention_span"](material).figure
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     joined = [line for line in figure.axes[0].lines if line.get_marker() == ""]
@@ -230,7 +230,7 @@ def test_other_sentences_than_the_data_hold_are_refused(tmp_path, monkeypatch):
     other = make(tmp_path / "a", "mma_il", {"data.seed": 4}, instances)
     with pytest.raises(UserError, match=r"a: sentence 0 of instances.log is not that of the test"):
         study("by_reordering", other)
-    text = Split(SPLIT.sources, SPLIT.targets)
+    text = Corpus("text", "de", "en", {"test": Split(SPLIT.sources, SPLIT.targets)})
     monkeypatch.setattr("simulmt.programs.analyse._read", lambda root, place: text)
     with pytest.raises(UserError, match=r"data=verbfinal has no word alignments.*study=by_length"):
         study("by_reordering", other)
