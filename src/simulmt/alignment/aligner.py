@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -78,6 +79,7 @@ def _both_directions(sources: list[str], targets: list[str]) -> tuple[list[Links
 
     if not sources:
         return [], []
+    logging.getLogger("eflomal").setLevel(logging.WARNING)  # it counts sentences on our output
     with TemporaryDirectory() as folder:
         paths = [Path(folder) / name for name in ("forward", "backward")]
         Aligner().align(sources, targets, *map(str, paths))

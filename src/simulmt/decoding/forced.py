@@ -77,9 +77,13 @@ def word_weights(
 
 
 def strongest(merged: Float[NDArray[np.float64], "J I"]) -> frozenset[tuple[int, int]]:
-    """The source word that each target word looks at most; none where that is the last, EOS."""
-    best = merged.argmax(1)
-    return frozenset((int(i), j) for j, i in enumerate(best) if i < merged.shape[1] - 1)
+    """The source word that each target word looks at most.
+
+    None where that is the last one, EOS, or where it looks at nothing.
+    """
+    best = merged.argmax(1) if merged.size else []
+    eos = merged.shape[1] - 1
+    return frozenset((int(i), j) for j, i in enumerate(best) if i < eos and merged[j, i] > 0)
 
 
 def stops(

@@ -27,6 +27,7 @@ _STYLES: dict[str, dict[str, Any]] = {
     },
     "attention of all layers": {
         "color": DARK,
+        "zorder": 4,
         "marker": "*",
         "markersize": 12,
         "markeredgecolor": "white",
@@ -84,7 +85,7 @@ def _draw(rows: Sequence[Mapping[str, Any]]) -> Figure:
         kind = _kind(row)
         used[kind] = True
         y = names.index(row["name"])
-        axes.plot(100 * row["AER"], y, zorder=3, **_STYLES[kind])
+        axes.plot(100 * row["AER"], y, **{"zorder": 3, **_STYLES[kind]})
         if kind == "attention of a layer":
             axes.annotate(str(row["layer"]), (100 * row["AER"], y), (0, 5), ha="center",
                           textcoords="offset points", fontsize=7.5, color=COLOURS[0])  # fmt: skip
