@@ -151,8 +151,8 @@ def _draw(rows: Sequence[Mapping[str, Any]]) -> Figure:
     right.barh(places, shares, height=0.55, color=COLOURS[1], label="absent")
     right.barh(places, unlinked, height=0.55, left=shares, color="#d5d5d5", label="unlinked")
     for y, row, a, b in zip(places, rows, shares, unlinked, strict=True):
-        axes_note = {"textcoords": "offset points", "va": "center", "fontsize": 8.5}
-        right.annotate(f"{row['absent_words']:,} absent", (a + b, y), (4, 0), **axes_note)
+        right.annotate(f"{row['absent_words']:,} absent", (a + b, y), (4, 0), va="center",
+                       textcoords="offset points", fontsize=8.5)  # fmt: skip
     right.set_xlim(0, max(5, *(1.35 * (a + b) for a, b in zip(shares, unlinked, strict=True))))
     left.set_yticks(places, [row["name"] for row in rows])
     for label in left.get_yticklabels():
