@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import random
+import sys
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,13 +18,15 @@ import yaml
 from omegaconf import OmegaConf
 
 from made_up import make_run
+from simulmt.alignment.links import format_links, known_links
+from simulmt.analysis.looked import Way
 from simulmt.analysis.runs import find_runs
 from simulmt.analysis.studies import STUDIES
 from simulmt.analysis.studies.bins import make_bins, measure
 from simulmt.analysis.studies.by_reordering import reordering_distance
 from simulmt.analysis.studies.head_positions import LIMIT, describe, robust_z
 from simulmt.analysis.studies.material import Decoded, Material
-from simulmt.data.corpus import Split, oracle_delays
+from simulmt.data.corpus import Corpus, Split, oracle_delays
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.errors import UserError
@@ -122,7 +126,7 @@ def test_a_line_goes_along_its_axis(tmp_path):
     make(tmp_path / "again", "mma_il", {"lambda_var": 0.1, "seed": 2},
          attention_span={"subword": 2.0})  # fmt: skip
     runs = find_runs(tmp_path).runs
-    material = Material(tmp_path, runs, NotImplemented, NotImplemented)
+    material = Material(tmp_path, runs, *[NotImplemented] * 3)
     figure = STUDIES["attention_span"](material).figure
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     joined = [line for line in figure.axes[0].lines if line.get_marker() == ""]
@@ -230,7 +234,7 @@ def test_other_sentences_than_the_data_hold_are_refused(tmp_path, monkeypatch):
     other = make(tmp_path / "a", "mma_il", {"data.seed": 4}, instances)
     with pytest.raises(UserError, match=r"a: sentence 0 of instances.log is not that of the test"):
         study("by_reordering", other)
-    text = Split(SPLIT.sources, SPLIT.targets)
+    text = Corpus("text", "de", "en", {"test": Split(SPLIT.sources, SPLIT.targets)})
     monkeypatch.setattr("simulmt.programs.analyse._read", lambda root, place: text)
     with pytest.raises(UserError, match=r"data=verbfinal has no word alignments.*study=by_length"):
         study("by_reordering", other)
@@ -365,3 +369,73 @@ def test_runs_that_are_not_there_or_do_not_go_together(two, tmp_path):
     make(two / "other", "soft", {"data.name": "multi30k_deen"})
     with pytest.raises(UserError, match="were tested on different data"):
         study("initial_delay", two)
+
+
+def test_the_oracle_predicts_nothing_and_who_reads_nothing_all(tmp_path):
+    make(tmp_path / "oracle", "mma_il", {}, oracle())
+    blind = [replace(one, delays=(0,) * one.prediction_length) for one in oracle()]
+    make(tmp_path / "blind", "wait_k", {}, blind)
+    rows = {row["folder"]: row for row in study("absent_present", tmp_path)}
+    words = str(sum(len(target.split()) for target in SPLIT.targets))
+    for folder, kind, other in (("oracle", "present", "absent"), ("blind", "absent", "present")):
+        row = rows[folder]
+        assert (row["links"], row["words"], row["unlinked_words"]) == ("data", words, "0")
+        assert [row[f"{kind}_{x}"] for x in ("words", "accuracy", "low", "high")] == [
+            words, "100.0", "100.0", "100.0",
+        ]  # fmt: skip
+        assert [row[f"{other}_{x}"] for x in ("words", "accuracy", "low")] == ["0", "", ""]
+
+
+def test_links_of_a_file_take_the_place_of_those_of_the_data(tmp_path):
+    make(tmp_path / "k2", "wait_k", {}, wait_k(2))
+    lines = [format_links(known_links(sentence).possible) for sentence in SPLIT.links]
+    path = tmp_path / "links.txt"
+    path.write_text("\n".join(lines) + "\n")
+    (known,) = study("absent_present", tmp_path)
+    (given,) = study("absent_present", tmp_path, f"links={path}")
+    assert (known.pop("links"), given.pop("links")) == ("data", "file")
+    assert known == given
+    assert int(known["absent_words"]) > 0
+    assert 0 <= float(known["absent_low"]) <= float(known["absent_accuracy"])
+    path.write_text("0-0\n")
+    with pytest.raises(UserError, match="has 1 lines, the text 60 sentence pairs"):
+        study("absent_present", tmp_path, f"links={path}")
+
+
+def test_without_links_an_aligner_takes_outputs_and_training_text(tmp_path, monkeypatch):
+    make(tmp_path / "a", "mma_il", {}, oracle())
+    make(tmp_path / "b", "wait_k", {}, wait_k(2))
+    train = Split(["x"], ["y"])
+    text = Corpus("text", "de", "en", {"train": train, "test": Split(SPLIT.sources, SPLIT.targets)})
+    monkeypatch.setattr("simulmt.programs.analyse._read", lambda root, place: text)
+    lines = dict(zip(SPLIT.targets, SPLIT.links, strict=True))
+    asked = []
+
+    def aligned(sources, targets):
+        asked.extend(zip(sources, targets, strict=True))
+        return [known_links(lines.get(target, [])).possible for target in targets]
+
+    module = sys.modules["simulmt.analysis.studies.absent_present"]  # the function hides it
+    monkeypatch.setattr(module, "align_text", aligned)
+    rows = {row["folder"]: row for row in study("absent_present", tmp_path)}
+    assert {row["links"] for row in rows.values()} == {"aligner"}
+    assert rows["a"]["present_accuracy"] == "100.0"
+    assert len(asked) == len(set(asked)) <= 121  # the oracle writes the references: only once
+    assert asked[-1] == ("x", "y")
+    with pytest.raises(UserError, match=r"data=verbfinal has no word alignments.*links=FILE"):
+        study("aer", tmp_path)
+
+
+def test_attention_that_is_right_makes_no_error(tmp_path, monkeypatch):
+    make(tmp_path / "a", "mma_il", {})
+    gold = [known_links(sentence) for sentence in SPLIT.links]
+    looked = {
+        Way("attention", 0, 0): [one.possible for one in gold],
+        Way("attention", 1, 0): [frozenset() for _ in gold],
+        Way("position", 1, 2): [one.sure for one in gold],
+    }
+    monkeypatch.setattr("simulmt.programs.analyse._attend", lambda root, device, place: looked)
+    rows = study("aer", tmp_path)
+    assert [(r["what"], r["layer"], r["head"], float(r["AER"])) for r in rows] == [
+        ("attention", "all", "all", 0), ("attention", "1", "all", 1), ("position", "1", "2", 0)
+    ]  # fmt: skip

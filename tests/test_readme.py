@@ -48,7 +48,7 @@ PAGES = (
     "experiments/zoo/README.md",
 )
 TEXT = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
-_NAMES = ("train", "evaluate", "translate", "export", "report", "analyse")
+_NAMES = ("train", "evaluate", "translate", "export", "report", "analyse", "align")
 PROGRAMS = [f"{name}.py" for name in _NAMES]
 PRESETS = sorted(
     path.stem

@@ -33,10 +33,20 @@ class Resampled:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The middle 95% of the resamples; as sacreBLEU, 1/40 is cut off at either end."""
-        ordered = np.sort(self.samples)
-        cut = len(ordered) // 40
-        return float(ordered[cut]), float(ordered[-cut - 1])
+        """The middle 95% of the resamples."""
+        return middle(self.samples)
+
+
+def middle(samples: Counts) -> tuple[float, float]:
+    """The middle 95%; as sacreBLEU, 1/40 is cut off at either end."""
+    ordered = np.sort(samples)
+    cut = len(ordered) // 40
+    return float(ordered[cut]), float(ordered[-cut - 1])
+
+
+def draw(sentences: int, samples: int, seed: int = SEED) -> NDArray[np.int64]:
+    """The sentences of each resample, (samples, sentences)."""
+    return np.random.default_rng(seed).choice(sentences, (samples, sentences), replace=True)
 
 
 def resample(
@@ -56,7 +66,7 @@ def resample(
         seed: of the draws.
     """
     counts = _counts(predictions, references, kind)
-    drawn = np.random.default_rng(seed).choice(len(counts), (samples, len(counts)), replace=True)
+    drawn = draw(len(counts), samples, seed)
     scores = []
     for start in range(0, samples, _AT_ONCE):
         sums = counts[drawn[start : start + _AT_ONCE]].sum(axis=1)  # (draws, 2 + 2 * 4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 
 
@@ -20,18 +21,27 @@ def oracle_delays(needs: Sequence[int]) -> list[int]:
 class Split:
     """Parallel sentences, in order, words separated by single spaces.
 
-    `needs[n][i]` is the number of source words that must have been read before target word i
-    of sentence n can be written (the 1-based index of the last source word it is aligned to,
-    0 for none); None where no word alignment is known.
+    `links[n][i]` holds the 1-based positions of the source words that target word i of sentence n
+    is aligned to; None where no word alignment is known.
     """
 
     sources: list[str]
     targets: list[str]
-    needs: list[list[int]] | None = None
+    links: list[list[tuple[int, ...]]] | None = None
     dropped: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.sources)
+
+    @cached_property
+    def needs(self) -> list[list[int]] | None:
+        """How many source words must have been read before each target word can be written.
+
+        It is the position of the last one that the word is aligned to, 0 for none.
+        """
+        if self.links is None:
+            return None
+        return [[max(links, default=0) for links in sentence] for sentence in self.links]
 
 
 @dataclass(frozen=True)

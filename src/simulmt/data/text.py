@@ -107,7 +107,7 @@ def _read_split(source: Path, target: Path, max_words: int | None) -> Split:
     targets: list[str] = []
     dropped = {"empty": 0, "too_long": 0}
     source_lines = target_lines = 0
-    for left, right in zip_longest(_lines(source), _lines(target)):
+    for left, right in zip_longest(text_lines(source), text_lines(target)):
         source_lines += left is not None
         target_lines += right is not None
         if not left or not right:
@@ -132,8 +132,12 @@ def _read_split(source: Path, target: Path, max_words: int | None) -> Split:
     return Split(sources, targets, dropped=dropped)
 
 
-def _lines(path: Path) -> Iterator[str]:
-    """Normalised lines of one file; only LF ends a line."""
+def text_lines(path: Path) -> Iterator[str]:
+    """Normalised lines of one file, plain or .gz; only LF ends a line.
+
+    Raises:
+        UserError: it cannot be read, is damaged or not UTF-8.
+    """
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
             for number, raw in enumerate(file, 1):
@@ -145,7 +149,7 @@ def _lines(path: Path) -> Iterator[str]:
         ) from error
     except OSError as error:
         raise UserError(
-            f"{path} cannot be read ({error.strerror}): check its permissions"
+            f"{path} cannot be read ({error.strerror}): check the path and its permissions"
         ) from error
 
 

@@ -191,7 +191,7 @@ def _draw_split(rng: random.Random, size: int, avoid: set[str], unique: bool) ->
     """Draw `size` pairs whose sources are not in `avoid` and, if asked, differ."""
     sources: list[str] = []
     targets: list[str] = []
-    needs: list[list[int]] = []
+    links: list[list[tuple[int, ...]]] = []
     seen = set(avoid)
     while len(sources) < size:
         pair = draw_pair(rng)
@@ -202,8 +202,8 @@ def _draw_split(rng: random.Random, size: int, avoid: set[str], unique: bool) ->
             seen.add(source)
         sources.append(source)
         targets.append(" ".join(pair.english))
-        needs.append(pair.needs)
-    return Split(sources, targets, needs)
+        links.append(pair.alignment)
+    return Split(sources, targets, links)
 
 
 def verbfinal(seed: int, train: int, valid: int, test: int) -> Corpus:

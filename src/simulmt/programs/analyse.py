@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 from omegaconf import DictConfig, OmegaConf
 
 from simulmt import checkpoint
+from simulmt.analysis.looked import Looked, attention_links
 from simulmt.analysis.report import comparable
 from simulmt.analysis.runs import find_runs
 from simulmt.analysis.studies import STUDIES
 from simulmt.analysis.studies.material import Decoded, Material, write_result
+from simulmt.attention import Mechanism
 from simulmt.attention.attention import Attention
-from simulmt.data.batches import EncodedSplit, OrderedBatches, collate_pairs
-from simulmt.data.corpus import Split
+from simulmt.data.batches import Batch, EncodedSplit, OrderedBatches, collate_pairs
+from simulmt.data.corpus import Corpus, Split
 from simulmt.data.manifest import check_manifest, manifest
+from simulmt.data.subwords import Subwords
 from simulmt.decoding.corpus import decode_split
+from simulmt.models.model import Model
 from simulmt.options import construct, pick
 from simulmt.parts import build_corpus, build_search, pick_device
 from simulmt.programs.plain import plain
@@ -40,6 +46,7 @@ def analyse(cfg: DictConfig) -> None:
         comparable(found, folder, "paper"),
         partial(_read, root),
         partial(_decode, root, device),
+        partial(_attend, root, device),
     )
     for note in found.damaged:
         print(f"left out: {note}")
@@ -51,29 +58,49 @@ def analyse(cfg: DictConfig) -> None:
     print(f"written: {', '.join(map(str, files))}")
 
 
-def _read(root: object, place: Path) -> Split:
-    """The test set of a run, as its configuration describes it."""
+def _read(root: object, place: Path) -> Corpus:
+    """The data of a run, as its configuration describes them."""
     config: Any = OmegaConf.load(place / ".hydra" / "config.yaml")
-    data = plain(config)["data"]
-    return build_corpus(data | _moved(root)).splits["test"]
+    return build_corpus(plain(config)["data"] | _moved(root))
 
 
 def _decode(root: object, device: str, place: Path) -> Decoded:
     """The test set, decoded as `train.py` did."""
+    config, subwords, model, mechanism, split, batches, chosen = _test_set(root, device, place)
+    search = build_search(config["decoding"], mechanism, model.usual_beam)
+    decoded = decode_split(model, subwords, split, batches, chosen, search)
+    heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
+    return Decoded(sorted(decoded, key=lambda instance: instance.index), heads)
+
+
+def _attend(root: object, device: str, place: Path) -> Looked:
+    """Where the model looks while it writes the references of the test set."""
+    made = _test_set(root, device, place)
+    return attention_links(made.model, made.subwords, made.batches, made.device)
+
+
+class _TestSet(NamedTuple):
+    config: Mapping[str, Any]
+    subwords: Subwords
+    model: Model
+    mechanism: Mechanism
+    split: Split
+    batches: Iterable[Batch]
+    device: torch.device
+
+
+def _test_set(root: object, device: str, place: Path) -> _TestSet:
+    """The model of a run, and the test set that it was trained for."""
     trained = checkpoint.load(place)
     config, subwords = trained.config, trained.subwords
     model, mechanism = trained.build()
     corpus = build_corpus(config["data"] | _moved(root))
     check_manifest(trained.manifest, manifest(corpus, subwords), ["test"])
-    split = corpus.splits["test"]
+    split, chosen = corpus.splits["test"], pick_device(device)
     encoded = EncodedSplit.encode(split, subwords)
     rows = OrderedBatches(encoded.lengths, 2 * config["data"]["batch_tokens"])
     batches = (collate_pairs([encoded[i] for i in batch]) for batch in rows)
-    search = build_search(config["decoding"], mechanism, model.usual_beam)
-    chosen = pick_device(device)
-    decoded = decode_split(model.to(chosen), subwords, split, batches, chosen, search)
-    heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
-    return Decoded(sorted(decoded, key=lambda instance: instance.index), heads)
+    return _TestSet(config, subwords, model.to(chosen), mechanism, split, batches, chosen)
 
 
 def _moved(root: object) -> dict[str, str]:

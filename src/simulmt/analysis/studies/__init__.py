@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from simulmt.analysis.studies.absent_present import absent_present
+from simulmt.analysis.studies.aer import aer
 from simulmt.analysis.studies.attention_span import attention_span
 from simulmt.analysis.studies.by_length import by_length
 from simulmt.analysis.studies.by_reordering import by_reordering
@@ -23,5 +25,7 @@ STUDIES: dict[str, Callable[..., Result]] = {
     "head_positions": head_positions,
     "by_length": by_length,
     "by_reordering": by_reordering,
+    "absent_present": absent_present,
+    "aer": aer,
 }
 """By name."""

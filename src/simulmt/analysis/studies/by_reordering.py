@@ -35,20 +35,14 @@ def by_reordering(material: Material, *, bins: int = 6) -> Result:
         UserError: the data have no word alignments, or are not those that were decoded.
     """
     first = material.runs[0]
-    split = material.read(material.place(first))
+    split = material.read(material.place(first)).splits["test"]
     if split.needs is None:
         raise UserError(
             f"study=by_reordering: data={first.options['data.name']} has no word alignments, which "
             "verbfinal has; take study=by_length"
         )
     for run in material.runs:
-        for instance in material.instances(run):
-            i, pair = instance.index, (instance.source, instance.reference)
-            if not 0 <= i < len(split) or pair != (split.sources[i], split.targets[i]):
-                raise UserError(
-                    f"{material.place(run)}: sentence {i} of instances.log is not that of the "
-                    "test set that the configuration describes; decode again with this version"
-                )
+        material.instances_of(run, split)
     distances = [reordering_distance(needs) for needs in split.needs]
     names = ("reordering_distance", "reordering distance (the least k that wait-k needs)")
     return study_bins(material, lambda one: distances[one.index], names, bins, split.needs)

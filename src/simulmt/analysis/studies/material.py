@@ -11,9 +11,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from simulmt.analysis.looked import Looked
 from simulmt.analysis.runs import Run
 from simulmt.analysis.style import save
-from simulmt.data.corpus import Split
+from simulmt.data.corpus import Corpus, Split
 from simulmt.decoding.instance import Instance, read_instances
 from simulmt.errors import UserError
 
@@ -42,14 +43,16 @@ class Material:
     Attributes:
         folder: Where the runs were searched.
         runs: Finished, at least one, all tested on the same data.
-        read: The test set of a run directory, with word alignments where there are any.
-        decode: Decodes that test set with the run's checkpoint.
+        read: The data of a run directory, with word alignments where there are any.
+        decode: Decodes their test set with the run's checkpoint.
+        attend: Makes that checkpoint write the references of the test set, and sees where it looks.
     """
 
     folder: Path
     runs: Sequence[Run]
-    read: Callable[[Path], Split]
+    read: Callable[[Path], Corpus]
     decode: Callable[[Path], Decoded]
+    attend: Callable[[Path], Looked]
 
     def place(self, run: Run) -> Path:
         """A run's directory."""
@@ -65,6 +68,22 @@ class Material:
         found = read_instances(path)
         if not found:
             raise UserError(f"{path} has no sentence; write it anew: train the run again")
+        return found
+
+    def instances_of(self, run: Run, split: Split) -> list[Instance]:
+        """The decoded test set, which is that of the data.
+
+        Raises:
+            UserError: as `instances`; or another text was decoded.
+        """
+        found = self.instances(run)
+        for instance in found:
+            i, pair = instance.index, (instance.source, instance.reference)
+            if not 0 <= i < len(split) or pair != (split.sources[i], split.targets[i]):
+                raise UserError(
+                    f"{self.place(run)}: sentence {i} of instances.log is not that of the "
+                    "test set that the configuration describes; decode again with this version"
+                )
         return found
 
     def figure(self, run: Run, name: str, unit: str) -> Any:

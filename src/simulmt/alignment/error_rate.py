@@ -1,0 +1,41 @@
+"""How far an alignment is from one made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from simulmt.alignment.links import Gold, Links
+
+
+class ErrorRate(NamedTuple):
+    """AER of a corpus, and what it is made of; None where there is nothing to count it on."""
+
+    aer: float | None
+    precision: float | None
+    recall: float | None
+    links: int
+
+
+def error_rate(found: Iterable[Links], gold: Iterable[Gold]) -> ErrorRate:
+    r"""Alignment error rate over a whole corpus (Och and Ney 2003; Luong et al. 2015, table 6).
+
+    .. math:: AER = 1 - \frac{|A \cap S| + |A \cap P|}{|A| + |S|}
+
+    with the links found A, the sure ones S and the possible ones P, S among them. Precision is
+    :math:`|A \cap P| / |A|`, recall :math:`|A \cap S| / |S|`.
+
+    Args:
+        found: A of each sentence pair.
+        gold: S and P of each.
+    """
+    links = in_sure = in_possible = sure = 0
+    for a, (s, p) in zip(found, gold, strict=True):
+        links, sure = links + len(a), sure + len(s)
+        in_sure, in_possible = in_sure + len(a & s), in_possible + len(a & p)
+    return ErrorRate(
+        1 - (in_sure + in_possible) / (links + sure) if links + sure else None,
+        in_possible / links if links else None,
+        in_sure / sure if sure else None,
+        links,
+    )

@@ -1,0 +1,87 @@
+"""`align.py`: word alignments of a corpus."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from simulmt.alignment.aligner import align_text, check_installed
+from simulmt.alignment.links import format_links
+from simulmt.alignment.symmetrise import SYMMETRISE
+from simulmt.data.text import text_lines
+from simulmt.errors import UserError
+from simulmt.options import construct, pick
+from simulmt.parts import build_corpus
+from simulmt.programs.plain import plain
+
+
+@dataclass(frozen=True)
+class Options:
+    """`conf/align.yaml` says what each entry means."""
+
+    source: Any
+    target: Any
+    split: str
+    symmetrise: str
+    to: Any
+    data: Any = None
+
+    def __post_init__(self) -> None:
+        pick(SYMMETRISE, self.symmetrise, "symmetrise")
+        files = (self.source, self.target)
+        if (None in files) if self.data is None else (files != (None, None)):
+            raise UserError(
+                f"source is {self.source}, target {self.target}, data "
+                f"{self.data and self.data.get('name')}; give both files, or data=PRESET alone"
+            )
+
+
+def align(cfg: DictConfig) -> None:
+    """Align all pairs, and write a line of links for each, `0-0 1-2`.
+
+    Raises:
+        UserError: anything a user can put right.
+    """
+    options = construct(Options, plain(cfg), "align.py")
+    check_installed()
+    sources, targets, more = _pairs(options)
+    links = align_text([*sources, *more[0]], [*targets, *more[1]], options.symmetrise)[
+        : len(sources)
+    ]
+    text = "".join(format_links(one) + "\n" for one in links)
+    if options.to is None:
+        sys.stdout.write(text)
+        return
+    path = Path(str(options.to))
+    try:
+        path.write_text(text, encoding="ascii", newline="\n")
+    except OSError as error:
+        raise UserError(
+            f"to={path} cannot be written ({error.strerror}); name a file in a folder that exists"
+        ) from None
+    print(f"written: {path}, {len(links):,} lines")
+
+
+def _pairs(options: Options) -> tuple[Sequence[str], Sequence[str], tuple[list[str], list[str]]]:
+    """The pairs to be aligned, and more of their kind."""
+    if options.data is None:
+        paths = [Path(str(path)) for path in (options.source, options.target)]
+        sources, targets = ([*text_lines(path)] for path in paths)
+        if len(sources) != len(targets):
+            fewer, more = sorted((len(sources), len(targets)))
+            raise UserError(
+                f"{paths[0]} has {len(sources)} lines but {paths[1]} has {len(targets)}: from line "
+                f"{fewer + 1} to {more} one has no partner; line n of one must be the translation "
+                "of line n of the other"
+            )
+        return sources, targets, ([], [])
+    splits = build_corpus(options.data).splits
+    chosen, train = pick(splits, options.split, "split"), splits["train"]
+    if options.split == "train":
+        return chosen.sources, chosen.targets, ([], [])
+    return chosen.sources, chosen.targets, (train.sources, train.targets)
