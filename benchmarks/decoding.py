@@ -2,7 +2,7 @@
 
     python benchmarks/decoding.py [--repeats 7]
 
-`simulmt.decoding.greedy` with 128 sentences of 10 to 30 subwords and random weights, on one CPU
+`simulmt.decoding.greedy` with 128 sentences of 8 to 24 subwords and random weights, on one CPU
 thread, in time for each subword written. The row of EOS is zero, so that its logit is 0 and never
 the highest: every sentence ends at the limit of its length, which leaves rows of the batch one
 after another, as they do with trained weights.
@@ -21,7 +21,7 @@ from simulmt.decoding.greedy import greedy
 from simulmt.models.model import Model
 from simulmt.models.transformer import Transformer
 
-BATCH, SHORTEST, LONGEST = 128, 10, 30
+BATCH, SHORTEST, LONGEST = 128, 8, 24
 MECHANISMS = ("mma_il", "wait_k", "mma_h")
 TARGET = 1.4
 
@@ -52,9 +52,7 @@ def measure(repeats: int) -> list[Result]:
     source = sources(BATCH, vocabulary(config))
     networks = {name: endless(name) for name in ("soft", *MECHANISMS)}
     counts = {name: written(network, source) for name, network in networks.items()}
-    runs = {
-        name: functools.partial(written, network, source) for name, network in networks.items()
-    }
+    runs = {name: functools.partial(written, network, source) for name, network in networks.items()}
     times = in_turns(runs, repeats)
     results = []
     for name in MECHANISMS:

@@ -133,7 +133,9 @@ def show(results: Sequence[Result]) -> None:
 def alone(measure: Measure, description: str | None) -> None:
     """The command line of a benchmark that is run by itself."""
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=REPEATS, help="rounds (default: %(default)s)")
+    parser.add_argument(
+        "--repeats", type=int, default=REPEATS, help="rounds (default: %(default)s)"
+    )
     show(measure(parser.parse_args().repeats))
 
 

@@ -18,7 +18,7 @@ from steps import batch, model, settings, step, vocabulary
 
 SIZES = (64, 128, 256, 512)
 OTHERS = 64  # what the dimensions that do not grow have
-TOKENS = (1000, 2000, 4000, 8000)
+TOKENS = (500, 1000, 2000, 4000)
 LENGTH = 25
 TARGET = {"least": 0.9, "most": 1.1}
 

@@ -60,7 +60,7 @@ def forms(shape: Shape) -> dict[str, Callable[[], object]]:
     def both(form: Callable[[], Tensor]) -> Callable[[], object]:
         def run() -> None:
             p.grad = energy.grad = None
-            form().backward(grad)
+            torch.autograd.backward(form(), grad)
 
         return run
 

@@ -39,14 +39,16 @@ def model(config: dict[str, Any]) -> Model:
 def batch(tokens: int, length: int, size: int) -> Batch:
     """About so many target tokens, in sentences up to 10% shorter than `length`, EOS included."""
     count = max(1, round(tokens / length))
-    sides = []
-    for _ in range(2):
-        rows = torch.randint(EOS + 1, size, (count, length))
-        ends = torch.randint(length - length // 10, length + 1, (count, 1)) - 1
-        ends[0] = length - 1
-        places = torch.arange(length)
-        sides.append(rows.masked_fill(places == ends, EOS).masked_fill(places > ends, PAD))
-    return Batch(*sides, torch.arange(count))
+    source, target = (_rows(count, length, size) for _ in range(2))
+    return Batch(source, target, torch.arange(count))
+
+
+def _rows(count: int, length: int, size: int) -> Tensor:
+    rows = torch.randint(EOS + 1, size, (count, length))
+    ends = torch.randint(length - length // 10, length + 1, (count, 1)) - 1
+    ends[0] = length - 1
+    places = torch.arange(length)
+    return rows.masked_fill(places == ends, EOS).masked_fill(places > ends, PAD)
 
 
 def step(network: nn.Module, config: dict[str, Any], given: Batch) -> Step:
@@ -59,8 +61,7 @@ def step(network: nn.Module, config: dict[str, Any], given: Batch) -> Step:
         out: Translation = network(given.source, given.source_mask, given.target_input)
         masks = given.source_mask, given.target_mask
         loss = objective(out.logits, out.alpha, given.target, *masks, AFTER_WARM_UP)
-        mean: Tensor = loss.total / loss.tokens
-        mean.backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(loss.total / loss.tokens)
         adam.step()
         adam.zero_grad()
 
@@ -78,7 +79,7 @@ def peak_bytes(run: Step) -> int:
     ) as watched:
         run()
     held = most = 0
-    result = watched.profiler.kineto_results  # type: ignore[union-attr]
+    result = watched.profiler.kineto_results
     events = [event for event in result.events() if event.name() == "[memory]"]
     for event in sorted(events, key=lambda event: event.start_ns()):
         held += event.nbytes()
