@@ -37,9 +37,8 @@ lint: $(READY)  ## style and import contracts
 type: $(READY)  ## static types
 	$(BIN)/mypy
 
-bench: $(READY)  ## measure speed against what others do (about three minutes)
-	$(BIN)/python benchmarks/ops.py
-	$(BIN)/python benchmarks/streaming.py
+bench: $(READY)  ## measure every target of speed into benchmarks/results.md (under ten minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/suite.py
 
 bench-gpu: $(READY)  ## check and time the GPU's kernels, on a machine that has one
 	$(BIN)/python benchmarks/gpu.py

@@ -67,7 +67,7 @@ def errors(shape: Shape, chunk: int | None, binary: bool) -> dict[str, float]:
         given = [x.detach().to(device, dtype, copy=True).requires_grad_() for x in (p, energy)]
         alpha = expected_alignment(given[0], backend=backend)
         beta = expected_attention(alpha, given[1], chunk, backend=backend)
-        (torch.stack([alpha, beta]) * weights.to(device, dtype)).sum().backward()
+        torch.autograd.backward((torch.stack([alpha, beta]) * weights.to(device, dtype)).sum())
         gradients = [torch.zeros_like(x) if x.grad is None else x.grad for x in given]
         found.append([x.detach().cpu().double() for x in (alpha, beta, *gradients)])
     return {
@@ -96,13 +96,13 @@ def milliseconds(run: Callable[[], object], repeats: int, launches: int = 1) -> 
     """Median time of `run` by events around `launches` of them."""
     times = []
     for _ in range(repeats + 3):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         start.record()
         for _ in range(launches):
             run()
         end.record()
         torch.cuda.synchronize()
-        times.append(start.elapsed_time(end) / launches)
+        times.append(float(start.elapsed_time(end)) / launches)
     return statistics.median(times[3:])
 
 

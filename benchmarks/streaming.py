@@ -23,7 +23,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import torch
-import yaml
+from frame import configuration
 from rich.console import Console
 from rich.table import Table
 
@@ -36,7 +36,6 @@ from simulmt.models.model import Model
 from simulmt.parts import build_mechanism, build_model
 from simulmt.translator import Translator
 
-CONF = Path(__file__).resolve().parents[1] / "conf"
 LENGTHS = (10, 50, 200)
 PAIRS = [
     (model, name) for model in ("transformer", "rnmt_plus") for name in ("wait_k", "mma_il", "soft")
@@ -78,8 +77,7 @@ class Timed(Live):
 
 def random_model(kind: str, mechanism: str) -> Model:
     torch.manual_seed(0)
-    names = {"model": kind, "mechanism": mechanism}
-    config = {g: yaml.safe_load((CONF / g / f"{n}.yaml").read_text()) for g, n in names.items()}
+    config = configuration(f"model={kind}", f"mechanism={mechanism}")
     return build_model(config, build_mechanism(config), VOCABULARY).eval()
 
 

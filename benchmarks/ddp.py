@@ -1,0 +1,76 @@
+"""Two processes, each on a core of its own, against one: what `trainer=ddp` is worth on a CPU.
+
+    python benchmarks/ddp.py [--rounds 2]
+
+`python train.py` on the embedded data with the Transformer's size for Multi30k and batches of 4,096
+tokens for each process: target tokens per second of all processes, as `metrics.csv` has them every
+four updates. The first figure of a run, with all that starts, is left out; runs take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from frame import ROOT, Result, environment, show, summed_up
+
+TARGET = 1.6
+UPDATES, EVERY = 20, 4
+OPTIONS = [
+    "trainer=ddp",
+    "trainer.accelerator=cpu",
+    f"trainer.max_updates={UPDATES}",
+    f"trainer.validate_every={UPDATES}",
+    f"trainer.log_every={EVERY}",
+    "trainer.progress=false",
+    "model=transformer_multi30k",
+    "data.batch_tokens=4096",
+    "data.valid=8",
+    "data.test=8",
+]
+BIND = """
+import os
+os.sched_setaffinity(0, {int(os.environ["CORES"].split()[int(os.environ.get("LOCAL_RANK", 0))])})
+"""
+"""Python runs this at the start of each process, as `sitecustomize`."""
+
+
+def tokens_per_second(devices: int, folder: Path, options: list[str]) -> list[float]:
+    """Of one run."""
+    (folder / "sitecustomize.py").write_text(BIND)
+    env = environment()
+    env["PYTHONPATH"] += os.pathsep + str(folder)
+    env["CORES"] = " ".join(map(str, sorted(os.sched_getaffinity(0))))
+    run = folder / f"run-{devices}"
+    own = [f"trainer.devices={devices}", f"hydra.run.dir={run}", f"cache={folder}/cache"]
+    command = [sys.executable, "train.py", *options, *own]
+    subprocess.run(command, cwd=ROOT, env=env, check=True, stdout=subprocess.DEVNULL)
+    with (run / "metrics.csv").open(newline="") as file:
+        found = [row["train/tokens_per_s"] for row in csv.DictReader(file)]
+    return [float(rate) for rate in found if rate][1:]
+
+
+def measure(rounds: int) -> list[Result]:
+    """As many runs with one process as with two; none where there is one core only."""
+    what = "two CPU processes: times the tokens/s of one"
+    if len(os.sched_getaffinity(0)) < 2:
+        return [summed_up("DDP", f"{what} (one core only)", [float("nan")], least=TARGET)]
+    one, two = list[float](), list[float]()
+    for _ in range(rounds):
+        for devices, rates in ((1, one), (2, two)):
+            with tempfile.TemporaryDirectory() as folder:
+                rates.extend(tokens_per_second(devices, Path(folder), OPTIONS))
+    usual = statistics.median(one)
+    return [summed_up("DDP", what, [rate / usual for rate in two], least=TARGET)]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=2, help="runs of each (default: %(default)s)")
+    show(measure(parser.parse_args().rounds))

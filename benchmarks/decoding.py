@@ -1,0 +1,67 @@
+"""Batched simultaneous decoding against batched greedy decoding of the whole sentence.
+
+    python benchmarks/decoding.py [--repeats 7]
+
+`simulmt.decoding.greedy` with 128 sentences of 8 to 24 subwords and random weights, on one CPU
+thread, in time for each subword written. The row of EOS is zero, so that its logit is 0 and never
+the highest: every sentence ends at the limit of its length, which leaves rows of the batch one
+after another, as they do with trained weights.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from frame import Result, alone, in_turns, one_thread, ratios, summed_up
+from steps import model, settings, vocabulary
+
+from simulmt.data.subwords import EOS, PAD
+from simulmt.decoding.greedy import greedy
+from simulmt.models.model import Model
+from simulmt.models.transformer import Transformer
+
+BATCH, SHORTEST, LONGEST = 128, 8, 24
+MECHANISMS = ("mma_il", "wait_k", "mma_h")
+TARGET = 1.4
+
+
+def sources(sentences: int, size: int) -> torch.Tensor:
+    rows = torch.randint(EOS + 1, size, (sentences, LONGEST))
+    ends = torch.linspace(SHORTEST, LONGEST, sentences).long()[:, None] - 1
+    places = torch.arange(LONGEST)
+    return rows.masked_fill(places == ends, EOS).masked_fill(places > ends, PAD)
+
+
+def endless(mechanism: str, size: str = "transformer_multi30k") -> Model:
+    """A model that never writes EOS of its own accord."""
+    network = model(settings(size, "multi30k_deen", mechanism)).eval()
+    assert isinstance(network, Transformer)
+    with torch.no_grad():
+        network.embedding.weight[EOS] = 0
+    return network
+
+
+def written(network: Model, source: torch.Tensor) -> int:
+    return sum(len(found.tokens) for found in greedy(network, source, source != PAD))
+
+
+def measure(repeats: int) -> list[Result]:
+    one_thread()
+    config = settings("transformer_multi30k", "multi30k_deen", "soft")
+    source = sources(BATCH, vocabulary(config))
+    networks = {name: endless(name) for name in ("soft", *MECHANISMS)}
+    counts = {name: written(network, source) for name, network in networks.items()}
+    runs = {name: functools.partial(written, network, source) for name, network in networks.items()}
+    times = in_turns(runs, repeats)
+    results = []
+    for name in MECHANISMS:
+        share = counts["soft"] / counts[name]
+        found = [ratio * share for ratio in ratios(times[name], times["soft"])]
+        what = f"{name}, {counts[name]} subwords: times as long for each as soft"
+        results.append(summed_up("decoding", what, found, most=TARGET))
+    return results
+
+
+if __name__ == "__main__":
+    alone(measure, __doc__)

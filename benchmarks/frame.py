@@ -1,0 +1,143 @@
+"""What all benchmarks share: contestants in turns, results beside their targets, tables of them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from hydra import compose, initialize_config_dir
+from rich.console import Console
+from rich.table import Table
+
+from simulmt.programs.plain import plain
+
+ROOT = Path(__file__).resolve().parents[1]
+REPEATS = 7
+
+
+class Result(NamedTuple):
+    """A measured figure and what was asked of it; `least` and `most` None ask for nothing."""
+
+    subject: str
+    what: str
+    value: float
+    low: float
+    """Lower quartile of the repeats, as `high` is the upper one."""
+    high: float
+    unit: str
+    least: float | None
+    most: float | None
+
+    @property
+    def met(self) -> bool:
+        """Whether the median is within the target; NaN is not."""
+        above = self.least is None or self.value >= self.least
+        return above and (self.most is None or self.value <= self.most)
+
+    @property
+    def target(self) -> str:
+        """The target in words."""
+        if self.least is None or self.most is None:
+            return f"≤ {self.most:g}" if self.least is None else f"≥ {self.least:g}"
+        return f"{self.least:g} to {self.most:g}"
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """A row of the table."""
+        spread = f"{_digits(self.low)} to {_digits(self.high)}"
+        value, verdict = f"{_digits(self.value)} {self.unit}", "met" if self.met else "missed"
+        return (self.subject, self.what, value.strip(), spread, self.target, verdict)
+
+
+COLUMNS = ("subject", "what", "measured", "quartiles", "target", "")
+Measure = Callable[[int], list[Result]]
+"""The results of a subject, given how many repeats to take."""
+
+
+def summed_up(
+    subject: str,
+    what: str,
+    figures: Sequence[float],
+    *,
+    unit: str = "x",
+    least: float | None = None,
+    most: float | None = None,
+) -> Result:
+    """Median and quartiles of the repeats."""
+    several = figures if len(figures) > 1 else [*figures] * 2
+    low, middle, high = statistics.quantiles(several, n=4, method="inclusive")
+    return Result(subject, what, middle, low, high, unit, least, most)
+
+
+def in_turns(
+    contestants: Mapping[str, Callable[[], object]],
+    repeats: int,
+    clock: Callable[[], float] = time.process_time,
+) -> dict[str, list[float]]:
+    """Seconds of each contestant in each round; every round begins with another one.
+
+    Whatever slows the machine for a while slows all of them. A first round, for caches and
+    compilers, is left out. The processor's time is what one thread takes on a quiet machine.
+    """
+    names = [*contestants]
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(repeats + 1):
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
+            start = clock()
+            contestants[name]()
+            if turn:
+                seconds[name].append(clock() - start)
+    return seconds
+
+
+def ratios(over: Sequence[float], under: Sequence[float]) -> list[float]:
+    """Round by round."""
+    return [a / b for a, b in zip(over, under, strict=True)]
+
+
+def configuration(*overrides: str) -> dict[str, Any]:
+    """What `python train.py OVERRIDES` would be given."""
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        return plain(compose("train", [*overrides]))
+
+
+def one_thread() -> None:
+    """What is timed by the processor's clock runs in one thread."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
+def environment() -> dict[str, str]:
+    """For programs that are started: this working tree, one thread, no network."""
+    own = {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "WANDB_MODE": "offline"}
+    return {**os.environ, **own}
+
+
+def show(results: Sequence[Result]) -> None:
+    """Print the table."""
+    table = Table(title="speed against its targets")
+    for column in COLUMNS:
+        table.add_column(column, justify="right" if column == "measured" else "left")
+    for result in results:
+        table.add_row(*result.cells, style=None if result.met else "red")
+    Console(width=120).print(table)
+
+
+def alone(measure: Measure, description: str | None) -> None:
+    """The command line of a benchmark that is run by itself."""
+    parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
+    parser.add_argument(
+        "--repeats", type=int, default=REPEATS, help="rounds (default: %(default)s)"
+    )
+    show(measure(parser.parse_args().repeats))
+
+
+def _digits(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,0 +1,99 @@
+"""All that the speed of the project is held to: one table, measured in one run.
+
+    python benchmarks/suite.py [--repeats 7] [--output benchmarks/results]
+
+Writes the table in Markdown and in JSON, with the machine, the versions and the date. Every figure
+is a ratio of what ran in turns, or counts seconds or memory; a target that is missed says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import ddp
+import decoding
+import growth
+import ops
+import pipeline
+import recurrent
+import start
+import training
+from frame import COLUMNS, REPEATS, ROOT, Measure, Result, show
+
+SUBJECTS: dict[str, Measure] = {
+    "ops": ops.measure,
+    "training": training.measure,
+    "recurrent": recurrent.measure,
+    "decoding": decoding.measure,
+    "growth": growth.measure,
+    "start": start.measure,
+    "pipeline": pipeline.measure,
+    "ddp": lambda repeats: ddp.measure(max(1, repeats // 3)),
+}
+PACKAGES = ("torch", "numba", "numpy", "pytorch-lightning", "sentencepiece")
+
+
+def machine() -> str:
+    """The processor, if it says what it is, and how many cores of it there are to use."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    cores = len(os.sched_getaffinity(0))
+    return f"{names[0] if names else platform.machine()}, {cores} cores"
+
+
+def circumstances(seconds: float) -> dict[str, str]:
+    """Where, with what, when, and how long it took."""
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in PACKAGES]
+    return {
+        "machine": machine(),
+        "versions": ", ".join([f"Python {platform.python_version()}", *versions]),
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "load before": f"{os.getloadavg()[0]:.1f}",
+        "took": f"{seconds / 60:.1f} minutes",
+    }
+
+
+def write(results: Sequence[Result], about: dict[str, str], output: Path) -> None:
+    """Both files; a figure that could not be measured is null in JSON."""
+    missed = sum(not result.met for result in results)
+    rows = [COLUMNS, ("---",) * len(COLUMNS), *(result.cells for result in results)]
+    lines = ["# Speed against its targets", ""]
+    lines += [f"- {name}: {value}" for name, value in about.items()]
+    lines += [f"- {len(results) - missed} met, {missed} missed", ""]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    output.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = [result._asdict() | {"met": result.met} for result in results]
+    text = json.dumps({**about, "results": found}, indent=2)
+    output.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "--repeats", type=int, default=REPEATS, help="rounds (default: %(default)s)"
+    )
+    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--only", nargs="+", choices=SUBJECTS, default=[*SUBJECTS], metavar="NAME")
+    given = parser.parse_args()
+    began, load = time.perf_counter(), f"{os.getloadavg()[0]:.1f}"
+    results = []
+    for name in given.only:
+        print(f"{name} after {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+        results += SUBJECTS[name](given.repeats)
+    show(results)
+    about = circumstances(time.perf_counter() - began) | {"load before": load}
+    write(results, about, given.output)
+
+
+if __name__ == "__main__":
+    main()

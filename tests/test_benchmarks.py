@@ -1,0 +1,107 @@
+"""The benchmarks run, at tiny sizes, and say truly what is met; nothing is timed here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import ddp
+import decoding
+import growth
+import pipeline
+import pytest
+import recurrent
+import start
+import steps
+import suite
+import torch
+import training
+from frame import Result, in_turns, summed_up
+
+from simulmt.data.subwords import EOS, PAD
+
+
+def result(
+    *figures: float, least: float | None = None, most: float | None = None, unit: str = "x"
+) -> Result:
+    return summed_up("subject", "what", figures, least=least, most=most, unit=unit)
+
+
+def test_a_target_is_met_up_to_its_bound_and_missed_beyond() -> None:
+    assert result(2, 1, 3, most=2).met
+    assert not result(2, 2.1, 3, most=2).met
+    assert result(1.1, least=0.9, most=1.1).met
+    assert not result(0.8, least=0.9, most=1.1).met
+    assert not result(float("nan"), least=1).met
+
+
+def test_the_table_shows_a_missed_target_as_missed(tmp_path: Path) -> None:
+    found = [result(1, most=2), result(3, most=2)]
+    suite.write(found, {"machine": "some"}, tmp_path / "results")
+    rows = (tmp_path / "results.md").read_text().splitlines()[-2:]
+    assert ["met" in rows[0], "missed" in rows[1]] == [True, True]
+    saved = json.loads((tmp_path / "results.json").read_text())["results"]
+    assert [one["met"] for one in saved] == [True, False]
+
+
+def test_contestants_take_turns_and_the_first_round_is_left_out() -> None:
+    ran: list[str] = []
+    times = in_turns({name: lambda name=name: ran.append(name) for name in "ab"}, 3)
+    assert "".join(ran) == "abbaabba"
+    assert [len(found) for found in times.values()] == [3, 3]
+
+
+def test_a_made_up_batch_has_the_lengths_it_is_asked_for() -> None:
+    given = steps.batch(200, 20, 50)
+    lengths = given.target_mask.sum(1)
+    assert given.target.shape == (10, 20)
+    assert lengths.max() == 20
+    assert lengths.min() >= 18
+    assert (given.target.gather(1, lengths[:, None] - 1) == EOS).all()
+
+
+def test_the_contestants_of_a_training_step_step() -> None:
+    made = training.contestants(training.Size("transformer", "verbfinal", 40), 8)
+    assert [*made] == ["soft", *training.TARGETS, "torch"]
+    for run in made.values():
+        run()
+    made = recurrent.contestants(24, 6, "rnmt_plus")
+    for run in made.values():
+        run()
+
+
+def test_peak_memory_is_what_is_held_at_once() -> None:
+    def run() -> None:
+        for _ in range(3):
+            torch.empty(1000, dtype=torch.float32)
+        kept = torch.empty(500, dtype=torch.float32)
+        del kept
+
+    assert steps.peak_bytes(run) == pytest.approx(4000, rel=0.1)  # the allocator rounds up
+
+
+def test_a_model_that_never_ends_of_itself_writes_up_to_the_limit() -> None:
+    source = decoding.sources(3, 100)[:, :12]
+    source[:, -1] = EOS
+    assert decoding.written(decoding.endless("soft"), source[1:]) % (2 * 12 + 20) == 0
+    assert (decoding.sources(3, 100)[0] != PAD).sum() == decoding.SHORTEST
+
+
+def test_a_made_up_corpus_is_prepared(tmp_path: Path) -> None:
+    pipeline.write_corpus(tmp_path, 300)
+    assert len((tmp_path / "train.en").read_text().splitlines()) == 300
+
+
+def test_the_exponent_of_what_grows_with_the_square_is_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = {str(size): [float(size**2)] * 2 for size in (2, 4, 8)}
+    monkeypatch.setattr(growth, "in_turns", lambda *_: times)
+    assert growth.exponents(dict.fromkeys((2, 4, 8), lambda: None), 2) == pytest.approx([2, 2])
+
+
+def test_the_translator_imports_no_lightning() -> None:
+    assert start.brought_along("simulmt.translator").met
+
+
+def test_one_core_is_no_measurement_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    assert not ddp.measure(1)[0].met
