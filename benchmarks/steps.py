@@ -60,7 +60,7 @@ def step(network: nn.Module, config: dict[str, Any], given: Batch) -> Step:
     def run() -> None:
         out: Translation = network(given.source, given.source_mask, given.target_input)
         masks = given.source_mask, given.target_mask
-        loss = objective(out.logits, out.alpha, given.target, *masks, AFTER_WARM_UP)
+        loss = objective(out.logits, out.alphas, given.target, *masks, AFTER_WARM_UP)
         torch.autograd.backward(loss.total / loss.tokens)
         adam.step()
         adam.zero_grad()

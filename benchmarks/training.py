@@ -94,7 +94,7 @@ class TorchTransformer(nn.Module):
             memory_key_padding_mask=~mask,
             tgt_is_causal=True,
         )
-        return Translation(functional.linear(out, self.embedding.weight), None)
+        return Translation(functional.linear(out, self.embedding.weight), ())
 
 
 @functools.cache

@@ -129,4 +129,4 @@ def test_bfloat16_training_has_finite_gradients(kind: str, name: str) -> None:
         out = made(source, mask, source)
     (out.logits.float().logsumexp(-1).sum()).backward()
     assert all(p.grad.isfinite().all() for p in made.parameters() if p.grad is not None)
-    assert out.alpha is None or out.alpha.dtype == torch.float32
+    assert all(alpha.dtype == torch.float32 for alpha in out.alphas)

@@ -53,9 +53,9 @@ def by_hand(logits, alpha, target, source_mask, target_mask):
 
 
 def test_the_objective_is_that_of_the_papers():
-    inputs = example()
-    likelihood, lag, variance = by_hand(*inputs)
-    loss = Objective(**SETTINGS)(*inputs, update=10)
+    logits, alpha, *rest = example()
+    likelihood, lag, variance = by_hand(logits, alpha, *rest)
+    loss = Objective(**SETTINGS)(logits, alpha.split(2, 1), *rest, update=10)  # of two layers
     # alpha is float64 here, so only the order of summation differs; log-softmax is in float32
     torch.testing.assert_close(loss.latency, lag, check_dtype=False, rtol=1e-9, atol=0)
     torch.testing.assert_close(loss.variance, variance, check_dtype=False, rtol=1e-9, atol=0)
@@ -67,7 +67,7 @@ def test_the_objective_is_that_of_the_papers():
 
 def test_padding_has_no_gradient():
     logits, alpha, target, source_mask, target_mask = example()
-    loss = Objective(**SETTINGS)(logits, alpha, target, source_mask, target_mask, update=10)
+    loss = Objective(**SETTINGS)(logits, [alpha], target, source_mask, target_mask, update=10)
     by_logits, by_alpha = torch.autograd.grad(loss.total, (logits, alpha))
     assert (by_logits[~target_mask] == 0).all()
     assert (by_alpha.transpose(1, 2)[~target_mask] == 0).all()
@@ -104,7 +104,7 @@ def test_latency_is_held_back_then_grows(hold, warmup, expected):
 def test_a_fixed_schedule_has_no_latency_to_weigh():
     logits, _, target, source_mask, target_mask = example()
     objective = Objective(**(SETTINGS | {"latency_weight": 0.0, "variance_weight": 0.0}))
-    loss = objective(logits, None, target, source_mask, target_mask, update=0)
+    loss = objective(logits, (), target, source_mask, target_mask, update=0)
     assert not loss.learned
     assert not objective.wants_alpha
     assert loss.latency == loss.variance == 0
@@ -118,6 +118,6 @@ def test_autocast_leaves_positions_alone():
     objective = Objective(**(SETTINGS | {"latency": "ap"}))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss = objective(
-            torch.zeros(1, 1, 9), alpha, torch.tensor([[5]]), mask, mask[:, :1], update=0
+            torch.zeros(1, 1, 9), [alpha], torch.tensor([[5]]), mask, mask[:, :1], update=0
         )
     assert loss.latency.item() == pytest.approx(301 / 400)

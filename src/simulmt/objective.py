@@ -9,6 +9,7 @@ over gradient accumulation and over processes before one is divided by the other
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -100,7 +101,7 @@ class Objective:
     def __call__(
         self,
         logits: Float[Tensor, "B T V"],
-        alpha: Float[Tensor, "B LH T S"] | None,
+        alphas: Sequence[Float[Tensor, "B H T S"]],
         target: Int[Tensor, "B T"],
         source_mask: Bool[Tensor, "B S"],
         target_mask: Bool[Tensor, "B T"],
@@ -114,9 +115,10 @@ class Objective:
         smoothed = torch.lerp(loss, spread, self.label_smoothing)
         smoothed = (smoothed * target_mask).sum()
         lag = variance = smoothed.new_zeros(())
-        if alpha is not None:
-            with torch.autocast(alpha.device.type, enabled=False):  # positions need float32
-                delays = expected_delays(alpha, self.lost_mass * source_mask.sum(-1))
+        if alphas:
+            lost = self.lost_mass * source_mask.sum(-1)
+            with torch.autocast(logits.device.type, enabled=False):  # positions need float32
+                delays = torch.cat([expected_delays(alpha, lost) for alpha in alphas], 1)
                 lag = self._lag(delays, source_mask, target_mask).sum()
                 variance = head_divergence(delays, target_mask).sum()
         weighted = self.latency_weight * lag + self.variance_weight * variance
@@ -129,7 +131,7 @@ class Objective:
             variance.detach(),
             tokens,
             sentences,
-            alpha is not None,
+            bool(alphas),
         )
 
     def _lag(
@@ -143,12 +145,12 @@ class Objective:
 
 
 def expected_delays(
-    alpha: Float[Tensor, "B LH T S"], when_lost: Int[Tensor, "B"]
-) -> Float[Tensor, "B LH T"]:
+    alpha: Float[Tensor, "B H T S"], when_lost: Int[Tensor, "B"]
+) -> Float[Tensor, "B H T"]:
     """`g_i = sum_j j * alpha_ij` of every head, and what mass that ran off the end counts as."""
     places = torch.arange(1, alpha.shape[-1] + 1, device=alpha.device, dtype=alpha.dtype)
-    lost = 1 - alpha.sum(-1)
-    return alpha @ places + lost * when_lost.to(alpha.dtype)[:, None, None]
+    position, mass = (alpha @ torch.stack([places, torch.ones_like(places)], 1)).unbind(-1)
+    return position + (1 - mass) * when_lost.to(alpha.dtype)[:, None, None]
 
 
 def weighted_delay(delays: Float[Tensor, "B LH T"]) -> Float[Tensor, "B T"]:

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from simulmt.attention import Attended, Mechanism, Memory
-from simulmt.models.model import DecoderStep, Model, Translation, check_sizes, join_alphas
+from simulmt.models.model import DecoderStep, Model, Translation, check_sizes, join_steps
 from simulmt.models.recurrent import RECURRENT
 
 Layers = tuple[Float[Tensor, "L B D"], Float[Tensor, "L B D"]]
@@ -104,7 +104,7 @@ class Luong(Model):
             fed = self._vector(s, attended.context)
             vectors.append(fed)
             alphas.append(attended.alpha)
-        return Translation(self.output(torch.cat(vectors, 1)), join_alphas(alphas, 2))
+        return Translation(self.output(torch.cat(vectors, 1)), join_steps(alphas))
 
     def start(
         self,

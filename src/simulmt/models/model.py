@@ -23,9 +23,9 @@ class Translation(NamedTuple):
     """What teacher forcing gives."""
 
     logits: Float[Tensor, "B T V"]
-    alpha: Float[Tensor, "B LH T S"] | None
-    """Expected alignment of all heads of all layers, moved by what a span looks ahead; None where
-    the schedule is fixed."""
+    alphas: tuple[Float[Tensor, "B H T S"], ...]
+    """Expected alignment of the heads of each layer that attends, moved by what a span looks ahead;
+    empty where the schedule is fixed."""
 
 
 class DecoderStep(NamedTuple):
@@ -148,10 +148,12 @@ def is_causal(encoder: str, mechanism: Mechanism) -> bool:
     return encoder == "causal" or not mechanism.offline
 
 
-def join_alphas(alphas: Sequence[Tensor | None], dim: int) -> Tensor | None:
-    """What layers or steps gave, along a dimension; None where the schedule is fixed."""
+def join_steps(
+    alphas: Sequence[Float[Tensor, "B H N S"] | None],
+) -> tuple[Float[Tensor, "B H T S"], ...]:
+    """The expected alignment of one layer, from its pieces; nothing where the schedule is fixed."""
     learned = [alpha for alpha in alphas if alpha is not None]
-    return torch.cat(learned, dim) if learned else None
+    return (torch.cat(learned, 2),) if learned else ()
 
 
 def select(state: T, rows: Tensor) -> T:

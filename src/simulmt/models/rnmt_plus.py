@@ -22,7 +22,7 @@ from simulmt.models.model import (
     Translation,
     check_sizes,
     is_causal,
-    join_alphas,
+    join_steps,
 )
 from simulmt.models.recurrent import RECURRENT
 
@@ -99,16 +99,16 @@ class RnmtPlus(Model):
         """Teacher forcing: the first layer and the attention step by step, then layer by layer."""
         finished = torch.ones_like(source_mask[:, 0])
         memory = self.source_attention.memory(states, source_mask, finished)
-        x, context, alpha = self._first(self.dropout(self.target_embedding(target_input)), memory)
+        x, context, alphas = self._first(self.dropout(self.target_embedding(target_input)), memory)
         for number, layer in enumerate(self._layers()[1:], 1):
             y = self.dropout(layer(torch.cat([x, context], -1)))
             x = residual(number, x, y)
-        return Translation(self.output(torch.cat([x, context], -1)), alpha)
+        return Translation(self.output(torch.cat([x, context], -1)), alphas)
 
     def _first(
         self, embedded: Float[Tensor, "B T D"], memory: Memory
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """The first layer and the attention it asks: outputs, contexts, alpha."""
+    ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+        """The first layer and the attention it asks: outputs, contexts, alphas."""
         layer, attention = self._layers()[0], self.source_attention
         state, stood = layer.initial_state(embedded), attention.initial_state(memory)
         context = torch.zeros_like(embedded[:, 0])
@@ -121,7 +121,7 @@ class RnmtPlus(Model):
             contexts.append(context)
             alphas.append(attended.alpha)
         x = self.dropout(torch.stack(outputs, 1))
-        return x, torch.stack(contexts, 1), join_alphas(alphas, 2)
+        return x, torch.stack(contexts, 1), join_steps(alphas)
 
     def start(
         self,

@@ -34,7 +34,6 @@ from simulmt.models.model import (
     Translation,
     check_sizes,
     is_causal,
-    join_alphas,
 )
 from simulmt.models.reencoding import REENCODING, PrefixAttention, encode_prefixes
 
@@ -175,8 +174,9 @@ class Transformer(Model):
         for layer in self._layers():
             memory = layer.source_attention.memory(states, source_mask, finished)
             x, attended = layer(x, memory)
-            alphas.append(attended.alpha)
-        return Translation(self._logits(x), join_alphas(alphas, 1))
+            if attended.alpha is not None:
+                alphas.append(attended.alpha)
+        return Translation(self._logits(x), tuple(alphas))
 
     def start(
         self,

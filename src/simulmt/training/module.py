@@ -62,7 +62,7 @@ class TranslationModule(pl.LightningModule):
         out = self.model.decode(states, batch.source_mask, batch.target_input)
         return self.objective(
             out.logits,
-            out.alpha,
+            out.alphas,
             batch.target,
             batch.source_mask,
             batch.target_mask,

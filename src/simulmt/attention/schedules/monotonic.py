@@ -59,9 +59,17 @@ class Monotonic(Schedule):
 
     def energies(self, query: Float[Tensor, "B T D"], memory: Memory) -> Float[Tensor, "B H T S"]:
         """`e_ij + r`; the sum, if not the score, is in float32 at least."""
+        return self._shifted(query, memory, self.energy_bias)
+
+    def _shifted(
+        self,
+        query: Float[Tensor, "B T D"],
+        memory: Memory,
+        shift: Float[Tensor, "*B H 1 S"],
+    ) -> Float[Tensor, "B H T S"]:
         energy: Tensor = self.score(query, memory.selection_keys)
         wide = torch.promote_types(energy.dtype, torch.float32)
-        return energy.to(wide) + self.energy_bias
+        return energy.to(wide) + shift
 
     def initial_state(self, memory: Memory) -> Float[Tensor, "B H S"]:
         """`alpha_0`: every head stands at the first position."""
@@ -78,14 +86,13 @@ class Monotonic(Schedule):
         state: Float[Tensor, "B H S"],
     ) -> tuple[Float[Tensor, "B H T S"], Float[Tensor, "B H S"]]:
         """`alpha` of T steps after the row `state`; equations 1 and 2 of the papers."""
-        energy = self.energies(query, memory)
-        if self.training and self.noise > 0:
-            energy = energy + self.noise * torch.randn_like(energy)
-        stop = torch.sigmoid(energy)
+        shift = self.energy_bias.masked_fill(~memory.mask[:, None, None], -math.inf)  # p = 0
         if self.mass_preservation:
-            stop = stop.masked_fill(memory.last[:, None, None], 1.0)
-        stop = stop.masked_fill(~memory.mask[:, None, None], 0.0)
-        alpha = expected_alignment(stop, state)
+            shift = shift.masked_fill(memory.last[:, None, None], math.inf)  # p = 1
+        energy = self._shifted(query, memory, shift)
+        if self.training and self.noise > 0:
+            energy = energy.add(torch.randn_like(energy), alpha=self.noise)
+        alpha = expected_alignment(torch.sigmoid(energy), state)
         return alpha, alpha[..., -1, :]
 
     def known_stops(self, steps: int, memory: Memory, state: Tensor) -> None:

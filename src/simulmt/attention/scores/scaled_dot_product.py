@@ -35,8 +35,8 @@ class ScaledDotProduct(Score):
         self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
     ) -> Float[Tensor, "B H T S"]:
         """Scaled dot products of every query with every key."""
-        queries = split_heads(self.query(query), self.heads)
-        return queries @ keys.transpose(-1, -2) / math.sqrt(keys.shape[-1])
+        queries = split_heads(self.query(query), self.heads) / math.sqrt(keys.shape[-1])
+        return queries @ keys.transpose(-1, -2)
 
     def attend(
         self,
