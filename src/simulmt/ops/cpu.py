@@ -73,45 +73,39 @@ def _run(kernel: Callable[..., None], *arguments: Tensor | int) -> None:
 
 
 @torch.library.custom_op("simulmt::alignment", mutates_args=(), device_types="cpu")
-def _alignment(p: Tensor, initial: Tensor) -> tuple[Tensor, Tensor]:
+def _alignment(p: Tensor, initial: Tensor) -> Tensor:
     p = p.contiguous()
     alpha = torch.empty_like(p)
-    arrived = p.new_empty(_tiles(p.shape[0]), p.shape[1], LANES * p.shape[2])
-    _run(_kernels().alignment, p, initial.contiguous(), alpha, arrived)
-    return alpha, arrived
+    _run(_kernels().alignment, p, initial.contiguous(), alpha)
+    return alpha
 
 
 @_alignment.register_fake
-def _(p: Tensor, initial: Tensor) -> tuple[Tensor, Tensor]:
-    N, T, S = p.shape
-    return p.new_empty(N, T, S), p.new_empty(_tiles(N), T, LANES * S)
+def _(p: Tensor, initial: Tensor) -> Tensor:
+    return p.new_empty(p.shape)
 
 
 @torch.library.custom_op("simulmt::alignment_adjoint", mutates_args=(), device_types="cpu")
-def _alignment_adjoint(grad: Tensor, p: Tensor, arrived: Tensor) -> tuple[Tensor, Tensor]:
-    grad, p = grad.contiguous(), p.contiguous()
-    grad_p, grad_initial = torch.empty_like(p), p.new_empty(p.shape[0], p.shape[2])
-    _run(_kernels().alignment_adjoint, grad, p, arrived, grad_p, grad_initial)
+def _alignment_adjoint(
+    grad: Tensor, p: Tensor, initial: Tensor, alpha: Tensor
+) -> tuple[Tensor, Tensor]:
+    grad, p, initial = grad.contiguous(), p.contiguous(), initial.contiguous()
+    grad_p, grad_initial = torch.empty_like(p), torch.empty_like(initial)
+    _run(_kernels().alignment_adjoint, grad, p, initial, alpha, grad_p, grad_initial)
     return grad_p, grad_initial
 
 
 @_alignment_adjoint.register_fake
-def _(grad: Tensor, p: Tensor, arrived: Tensor) -> tuple[Tensor, Tensor]:
-    N, T, S = p.shape
-    return p.new_empty(N, T, S), p.new_empty(N, S)
+def _(grad: Tensor, p: Tensor, initial: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
+    return p.new_empty(p.shape), initial.new_empty(initial.shape)
 
 
-def _alignment_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-    ctx.save_for_backward(inputs[0], output[1])
-    ctx.mark_non_differentiable(output[1])
-    ctx.set_materialize_grads(False)  # or a gradient of zeros is made for it every time
+def _alignment_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    ctx.save_for_backward(*inputs, output)
 
 
-def _alignment_backward(ctx: Any, grad: Tensor | None, _: Any) -> Gradients:
-    if grad is None:
-        return None, None
-    p, arrived = ctx.saved_tensors
-    grad_p, grad_initial = _alignment_adjoint(grad, p, arrived)
+def _alignment_backward(ctx: Any, grad: Tensor) -> Gradients:
+    grad_p, grad_initial = _alignment_adjoint(grad, *ctx.saved_tensors)
     return grad_p, grad_initial
 
 
@@ -120,7 +114,7 @@ _alignment.register_autograd(_alignment_backward, setup_context=_alignment_setup
 
 def alignment(p: Float[Tensor, "N T S"], initial: Float[Tensor, "N S"]) -> Float[Tensor, "N T S"]:
     """Expected alignment; see `reference.alignment`."""
-    alpha: Tensor = _alignment(p, initial)[0]
+    alpha: Tensor = _alignment(p, initial)
     return alpha
 
 

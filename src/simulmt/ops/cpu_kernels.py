@@ -21,13 +21,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import cgutils, types
+from numba.core import cgutils, errors, types
 from numba.extending import intrinsic
 
 from simulmt.ops.compiled import ONE, compiled, exp
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 LANES = 16
+READ, WRITE = 0, 1
 # Loops from right to left index with unsigned numbers: a signed index that counts down might be
 # negative for all that the compiler knows, and then it does not vectorise.
 STEP = np.uintp(LANES)
@@ -104,6 +105,41 @@ def _store(tile: Array, x: Array, at: int, stride: int, lanes: int, S: int) -> N
                 x[at + r * stride + j] = tile[j * LANES + r]
 
 
+def _prefetch_line(typing: Any, array: Any, at: Any, intent: Any) -> Any:
+    """Have the cache line of array[at] brought near, past the end too; nothing waits for it."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = cgutils.create_struct_proxy(array)(context, builder, value=args[0]).data
+        pointer, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, word, word, word])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        address = builder.bitcast(builder.gep(data, [args[1]]), pointer)
+        nearest, of_data = ir.Constant(word, 3), ir.Constant(word, 1)
+        builder.call(prefetch, [address, ir.Constant(word, intent.literal_value), nearest, of_data])
+        return context.get_dummy_value()
+
+    if not isinstance(intent, types.IntegerLiteral):
+        raise errors.RequireLiteralValue("intent")
+    return types.void(array, types.intp, intent), codegen
+
+
+_prefetch: Any = intrinsic(_prefetch_line)
+
+
+@compiled
+def _fetch(x: Array, at: int, stride: int, lanes: int, S: int, intent: int) -> None:
+    """Have what a tile is loaded from next brought near, or what it will be stored to.
+
+    Rows are short and far apart, too much so for the processor to see where they lead.
+    """
+    for r in range(lanes):
+        for j in range(0, S + LANES, LANES):  # its ends may lie in two lines
+            if intent == READ:
+                _prefetch(x, at + r * stride + j, READ)
+            else:
+                _prefetch(x, at + r * stride + j, WRITE)
+
+
 @compiled
 def _first_row(tile: int, rows: int) -> int:
     return max(0, min(tile * LANES, rows - LANES))
@@ -113,10 +149,8 @@ def _first_row(tile: int, rows: int) -> int:
 
 
 @compiled
-def alignment(
-    p: Array, initial: Array, alpha: Array, arrived: Array, first: int, last: int
-) -> None:
-    """p, alpha (N, T, S), initial (N, S); `arrived` keeps q in tiles for the adjoint."""
+def alignment(p: Array, initial: Array, alpha: Array, first: int, last: int) -> None:
+    """p, alpha (N, T, S), initial (N, S)."""
     N, T, S = p.shape
     lanes, n = min(LANES, N), S * LANES
     stop, stand = np.zeros(n, p.dtype), np.zeros(n, p.dtype)
@@ -124,21 +158,29 @@ def alignment(
         row = _first_row(tile, N)
         _load(initial.reshape(-1), row * S, S, lanes, stand, S)
         for t in range(T):
-            _load(p.reshape(-1), (row * T + t) * S, T * S, lanes, stop, S)
-            q = arrived[tile, t]
-            q[:LANES] = stand[:LANES]
-            for k in range(n - LANES):
-                q[k + LANES] = q[k] * (ONE - stop[k]) + stand[k + LANES]
+            at, stride = (row * T + t) * S, T * S
+            _load(p.reshape(-1), at, stride, lanes, stop, S)
+            _fetch(p.reshape(-1), at + S, stride, lanes, S, READ)
+            _fetch(alpha.reshape(-1), at, stride, lanes, S, WRITE)
+            _arrive(stand, stop)
             for k in range(n):
-                stand[k] = stop[k] * q[k]
-            _store(stand, alpha.reshape(-1), (row * T + t) * S, T * S, lanes, S)
+                stand[k] *= stop[k]
+            _store(stand, alpha.reshape(-1), at, stride, lanes, S)
+
+
+@compiled
+def _arrive(stand: Array, stop: Array) -> None:
+    """Turn the row above into q of this one."""
+    for k in range(stand.size - LANES):
+        stand[k + LANES] += stand[k] * (ONE - stop[k])
 
 
 @compiled
 def alignment_adjoint(
     grad: Array,
     p: Array,
-    arrived: Array,
+    initial: Array,
+    alpha: Array,
     grad_p: Array,
     grad_initial: Array,
     first: int,
@@ -147,23 +189,30 @@ def alignment_adjoint(
     """The two loops backwards: `back` is dL/dq of the row below, then of this row."""
     N, T, S = p.shape
     lanes, n = min(LANES, N), S * LANES
-    stop, g = np.zeros(n, p.dtype), np.zeros(n, p.dtype)
+    stop, g, q = np.zeros(n, p.dtype), np.zeros(n, p.dtype), np.zeros(n, p.dtype)
     back = np.zeros(n + LANES, p.dtype)  # zero past the end
     for tile in range(first, last):
         row = _first_row(tile, N)
         back[:] = 0
         for t in range(T - 1, -1, -1):
-            _load(p.reshape(-1), (row * T + t) * S, T * S, lanes, stop, S)
-            _load(grad.reshape(-1), (row * T + t) * S, T * S, lanes, g, S)
-            q = arrived[tile, t]
-            for k in range(n):
-                g[k] += back[k]
+            at, stride = (row * T + t) * S, T * S
+            _load(p.reshape(-1), at, stride, lanes, stop, S)
+            _load(grad.reshape(-1), at, stride, lanes, g, S)
+            if t > 0:
+                _load(alpha.reshape(-1), at - S, stride, lanes, q, S)
+                for x in (p, grad):
+                    _fetch(x.reshape(-1), at - S, stride, lanes, S, READ)
+                _fetch(alpha.reshape(-1), at - 2 * S, stride, lanes, S, READ)
+            else:
+                _load(initial.reshape(-1), row * S, S, lanes, q, S)
+            _fetch(grad_p.reshape(-1), at, stride, lanes, S, WRITE)
+            _arrive(q, stop)
             for right in range(n):
                 i = np.uintp(n - 1 - right)
-                back[i] = stop[i] * g[i] + (ONE - stop[i]) * back[i + STEP]
-            for k in range(n):
-                g[k] = q[k] * (g[k] - back[k + LANES])
-            _store(g, grad_p.reshape(-1), (row * T + t) * S, T * S, lanes, S)
+                stood, passed = g[i] + back[i], back[i + STEP]
+                back[i] = stop[i] * stood + (ONE - stop[i]) * passed
+                g[i] = q[i] * (stood - passed)
+            _store(g, grad_p.reshape(-1), at, stride, lanes, S)
         _store(back, grad_initial.reshape(-1), row * S, S, lanes, S)
 
 
@@ -188,6 +237,9 @@ def lookback(
         row, f = _first_row(tile, N), fraction[tile]
         _load(alpha.reshape(-1), row * S, S, lanes, a, S)
         _load(energy.reshape(-1), row * S, S, lanes, u, S)
+        for x in (alpha, energy):
+            _fetch(x.reshape(-1), (row + LANES) * S, S, lanes, S, READ)
+        _fetch(beta.reshape(-1), row * S, S, lanes, S, WRITE)
         top[:LANES] = u[:LANES]
         for k in range(n - LANES):
             top[k + LANES] = u[k] if u[k] > top[k] else top[k]
@@ -230,6 +282,10 @@ def lookback_adjoint(
         row, f = _first_row(tile, N), fraction[tile]
         _load(beta.reshape(-1), row * S, S, lanes, b, S)
         _load(grad.reshape(-1), row * S, S, lanes, g, S)
+        for x in (beta, grad):
+            _fetch(x.reshape(-1), (row + LANES) * S, S, lanes, S, READ)
+        for x in (grad_alpha, grad_energy):
+            _fetch(x.reshape(-1), row * S, S, lanes, S, WRITE)
         for k in range(n):
             rest = ONE - f[k]
             b[k] *= rest * (g[k] - mean[k])
