@@ -69,11 +69,19 @@ def sweep(config: DictConfig) -> dict[str, list[str]]:
 
 def runs(preset: str) -> list[dict[str, Any]]:
     """The plain configuration of each run of a preset."""
-    swept, found = sweep(composed(preset)), []
-    for values in itertools.product(*swept.values()):
-        chosen = [f"{key}={value}" for key, value in zip(swept, values, strict=True)]
-        run = composed(preset, *chosen)
-        found.append(plain(OmegaConf.masked_copy(run, [key for key in run if key != "hydra"])))
+    config = composed(preset)
+    swept, groups = sweep(config), {*config.hydra.runtime.choices}
+    chosen = {key: values for key, values in swept.items() if key in groups}
+    set_to = {key: values for key, values in swept.items() if key not in groups}
+    found = []
+    for choices in itertools.product(*chosen.values()):
+        pairs = zip(chosen, choices, strict=True)
+        made = composed(preset, *(f"{key}={choice}" for key, choice in pairs))
+        for values in itertools.product(*set_to.values()):
+            run = OmegaConf.masked_copy(made, [key for key in made if key != "hydra"])
+            for key, value in zip(set_to, values, strict=True):
+                OmegaConf.update(run, key, OmegaConf.create(f"value: {value}").value)
+            found.append(plain(run))
     return found
 
 
