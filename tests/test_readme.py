@@ -44,6 +44,7 @@ PAGES = (
     "experiments/future_guided/README.md",
     "experiments/milk/README.md",
     "experiments/mma/README.md",
+    "experiments/verbfinal/README.md",
     "experiments/wandb/README.md",
     "experiments/zoo/README.md",
 )

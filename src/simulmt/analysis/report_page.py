@@ -170,11 +170,11 @@ def _significance(page: Page) -> list[str]:
             _linked(page, row["folder_one"]), _linked(page, row["folder_other"]),
             number(row["DAL_one"]), number(row["DAL_other"]),
             number(row["BLEU_one"]), number(row["BLEU_other"]),
-            number(row["difference"], "+.2f"), number(row["p"], ".3f"),
+            number(row["difference"]), number(row["p"], ".3f"),
         ]
         for row in page.pairs
     ]  # fmt: skip
-    heads = ["one", "other", "DAL", "DAL", "BLEU", "BLEU", "difference", "p"]
+    heads = ["better", "other", "DAL", "DAL", "BLEU", "BLEU", "difference", "p"]
     return [paragraph(said), table(heads, rows, sortable=True)]
 
 

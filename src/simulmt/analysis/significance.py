@@ -34,10 +34,11 @@ def matched_pairs(
         tolerance: by how much their DAL may differ.
 
     Returns:
-        A row for each pair, closest latencies first.
+        A row for each pair, the better run first in it, closest latencies first.
     """
     rows = []
-    for one, other in combinations([run for run in runs if run.folder in resampled], 2):
+    for pair in combinations([run for run in runs if run.folder in resampled], 2):
+        one, other = sorted(pair, key=lambda run: -resampled[run.folder].bleu)
         here, there = (run.latency("DAL", unit, convention) for run in (one, other))
         if not (math.isfinite(here) and abs(here - there) <= tolerance):
             continue
@@ -48,7 +49,7 @@ def matched_pairs(
         first, second = resampled[one.folder], resampled[other.folder]
         values = (
             names[one.folder], names[other.folder], here, there, first.bleu, second.bleu,
-            second.bleu - first.bleu, p_value(first, second), one.folder, other.folder,
+            first.bleu - second.bleu, p_value(first, second), one.folder, other.folder,
         )  # fmt: skip
         rows.append(dict(zip(COLUMNS, values, strict=True)))
     return sorted(rows, key=lambda row: abs(row["DAL_one"] - row["DAL_other"]))
