@@ -112,7 +112,8 @@ def contestants(size: Size, length: int) -> dict[str, Step]:
     for name in ("soft", *TARGETS):
         config = settings(size.model, size.data, name)
         made[name] = step(model(config), config, given)
-    known = {k: v for k, v in plain["model"].items() if k not in {"name", "encoder"}}
+    ours = {"name", "encoder", "average_embedding"}
+    known = {k: v for k, v in plain["model"].items() if k not in ours}
     theirs = TorchTransformer(size=plain["data"]["subwords"]["size"], **known)
     return made | {"torch": step(theirs, plain, given)}
 

@@ -27,9 +27,13 @@ FILES = sorted(
     if path.read_text().startswith("# @package _global_")  # the rest is not Hydra's
 )
 PRESETS = [name for name in FILES if not Path(name).name.startswith("_")]  # the rest is shared
-TABLES = sorted(path for path in HOME.rglob("*.csv") if path.parent.name != "streaming")
+TABLES = sorted(
+    path
+    for path in HOME.rglob("*.csv")
+    if path.parent.name != "streaming" and path.name != "cost.csv"  # these say nothing of quality
+)
 
-QUALITY = re.compile(r"(BLEU|chrF|absent|present)$")
+QUALITY = re.compile(r"(BLEU(_one|_other)?|chrF|absent|present)$")
 FIGURE = re.compile(rf"{QUALITY.pattern}|(AP|AL|LAAL|DAL|CW)(_\w+)?$")
 
 each_preset = pytest.mark.parametrize("preset", PRESETS)

@@ -221,7 +221,13 @@ def test_nobody_reading_is_no_error(finished):
 def test_ctrl_c_ends_it_in_one_line(finished):
     command = [sys.executable, "translate.py", f"checkpoint={finished}", "actions=true"]
     with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command,
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # where the tests run in the background, the shell has them ignore it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as program:
         assert program.stdin
         assert program.stdout
