@@ -44,13 +44,14 @@ def _pool(process: int, threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix=f"simulmt-ops-{process}")
 
 
-def _tiles(rows: Any) -> Any:
+def tiles_of(rows: Any) -> Any:
+    """How many tiles hold so many rows."""
     return -(-rows // LANES)
 
 
 def run_tiles(kernel: Callable[..., None], rows: int, elements: int, *arguments: Any) -> None:
     """Run `kernel` over all tiles of `rows`, in as many threads as pay for `elements`."""
-    tiles = _tiles(rows)
+    tiles = tiles_of(rows)
     threads = min(torch.get_num_threads(), tiles, 1 + elements // GRAIN)
     if threads <= 1:
         kernel(*arguments, 0, tiles)
@@ -125,7 +126,7 @@ def alignment(p: Float[Tensor, "N T S"], initial: Float[Tensor, "N S"]) -> Float
 def _lookback(alpha: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:
     alpha = alpha.contiguous()
     beta = torch.empty_like(alpha)
-    fraction = alpha.new_empty(_tiles(alpha.shape[0]), LANES * alpha.shape[1])
+    fraction = alpha.new_empty(tiles_of(alpha.shape[0]), LANES * alpha.shape[1])
     _run(_kernels().lookback, alpha, energy.contiguous(), beta, fraction)
     return beta, fraction
 
@@ -133,7 +134,7 @@ def _lookback(alpha: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:
 @_lookback.register_fake
 def _(alpha: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:
     N, S = alpha.shape
-    return alpha.new_empty(N, S), alpha.new_empty(_tiles(N), LANES * S)
+    return alpha.new_empty(N, S), alpha.new_empty(tiles_of(N), LANES * S)
 
 
 @torch.library.custom_op("simulmt::lookback_adjoint", mutates_args=(), device_types="cpu")

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from simulmt.ops.cpu import LANES, run_tiles
+from simulmt.ops.cpu import run_tiles, tiles_of
 
 GATES = 4
 
@@ -133,7 +133,7 @@ class _Sequence(torch.autograd.Function):
         above = grad_states.transpose(0, 1).contiguous()
         flow, carried = grad_last.clone(), torch.zeros_like(cells[0])
         grad_gates = torch.empty_like(gates)
-        sums = gates.new_zeros(-(-B // LANES), 2, GATES, D)
+        sums = gates.new_zeros(tiles_of(B), 2, GATES, D)
         kept = gates.view(N, B, GATES, D), weight, normal, scale, cells
         into = grad_gates.view(N, B, GATES, D), sums
         arrays = _arrays(above, carried, flow, *kept, *into)
