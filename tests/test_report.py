@@ -18,7 +18,7 @@ from matplotlib.image import imread
 
 from made_up import make_run, record_training
 from simulmt.analysis import style
-from simulmt.analysis.curve import Point, Series, draw_curve
+from simulmt.analysis.curve import Point, Series, draw_curve, make_curve
 from simulmt.analysis.names import row_names
 from simulmt.analysis.points import curve_series
 from simulmt.analysis.report import report
@@ -435,3 +435,23 @@ def test_the_program(tmp_path):
     files = ["cost.csv", *curves, "curves.csv", "report.html", "significance.csv"]
     assert written == files
     assert [path.name for path in tmp_path.iterdir()] == ["some runs"]
+
+
+def test_a_range_of_quality_shows_what_is_in_it():
+    series = [
+        Series("near", [Point(4.0, 98.0, "λ=1"), Point(6.0, 99.0, "λ=0")]),
+        Series("both", [Point(2.0, 50.0, "k=1"), Point(5.0, 97.0, "k=9")]),
+        Series("far", [Point(1.0, 40.0, "c=1"), Point(9.0, 60.0, "c=2")]),
+        Series("soft", [Point(20.0, 99.5)], offline=True),
+    ]
+    figure, handles = make_curve(series, latency="DAL", shown=(95.0, 101.0))
+    (axes,) = figure.axes
+    assert axes.get_ylim() == (95.0, 101.0)
+    least, most = axes.get_xlim()
+    assert 3.5 < least < 4.0 and 6.0 < most < 6.5  # as wide as its simultaneous points need
+    assert [str(handle.get_label()).split()[0] for handle in handles] == [
+        "near", "both", "soft", "Pareto",
+    ]  # fmt: skip
+    written = {text.get_text() for text in axes.texts}
+    assert {"λ=1", "λ=0", "k=9"} <= written
+    assert not {"k=1", "c=1", "c=2"} & written

@@ -24,6 +24,7 @@ class Choices:
     to: str | None
     convention: Any
     latency: Any
+    quality: Any
     unit: Any
     training: Any
     published: Any
@@ -41,6 +42,10 @@ class Choices:
                 raise UserError(f"{name} is {getattr(self, name)}; choose at least {least}")
         if not (math.isfinite(self.tolerance) and self.tolerance >= 0):
             raise UserError(f"tolerance is {self.tolerance}; choose a latency, at least 0")
+        if self.quality is not None:
+            _check_range("quality", self.quality, "[95,101]")
+            if self.quality[0] == self.quality[1]:
+                raise UserError(f"quality is {self.quality}: a picture needs two different numbers")
         self._check_counted()
         self._check_selection()
 
@@ -64,14 +69,17 @@ class Choices:
         if not isinstance(self.ranges, list) or not self.ranges:
             raise UserError("select needs ranges of latency, such as ranges=[[3,4],[4,5]]")
         for one in self.ranges:
-            numbers = isinstance(one, list) and len(one) == 2 and all(map(_is_number, one))
-            if not numbers or one[0] > one[1]:
-                raise UserError(f"ranges has {one!r}; give [least,most], such as [3,4]")
+            _check_range("ranges", one, "[3,4]")
 
     @property
     def latencies(self) -> list[Any]:
         """What the pictures' x axes count, one picture each."""
         return _listed(self.latency)
+
+    @property
+    def shown(self) -> tuple[float, float] | None:
+        """The quality that the pictures show; None: all."""
+        return None if self.quality is None else (float(self.quality[0]), float(self.quality[1]))
 
     @property
     def counted_in(self) -> Any:
@@ -106,6 +114,12 @@ def read_choices(options: Mapping[str, Any]) -> Choices:
 
 def _listed(value: Any) -> list[Any]:
     return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def _check_range(name: str, value: Any, example: str) -> None:
+    numbers = isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
+    if not numbers or value[0] > value[1]:
+        raise UserError(f"{name} has {value!r}; give [least,most], such as {example}")
 
 
 def _is_number(value: Any) -> bool:

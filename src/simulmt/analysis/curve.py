@@ -72,7 +72,12 @@ class Series:
 
 
 def draw_curve(
-    series: Sequence[Series], paths: Sequence[Path], *, latency: str, oracle: float | None = None
+    series: Sequence[Series],
+    paths: Sequence[Path],
+    *,
+    latency: str,
+    oracle: float | None = None,
+    shown: tuple[float, float] | None = None,
 ) -> None:
     """Write a picture of quality against latency; see `make_curve`.
 
@@ -82,8 +87,9 @@ def draw_curve(
             same bytes.
         latency: What the x axis says.
         oracle: The latency below which a model would have to guess, if known.
+        shown: The least and the greatest quality in the picture; None: all.
     """
-    save(make_curve(series, latency=latency, oracle=oracle)[0], paths)
+    save(make_curve(series, latency=latency, oracle=oracle, shown=shown)[0], paths)
 
 
 def make_curve(
@@ -91,6 +97,7 @@ def make_curve(
     *,
     latency: str,
     oracle: float | None = None,
+    shown: tuple[float, float] | None = None,
     page: Callable[[Point], str] | None = None,
 ) -> tuple[Figure, list[Line2D]]:
     """Draw quality against latency.
@@ -105,6 +112,9 @@ def make_curve(
         series: At least one, with at least one point in all.
         latency: What the x axis says.
         oracle: The latency below which a model would have to guess, if known.
+        shown: The least and the greatest quality in the picture, which is then as wide as the
+            simultaneous points between them need; a series without a point there is left out.
+            None: all.
         page: For a column of a page, which has a legend of its own: where a click on a point leads.
 
     Returns:
@@ -113,12 +123,18 @@ def make_curve(
     figure = Figure(figsize=_WIDE if page is None else _NARROW, dpi=DPI, layout="constrained")
     axes = _make_axes(figure, latency)
     styles = _styles(series)
-    handles = [_draw(axes, *one) for one in zip(series, styles, strict=True)]
+    handles = [
+        _draw(axes, one, style)
+        for one, style in zip(series, styles, strict=True)
+        if shown is None or _within(one.points, shown)
+    ]
     handles += _draw_front(axes, series) + _whiskers(axes, series, styles)
     if oracle is not None:
         axes.axvline(oracle, color=GREY, linewidth=1.4, dashes=(1, 2), zorder=1)
         above = axes.get_xaxis_transform()
         axes.text(oracle, 1.01, "oracle", fontsize=9.5, color=DARK, ha="center", transform=above)
+    if shown is not None:
+        _look_at(axes, series, shown, oracle)
     if page is None:
         _add_legend(figure, handles)
     figure.draw_without_rendering()  # settles the layout, so that pixels are known
@@ -145,6 +161,21 @@ def _make_axes(figure: Figure, latency: str) -> Axes:
     plain_axes(axes)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
     return axes
+
+
+def _look_at(
+    axes: Axes, series: Sequence[Series], shown: tuple[float, float], oracle: float | None
+) -> None:
+    simultaneous = [point for one in series if not one.offline for point in one.points]
+    inside = [point.latency for point in _within(simultaneous, shown)]
+    inside += [] if oracle is None else [oracle]
+    least, most = min(inside, default=0.0), max(inside, default=1.0)
+    room = 0.07 * (most - least) or 1.0
+    axes.set(xlim=(least - room, most + room), ylim=shown)
+
+
+def _within(points: Sequence[Point], shown: tuple[float, float]) -> list[Point]:
+    return [point for point in points if shown[0] <= point.quality <= shown[1]]
 
 
 def _add_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
@@ -222,9 +253,14 @@ def _whiskers(
 
 def _write_labels(axes: Axes, series: Sequence[Series], styles: Sequence[dict[str, Any]]) -> None:
     ours = [(o, s) for o, s in zip(series, styles, strict=True) if not o.published]
-    labels = [ceiling_label(axes, o.best, f"{o.name} (offline)") for o, _ in ours if o.offline]
+    shown = axes.get_ylim()
+    labels = [
+        ceiling_label(axes, one.best, f"{one.name} (offline)")
+        for one, _ in ours
+        if one.offline and shown[0] <= one.best <= shown[1]
+    ]
     for one, style in ours:
-        for point in one.points:
+        for point in _within(one.points, shown):
             name = f"{one.name} {point.label}" if len(one.points) == 1 < len(ours) else point.label
             if name and not one.offline:
                 place = (point.latency, point.quality)

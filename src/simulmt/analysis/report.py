@@ -111,10 +111,20 @@ def _gather(choices: Choices, console: Console) -> _Work:
     finally:
         for note in found.left_out:
             console.print(f"left out: {note}", markup=False, soft_wrap=True)
+    _check_shown(choices.shown, runs)
     if missing := len(runs) - len(logs):
         console.print(f"{missing} runs have no instances.log: no interval, no test, no paths")
     names = dict(zip([run.folder for run in runs], row_names(runs), strict=True))
     return _Work(choices, runs, names, logs, resampled, found.left_out)
+
+
+def _check_shown(shown: tuple[float, float] | None, runs: Sequence[Run]) -> None:
+    found = sorted(run.scores["quality"]["BLEU"] for run in runs)
+    if shown is not None and not any(shown[0] <= bleu <= shown[1] for bleu in found):
+        raise UserError(
+            f"quality is [{shown[0]:g},{shown[1]:g}], where no run is: their BLEU is "
+            f"{found[0]:.2f} to {found[-1]:.2f}"
+        )
 
 
 def _write(work: _Work, published: Sequence[Published], console: Console) -> list[Path]:
@@ -151,7 +161,13 @@ def _draw(work: _Work, published: Sequence[Published], console: Console) -> list
         lines, notes = published_series(published, latency, work.choices.counted_in)
         said += [note for note in notes if note not in said]
         drawn = write_curve(
-            work.runs, lines, latency, *work.counted, work.names, work.choices.target
+            work.runs,
+            lines,
+            latency,
+            *work.counted,
+            work.names,
+            work.choices.target,
+            work.choices.shown,
         )
         if drawn is not None:
             curves.append(drawn)

@@ -35,7 +35,7 @@ class Drawn:
 
 def write_curve(
     runs: Sequence[Run], published: Sequence[Series], latency: str, unit: str, convention: str,
-    names: Mapping[str, str], to: Path,
+    names: Mapping[str, str], to: Path, shown: tuple[float, float] | None = None,
 ) -> Drawn | None:  # fmt: skip
     """Draw one curve.
 
@@ -46,6 +46,7 @@ def write_curve(
         unit: of it.
         convention: whose figures.
         names: what each run is called, by folder.
+        shown: the least and the greatest quality in the picture; None: all.
         to: where to write `curve-LATENCY.png` and `.svg`.
 
     Returns:
@@ -60,13 +61,13 @@ def write_curve(
     axis += "" if convention == "paper" else f" by {convention}"
     series += published
     paths = [to / f"curve-{latency}{suffix}" for suffix in (".png", ".svg")]
-    draw_curve(series, paths, latency=axis, oracle=oracle)
+    draw_curve(series, paths, latency=axis, oracle=oracle, shown=shown)
     places = {run.folder: f"#run-{number}" for number, run in enumerate(runs)}
 
     def link(point: Point) -> str:
         return places[point.runs[0]]
 
-    figure, handles = make_curve(series, latency=axis, oracle=oracle, page=link)
+    figure, handles = make_curve(series, latency=axis, oracle=oracle, shown=shown, page=link)
     points = [point for one in series for point in one.points if point.runs]
     titles = {link(point): _title(point, names, latency) for point in points}
     about = f"BLEU against {axis}; the figures are in the table of runs"
