@@ -448,7 +448,8 @@ def test_a_range_of_quality_shows_what_is_in_it():
     (axes,) = figure.axes
     assert axes.get_ylim() == (95.0, 101.0)
     least, most = axes.get_xlim()
-    assert 3.5 < least < 4.0 and 6.0 < most < 6.5  # as wide as its simultaneous points need
+    assert 3.5 < least < 4.0  # as wide as its simultaneous points need
+    assert 6.0 < most < 6.5
     assert [str(handle.get_label()).split()[0] for handle in handles] == [
         "near", "both", "soft", "Pareto",
     ]  # fmt: skip
