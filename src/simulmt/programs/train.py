@@ -22,6 +22,7 @@ from simulmt.parts import build_corpus, build_model
 from simulmt.programs.choices import Choices, check_choices
 from simulmt.programs.plain import plain
 from simulmt.training import report
+from simulmt.training.allocator import keep_freed_memory
 from simulmt.training.callbacks import Decoder
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.files import alone_in
@@ -39,6 +40,7 @@ def train(cfg: DictConfig, run_directory: str) -> None:
     """
     config, folder = plain(cfg), Path(run_directory)
     choices = check_choices(config)
+    keep_freed_memory()
     with alone_in(folder):
         _train(config, folder, choices)
 
