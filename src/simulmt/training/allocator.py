@@ -24,4 +24,4 @@ def keep_freed_memory() -> bool:
     if mallopt is None:
         return False
     settings = ((_MMAP_THRESHOLD, _MOST), (_TRIM_THRESHOLD, 2 * _MOST - 1), (_TOP_PAD, 2**26))
-    return all([mallopt(name, value) == 1 for name, value in settings])
+    return all(mallopt(name, value) == 1 for name, value in settings)
