@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -63,8 +62,7 @@ def prepare(folder: Path) -> dict[str, float]:
     corpus = read_text(str(folder), "de", "en", "train", "valid", "test", 150, "made up")
     times.append(time.perf_counter())
     split = corpus.splits["train"]
-    text = chain(split.sources, split.targets)
-    subwords = Subwords.train(text, 8000, "bpe", cache=folder)
+    subwords = Subwords.train(split.text, 8000, "bpe", cache=folder)
     times.append(time.perf_counter())
     encoded = EncodedSplit.encode(split, subwords)
     times.append(time.perf_counter())

@@ -72,7 +72,11 @@ def test_encoded_split_stores_and_returns() -> None:
         split[3]
     assert split.lengths.tolist() == [[3, 2], [1, 3], [2, 1]]
     assert pickle.loads(pickle.dumps(split))[1] == split[1]
-    assert split._sides[0][0].dtype == torch.int32
+    assert split._sides[0][0].dtype == np.int32
+    small = EncodedSplit([[65_535]], [[4]], vocabulary=65_536)
+    assert small._sides[0][0].dtype == np.uint16
+    assert small[0] == ([65_535, EOS], [4, EOS], 0)
+    assert EncodedSplit([[65_536]], [[4]], vocabulary=65_537)[0][0] == [65_536, EOS]
     assert len(EncodedSplit([], [])) == 0
     with pytest.raises(AssertionError, match="as many sources as targets"):
         EncodedSplit([[5]], [])
@@ -291,7 +295,7 @@ def test_real_corpus() -> None:
     folder = str(SHARED / "multi30k")
     corpus = read_text(folder, "de", "en", "train", "val", "test_2016_flickr", 100, "multi30k")
     train = corpus.splits["train"]
-    subwords = Subwords.train(chain(train.sources, train.targets), 4000, "bpe")
+    subwords = Subwords.train(train.text, 4000, "bpe")
     split = EncodedSplit.encode(train, subwords)
     sampler = BucketBatches(split.lengths, 4096, seed=0)
     batches = list(sampler)

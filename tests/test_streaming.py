@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import importlib
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from types import ModuleType
 
@@ -31,7 +30,7 @@ def text() -> tuple[Subwords, list[str]]:
     """Subwords, and sentences of `WORDS` words."""
     split = verbfinal(1, 20, 200, 20).splits["valid"]
     long = [source.split() for source in split.sources if len(source.split()) >= WORDS]
-    subwords = Subwords.train(chain(split.sources, split.targets), 200, "bpe")
+    subwords = Subwords.train(split.text, 200, "bpe")
     return subwords, [" ".join(words[:WORDS]) for words in long]
 
 

@@ -6,7 +6,6 @@ import random
 import re
 import subprocess
 import sys
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -293,7 +292,7 @@ def test_real_text() -> None:
     folder = str(SHARED / "multi30k")
     corpus = read_text(folder, "de", "en", "train", "val", "test_2016_flickr", 100, "multi30k")
     train = corpus.splits["train"]
-    lines = [*chain(train.sources, train.targets)]
+    lines = [*train.text]
     subwords = Subwords.train(lines, 8000)
     encoded = subwords.encode_batch(lines)
     assert [subwords.decode(ids) for ids in encoded] == lines

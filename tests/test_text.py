@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from simulmt.data.corpus import Corpus
+from simulmt.data.lines import Joined, Lines
 from simulmt.data.text import normalise, read_text
 from simulmt.errors import UserError
 
@@ -182,9 +183,29 @@ def test_real_layouts() -> None:
     train = wmt.splits["train"]
     assert len(train) + sum(train.dropped.values()) == 20000
     assert train.dropped["too_long"] > 0
-    assert max(len(line.split()) for line in train.sources + train.targets) == 80
+    assert max(len(line.split()) for line in train.text) == 80
     folder = str(SHARED / "iwslt15_envi_devtest")
     iwslt = read_text(folder, "en", "vi", "tst2012", "tst2012", "tst2013", 200, "iwslt")
     assert [len(split) for split in iwslt.splits.values()] == [1553, 1553, 1268]
     with pytest.raises(UserError, match=re.escape("there: tst2012, tst2013.")):
         read_text(folder, "en", "vi", "train", "tst2012", "tst2013", 200, "iwslt")
+
+
+def test_lines_are_a_list_of_strings():
+    text = ["ein Hut", "", "zwei Hüte", "三顶帽子", "🎩"]
+    lines = Lines(text[:3])
+    for line in text[3:]:
+        lines.append(line)
+    assert lines == text
+    assert text == lines
+    assert lines != text[:-1]
+    assert lines != [*text[:-1], "ein Hut"]
+    assert [len(lines), lines[0], lines[-1], lines.index("zwei Hüte")] == [5, "ein Hut", "🎩", 2]
+    assert lines[1:4] == text[1:4]
+    assert lines[::-1] == text[::-1]
+    assert "zwei" not in lines
+    with pytest.raises(IndexError):
+        lines[5]
+    both = Joined(lines, text[::-1])
+    assert [*both] == text + text[::-1]
+    assert [both[-1], both[5], both[4:6]] == ["ein Hut", "🎩", ["🎩", "🎩"]]

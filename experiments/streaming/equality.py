@@ -17,7 +17,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict
-from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -51,7 +50,7 @@ def read_sentences(count: int) -> tuple[list[str], Subwords]:
     odd = [words[0], " ".join(words[:LONG]), "", UNKNOWN]
     valid = splits["valid"]
     kind = data["subwords"]
-    subwords = Subwords.train(chain(valid.sources, valid.targets), kind["size"], kind["kind"])
+    subwords = Subwords.train(valid.text, kind["size"], kind["kind"])
     return [*sources[:count], *odd], subwords
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -62,17 +62,23 @@ def _pad(rows: list[list[int]]) -> Int[Tensor, "B L"]:
 
 
 class EncodedSplit(Dataset[Pair]):
-    """The ids of N pairs, EOS appended to each side: 4 bytes per token, 16 per pair."""
+    """The ids of N pairs, EOS appended to each side: 2 or 4 bytes per token, 16 per pair."""
 
-    def __init__(self, sources: Iterable[Sequence[int]], targets: Iterable[Sequence[int]]) -> None:
-        """Store the ids of both sides, given without EOS."""
-        self._sides = (_pack(sources), _pack(targets))
+    def __init__(
+        self,
+        sources: Iterable[Sequence[int]],
+        targets: Iterable[Sequence[int]],
+        vocabulary: int = 1 << 31,
+    ) -> None:
+        """Store the ids of both sides, given without EOS, all below `vocabulary`."""
+        self._sides = (_pack(sources, vocabulary), _pack(targets, vocabulary))
         assert len(self._sides[0][1]) == len(self._sides[1][1]), "as many sources as targets"
 
     @classmethod
     def encode(cls, split: Split, subwords: Subwords) -> EncodedSplit:
         """Encode every pair of a split."""
-        return cls(_encode(split.sources, subwords), _encode(split.targets, subwords))
+        sources, targets = (_encode(side, subwords) for side in (split.sources, split.targets))
+        return cls(sources, targets, len(subwords))
 
     def __len__(self) -> int:
         return len(self._sides[0][1]) - 1
@@ -85,16 +91,16 @@ class EncodedSplit(Dataset[Pair]):
     @property
     def lengths(self) -> Int[Tensor, "N 2"]:
         """Tokens of source and target, EOS included."""
-        return torch.stack([ends.diff() for _, ends in self._sides], dim=1)
+        return torch.from_numpy(np.stack([np.diff(ends) for _, ends in self._sides], axis=1))
 
 
-def _pack(rows: Iterable[Sequence[int]]) -> tuple[Int[Tensor, "ids"], Int[Tensor, "rows_plus_1"]]:
-    """All rows end to end, EOS after each (int32), and where they begin and end (int64)."""
-    flat, ends = array("i"), array("q", [0])
+def _pack(rows: Iterable[Sequence[int]], vocabulary: int) -> tuple[NDArray[Any], Ints]:
+    """All rows end to end, EOS after each, and where they begin and end."""
+    flat, ends = array("H" if vocabulary <= 1 << 16 else "i"), array("q", [0])
     for row in rows:
         flat.extend((*row, EOS))
         ends.append(len(flat))
-    return torch.from_numpy(np.asarray(flat)), torch.from_numpy(np.asarray(ends))
+    return np.asarray(flat), np.asarray(ends)
 
 
 def _encode(sentences: Sequence[str], subwords: Subwords) -> Iterator[list[int]]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 
+from simulmt.data.lines import Joined
+
 
 def oracle_delays(needs: Sequence[int]) -> list[int]:
     """The least delays with which a perfect translator can write the reference.
@@ -25,13 +27,18 @@ class Split:
     is aligned to; None where no word alignment is known.
     """
 
-    sources: list[str]
-    targets: list[str]
+    sources: Sequence[str]
+    targets: Sequence[str]
     links: list[list[tuple[int, ...]]] | None = None
     dropped: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.sources)
+
+    @property
+    def text(self) -> Sequence[str]:
+        """All sources, then all targets."""
+        return Joined(self.sources, self.targets)
 
     @cached_property
     def needs(self) -> list[list[int]] | None:

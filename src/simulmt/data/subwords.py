@@ -74,7 +74,7 @@ class Subwords:
         """Train a joint model, or take it from the cache: same text and options, same bytes.
 
         Args:
-            sentences: text of both languages, such as `chain(split.sources, split.targets)`;
+            sentences: text of both languages, such as `split.text`;
                 at most `SAMPLE` of them are used, and none of more than 64 KiB.
             size: number of pieces, the four special ones included.
             kind: "unigram" or "bpe".

@@ -10,6 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from simulmt.data.corpus import Corpus, Split
+from simulmt.data.lines import Lines
 from simulmt.errors import UserError
 
 NORMALISATION = "NFC, white space and U+2581 folded"
@@ -103,8 +104,7 @@ def _stems(folder: Path, language: str) -> set[str]:
 
 def _read_split(source: Path, target: Path, max_words: int | None) -> Split:
     """Both sides in lockstep; `max_words` None drops no pair for its length."""
-    sources: list[str] = []
-    targets: list[str] = []
+    sources, targets = Lines(), Lines()
     dropped = {"empty": 0, "too_long": 0}
     source_lines = target_lines = 0
     for left, right in zip_longest(text_lines(source), text_lines(target)):

@@ -67,7 +67,9 @@ def align(cfg: DictConfig) -> None:
     print(f"written: {path}, {len(links):,} lines")
 
 
-def _pairs(options: Options) -> tuple[Sequence[str], Sequence[str], tuple[list[str], list[str]]]:
+def _pairs(
+    options: Options,
+) -> tuple[Sequence[str], Sequence[str], tuple[Sequence[str], Sequence[str]]]:
     """The pairs to be aligned, and more of their kind."""
     if options.data is None:
         paths = [Path(str(path)) for path in (options.source, options.target)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -89,8 +88,7 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
 def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, EncodedSplit]]:
     """Corpus, its subword model (from the cache where there is one), and all splits as ids."""
     corpus = build_corpus(config["data"])
-    train_split = corpus.splits["train"]
-    text = itertools.chain(train_split.sources, train_split.targets)
+    text = corpus.splits["train"].text
     with report.busy("subwords"):
         given = {"sentences": text, "cache": Path(config["cache"]) / "subwords", "status": False}
         subwords = construct(Subwords.train, config["data"]["subwords"], "data.subwords", given)

@@ -126,8 +126,8 @@ def _aligned(corpus: Corpus, decoded: Sequence[Sequence[Instance]]) -> Linked:
     references = [*zip(split.sources, split.targets, strict=True)]
     pairs = [*dict.fromkeys(references + outputs)]
     links = align_text(
-        [source for source, _ in pairs] + train.sources,
-        [target for _, target in pairs] + train.targets,
+        [source for source, _ in pairs] + [*train.sources],
+        [target for _, target in pairs] + [*train.targets],
     )
     of = dict(zip(pairs, links, strict=False))
     ours = [
