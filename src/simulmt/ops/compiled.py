@@ -1,7 +1,7 @@
 """What every kernel in numba is made with.
 
-numba's cache notices changes of the file that a kernel is defined in, not of this one: after a
-change here, remove `__pycache__` beside it.
+numba's cache notices changes of the file that a kernel is defined in, not of this one or of
+`compiled_tiles`: after a change here or there, remove `__pycache__` beside it.
 """
 
 # mypy: disable-error-code="no-untyped-call"

@@ -3,22 +3,12 @@
 Registered through `torch.library`, so that autograd, autocast, `torch.compile` and DDP see ordinary
 operators. numba and the kernels load when an operator first runs, not when this file is
 imported.
-
-Threads: a kernel releases the GIL and is handed ranges of tiles by a pool of plain Python threads,
-as many as `torch.get_num_threads()` says. numba's own `prange` is not used: its default layer
-aborts the process when two threads enter it at a time, its OpenMP layer when a process that
-has used it forks. Here nothing is shared between calls, so calls from autograd's threads are safe,
-and a forked process (a DataLoader's worker) makes a pool of its own, or none: workers have
-one thread.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -26,8 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-LANES = 16  # rows in a tile, as in `cpu_kernels`
-GRAIN = 2**15  # elements below which a second thread costs more than it gives
+from simulmt.ops.tiles import LANES, run_tiles, tiles_of
 
 Gradients: TypeAlias = tuple[Tensor | None, Tensor | None]
 
@@ -37,30 +26,6 @@ def _kernels() -> ModuleType:
     from simulmt.ops import cpu_kernels  # noqa: PLC0415  # half a second, most of it numba
 
     return cpu_kernels
-
-
-@functools.cache
-def _pool(process: int, threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix=f"simulmt-ops-{process}")
-
-
-def tiles_of(rows: Any) -> Any:
-    """How many tiles hold so many rows."""
-    return -(-rows // LANES)
-
-
-def run_tiles(kernel: Callable[..., None], rows: int, elements: int, *arguments: Any) -> None:
-    """Run `kernel` over all tiles of `rows`, in as many threads as pay for `elements`."""
-    tiles = tiles_of(rows)
-    threads = min(torch.get_num_threads(), tiles, 1 + elements // GRAIN)
-    if threads <= 1:
-        kernel(*arguments, 0, tiles)
-        return
-    cuts = [tiles * part // threads for part in range(threads + 1)]
-    pool = _pool(os.getpid(), threads)
-    parts = [pool.submit(kernel, *arguments, a, b) for a, b in itertools.pairwise(cuts)]
-    for part in parts:
-        part.result()
 
 
 def _run(kernel: Callable[..., None], *arguments: Tensor | int) -> None:

@@ -1,17 +1,14 @@
 """Loops compiled for the CPU: expected alignment and expected attention, forward and adjoint.
 
-How they are fast: a *tile* holds the same row of 16 sentences (or heads) side by side, flat, so
-that element `k = 16 j + lane` is position `j` of one of them. "The position before" is then the
-element 16 places back, and every recurrence over positions becomes one flat loop
+How they are fast: a tile (`compiled_tiles`) holds the same row of 16 sentences (or heads) side by
+side, flat, so that element `k = 16 j + lane` is position `j` of one of them. "The position before"
+is then the element 16 places back, and every recurrence over positions becomes one flat loop
 
     q[k + 16] = q[k] * (1 - p[k]) + a[k + 16]
 
 whose steps are independent within any 16 in a row: exactly what a compiler turns into vector
-instructions. Reading and writing tiles means transposing 16 x 16 blocks (`_transpose`).
-
-A kernel works through the tiles `first..last` and touches nothing else, holds no lock and no
-state, so any number of them may run at a time. The last tile of a tensor is moved back to end at
-the last row; the rows that two tiles then share are computed twice, to the same values.
+instructions. A kernel works through the tiles `first..last` and touches nothing else, holds no lock
+and no state, so any number of them may run at a time.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -20,129 +17,15 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import cgutils, errors, types
-from numba.extending import intrinsic
 
 from simulmt.ops.compiled import ONE, compiled, exp
+from simulmt.ops.compiled_tiles import READ, WRITE, fetch, first_row, load, store
+from simulmt.ops.tiles import LANES
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-LANES = 16
-READ, WRITE = 0, 1
 # Loops from right to left index with unsigned numbers: a signed index that counts down might be
 # negative for all that the compiler knows, and then it does not vectorise.
 STEP = np.uintp(LANES)
-
-
-# --- reading and writing tiles -----------------------------------------------------------------
-
-
-def _transpose_block(
-    typing: Any, src: Any, at: Any, step: Any, dst: Any, to: Any, jump: Any
-) -> Any:
-    """dst[to + jump * c + r] = src[at + step * r + c] for 16 x 16 elements, in registers."""
-
-    def address(builder: Any, array: Any, start: Any, stride: Any, row: int, vector: Any) -> Any:
-        offset = builder.add(start, builder.mul(stride, ir.Constant(start.type, row)))
-        return builder.bitcast(builder.gep(array, [offset]), vector.as_pointer())
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        source = cgutils.create_struct_proxy(src)(context, builder, value=args[0]).data
-        target = cgutils.create_struct_proxy(dst)(context, builder, value=args[3]).data
-        element = context.get_data_type(src.dtype)
-        vector, align = ir.VectorType(element, LANES), context.get_abi_sizeof(element)
-        rows = []
-        for r in range(LANES):
-            rows.append(builder.load(address(builder, source, args[1], args[2], r, vector)))
-            rows[-1].align = align
-        mask_type = ir.VectorType(ir.IntType(32), LANES)
-        width = 1
-        while width < LANES:  # swap the off-diagonal squares: 1 x 1, then 2 x 2, 4 x 4, 8 x 8
-            low = [c if not c & width else LANES + c - width for c in range(LANES)]
-            high = [c + width if not c & width else LANES + c for c in range(LANES)]
-            for r in (r for r in range(LANES) if not r & width):
-                pair = rows[r], rows[r + width]
-                rows[r] = builder.shuffle_vector(*pair, ir.Constant(mask_type, low))
-                rows[r + width] = builder.shuffle_vector(*pair, ir.Constant(mask_type, high))
-            width *= 2
-        for r in range(LANES):
-            store = builder.store(rows[r], address(builder, target, args[4], args[5], r, vector))
-            store.align = align
-        return context.get_dummy_value()
-
-    index = types.intp
-    return types.void(src, index, index, dst, index, index), codegen
-
-
-_transpose: Any = intrinsic(_transpose_block)
-
-
-@compiled
-def _load(x: Array, at: int, stride: int, lanes: int, tile: Array, S: int) -> None:
-    """Row r of the tile is x[at + r * stride :][:S]."""
-    if lanes == LANES and S >= LANES:
-        for j in range(0, S - LANES, LANES):
-            _transpose(x, at + j, stride, tile, j * LANES, LANES)
-        last = S - LANES  # overlaps the block before it when 16 does not divide S
-        _transpose(x, at + last, stride, tile, last * LANES, LANES)
-    else:
-        for r in range(lanes):
-            for j in range(S):
-                tile[j * LANES + r] = x[at + r * stride + j]
-
-
-@compiled
-def _store(tile: Array, x: Array, at: int, stride: int, lanes: int, S: int) -> None:
-    """The inverse of `_load`."""
-    if lanes == LANES and S >= LANES:
-        for j in range(0, S - LANES, LANES):
-            _transpose(tile, j * LANES, LANES, x, at + j, stride)
-        last = S - LANES
-        _transpose(tile, last * LANES, LANES, x, at + last, stride)
-    else:
-        for r in range(lanes):
-            for j in range(S):
-                x[at + r * stride + j] = tile[j * LANES + r]
-
-
-def _prefetch_line(typing: Any, array: Any, at: Any, intent: Any) -> Any:
-    """Have the cache line of array[at] brought near, past the end too; nothing waits for it."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = cgutils.create_struct_proxy(array)(context, builder, value=args[0]).data
-        pointer, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [pointer, word, word, word])
-        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
-        address = builder.bitcast(builder.gep(data, [args[1]]), pointer)
-        nearest, of_data = ir.Constant(word, 3), ir.Constant(word, 1)
-        builder.call(prefetch, [address, ir.Constant(word, intent.literal_value), nearest, of_data])
-        return context.get_dummy_value()
-
-    if not isinstance(intent, types.IntegerLiteral):
-        raise errors.RequireLiteralValue("intent")
-    return types.void(array, types.intp, intent), codegen
-
-
-_prefetch: Any = intrinsic(_prefetch_line)
-
-
-@compiled
-def _fetch(x: Array, at: int, stride: int, lanes: int, S: int, intent: int) -> None:
-    """Have what a tile is loaded from next brought near, or what it will be stored to.
-
-    Rows are short and far apart, too much so for the processor to see where they lead.
-    """
-    for r in range(lanes):
-        for j in range(0, S + LANES, LANES):  # its ends may lie in two lines
-            if intent == READ:
-                _prefetch(x, at + r * stride + j, READ)
-            else:
-                _prefetch(x, at + r * stride + j, WRITE)
-
-
-@compiled
-def _first_row(tile: int, rows: int) -> int:
-    return max(0, min(tile * LANES, rows - LANES))
 
 
 # --- expected alignment ------------------------------------------------------------------------
@@ -155,17 +38,17 @@ def alignment(p: Array, initial: Array, alpha: Array, first: int, last: int) -> 
     lanes, n = min(LANES, N), S * LANES
     stop, stand = np.zeros(n, p.dtype), np.zeros(n, p.dtype)
     for tile in range(first, last):
-        row = _first_row(tile, N)
-        _load(initial.reshape(-1), row * S, S, lanes, stand, S)
+        row = first_row(tile, N)
+        load(initial.reshape(-1), row * S, S, lanes, stand, S)
         for t in range(T):
             at, stride = (row * T + t) * S, T * S
-            _load(p.reshape(-1), at, stride, lanes, stop, S)
-            _fetch(p.reshape(-1), at + S, stride, lanes, S, READ)
-            _fetch(alpha.reshape(-1), at, stride, lanes, S, WRITE)
+            load(p.reshape(-1), at, stride, lanes, stop, S)
+            fetch(p.reshape(-1), at + S, stride, lanes, S, READ)
+            fetch(alpha.reshape(-1), at, stride, lanes, S, WRITE)
             _arrive(stand, stop)
             for k in range(n):
                 stand[k] *= stop[k]
-            _store(stand, alpha.reshape(-1), at, stride, lanes, S)
+            store(stand, alpha.reshape(-1), at, stride, lanes, S)
 
 
 @compiled
@@ -192,28 +75,28 @@ def alignment_adjoint(
     stop, g, q = np.zeros(n, p.dtype), np.zeros(n, p.dtype), np.zeros(n, p.dtype)
     back = np.zeros(n + LANES, p.dtype)  # zero past the end
     for tile in range(first, last):
-        row = _first_row(tile, N)
+        row = first_row(tile, N)
         back[:] = 0
         for t in range(T - 1, -1, -1):
             at, stride = (row * T + t) * S, T * S
-            _load(p.reshape(-1), at, stride, lanes, stop, S)
-            _load(grad.reshape(-1), at, stride, lanes, g, S)
+            load(p.reshape(-1), at, stride, lanes, stop, S)
+            load(grad.reshape(-1), at, stride, lanes, g, S)
             if t > 0:
-                _load(alpha.reshape(-1), at - S, stride, lanes, q, S)
+                load(alpha.reshape(-1), at - S, stride, lanes, q, S)
                 for x in (p, grad):
-                    _fetch(x.reshape(-1), at - S, stride, lanes, S, READ)
-                _fetch(alpha.reshape(-1), at - 2 * S, stride, lanes, S, READ)
+                    fetch(x.reshape(-1), at - S, stride, lanes, S, READ)
+                fetch(alpha.reshape(-1), at - 2 * S, stride, lanes, S, READ)
             else:
-                _load(initial.reshape(-1), row * S, S, lanes, q, S)
-            _fetch(grad_p.reshape(-1), at, stride, lanes, S, WRITE)
+                load(initial.reshape(-1), row * S, S, lanes, q, S)
+            fetch(grad_p.reshape(-1), at, stride, lanes, S, WRITE)
             _arrive(q, stop)
             for right in range(n):
                 i = np.uintp(n - 1 - right)
                 stood, passed = g[i] + back[i], back[i + STEP]
                 back[i] = stop[i] * stood + (ONE - stop[i]) * passed
                 g[i] = q[i] * (stood - passed)
-            _store(g, grad_p.reshape(-1), at, stride, lanes, S)
-        _store(back, grad_initial.reshape(-1), row * S, S, lanes, S)
+            store(g, grad_p.reshape(-1), at, stride, lanes, S)
+        store(back, grad_initial.reshape(-1), row * S, S, lanes, S)
 
 
 # --- expected attention ------------------------------------------------------------------------
@@ -234,12 +117,12 @@ def lookback(
     a, u, top = np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype)
     total, flow = np.zeros(n + LANES, alpha.dtype), np.zeros(n + LANES, alpha.dtype)
     for tile in range(first, last):
-        row, f = _first_row(tile, N), fraction[tile]
-        _load(alpha.reshape(-1), row * S, S, lanes, a, S)
-        _load(energy.reshape(-1), row * S, S, lanes, u, S)
+        row, f = first_row(tile, N), fraction[tile]
+        load(alpha.reshape(-1), row * S, S, lanes, a, S)
+        load(energy.reshape(-1), row * S, S, lanes, u, S)
         for x in (alpha, energy):
-            _fetch(x.reshape(-1), (row + LANES) * S, S, lanes, S, READ)
-        _fetch(beta.reshape(-1), row * S, S, lanes, S, WRITE)
+            fetch(x.reshape(-1), (row + LANES) * S, S, lanes, S, READ)
+        fetch(beta.reshape(-1), row * S, S, lanes, S, WRITE)
         top[:LANES] = u[:LANES]
         for k in range(n - LANES):
             top[k + LANES] = u[k] if u[k] > top[k] else top[k]
@@ -255,7 +138,7 @@ def lookback(
             flow[i] = a[i] + (ONE - f[i + STEP]) * flow[i + STEP]
         for k in range(n):
             a[k] = f[k] * flow[k]
-        _store(a, beta.reshape(-1), row * S, S, lanes, S)
+        store(a, beta.reshape(-1), row * S, S, lanes, S)
 
 
 @compiled
@@ -279,13 +162,13 @@ def lookback_adjoint(
     b, g = np.zeros(n, beta.dtype), np.zeros(n, beta.dtype)
     mean, flow = np.zeros(n + LANES, beta.dtype), np.zeros(n, beta.dtype)
     for tile in range(first, last):
-        row, f = _first_row(tile, N), fraction[tile]
-        _load(beta.reshape(-1), row * S, S, lanes, b, S)
-        _load(grad.reshape(-1), row * S, S, lanes, g, S)
+        row, f = first_row(tile, N), fraction[tile]
+        load(beta.reshape(-1), row * S, S, lanes, b, S)
+        load(grad.reshape(-1), row * S, S, lanes, g, S)
         for x in (beta, grad):
-            _fetch(x.reshape(-1), (row + LANES) * S, S, lanes, S, READ)
+            fetch(x.reshape(-1), (row + LANES) * S, S, lanes, S, READ)
         for x in (grad_alpha, grad_energy):
-            _fetch(x.reshape(-1), row * S, S, lanes, S, WRITE)
+            fetch(x.reshape(-1), row * S, S, lanes, S, WRITE)
         for k in range(n):
             rest = ONE - f[k]
             b[k] *= rest * (g[k] - mean[k])
@@ -295,8 +178,8 @@ def lookback_adjoint(
             flow[i] = b[i + STEP] + (ONE - f[i + STEP]) * flow[i + STEP]
         for k in range(n):
             b[k] -= f[k] * flow[k]
-        _store(mean[LANES:], grad_alpha.reshape(-1), row * S, S, lanes, S)
-        _store(b, grad_energy.reshape(-1), row * S, S, lanes, S)
+        store(mean[LANES:], grad_alpha.reshape(-1), row * S, S, lanes, S)
+        store(b, grad_energy.reshape(-1), row * S, S, lanes, S)
 
 
 @compiled
@@ -323,9 +206,9 @@ def chunkwise(alpha: Array, energy: Array, beta: Array, chunk: int, first: int, 
     a, u, b = np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype)
     top, total = np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype)
     for tile in range(first, last):
-        row = _first_row(tile, N)
-        _load(alpha.reshape(-1), row * S, S, lanes, a, S)
-        _load(energy.reshape(-1), row * S, S, lanes, u, S)
+        row = first_row(tile, N)
+        load(alpha.reshape(-1), row * S, S, lanes, a, S)
+        load(energy.reshape(-1), row * S, S, lanes, u, S)
         _window(u, top, total, chunk)
         b[:] = 0
         for k in range(n):
@@ -334,7 +217,7 @@ def chunkwise(alpha: Array, energy: Array, beta: Array, chunk: int, first: int, 
             end, mass = top[d:], a[d:]
             for k in range(n - d):
                 b[k] += mass[k] * exp(u[k] - end[k])
-        _store(b, beta.reshape(-1), row * S, S, lanes, S)
+        store(b, beta.reshape(-1), row * S, S, lanes, S)
 
 
 @compiled
@@ -358,10 +241,10 @@ def chunkwise_adjoint(
     top, total = np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype)
     mean, out = np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype)
     for tile in range(first, last):
-        row = _first_row(tile, N)
-        _load(alpha.reshape(-1), row * S, S, lanes, a, S)
-        _load(energy.reshape(-1), row * S, S, lanes, u, S)
-        _load(grad.reshape(-1), row * S, S, lanes, g, S)
+        row = first_row(tile, N)
+        load(alpha.reshape(-1), row * S, S, lanes, a, S)
+        load(energy.reshape(-1), row * S, S, lanes, u, S)
+        load(grad.reshape(-1), row * S, S, lanes, g, S)
         _window(u, top, total, chunk)
         mean[:] = 0
         out[:] = 0
@@ -376,5 +259,5 @@ def chunkwise_adjoint(
             end, mass, means = top[d:], a[d:], mean[d:]
             for k in range(n - d):
                 out[k] += mass[k] * exp(u[k] - end[k]) * (g[k] - means[k])
-        _store(mean, grad_alpha.reshape(-1), row * S, S, lanes, S)
-        _store(out, grad_energy.reshape(-1), row * S, S, lanes, S)
+        store(mean, grad_alpha.reshape(-1), row * S, S, lanes, S)
+        store(out, grad_energy.reshape(-1), row * S, S, lanes, S)

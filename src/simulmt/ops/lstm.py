@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from simulmt.ops.cpu import run_tiles, tiles_of
+from simulmt.ops.tiles import run_tiles, tiles_of
 
 GATES = 4
 

@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from simulmt.ops.compiled import ONE, compiled, exp
+from simulmt.ops.lstm import GATES
+from simulmt.ops.tiles import LANES
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-LANES = 16
-GATES = 4
 EPSILON = 1e-5
 TWO = np.float32(2)
 
