@@ -20,6 +20,7 @@ from simulmt.training.allocator import keep_freed_memory
 
 ROOT = Path(__file__).resolve().parents[1]
 REPEATS = 7
+WARM_UP = 2
 
 
 class Result(NamedTuple):
@@ -83,17 +84,18 @@ def in_turns(
 ) -> dict[str, list[float]]:
     """Seconds of each contestant in each round; every round begins with another one.
 
-    Whatever slows the machine for a while slows all of them. A first round, for caches and
-    compilers, is left out. The processor's time is what one thread takes on a quiet machine.
+    Whatever slows the machine for a while slows all of them. The first rounds, for caches,
+    compilers and the allocator, are left out. The processor's time is what one thread takes on a
+    quiet machine.
     """
     names = [*contestants]
     seconds: dict[str, list[float]] = {name: [] for name in names}
-    for turn in range(repeats + 1):
+    for turn in range(repeats + WARM_UP):
         first = turn % len(names)
         for name in names[first:] + names[:first]:
             start = clock()
             contestants[name]()
-            if turn:
+            if turn >= WARM_UP:
                 seconds[name].append(clock() - start)
     return seconds
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from simulmt.models.model import Model, Translation
 from simulmt.objective import Objective
 from simulmt.parts import build_mechanism, build_model
 
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or the profiler says when it starts and stops
 Step = Callable[[], object]
 AFTER_WARM_UP = 10**6  # an update at which the latency weighs in full
 

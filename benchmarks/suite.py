@@ -23,6 +23,7 @@ import ddp
 import decoding
 import growth
 import ops
+import overlap
 import pipeline
 import recurrent
 import start
@@ -38,6 +39,7 @@ SUBJECTS: dict[str, Measure] = {
     "start": start.measure,
     "pipeline": pipeline.measure,
     "ddp": lambda repeats: ddp.measure(max(1, repeats // 3)),
+    "overlap": overlap.measure,
 }
 PACKAGES = ("torch", "numba", "numpy", "pytorch-lightning", "sentencepiece")
 
