@@ -166,6 +166,26 @@ def test_pairs_are_of_other_mechanisms_and_close(tmp_path):
     assert len(rows(tmp_path / "significance.csv")) == 5  # not on other sentences
 
 
+def test_seeds_are_compared_by_their_mean_and_variants_with_each_other(tmp_path):
+    for seed in (1, 2):
+        for kind, wrong in (("none", 0.2), ("joint", 0.1)):
+            options = {"mechanism.k": 3, "seed": seed, "teacher.kind": kind}
+            options |= {} if kind == "none" else {"teacher.lambda_kd": 0.1}
+            place, decoded = tmp_path / f"{kind}-{seed}", make_instances(wrong * seed, 3)
+            make_decoded_run(place, "wait_k", options, decoded)
+    report({"runs": tmp_path, **OPTIONS})
+    (row,) = rows(tmp_path / "significance.csv")
+    assert row["one"] == "wait_k teacher=joint k=3, 2 seeds"
+    assert row["folder_other"] == "none-1; none-2"
+    table = {one["folder"]: float(one["BLEU"]) for one in rows(tmp_path / "curves.csv")}
+    means = [(table[f"{kind}-1"] + table[f"{kind}-2"]) / 2 for kind in ("joint", "none")]
+    assert float(row["difference"]) == pytest.approx(means[0] - means[1])
+    assert 0 < float(row["difference_low"]) < float(row["difference"])
+    assert float(row["difference"]) < float(row["difference_high"])
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "wait_k teacher=joint k=3, 2 seeds" in Page(text).text
+
+
 def test_seeds_are_one_point_with_whiskers(tmp_path):
     for seed, (bleu, dal) in enumerate([(30, 4.0), (32, 4.2), (34, 4.4)]):
         make_run(tmp_path / f"{seed}", "wait_k", {"mechanism.k": 3, "seed": seed}, bleu, dal)

@@ -10,6 +10,7 @@ from simulmt.analysis.runs import WEIGHTS, Run
 # what makes no difference to a model, or stands in a column of its own
 _NO_DIFFERENCE = ("ckpt_path", "cache", "logger", "trainer.progress", "trainer.log_every", "sweep.",
                   *WEIGHTS, *WEIGHTS.values())  # fmt: skip
+_OF_VARIANTS = ("mechanism.", "model.", "teacher.")
 
 
 def row_names(runs: Sequence[Run]) -> list[str]:
@@ -36,10 +37,14 @@ def variants(runs: Sequence[Run], axis: Collection[str] = ("mechanism.k",)) -> l
     for run in runs:
         kind = [run.mechanism, run.model] if several else [run.mechanism]
         alike = [o for o in runs if (o.mechanism, o.model) == (run.mechanism, run.model)]
-        keys = differing(alike)
-        keys = [k for k in keys if k.startswith(("mechanism.", "model.")) and k not in axis]
-        names.append(" ".join([*kind, *_chosen(run, keys)]))
+        keys = [k for k in differing(alike) if k.startswith(_OF_VARIANTS) and k not in axis]
+        names.append(" ".join([*kind, *_chosen(run, [k for k in keys if _varied(k, alike)])]))
     return names
+
+
+def _varied(key: str, runs: Sequence[Run]) -> bool:
+    """Whether those that have the option have it differently; not for a teacher that some lack."""
+    return len({str(run.options[key]) for run in runs if key in run.options}) > 1
 
 
 def differing(runs: Sequence[Run]) -> list[str]:
@@ -50,7 +55,16 @@ def differing(runs: Sequence[Run]) -> list[str]:
 
 
 def _chosen(run: Run, keys: Sequence[str]) -> list[str]:
-    return [f"{k.removeprefix('mechanism.')}={run.options[k]}" for k in keys if k in run.options]
+    return [f"{_said(k)}={_value(run.options[k])}" for k in keys if k in run.options]
+
+
+def _said(key: str) -> str:
+    """An option as it would be typed, or shorter."""
+    return "teacher" if key == "teacher.kind" else key.removeprefix("mechanism.")
+
+
+def _value(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def choices(run: Run) -> frozenset[tuple[str, str]]:

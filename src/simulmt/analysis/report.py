@@ -132,9 +132,7 @@ def _write(work: _Work, published: Sequence[Published], console: Console) -> lis
     choices, runs, to = work.choices, work.runs, work.choices.target
     rows = curve_rows(runs, work.resampled, choices.latencies, *work.counted)
     costs = [{"folder": run.folder, **run.cost} for run in runs]
-    pairs = matched_pairs(
-        runs, work.names, work.logs, work.resampled, *work.counted, choices.tolerance
-    )
+    pairs = matched_pairs(runs, work.logs, work.resampled, *work.counted, choices.tolerance)
     written = [
         write_rows(rows, to / "curves.csv"),
         write_rows(costs, to / "cost.csv"),

@@ -25,6 +25,7 @@ from simulmt.analysis.path import interleaved
 from simulmt.analysis.path_svg import path_svg
 from simulmt.analysis.runs import Run
 from simulmt.analysis.selection import with_empty_ranges_together
+from simulmt.analysis.significance import BETWEEN
 from simulmt.decoding.instance import Instance
 
 _TEMPLATE = Path(__file__).with_name("report.html")
@@ -160,27 +161,31 @@ def _selected_table(page: Page) -> Markup:
 
 def _significance(page: Page) -> list[str]:
     if not page.pairs:
-        return [paragraph("No two runs of different mechanisms have latencies that close.")]
+        return [paragraph("No two points of different lines have latencies that close.")]
     said = (
         "Paired bootstrap of BLEU: how likely a difference of this size would be between equal "
-        "systems. Not corrected for the number of pairs."
+        "systems. Not corrected for the number of pairs. Several seeds count by their mean."
     )
     rows = [
         [
-            _linked(page, row["folder_one"]), _linked(page, row["folder_other"]),
+            *(
+                _linked(page, row[f"folder_{side}"].split(BETWEEN)[0], row[side])
+                for side in ("one", "other")
+            ),
             number(row["DAL_one"]), number(row["DAL_other"]),
             number(row["BLEU_one"]), number(row["BLEU_other"]),
-            number(row["difference"]), number(row["p"], ".3f"),
+            number(row["difference"]),
+            f"{row['difference_low']:.2f} to {row['difference_high']:.2f}", number(row["p"], ".3f"),
         ]
         for row in page.pairs
     ]  # fmt: skip
-    heads = ["better", "other", "DAL", "DAL", "BLEU", "BLEU", "difference", "p"]
+    heads = ["better", "other", "DAL", "DAL", "BLEU", "BLEU", "difference", "95%", "p"]
     return [paragraph(said), table(heads, rows, sortable=True)]
 
 
-def _linked(page: Page, folder: str) -> Markup:
-    """A run's name, which leads to its details."""
-    return link(f"#run-{[*page.names].index(folder)}", page.names[folder])
+def _linked(page: Page, folder: str, name: str | None = None) -> Markup:
+    """A run's name, or another one, which leads to its details."""
+    return link(f"#run-{[*page.names].index(folder)}", name or page.names[folder])
 
 
 def _card(page: Page, number_: int, run: Run) -> Markup:

@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
+from statistics import fmean
 from typing import Any
 
-from simulmt.analysis.intervals import Resampled, p_value
+import numpy as np
+
+from simulmt.analysis.intervals import Resampled, middle, p_value
 from simulmt.analysis.logs import Logs, same_sentences
+from simulmt.analysis.names import row_names, variants
+from simulmt.analysis.points import by_seed
 from simulmt.analysis.runs import Run
 
-COLUMNS = ("one", "other", "DAL_one", "DAL_other", "BLEU_one", "BLEU_other", "difference", "p",
+COLUMNS = ("one", "other", "DAL_one", "DAL_other", "BLEU_one", "BLEU_other",
+           "difference", "difference_low", "difference_high", "p",
            "folder_one", "folder_other")  # fmt: skip
 """Of `significance.csv`."""
+BETWEEN = "; "
+"""Of the folders of several seeds."""
+
+
+@dataclass(frozen=True)
+class System:
+    """Runs that differ in the seed alone: their means."""
+
+    name: str
+    line: str
+    runs: Sequence[Run]
+    latency: float
+    resampled: Resampled
 
 
 def matched_pairs(
-    runs: Sequence[Run], names: Mapping[str, str], logs: Logs,
+    runs: Sequence[Run], logs: Logs,
     resampled: Mapping[str, Resampled], unit: str, convention: str, tolerance: float,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Pairs of runs of different mechanisms at matched latency, and the paired bootstrap test.
+    """Pairs of points of different lines at matched latency, and the paired bootstrap test.
 
-    Runs without `instances.log`, and pairs with other sentences, are not tested.
+    Runs that differ in the seed alone are one point, as in the curves: BLEU and DAL are their
+    means, in each resample, too. Runs without `instances.log`, and pairs with other sentences, are
+    not tested.
 
     Args:
         runs: all of them.
-        names: what each is called, by folder.
         logs: their decoded test sets.
         resampled: their BLEU.
         unit: of DAL.
@@ -34,22 +54,42 @@ def matched_pairs(
         tolerance: by how much their DAL may differ.
 
     Returns:
-        A row for each pair, the better run first in it, closest latencies first.
+        A row for each pair, the better one first in it, closest latencies first.
     """
     rows = []
-    for pair in combinations([run for run in runs if run.folder in resampled], 2):
-        one, other = sorted(pair, key=lambda run: -resampled[run.folder].bleu)
-        here, there = (run.latency("DAL", unit, convention) for run in (one, other))
-        if not (math.isfinite(here) and abs(here - there) <= tolerance):
+    for pair in combinations(_systems(runs, resampled, unit, convention), 2):
+        one, other = sorted(pair, key=lambda system: -system.resampled.bleu)
+        apart = abs(one.latency - other.latency)
+        if one.line == other.line or not apart <= tolerance:  # not a number, if both are infinite
             continue
-        if one.mechanism == other.mechanism:
-            continue
-        if not same_sentences(logs[one.folder], logs[other.folder]):
-            continue
-        first, second = resampled[one.folder], resampled[other.folder]
-        values = (
-            names[one.folder], names[other.folder], here, there, first.bleu, second.bleu,
-            first.bleu - second.bleu, p_value(first, second), one.folder, other.folder,
-        )  # fmt: skip
-        rows.append(dict(zip(COLUMNS, values, strict=True)))
+        every = [*one.runs, *other.runs]
+        if all(same_sentences(logs[every[0].folder], logs[run.folder]) for run in every):
+            rows.append(_row(one, other))
     return sorted(rows, key=lambda row: abs(row["DAL_one"] - row["DAL_other"]))
+
+
+def _systems(
+    runs: Sequence[Run], resampled: Mapping[str, Resampled], unit: str, convention: str
+) -> list[System]:
+    groups = by_seed([run for run in runs if run.folder in resampled])
+    firsts = [group[0] for group in groups]
+    systems = []
+    for group, name, line in zip(groups, row_names(firsts), variants(firsts), strict=True):
+        found = [resampled[run.folder] for run in group]
+        samples = np.mean([one.samples for one in found], axis=0)
+        mean = Resampled(fmean(one.bleu for one in found), samples)
+        latency = fmean(run.latency("DAL", unit, convention) for run in group)
+        several = f", {len(group)} seeds" if len(group) > 1 else ""
+        systems.append(System(name + several, line, group, latency, mean))
+    return systems
+
+
+def _row(one: System, other: System) -> dict[str, Any]:
+    first, second = one.resampled, other.resampled
+    folders = (BETWEEN.join(run.folder for run in system.runs) for system in (one, other))
+    values = (
+        one.name, other.name, one.latency, other.latency, first.bleu, second.bleu,
+        first.bleu - second.bleu, *middle(first.samples - second.samples),
+        p_value(first, second), *folders,
+    )  # fmt: skip
+    return dict(zip(COLUMNS, values, strict=True))
