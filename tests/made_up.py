@@ -31,7 +31,7 @@ def make_run(folder: Path, mechanism: str, options: dict, bleu: float, dal: floa
     config["model"] = {"name": "transformer", "dim": 128}
     for name, value in options.items():
         place, _, key = name.rpartition(".")
-        (config[place] if place else config)[key] = value
+        (config.setdefault(place, {}) if place else config)[key] = value
     quality = {"BLEU": bleu, "chrF": bleu / 2, "signature": "tok:13a", "chrF_signature": "nc:6"}
     sub = None if dal is None else 1.5 * dal
     scores = {"quality": quality, "latency": {"word": latencies(dal), "subword": latencies(sub)}}
