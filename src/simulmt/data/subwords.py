@@ -20,7 +20,7 @@ from simulmt.errors import UserError
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 UNKNOWN = "\u2047"  # how UNK reads after decoding: ⁇
-SAMPLE = 2_000_000  # most sentences trained on: of a larger corpus, this many, evenly spaced
+SAMPLE = 1_000_000  # most sentences trained on: of a larger corpus, this many, evenly spaced
 _IDS = {"pad_id": PAD, "unk_id": UNK, "bos_id": BOS, "eos_id": EOS}
 # One thread, for the same bytes every time; log messages from "fatal" up.
 _RUN = {"num_threads": 1, "minloglevel": 3, "max_sentence_length": 1 << 16}
