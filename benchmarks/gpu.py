@@ -6,14 +6,16 @@ First every result is compared with the reference in float64; a wrong one ends t
 kernel is timed alone, by events around the replay of a CUDA graph, beside a softmax of the same
 shape and a copy of 1 GiB. "Of copy" is the bytes that must move, over the time, over what
 the copy moves per second; where all of it fits into the GPU's cache it can exceed 100%.
-"From Python" is forward and backward through autograd, with all that launching costs.
-Needs torch, Triton and jaxtyping, and no network. Writes a table in Markdown and in CSV.
+"From Python" is forward and backward through autograd, with all that launching costs. Last come
+whole training steps (`gpu_steps.py`). Needs torch, Triton, jaxtyping and pytorch-lightning, for
+the steps hydra-core too, and no network. Writes a table in Markdown and in CSV.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import importlib.util
 import statistics
 import sys
 import time
@@ -218,6 +220,18 @@ def write(rows: list[Row], checks: list[str], heading: str, output: Path) -> Non
         writer.writerows(rows)
 
 
+def train(output: Path) -> None:
+    """Time training steps, too."""
+    import gpu_steps  # noqa: PLC0415  # needs hydra-core
+    from frame import REPEATS, show  # noqa: PLC0415
+
+    found = gpu_steps.measure(REPEATS)
+    show(found)
+    with Path(f"{output}.md").open("a") as file:
+        file.write("\nTraining steps:\n\n")
+        file.writelines(f"- {' | '.join(result.cells)}\n" for result in found)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("gpu"), help="PATH.md and PATH.csv")
@@ -242,6 +256,10 @@ def main() -> None:
     if arguments.tune:
         rows += tune(bandwidth, arguments.repeats)
         write(rows, checks, heading, arguments.output)
+    if importlib.util.find_spec("hydra") is None:
+        print("training steps were not timed: they need hydra-core")
+    else:
+        train(arguments.output)
     print(f"{arguments.output}.md after {time.perf_counter() - began:.0f} s")
 
 

@@ -62,12 +62,16 @@ def of_torch(network: RnmtPlus) -> RnmtPlus:
     return network
 
 
-def contestants(tokens: int, length: int, size: str = "rnmt_plus_milk") -> dict[str, Step]:
+def contestants(
+    tokens: int, length: int, size: str = "rnmt_plus_milk", device: str = "cpu"
+) -> dict[str, Step]:
+    """A step for each, on the same batch."""
     config = settings(size, "multi30k_deen", "milk")
-    given = batch(tokens, length, vocabulary(config))
+    given = batch(tokens, length, vocabulary(config), device)
     ours, theirs = model(config), model(config)
     assert isinstance(theirs, RnmtPlus)
-    return {"ours": step(ours, config, given), "torch": step(of_torch(theirs), config, given)}
+    networks = {"ours": ours, "torch": of_torch(theirs)}
+    return {name: step(net.to(device), config, given) for name, net in networks.items()}
 
 
 def measure(repeats: int) -> list[Result]:

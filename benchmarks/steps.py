@@ -38,11 +38,11 @@ def model(config: dict[str, Any]) -> Model:
     return build_model(config, build_mechanism(config), vocabulary(config))
 
 
-def batch(tokens: int, length: int, size: int) -> Batch:
+def batch(tokens: int, length: int, size: int, device: str = "cpu") -> Batch:
     """About so many target tokens, in sentences up to 10% shorter than `length`, EOS included."""
     count = max(1, round(tokens / length))
     source, target = (_rows(count, length, size) for _ in range(2))
-    return Batch(source, target, torch.arange(count))
+    return Batch(*(x.to(device) for x in (source, target, torch.arange(count))))
 
 
 def _rows(count: int, length: int, size: int) -> Tensor:

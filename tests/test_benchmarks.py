@@ -7,6 +7,7 @@ from pathlib import Path
 
 import ddp
 import decoding
+import gpu_steps
 import growth
 import pipeline
 import pytest
@@ -44,10 +45,10 @@ def test_the_table_shows_a_missed_target_as_missed(tmp_path: Path) -> None:
     assert [one["met"] for one in saved] == [True, False]
 
 
-def test_contestants_take_turns_and_the_first_round_is_left_out() -> None:
+def test_contestants_take_turns_and_the_first_rounds_are_left_out() -> None:
     ran: list[str] = []
     times = in_turns({name: lambda name=name: ran.append(name) for name in "ab"}, 3)
-    assert "".join(ran) == "abbaabba"
+    assert "".join(ran) == "abbaabbaab"
     assert [len(found) for found in times.values()] == [3, 3]
 
 
@@ -68,6 +69,14 @@ def test_the_contestants_of_a_training_step_step() -> None:
     made = recurrent.contestants(24, 6, "rnmt_plus")
     for run in made.values():
         run()
+
+
+def test_steps_for_a_gpu_are_the_same_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_steps, "SIZES", {"transformer": "verbfinal"})
+    monkeypatch.setattr(gpu_steps, "LENGTHS", (8,))
+    for run in gpu_steps.transformer("transformer", 8, 40, "cpu").values():
+        run()
+    assert len(gpu_steps.of_size("transformer", 40, "cpu", 1)) == len(gpu_steps.TARGETS)
 
 
 def test_peak_memory_is_what_is_held_at_once() -> None:
