@@ -5,7 +5,7 @@ from __future__ import annotations
 import hydra
 from omegaconf import DictConfig
 
-from simulmt.command import job, run
+from simulmt.programs.command import job, run
 
 
 @hydra.main(config_path="conf", config_name="analyse", version_base="1.3")

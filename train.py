@@ -9,8 +9,8 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from simulmt.command import job, run
-from simulmt.run_name import run_name
+from simulmt.programs.command import job, run
+from simulmt.training.run_name import run_name
 
 OmegaConf.register_new_resolver("run_name", run_name, replace=True)
 

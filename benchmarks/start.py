@@ -18,7 +18,12 @@ from frame import ROOT, Result, alone, environment, in_turns, summed_up
 
 FIRST_UPDATE, HELP = 10.0, 2.0  # seconds
 HEAVY = ("pytorch_lightning", "lightning", "wandb")
-LIGHT = ("simulmt", "simulmt.models.transformer", "simulmt.models.rnmt_plus", "simulmt.translator")
+LIGHT = (
+    "simulmt",
+    "simulmt.models.transformer",
+    "simulmt.models.rnmt_plus",
+    "simulmt.live.translator",
+)
 
 UNTIL_FIRST_UPDATE = """
 import os, runpy, sys

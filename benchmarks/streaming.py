@@ -32,9 +32,9 @@ from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.live import Live
 from simulmt.errors import UserError
+from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 from simulmt.parts import build_mechanism, build_model
-from simulmt.translator import Translator
 
 LENGTHS = (10, 50, 200)
 PAIRS = [
@@ -136,7 +136,7 @@ def by_simuleval(checkpoint: Path, sources: Sequence[str]) -> float:
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder) / "text"
         text.write_text("".join(source + "\n" for source in sources), encoding="utf-8")
-        agent = ["--agent-class", "simulmt.simuleval_agent.SimulmtAgent"]
+        agent = ["--agent-class", "simulmt.live.simuleval_agent.SimulmtAgent"]
         files = ["--source", str(text), "--target", str(text), "--output", folder]
         quiet = ["--no-scoring", "--no-progress-bar", "--log-level", "error"]
         command = ["simuleval", *agent, "--checkpoint", str(checkpoint), *files, *quiet]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import yaml
 
-from simulmt.conventions import CONVENTIONS
 from simulmt.decoding.instance import Instance, write_instances
-from simulmt.scoring import score, write_scores
+from simulmt.scoring.conventions import CONVENTIONS
+from simulmt.scoring.score import score, write_scores
 
 ROOT = Path(__file__).parents[1]
 

@@ -33,8 +33,8 @@ from simulmt.errors import UserError
 from simulmt.latency import differentiable_average_lagging
 from simulmt.programs.analyse import analyse
 from simulmt.programs.train import train
-from simulmt.quality import bleu
-from simulmt.reading import attention_span
+from simulmt.scoring.quality import bleu
+from simulmt.scoring.reading import attention_span
 from test_runs import SMALL, configuration
 
 SIZES = {"seed": 3, "train": 0, "valid": 0, "test": 60}

@@ -108,7 +108,7 @@ def test_the_exponent_of_what_grows_with_the_square_is_two(monkeypatch: pytest.M
 
 
 def test_the_translator_imports_no_lightning() -> None:
-    assert start.brought_along("simulmt.translator").met
+    assert start.brought_along("simulmt.live.translator").met
 
 
 def test_one_core_is_no_measurement_of_two(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from simulmt import conventions
-from simulmt.conventions import CONVENTIONS, find_convention
 from simulmt.decoding.instance import Instance, read_instances, write_instances
 from simulmt.errors import UserError
-from simulmt.quality import bleu
-from simulmt.scoring import score
+from simulmt.scoring import conventions
+from simulmt.scoring.conventions import CONVENTIONS, find_convention
+from simulmt.scoring.quality import bleu
+from simulmt.scoring.score import score
 
 TOLERANCE = 1e-6  # ours are float64 in another order; OmniSTEval prints four digits, see there
 PRINTED = 5e-5 * 1.01

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from simulmt.decoding.instance import Instance
-from simulmt.guards import residue
-from simulmt.scoring import score
+from simulmt.scoring.guards import residue
+from simulmt.scoring.score import score
 from simulmt.training import report
 
 

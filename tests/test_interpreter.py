@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from simulmt.interpreter import END, Actions, Plain, arriving, interpret
+from simulmt.live.interpreter import END, Actions, Plain, arriving, interpret
 
 
 def pieces(*chunks: bytes) -> list[str]:

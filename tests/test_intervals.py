@@ -12,8 +12,8 @@ from sacrebleu.significance import PairedTest
 from made_up import make_instances
 from simulmt.analysis.intervals import p_value, resample
 from simulmt.analysis.pareto import pareto_front
-from simulmt.conventions import CASED, Bleu
-from simulmt.quality import bleu
+from simulmt.scoring.conventions import CASED, Bleu
+from simulmt.scoring.quality import bleu
 
 
 def texts(mistakes: float) -> tuple[list[str], list[str]]:

@@ -11,8 +11,8 @@ import tty
 import pytest
 from rich.console import Console
 
-from simulmt.interpreter import END
-from simulmt.keyboard import Screen, typed
+from simulmt.live.interpreter import END
+from simulmt.live.keyboard import Screen, typed
 
 FINISH = "\x04"
 

@@ -10,7 +10,7 @@ from simulmt.analysis.path import interleaved, render_path
 from simulmt.analysis.path_picture import draw_path, draw_paths
 from simulmt.analysis.table import score_table
 from simulmt.decoding.instance import Instance
-from simulmt.scoring import score
+from simulmt.scoring.score import score
 
 FARMER = Instance(
     index=3,

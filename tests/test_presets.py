@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
-from simulmt.run_name import run_name
+from simulmt.training.run_name import run_name
 
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / "experiments"

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from simulmt.decoding.instance import Instance
-from simulmt.reading import attention_span, initial_delays
-from simulmt.scoring import score
+from simulmt.scoring.reading import attention_span, initial_delays
+from simulmt.scoring.score import score
 
 
 def instance(index, delays, positions, length=5):

@@ -25,7 +25,7 @@ from simulmt.data.corpus import oracle_delays
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.streaming import stream
-from simulmt.run_name import run_name
+from simulmt.training.run_name import run_name
 
 ROOT = Path(__file__).parents[1]
 PAGES = (

@@ -23,8 +23,8 @@ from simulmt.analysis.names import row_names
 from simulmt.analysis.points import curve_series
 from simulmt.analysis.report import report
 from simulmt.analysis.runs import find_runs
-from simulmt.conventions import CONVENTIONS
 from simulmt.errors import UserError
+from simulmt.scoring.conventions import CONVENTIONS
 
 ROOT = Path(__file__).parents[1]
 SOFT = ("soft", {}, 99.9, 10.2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulmt.run_name import run_name
+from simulmt.training.run_name import run_name
 
 
 def test_order_and_logging_do_not_matter():

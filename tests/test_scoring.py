@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from simulmt.conventions import METRICS
 from simulmt.decoding.instance import (
     Instance,
     read_instances,
@@ -13,8 +12,9 @@ from simulmt.decoding.instance import (
     write_instances,
 )
 from simulmt.errors import UserError
-from simulmt.quality import bleu
-from simulmt.scoring import score, write_scores
+from simulmt.scoring.conventions import METRICS
+from simulmt.scoring.quality import bleu
+from simulmt.scoring.score import score, write_scores
 
 KEYS = {"index", "prediction", "delays", "prediction_length", "reference", "source"}
 

@@ -18,8 +18,8 @@ from simulmt.data.text import normalise
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.instance import read_instances, word_delays, write_instances
+from simulmt.live.translator import Translator
 from simulmt.programs.train import train
-from simulmt.translator import Translator
 from test_runs import SMALL, configuration
 
 pytestmark = [
@@ -32,8 +32,8 @@ pytestmark = [
         "ignore:.*Trainer.fit.*weights_only.*",
     ),
 ]
-AGENT = "simulmt.simuleval_agent.SimulmtAgent"
-FILE = Path(__file__).parents[1] / "src/simulmt/simuleval_agent.py"
+AGENT = "simulmt.live.simuleval_agent.SimulmtAgent"
+FILE = Path(__file__).parents[1] / "src/simulmt/live/simuleval_agent.py"
 ODD = ["Der", "", "☃ 你好 ☃", "der \N{SNOWMAN} schläft .", "  die▁Frau \t ▁ schläft . "]
 
 
@@ -170,7 +170,7 @@ class Talker:
 def test_a_translation_that_ends_early_ends_with_the_source():
     from simuleval.evaluator.instance import TextToTextInstance
 
-    from simulmt.simuleval_agent import SimulmtAgent
+    from simulmt.live.simuleval_agent import SimulmtAgent
 
     agent = SimulmtAgent(SimpleNamespace(), Talker())
     for source in ("a b c d", "a b", "a", ""):

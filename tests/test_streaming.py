@@ -16,7 +16,7 @@ from simulmt.data.subwords import EOS, Subwords
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.greedy import greedy
 from simulmt.errors import UserError
-from simulmt.translator import Translator
+from simulmt.live.translator import Translator
 
 ROOT = Path(__file__).parents[1]
 CPU = torch.device("cpu")

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 import zoo
-from simulmt import checkpoint
 from simulmt.data.batches import collate
 from simulmt.errors import UserError
+from simulmt.live.translator import Translator
 from simulmt.programs.export import export
 from simulmt.programs.teacher import choose_teacher
 from simulmt.programs.train import train
+from simulmt.saved import checkpoint
 from simulmt.teacher import Joint, NoTeacher, Pretrained, distance, likelihood
-from simulmt.translator import Translator
 from test_runs import SMALL, configuration
 
 pytestmark = pytest.mark.filterwarnings(

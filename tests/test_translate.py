@@ -14,14 +14,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from simulmt import checkpoint
 from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
+from simulmt.live.translator import LONGEST, Translator
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.export import export
 from simulmt.programs.train import train
 from simulmt.programs.translate import translate
-from simulmt.translator import LONGEST, Translator
+from simulmt.saved import checkpoint
 from test_runs import ROOT, SMALL, configuration
 
 pytestmark = pytest.mark.filterwarnings(

@@ -11,8 +11,8 @@ import pytest
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
+from simulmt.live.translator import Translator
 from simulmt.programs.train import train
-from simulmt.translator import Translator
 from test_runs import SMALL, configuration
 
 pytestmark = pytest.mark.filterwarnings(
@@ -70,7 +70,8 @@ def test_a_sentence_may_come_in_any_portions_and_be_empty(finished):
 
 
 def test_no_lightning_and_no_hydra_are_needed() -> None:
-    code = "import sys, simulmt.translator; print({'hydra', 'pytorch_lightning'} & {*sys.modules})"
+    heavy = "{'hydra', 'pytorch_lightning'}"
+    code = f"import sys, simulmt.live.translator; print({heavy} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 

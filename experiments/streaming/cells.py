@@ -16,10 +16,10 @@ from simulmt.attention.schedules import Monotonic
 from simulmt.data.subwords import EOS, Subwords
 from simulmt.decoding.greedy import Hypothesis, greedy
 from simulmt.decoding.instance import word_delays
+from simulmt.live.translator import Translator
 from simulmt.models.lstm import LSTM
 from simulmt.models.model import Model
 from simulmt.parts import build_mechanism, build_model
-from simulmt.translator import Translator
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 CPU = torch.device("cpu")

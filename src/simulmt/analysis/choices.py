@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from simulmt.analysis.runs import UNITS
-from simulmt.conventions import find_convention
 from simulmt.errors import UserError
 from simulmt.options import construct
+from simulmt.scoring.conventions import find_convention
 
 LATENCIES = ("DAL", "AL", "AP", "LAAL")
 

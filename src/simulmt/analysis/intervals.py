@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 
-from simulmt.conventions import CASED, Bleu
+from simulmt.scoring.conventions import CASED, Bleu
 
 SEED = 12345
 """The default of sacreBLEU."""

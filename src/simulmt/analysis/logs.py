@@ -7,9 +7,9 @@ from pathlib import Path
 
 from simulmt.analysis.intervals import Resampled, resample
 from simulmt.analysis.runs import Found, Run
-from simulmt.conventions import CONVENTIONS
 from simulmt.decoding.instance import Instance, read_instances
 from simulmt.errors import UserError
+from simulmt.scoring.conventions import CONVENTIONS
 
 Logs = Mapping[str, Sequence[Instance]]
 """By folder; runs without `instances.log` are not there."""

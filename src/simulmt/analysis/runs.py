@@ -15,9 +15,9 @@ import yaml  # type: ignore[import-untyped, unused-ignore]
 
 from simulmt.analysis.table import score_table
 from simulmt.attention.schedules import SCHEDULES
-from simulmt.conventions import CONVENTIONS
 from simulmt.errors import UserError
 from simulmt.options import flat_options
+from simulmt.scoring.conventions import CONVENTIONS
 
 UNITS = ("word", "subword")
 _OF_MECHANISM = ("k", "emission_rate", "chunk", "window", "score", "noise", "mass_preservation")
@@ -33,7 +33,7 @@ class Run:
     Attributes:
         folder: Its directory, as seen from the folder that was searched.
         options: Its configuration, flat: `{"mechanism.k": 3, ...}`.
-        scores: What `simulmt.scoring.score` returned.
+        scores: What `simulmt.scoring.score.score` returned.
         test_set: What identifies the text that was scored; empty if unknown.
         training: What `training.json` says; empty where there is none.
     """

@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Column, Table
 from rich.text import Text
 
-from simulmt.conventions import CONVENTIONS
+from simulmt.scoring.conventions import CONVENTIONS
 
 _WORD = ("AL", "DAL", "AP", "LAAL")
 _DIGITS = {"AP": 3}
@@ -27,9 +27,9 @@ def score_table(
     alone. The caption carries the signatures if all rows have the same.
 
     Args:
-        rows: What `simulmt.scoring.score` returned, by name.
+        rows: What `scoring.score.score` returned, by name.
         left: Columns before the figures, with a cell for each row; the names if there are none.
-        convention: A name of `simulmt.conventions.CONVENTIONS`; `paper` shows more than its own.
+        convention: A name of `CONVENTIONS`; `paper` shows more than its own.
     """
     left = left or [(Column("", overflow="fold"), list(rows))]
     chosen = CONVENTIONS[convention]

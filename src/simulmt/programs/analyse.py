@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from simulmt import checkpoint
 from simulmt.analysis.looked import Looked, attention_links
 from simulmt.analysis.report import comparable
 from simulmt.analysis.runs import find_runs
@@ -27,6 +26,7 @@ from simulmt.models.model import Model
 from simulmt.options import construct, pick
 from simulmt.parts import build_corpus, build_search, pick_device
 from simulmt.programs.plain import plain
+from simulmt.saved import checkpoint
 
 
 def analyse(cfg: DictConfig) -> None:

@@ -8,20 +8,20 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from simulmt import checkpoint
 from simulmt.data.batches import EncodedSplit
 from simulmt.data.corpus import Split
 from simulmt.data.manifest import check_manifest, manifest
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.errors import UserError
+from simulmt.live.stopwatch import translate_timed
+from simulmt.live.translator import Translator
 from simulmt.options import pick
 from simulmt.parts import build_corpus, build_search, pick_device
 from simulmt.programs.plain import plain
-from simulmt.scoring import score, write_scores
-from simulmt.stopwatch import translate_timed
+from simulmt.saved import checkpoint
+from simulmt.scoring.score import score, write_scores
 from simulmt.training import report
 from simulmt.training.callbacks import Decoder
-from simulmt.translator import Translator
 
 
 def evaluate(cfg: DictConfig) -> None:

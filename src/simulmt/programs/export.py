@@ -8,9 +8,9 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from simulmt import checkpoint, exported
 from simulmt.errors import UserError
 from simulmt.programs.plain import plain
+from simulmt.saved import checkpoint, exported
 
 
 def export(cfg: DictConfig) -> None:

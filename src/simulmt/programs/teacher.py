@@ -8,15 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from simulmt import checkpoint
 from simulmt.attention import Mechanism
 from simulmt.data.manifest import check_manifest
 from simulmt.errors import UserError
 from simulmt.models.reencoding import REENCODING
 from simulmt.options import construct, pick
 from simulmt.parts import build_model, outline_model
+from simulmt.saved import checkpoint
+from simulmt.saved.trained import Trained
 from simulmt.teacher import Joint, NoTeacher, Pretrained, Teacher
-from simulmt.trained import Trained
 
 FULL = {
     "name": "full",

@@ -9,8 +9,6 @@ from typing import Any
 import pytorch_lightning as pl
 from omegaconf import DictConfig
 
-from simulmt import checkpoint
-from simulmt.checkpoint import load_matching, passport
 from simulmt.data.batches import EncodedSplit
 from simulmt.data.corpus import Corpus
 from simulmt.data.manifest import check_manifest, manifest
@@ -20,6 +18,8 @@ from simulmt.options import construct
 from simulmt.parts import build_corpus, build_model
 from simulmt.programs.choices import Choices, check_choices
 from simulmt.programs.plain import plain
+from simulmt.saved import checkpoint
+from simulmt.saved.checkpoint import load_matching, passport
 from simulmt.training import report
 from simulmt.training.allocator import keep_freed_memory
 from simulmt.training.callbacks import Decoder

@@ -14,16 +14,16 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import track
 
-from simulmt import checkpoint
 from simulmt.data.batches import EncodedSplit, OrderedBatches, collate_pairs
 from simulmt.data.corpus import Split
 from simulmt.decoding.corpus import decode_split
 from simulmt.errors import UserError
-from simulmt.interpreter import END, Actions, Plain, Told, arriving, interpret
+from simulmt.live.interpreter import END, Actions, Plain, Told, arriving, interpret
+from simulmt.live.translator import LONGEST, Translator
 from simulmt.options import construct
 from simulmt.parts import build_mechanism, build_search
 from simulmt.programs.plain import plain
-from simulmt.translator import LONGEST, Translator
+from simulmt.saved import checkpoint
 
 PICTURED = 20
 """The most sentences that go into a picture: the first ones."""
@@ -89,7 +89,7 @@ def live(translator: Translator, descriptor: int, actions: bool, sentences: list
     """
     at_terminal = os.isatty(descriptor) and sys.stdout.isatty() and sys.platform != "win32"
     if at_terminal and not actions:
-        from simulmt.keyboard import Screen, typed  # noqa: PLC0415  (imports what Windows lacks)
+        from simulmt.live.keyboard import Screen, typed  # noqa: PLC0415  (imports what Windows lacks)
 
         with Screen() as screen:
             parts = remember(typed(descriptor, screen.typing), sentences)

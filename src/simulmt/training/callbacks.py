@@ -19,7 +19,7 @@ from simulmt.decoding.corpus import decode_split
 from simulmt.decoding.instance import Instance
 from simulmt.decoding.search import Search
 from simulmt.models.model import Model
-from simulmt.scoring import score
+from simulmt.scoring.score import score
 from simulmt.training.module import TranslationModule
 from simulmt.training.weights_and_biases import show_samples
 

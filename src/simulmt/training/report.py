@@ -21,8 +21,8 @@ from simulmt.analysis.table import score_table
 from simulmt.data.corpus import Corpus
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.instance import Instance
-from simulmt.guards import residue
-from simulmt.scoring import write_scores
+from simulmt.scoring.guards import residue
+from simulmt.scoring.score import write_scores
 from simulmt.training.callbacks import flat
 from simulmt.training.record import count_parameters
 from simulmt.training.weights_and_biases import show_curve, show_picture, show_samples

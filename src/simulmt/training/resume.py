@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from simulmt.checkpoint import read_checkpoint
 from simulmt.data.manifest import check_manifest
 from simulmt.errors import UserError
+from simulmt.saved.checkpoint import read_checkpoint
 from simulmt.training import report
 
 _FOLDERS = ("checkpoints", "samples", "evaluation", "tensorboard", "wandb")

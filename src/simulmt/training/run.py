@@ -18,10 +18,10 @@ from pytorch_lightning.callbacks import (
 )
 from pytorch_lightning.loggers import Logger
 
-from simulmt.checkpoint import average_checkpoints, find_checkpoint, load_weights
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.errors import UserError
-from simulmt.scoring import score
+from simulmt.saved.checkpoint import average_checkpoints, find_checkpoint, load_weights
+from simulmt.scoring.score import score
 from simulmt.training import report
 from simulmt.training.callbacks import Decoder, Progress, SimultaneousDecoding
 from simulmt.training.datamodule import TranslationData

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from simulmt.checkpoint import read_checkpoint
 from simulmt.errors import UserError
 from simulmt.options import flat_options
-from simulmt.run_name import SAME_RUN
+from simulmt.saved.checkpoint import read_checkpoint
+from simulmt.training.run_name import SAME_RUN
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from simulmt.analysis.studies.material import Material, Result, about
 from simulmt.analysis.style import DARK, GREY, draw_legend
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
-from simulmt.scoring import score
+from simulmt.scoring.score import score
 
 MOST = 20
 

@@ -15,7 +15,7 @@ from simulmt.analysis.studies.material import Material, Result, about
 from simulmt.analysis.style import DARK
 from simulmt.errors import UserError
 from simulmt.options import pick
-from simulmt.reading import initial_delays
+from simulmt.scoring.reading import initial_delays
 
 
 def initial_delay(material: Material, *, unit: str = "word") -> Result:

@@ -1,6 +1,6 @@
 """A checkpoint as an agent of SimulEval 1.1 (Ma et al. 2020, EMNLP demos).
 
-    simuleval --agent-class simulmt.simuleval_agent.SimulmtAgent --checkpoint RUN \
+    simuleval --agent-class simulmt.live.simuleval_agent.SimulmtAgent --checkpoint RUN \
         --source source.txt --target reference.txt --output DIR
 
 SimulEval hands over a source word at a time and asks once after each what is to be written. It
@@ -18,7 +18,7 @@ from simuleval.agents.actions import Action, ReadAction, WriteAction
 from simuleval.utils import entrypoint
 
 from simulmt.errors import UserError
-from simulmt.translator import Translator
+from simulmt.live.translator import Translator
 
 
 @entrypoint

@@ -2,7 +2,7 @@
 
 A checkpoint is what Lightning writes, with a passport beside the weights: configuration, subword
 model, and manifest of the data. An exported folder holds the same in open formats
-(`simulmt.exported`).
+(`simulmt.saved.exported`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from simulmt import exported
 from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
-from simulmt.trained import Trained
+from simulmt.saved import exported
+from simulmt.saved.trained import Trained
 
 _PREFIX = "model."
 

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from simulmt import __version__
-from simulmt.conventions import CASED, CONVENTIONS, METRICS, Bleu, Convention, Metric
 from simulmt.data.corpus import oracle_delays
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
-from simulmt.quality import bleu, chrf
-from simulmt.reading import attention_span, initial_delays
+from simulmt.scoring.conventions import CASED, CONVENTIONS, METRICS, Bleu, Convention, Metric
+from simulmt.scoring.quality import bleu, chrf
+from simulmt.scoring.reading import attention_span, initial_delays
 
 _ROWS_AT_ONCE = 4096
 _OF_ELAPSED = CONVENTIONS["omnisteval"]  # the scorer in use that takes elapsed times seriously

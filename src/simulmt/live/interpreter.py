@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
-from simulmt.translator import LONGEST, Translator
+from simulmt.live.translator import LONGEST, Translator
 
 END = "\n"
 """Stands among the words for the end of a sentence."""

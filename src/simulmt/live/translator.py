@@ -6,13 +6,13 @@ from pathlib import Path
 
 import torch
 
-from simulmt import checkpoint
 from simulmt.data.subwords import EOS, Subwords
 from simulmt.data.text import normalise
 from simulmt.decoding.live import Live
 from simulmt.models.model import Model
 from simulmt.parts import pick_device
-from simulmt.trained import Trained
+from simulmt.saved import checkpoint
+from simulmt.saved.trained import Trained
 
 LONGEST = 4096
 """Subwords that a sentence has at the most."""

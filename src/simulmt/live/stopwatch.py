@@ -11,7 +11,7 @@ import numpy as np
 from simulmt.data.corpus import Split
 from simulmt.decoding.corpus import write_down
 from simulmt.decoding.instance import Instance
-from simulmt.translator import Translator
+from simulmt.live.translator import Translator
 
 
 def translate_timed(

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save
 from simulmt import __version__
 from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
-from simulmt.trained import Trained
+from simulmt.saved.trained import Trained
 
 WEIGHTS, CONFIG, SUBWORDS = "model.safetensors", "config.json", "subwords.model"
 SCORES, CARD = "scores.json", "README.md"
@@ -98,7 +98,7 @@ def card(trained: Trained, scores: Mapping[str, Any] | None) -> str:
         lines += ["", "## On its test set", "", *_table(scores)]
     lines += [
         "", "## Use", "", "```bash", "python translate.py checkpoint=THIS_FOLDER", "```", "",
-        "```python", "from simulmt.translator import Translator", "",
+        "```python", "from simulmt.live.translator import Translator", "",
         'translator = Translator.load("THIS_FOLDER")',
         'translator.read("word")  # the words of the translation that this decides',
         "translator.finish()      # the rest", "```",

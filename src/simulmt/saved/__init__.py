@@ -1,0 +1,1 @@
+"""Trained models on disk: checkpoints, exported folders, and what they hold."""
