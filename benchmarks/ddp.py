@@ -1,4 +1,4 @@
-"""Two processes, each on a core of its own, against one: what `trainer=ddp` is worth on a CPU.
+"""Two processes of `trainer=ddp`, each on a core of its own, against one process on one core.
 
     python benchmarks/ddp.py [--rounds 2]
 
@@ -21,10 +21,12 @@ from pathlib import Path
 from frame import ROOT, Result, environment, show, summed_up
 
 TARGET = 1.6
+TRAINERS = {
+    1: ["trainer=cpu"],
+    2: ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2"],
+}
 UPDATES, EVERY = 20, 4
 OPTIONS = [
-    "trainer=ddp",
-    "trainer.accelerator=cpu",
     f"trainer.max_updates={UPDATES}",
     f"trainer.validate_every={UPDATES}",
     f"trainer.log_every={EVERY}",
@@ -48,7 +50,7 @@ def tokens_per_second(devices: int, folder: Path, options: list[str]) -> list[fl
     env["PYTHONPATH"] += os.pathsep + str(folder)
     env["CORES"] = " ".join(map(str, sorted(os.sched_getaffinity(0))))
     run = folder / f"run-{devices}"
-    own = [f"trainer.devices={devices}", f"hydra.run.dir={run}", f"cache={folder}/cache"]
+    own = [*TRAINERS[devices], f"hydra.run.dir={run}", f"cache={folder}/cache"]
     command = [sys.executable, "train.py", *options, *own]
     subprocess.run(command, cwd=ROOT, env=env, check=True, stdout=subprocess.DEVNULL)
     with (run / "metrics.csv").open(newline="") as file:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import ddp
 import decoding
+import future_guided
 import growth
 import ops
 import overlap
@@ -33,13 +34,14 @@ from frame import COLUMNS, REPEATS, ROOT, Measure, Result, show
 SUBJECTS: dict[str, Measure] = {
     "ops": ops.measure,
     "training": training.measure,
+    "future_guided": future_guided.measure,
     "recurrent": recurrent.measure,
     "decoding": decoding.measure,
     "growth": growth.measure,
     "start": start.measure,
     "pipeline": pipeline.measure,
     "ddp": lambda repeats: ddp.measure(max(1, repeats // 3)),
-    "overlap": overlap.measure,
+    "overlap": lambda repeats: overlap.measure(),
 }
 PACKAGES = ("torch", "numba", "numpy", "pytorch-lightning", "sentencepiece")
 

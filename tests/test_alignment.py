@@ -251,11 +251,13 @@ def test_empty_sentences_have_no_links(diagonal):
     found = align_text(["a b", "", "c", "d"], ["x y z", "x", " ", "x"])
     assert [*map(format_links, found)] == ["0-0 1-1", "", "", "0-0"]
     assert align_text([], []) == []
+    some = align_text(["a b", "", "c", "d"], ["x y z", "x", "x", "x"], wanted=2)
+    assert [*map(format_links, some)] == ["0-0 1-1", ""]
     assert align_text([""], ["a"]) == [frozenset()]
 
 
 def test_what_cannot_be_aligned_is_said(diagonal, monkeypatch):
-    with pytest.raises(UserError, match=f"pair 2 has a side of 1,024 words.*{LONGEST:,}"):
+    with pytest.raises(UserError, match=f"begins 'b b .* has 1,024 words.*{LONGEST:,}"):
         align_text(["a", "a"], ["b", "b " * 1024])
     with pytest.raises(UserError, match="symmetrise is 'both'; choose one of grow"):
         align_text(["a"], ["b"], "both")

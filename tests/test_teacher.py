@@ -42,17 +42,18 @@ def test_the_distance_is_the_formula():
         for i in range(n)
     )
     # float32 inside
-    assert distance(student, full, mask).item() == pytest.approx(expected, rel=1e-6)
+    assert distance(student, full, mask, 3).item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_joint_teacher_and_its_student_are_drawn_to_each_other():
     student, full = models()
     data = batch()
     states = student.encode(data.source, data.source_mask)
-    guidance = Joint(full, 0.5)(data, states)
+    guidance = Joint(full, 0.5, full.dim)(data, states)
     own = full(data.source, data.source_mask, data.target_input).logits
     nll = likelihood(own, data.target, data.target_mask)
-    apart = distance(states, full.encode(data.source, data.source_mask), data.source_mask)
+    taught = full.encode(data.source, data.source_mask)
+    apart = distance(states, taught, data.source_mask, full.dim)
     torch.testing.assert_close(guidance.total, nll + 0.5 * apart)
     guidance.total.backward()
     assert full.embedding.weight.grad.abs().sum() > 0
@@ -64,11 +65,25 @@ def test_a_pretrained_teacher_stays_as_it_is():
     student, full = models()
     data = batch()
     states = student.encode(data.source, data.source_mask)
-    guidance = Pretrained(full, 0.5)(data, states)
+    guidance = Pretrained(full, 0.5, full.dim)(data, states)
     assert guidance.nll is None
     guidance.total.backward()
     assert all(p.grad is None for p in full.parameters())
     assert student.encoder[0].self_attention.value.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("averages", [False, True])
+def test_the_averages_of_a_teacher_are_not_compared_either(averages):
+    student = zoo.model(zoo.options("wait_k"), average_embedding=averages)
+    full = zoo.model(zoo.options("soft"), seed=1, average_embedding=True, encoder="bidirectional")
+    data = batch()
+    states, taught = (model.encode(data.source, data.source_mask) for model in (student, full))
+    guidance = Pretrained(full, 0.5, full.dim)(data, states)
+    expected = distance(states, taught[..., : full.dim], data.source_mask, full.dim)
+    torch.testing.assert_close(guidance.distance, expected)
+    guidance.total.backward()
+    if averages:
+        assert (student.average.project.weight.grad == 0).all()
 
 
 def test_no_teacher_adds_nothing():

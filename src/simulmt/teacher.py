@@ -71,10 +71,12 @@ class Joint(Teacher):
     Args:
         model: reads the whole sentence first.
         lambda_kd: weight of the distance.
+        width: of the states that are compared; what follows them, averages, is not.
     """
 
-    def __init__(self, model: Model, lambda_kd: float) -> None:
+    def __init__(self, model: Model, lambda_kd: float, width: int) -> None:
         super().__init__()
+        self.width = width
         self.model = model
         self.lambda_kd = _checked(lambda_kd)
 
@@ -83,7 +85,7 @@ class Joint(Teacher):
         full = self.model.encode(batch.source, batch.source_mask)
         out = self.model.decode(full, batch.source_mask, batch.target_input)
         nll = likelihood(out.logits, batch.target, batch.target_mask)
-        apart = distance(states, full, batch.source_mask)
+        apart = distance(states, full, batch.source_mask, self.width)
         return Guidance(nll + self.lambda_kd * apart, apart, nll, len(states))
 
 
@@ -93,10 +95,12 @@ class Pretrained(Teacher):
     Args:
         model: reads the whole sentence first.
         lambda_kd: weight of the distance.
+        width: of the states that are compared; what follows them, averages, is not.
     """
 
-    def __init__(self, model: Model, lambda_kd: float) -> None:
+    def __init__(self, model: Model, lambda_kd: float, width: int) -> None:
         super().__init__()
+        self.width = width
         self.model = model.requires_grad_(False).train()  # or Lightning wonders at it
         self.lambda_kd = _checked(lambda_kd)
 
@@ -105,15 +109,18 @@ class Pretrained(Teacher):
         self.model.eval()
         with torch.no_grad():
             full = self.model.encode(batch.source, batch.source_mask)
-        apart = distance(states, full, batch.source_mask)
+        apart = distance(states, full, batch.source_mask, self.width)
         return Guidance(self.lambda_kd * apart, apart, None, len(states))
 
 
 def distance(
-    student: Float[Tensor, "B S W"], full: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]
+    student: Float[Tensor, "B S W"],
+    full: Float[Tensor, "B S V"],
+    mask: Bool[Tensor, "B S"],
+    width: int,
 ) -> Float[Tensor, ""]:
-    """`1/n sum_i ||z_i - z_i^full||^2`, summed over the sentences."""
-    apart = (student[..., : full.shape[-1]] - full).float().square().sum(-1)  # (B, S)
+    """`1/n sum_i ||z_i - z_i^full||^2` over the first `width` numbers, a sum over sentences."""
+    apart = (student[..., :width] - full[..., :width]).float().square().sum(-1)  # (B, S)
     return ((apart * mask).sum(1) / mask.sum(1)).sum()
 
 

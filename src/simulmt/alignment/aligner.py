@@ -20,6 +20,7 @@ def align_text(
     sources: Sequence[str],
     targets: Sequence[str],
     symmetrise: str = "grow-diag-final-and",
+    wanted: int | None = None,
 ) -> list[Links]:
     """Align sentence pairs; the more of them, the better each.
 
@@ -29,9 +30,11 @@ def align_text(
         sources: Words separated by white space; may be empty.
         targets: As many.
         symmetrise: How both directions become one, a name of `SYMMETRISE`.
+        wanted: How many pairs to return, the first; the others are aligned for their sake. None:
+            all.
 
     Returns:
-        The links of each pair; none where a side is empty.
+        The links of each pair that is wanted; none where a side is empty.
 
     Raises:
         UserError: eflomal is not installed or failed, a name that is unknown, a sentence that is
@@ -44,12 +47,14 @@ def align_text(
         for n in filled:
             if (words := side[n].count(" ") + 1) > LONGEST:
                 raise UserError(
-                    f"sentence pair {n + 1} has a side of {words:,} words, the aligner takes "
-                    f"{LONGEST:,} at the most: split it, or leave it out"
+                    f"the sentence that begins {side[n][:60]!r} has {words:,} words, the aligner "
+                    f"takes {LONGEST:,} at the most: split it, or leave it out"
                 )
-    found: list[Links] = [frozenset() for _ in sources]
-    forward, backward = _both_directions(*([side[n] for n in filled] for side in both))
-    for n, there, back in zip(filled, forward, backward, strict=True):
+    found: list[Links] = [frozenset()] * (len(sources) if wanted is None else wanted)
+    asked = [n for n in filled if n < len(found)]  # the first of those that are aligned
+    left, right = ([side[n] for n in filled] for side in both)
+    directions = _both_directions(left, right, len(asked))
+    for n, there, back in zip(asked, *directions, strict=True):
         found[n] = join(there, back)
     return found
 
@@ -73,7 +78,9 @@ def _forms(line: str) -> str:
     return " ".join(map(form, line.split()))
 
 
-def _both_directions(sources: list[str], targets: list[str]) -> tuple[list[Links], list[Links]]:
+def _both_directions(
+    sources: list[str], targets: list[str], asked: int
+) -> tuple[list[Links], list[Links]]:
     check_installed()
     from eflomal import Aligner  # noqa: PLC0415  (optional)
 
@@ -83,11 +90,22 @@ def _both_directions(sources: list[str], targets: list[str]) -> tuple[list[Links
     with TemporaryDirectory() as folder:
         paths = [Path(folder) / name for name in ("forward", "backward")]
         Aligner().align(sources, targets, *map(str, paths))
-        texts = [p.read_text("ascii") if p.is_file() else "" for p in paths]
-    forward, backward = ([parse_links(line).sure for line in t.splitlines()] for t in texts)
-    if not len(forward) == len(backward) == len(sources):
+        (forward, ahead), (backward, back) = (_first(path, asked) for path in paths)
+    if not ahead == back == len(sources):
         raise UserError(
             f"eflomal failed on {len(sources):,} sentence pairs; what it says is above. Is there "
             "enough memory, and is it built for this machine?"
         )
     return forward, backward
+
+
+def _first(path: Path, asked: int) -> tuple[list[Links], int]:
+    """The links of a file's first lines, and how many lines it has."""
+    if not path.is_file():
+        return [], 0
+    links, lines = list[Links](), 0
+    with path.open(encoding="ascii") as file:
+        for lines, line in enumerate(file, 1):
+            if lines <= asked:
+                links.append(parse_links(line).sure)
+    return links, lines

@@ -11,6 +11,8 @@ from simulmt.analysis.curve import Point, Series, front_points
 from simulmt.analysis.names import choices, variants
 from simulmt.analysis.runs import Run
 
+_OF_STREAMING = ("model.encoder", "model.average_embedding", "data.batch_tokens")
+
 
 def curve_series(
     runs: Sequence[Run], latency: str, unit: str, convention: str = "paper"
@@ -49,10 +51,14 @@ def on_front(runs: Sequence[Run], latency: str, unit: str, convention: str) -> s
 
 
 def offline_bleu(run: Run, runs: Sequence[Run], convention: str) -> float | None:
-    """BLEU of `soft` on the same model, the mean if there are several; None if there is none."""
+    """BLEU of `soft` on the same model and data, the mean if there are several; None without one.
+
+    The same but for what a model has for the sake of streaming, and the size of its batches.
+    """
 
     def kept(one: Run) -> set[tuple[str, str]]:
-        return {(key, value) for key, value in choices(one) if key.startswith(("model.", "data."))}
+        found = {pair for pair in choices(one) if pair[0].startswith(("model.", "data."))}
+        return {(key, value) for key, value in found if key not in _OF_STREAMING}
 
     found = [_bleu(o, convention) for o in runs if o.mechanism == "soft" and kept(o) == kept(run)]
     return statistics.fmean(found) if found else None

@@ -163,7 +163,6 @@ def _draw(work: _Work, published: Sequence[Published], console: Console) -> list
             lines,
             latency,
             *work.counted,
-            work.names,
             work.choices.target,
             work.choices.shown,
         )

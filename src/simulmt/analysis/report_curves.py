@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 
 from simulmt.analysis.curve import Point, Series, draw_curve, make_curve
 from simulmt.analysis.inline_svg import inline_svg
+from simulmt.analysis.names import row_names
 from simulmt.analysis.points import curve_series
 from simulmt.analysis.runs import Run
 
@@ -35,7 +36,7 @@ class Drawn:
 
 def write_curve(
     runs: Sequence[Run], published: Sequence[Series], latency: str, unit: str, convention: str,
-    names: Mapping[str, str], to: Path, shown: tuple[float, float] | None = None,
+    to: Path, shown: tuple[float, float] | None = None,
 ) -> Drawn | None:  # fmt: skip
     """Draw one curve.
 
@@ -45,7 +46,6 @@ def write_curve(
         latency: of the x axis.
         unit: of it.
         convention: whose figures.
-        names: what each run is called, by folder.
         shown: the least and the greatest quality in the picture; None: all.
         to: where to write `curve-LATENCY.png` and `.svg`.
 
@@ -69,7 +69,11 @@ def write_curve(
 
     figure, handles = make_curve(series, latency=axis, oracle=oracle, shown=shown, page=link)
     points = [point for one in series for point in one.points if point.runs]
-    titles = {link(point): _title(point, names, latency) for point in points}
+    firsts = {run.folder: run for run in runs}
+    said = row_names([firsts[point.runs[0]] for point in points])
+    titles = {
+        link(point): _title(point, name, latency) for point, name in zip(points, said, strict=True)
+    }
     about = f"BLEU against {axis}; the figures are in the table of runs"
     keys = "".join(_key(handle, f"{latency}-key-{i}") for i, handle in enumerate(handles))
     legend = [str(handle.get_label()) for handle in handles]
@@ -97,8 +101,8 @@ def _key(handle: Line2D, name: str) -> str:
     return f"<span>{inline_svg(figure, name)}{escape(str(handle.get_label()))}</span>"
 
 
-def _title(point: Point, names: Mapping[str, str], latency: str) -> str:
+def _title(point: Point, name: str, latency: str) -> str:
     """What is said of a point."""
     seeds = f", mean of {len(point.runs)} seeds" if len(point.runs) > 1 else ""
     figures = f"BLEU {point.quality:.2f}, {latency} {point.latency:.2f}"
-    return f"{names[point.runs[0]]}: {figures}{seeds}"
+    return f"{name}: {figures}{seeds}"

@@ -10,7 +10,8 @@ and it moves the average of the values by its own value. What is left to compute
 
     context_t = sum_j beta_tj V z_j + V f_g(t)
 
-(for learned schedules in expectation over g, head by head), which needs no states for each g.
+(for learned schedules in expectation over g, head by head), which needs no states for each g. A
+learned schedule decides where to stop by z_j alone: there a shift of the energies would matter.
 """
 
 from __future__ import annotations
@@ -97,20 +98,16 @@ class GuidedAttention(nn.Module):
     ) -> Guided:
         """Project the source states and the averages once."""
         contextual, average = states.chunk(2, -1)
-        value = self.attention.value
-        averages = functional.linear(average, value.weight)  # type: ignore[arg-type]
-        return Guided(
-            self.attention.memory(contextual, mask, finished),
-            split_heads(averages, self.attention.heads),
-        )
+        memory = self.attention.memory(contextual, mask, finished)
+        return Guided(memory, self._projected(average))
 
     def extend(
         self, memory: Guided, states: Float[Tensor, "B N 2*D"], finished: Bool[Tensor, "B"]
     ) -> Guided:
         """The memory with more source states."""
-        more = self.memory(states, torch.ones_like(states[..., 0], dtype=torch.bool), finished)
-        longer = self.attention.extend(memory.memory, states.chunk(2, -1)[0], finished)
-        return Guided(longer, torch.cat([memory.averages, more.averages], 2))
+        contextual, average = states.chunk(2, -1)
+        longer = self.attention.extend(memory.memory, contextual, finished)
+        return Guided(longer, torch.cat([memory.averages, self._projected(average)], 2))
 
     def initial_state(self, memory: Guided) -> Tensor:
         """That of the schedule, in expectation."""
@@ -139,6 +136,11 @@ class GuidedAttention(nn.Module):
         stepped = self.attention.step(query, memory.memory, state)
         added = self._at(stepped.position[..., None], memory)
         return stepped._replace(context=stepped.context + self._output(added))
+
+    def _projected(self, average: Float[Tensor, "B N D"]) -> Float[Tensor, "B H N d"]:
+        """`V f`, without the bias of V, which the attention has added."""
+        weight: Tensor = self.attention.value.weight  # type: ignore[assignment]
+        return split_heads(functional.linear(average, weight), self.attention.heads)
 
     def _at(self, position: Int[Tensor, "B H T"], memory: Guided) -> Float[Tensor, "B H T d"]:
         """`V f_g` for heads that stand at `position` and have read what they look ahead to."""

@@ -24,8 +24,9 @@ GRAIN = 2**15  # elements below which a second thread costs more than it gives
 
 
 @functools.cache
-def _pool(process: int, threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix=f"simulmt-ops-{process}")
+def _pool(process: int) -> ThreadPoolExecutor:
+    """Threads come into being as they are needed, and wait for more."""
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix=f"simulmt-ops-{process}")
 
 
 def tiles_of(rows: Any) -> Any:
@@ -41,7 +42,7 @@ def run_tiles(kernel: Callable[..., None], rows: int, elements: int, *arguments:
         kernel(*arguments, 0, tiles)
         return
     cuts = [tiles * part // threads for part in range(threads + 1)]
-    pool = _pool(os.getpid(), threads)
+    pool = _pool(os.getpid())
     parts = [pool.submit(kernel, *arguments, a, b) for a, b in itertools.pairwise(cuts)]
     for part in parts:
         part.result()

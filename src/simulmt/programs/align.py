@@ -50,9 +50,7 @@ def align(cfg: DictConfig) -> None:
     options = construct(Options, plain(cfg), "align.py")
     check_installed()
     sources, targets, more = _pairs(options)
-    links = align_text([*sources, *more[0]], [*targets, *more[1]], options.symmetrise)[
-        : len(sources)
-    ]
+    links = align_text([*sources, *more[0]], [*targets, *more[1]], options.symmetrise, len(sources))
     text = "".join(format_links(one) + "\n" for one in links)
     if options.to is None:
         sys.stdout.write(text)

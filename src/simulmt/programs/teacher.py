@@ -53,7 +53,12 @@ class JointTeacher:
                 f"teacher=joint with model={self.config['model']['name']}: it has but one kind of "
                 "encoder; take model=incremental_transformer, transformer or rnmt_plus"
             )
-        Joint(outline_model(self._sizes, Mechanism(**FULL), vocabulary=1), self.lambda_kd)
+        model = outline_model(self._sizes, Mechanism(**FULL), vocabulary=1)
+        Joint(model, self.lambda_kd, self._width)
+
+    @property
+    def _width(self) -> int:
+        return int(self.config["model"]["dim"])
 
     @property
     def _sizes(self) -> dict[str, Any]:
@@ -62,7 +67,8 @@ class JointTeacher:
 
     def build(self, described: Mapping[str, object], vocabulary: int) -> Teacher:
         """Untrained; it shares no parameter with the student."""
-        return Joint(build_model(self._sizes, Mechanism(**FULL), vocabulary), self.lambda_kd)
+        model = build_model(self._sizes, Mechanism(**FULL), vocabulary)
+        return Joint(model, self.lambda_kd, self._width)
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ class PretrainedTeacher:
     def __post_init__(self) -> None:
         trained = self._trained
         model, mechanism = trained.build()
-        Pretrained(model, self.lambda_kd)
+        Pretrained(model, self.lambda_kd, width=0)
         if not mechanism.offline:
             raise UserError(
                 f"teacher.checkpoint={self.checkpoint} is a run of {mechanism.name}, which does "
@@ -96,7 +102,8 @@ class PretrainedTeacher:
     def build(self, described: Mapping[str, object], vocabulary: int) -> Teacher:
         """The run's model; refused if it was trained on other subwords or languages."""
         check_manifest(self._trained.manifest, described, [])
-        return Pretrained(self._trained.build()[0], self.lambda_kd)
+        model, _ = self._trained.build()
+        return Pretrained(model, self.lambda_kd, int(self.config["model"]["dim"]))
 
 
 Choice = WithoutTeacher | JointTeacher | PretrainedTeacher

@@ -128,8 +128,9 @@ def _aligned(corpus: Corpus, decoded: Sequence[Sequence[Instance]]) -> Linked:
     links = align_text(
         [source for source, _ in pairs] + [*train.sources],
         [target for _, target in pairs] + [*train.targets],
+        wanted=len(pairs),
     )
-    of = dict(zip(pairs, links, strict=False))
+    of = dict(zip(pairs, links, strict=True))
     ours = [
         {one.index: of[one.source, one.prediction] for one in instances} for instances in decoded
     ]
