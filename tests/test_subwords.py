@@ -281,7 +281,7 @@ def test_large_corpora_are_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
-    Subwords.train(TEXT, SIZE, status=True)
+    Subwords.train(TEXT, SIZE)
     with pytest.raises(UserError):
         Subwords.train(TEXT, 5000)
     assert capfd.readouterr() == ("", "")

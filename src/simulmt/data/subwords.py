@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import sentencepiece
-from rich.console import Console
 
 from simulmt.data.text import NORMALISATION, normalise
 from simulmt.errors import UserError
@@ -69,7 +68,6 @@ class Subwords:
         *,
         character_coverage: float = 1.0,
         cache: Path | None = None,
-        status: bool = False,
     ) -> Subwords:
         """Train a joint model, or take it from the cache: same text and options, same bytes.
 
@@ -80,7 +78,6 @@ class Subwords:
             kind: "unigram" or "bpe".
             character_coverage: share of all characters that get a piece, 0.98 to 1.
             cache: folder of trained models, made where absent; None trains anew.
-            status: show a spinner meanwhile (only on a terminal; for the first rank).
 
         Raises:
             UserError: an impossible choice (with the limit), no text, or an unusable cache.
@@ -94,7 +91,7 @@ class Subwords:
         text = _Text(sentences)
         options = {"vocab_size": size, "model_type": kind, "character_coverage": character_coverage}
         try:
-            return cls(_train_once(text, {**_FIXED, **options}, status, cache))
+            return cls(_train_once(text, {**_FIXED, **options}, cache))
         except OSError as error:
             raise UserError(
                 f"the subword cache {cache} cannot be used ({error}): choose a writable folder"
@@ -200,14 +197,13 @@ def _surface(processor: sentencepiece.SentencePieceProcessor, piece: int) -> str
     return text
 
 
-def _train(text: Iterable[str], options: dict[str, Any], status: bool) -> bytes:
+def _train(text: Iterable[str], options: dict[str, Any]) -> bytes:
     if next(iter(text), None) is None:
         raise UserError("no text to train subwords on: give at least one non-empty sentence")
     model = io.BytesIO()
     train = sentencepiece.SentencePieceTrainer.train
     try:
-        with Console(stderr=True, quiet=not status).status("training subwords"):
-            train(sentence_iterator=iter(text), model_writer=model, **options)
+        train(sentence_iterator=iter(text), model_writer=model, **options)
     except RuntimeError as error:
         raise UserError(_explain(str(error), options)) from error
     return model.getvalue()
@@ -224,14 +220,14 @@ def _explain(message: str, options: dict[str, Any]) -> str:
     return f"{choice}: SentencePiece refuses ({message.strip()}); choose another, or check the text"
 
 
-def _train_once(text: _Text, options: dict[str, Any], status: bool, cache: Path | None) -> bytes:
+def _train_once(text: _Text, options: dict[str, Any], cache: Path | None) -> bytes:
     """The cached model, or a new one: processes that train at the same time write the same."""
     if cache is None:
-        return _train(text, options, status)
+        return _train(text, options)
     entry = cache.expanduser() / f"{text.digest(options)}.subwords"
     if (model := _read_entry(entry)) is None:
         entry.parent.mkdir(parents=True, exist_ok=True)
-        model = _train(text, options, status)
+        model = _train(text, options)
         _write(entry, hashlib.sha256(model).digest() + model)
     return model
 

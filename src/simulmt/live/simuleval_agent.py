@@ -36,7 +36,8 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
     @staticmethod
     def add_args(parser: ArgumentParser) -> None:
         """What SimulEval's command line takes besides its own options."""
-        parser.add_argument("--checkpoint", required=True, help="run directory or .ckpt file")
+        where = "run directory, .ckpt file or exported folder"
+        parser.add_argument("--checkpoint", required=True, help=where)
 
     @classmethod
     def from_args(cls, args: Namespace) -> SimulmtAgent:

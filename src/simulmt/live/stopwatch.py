@@ -33,6 +33,8 @@ def translate_timed(
         computing time of the sentence so far. And milliseconds of computing for each source
         word (the end of the sentence counts as one): `median`, `p95` and `max`.
     """
+    if len(split):  # what is loaded once is no part of translating
+        _one(translator, split, 0, word_ms)
     instances, took = [], list[float]()
     for index in watch([*range(len(split))]):
         instance, times = _one(translator, split, index, word_ms)

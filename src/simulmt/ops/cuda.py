@@ -108,7 +108,8 @@ def _alignment_adjoint(
     N, T, S = p.shape
     given = [x.contiguous() for x in (grad, p, initial, alpha)]
     grad_p, grad_initial = torch.empty_like(given[1]), torch.empty_like(given[2])
-    _launch("alignment_adjoint", *given, grad_p, grad_initial, N, T, S, rows=N, S=S, STAGES=STAGES)
+    into = grad_p, grad_initial
+    _launch("alignment_adjoint", *given, *into, N, T, S, rows=N, S=S, STAGES=_stages(S))
     return grad_p, grad_initial
 
 

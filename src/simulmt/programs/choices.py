@@ -61,8 +61,9 @@ def _check_numbers(config: Mapping[str, Any]) -> None:
     check(ours, OF_DATA, "data")
     if ours["batch_tokens"] < 1:
         raise UserError(f"data.batch_tokens is {ours['batch_tokens']}; it must be at least 1")
-    if not isinstance(config["seed"], int) or config["seed"] < 0:
-        raise UserError(f"seed is {config['seed']!r}; it must be a whole number from 0")
+    seed = config["seed"]
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 1 << 32:
+        raise UserError(f"seed is {seed!r}; it must be a whole number from 0 to {2**32 - 1:,}")
     check(config["sweep"], OF_SWEEP, "sweep")
     if config["sweep"]["retries"] < 0:
         raise UserError(f"sweep.retries is {config['sweep']['retries']}; it must be at least 0")

@@ -32,6 +32,7 @@ def evaluate(cfg: DictConfig) -> None:
     """
     options = plain(cfg)
     split = options["split"]
+    _check(options)
     trained = checkpoint.load(Path(str(options["checkpoint"])))
     path, config, subwords = trained.path, trained.config, trained.subwords
     if options["data_root"]:
@@ -69,6 +70,17 @@ def evaluate(cfg: DictConfig) -> None:
     report.results(f"{mechanism.name} on {split}", scores, instances, path, folder)
     if "computing_ms" in scores:
         report.computing(scores)
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    tokens = options["batch_tokens"]
+    if tokens is not None and (type(tokens) is not int or tokens < 1):
+        raise UserError(f"batch_tokens is {tokens!r}; it must be a whole number from 1, or null")
+    if options["word_ms"] is not None and options["length_penalty"] is not None:
+        raise UserError(
+            f"word_ms={options['word_ms']} with length_penalty={options['length_penalty']}: word "
+            "by word nothing is compared by its length; leave one out"
+        )
 
 
 def _timed(

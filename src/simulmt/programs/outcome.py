@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +46,7 @@ class Outcome:
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:
     """Write it into the run directory."""
-    unfinished = folder / f"{OUTCOME}.tmp"
+    unfinished = folder / f"{OUTCOME}.{os.getpid()}.tmp"  # several processes may all have failed
     text = json.dumps(dataclasses.asdict(outcome), indent=2, ensure_ascii=False)
     unfinished.write_text(text + "\n", encoding="utf-8")
     unfinished.replace(folder / OUTCOME)

@@ -58,7 +58,7 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
         taken, of = load_matching(model, start)
         report.say(f"{taken} of {of} parameter tensors start from {start.path}")
     report.model(config["model"]["name"], mechanism.name, model)
-    resume_at = check_resume(resume, config, described) if resume else None
+    resume_at = check_resume(resume, config, described, folder) if resume else None
     make_room(folder, resume)
     report.write_manifest(folder / "manifest.json", described)
 
@@ -90,7 +90,7 @@ def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, E
     corpus = build_corpus(config["data"])
     text = corpus.splits["train"].text
     with report.busy("subwords"):
-        given = {"sentences": text, "cache": Path(config["cache"]) / "subwords", "status": False}
+        given = {"sentences": text, "cache": Path(config["cache"]) / "subwords"}
         subwords = construct(Subwords.train, config["data"]["subwords"], "data.subwords", given)
     with report.busy("encoding"):
         encoded = {n: EncodedSplit.encode(s, subwords) for n, s in corpus.splits.items()}

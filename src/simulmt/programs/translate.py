@@ -74,7 +74,7 @@ def translate(cfg: DictConfig) -> None:
         with _opened(given) as descriptor:
             live(translator, descriptor, options.actions, sentences)
     finally:
-        if options.picture is not None:  # of what there was before Ctrl-C, too
+        if options.picture is not None and sentences:  # of what there was before Ctrl-C, too
             draw(translator, sentences, options)
 
 

@@ -134,10 +134,12 @@ def open_loggers(
     if report.is_first_process():
         extra = chosen.open(folder, dict(config))
         loggers += [extra] if extra else []
+    status, code = "failed", 1
     try:
         yield loggers
+        status, code = "success", 0
     finally:
         for logger in loggers:
-            logger.finalize("success")
+            logger.finalize(status)
         if isinstance(loggers[-1], WandbLogger):  # or the next run would log into it
-            loggers[-1].experiment.finish()
+            loggers[-1].experiment.finish(exit_code=code)

@@ -50,9 +50,9 @@ class TranslationModule(pl.LightningModule):
         self.optimiser = optimiser
         self.passport = passport
         self.seed = seed
-        self._tokens = 0
+        self._tokens = torch.zeros((), dtype=torch.int64)  # of an update, where the loss is
         self._dev_sums = torch.zeros(2)
-        self._clock = (time.perf_counter(), 0)
+        self._clock: tuple[float, Tensor | int] = (time.perf_counter(), 0)
 
     def _loss(self, batch: Batch) -> Loss:
         states = self.model.encode(batch.source, batch.source_mask)
@@ -81,14 +81,13 @@ class TranslationModule(pl.LightningModule):
         states = self.model.encode(batch.source, batch.source_mask)
         loss = self._loss_on(states, batch)
         guidance: Guidance = self.teacher(batch, states)
-        tokens = int(loss.tokens)
-        self._tokens += tokens
+        self._tokens = self._tokens + loss.tokens
         accumulate = self.trainer.accumulate_grad_batches
         if (batch_idx + 1) % accumulate == 0:
-            self._watch(loss, guidance, tokens)
+            self._watch(loss, guidance)
         return (loss.total + guidance.total) * accumulate  # Lightning divides by it
 
-    def _watch(self, loss: Loss, guidance: Guidance, tokens: int) -> None:
+    def _watch(self, loss: Loss, guidance: Guidance) -> None:
         """Log one update in so many, from its last batch."""
         started, seen = self._clock
         self._clock = (started, seen + self._tokens)
@@ -96,7 +95,8 @@ class TranslationModule(pl.LightningModule):
             return
         now = time.perf_counter()
         self._clock = (now, 0)
-        rate = (seen + self._tokens) / max(now - started, 1e-9) * self.trainer.world_size
+        tokens = int(loss.tokens)
+        rate = int(seen + self._tokens) / max(now - started, 1e-9) * self.trainer.world_size
         strength = self.objective.strength(self.global_step)
         values = {
             "train/loss": float(loss.total.detach()) / tokens,
@@ -114,14 +114,11 @@ class TranslationModule(pl.LightningModule):
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Turn the gradient of the sum into that of the mean over target tokens."""
-        count = torch.tensor(float(self._tokens), device=self.device)
-        count = self.trainer.strategy.reduce(count, reduce_op="sum")
-        self._tokens = 0
-        # DDP has averaged the gradients of the ranks: undo that
-        scale = self.trainer.world_size / float(count)
-        for parameter in self.parameters():
-            if parameter.grad is not None:
-                parameter.grad.mul_(scale)
+        count = self.trainer.strategy.reduce(self._tokens.float(), reduce_op="sum")
+        self._tokens = torch.zeros_like(self._tokens)
+        gradients = [p.grad for p in self.parameters() if p.grad is not None]
+        # DDP has averaged the gradients of the ranks: undo that; nobody waits for the count
+        torch._foreach_mul_(gradients, self.trainer.world_size / count)
 
     def on_validation_epoch_start(self) -> None:
         """Forget the last validation."""

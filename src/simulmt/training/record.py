@@ -53,7 +53,7 @@ class TrainingRecord(pl.Callback):
         device = trainer.strategy.root_device
         cuda = device.type == "cuda"
         record = {
-            "parameters": count_parameters(pl_module),
+            "parameters": count_parameters(pl_module.model),  # type: ignore[arg-type]
             "updates": trainer.global_step,
             "resumed_at": (trainer.global_step if self._resumed_at is None else self._resumed_at),
             "seconds": round(time.perf_counter() - self._started, 2),

@@ -30,8 +30,12 @@ def find_resume(choice: str | None, folder: Path) -> Path | None:
     return path
 
 
-def check_resume(path: Path, config: Mapping[str, Any], described: Mapping[str, object]) -> int:
-    """Refuse to resume with other data, another model or another mechanism.
+def check_resume(
+    path: Path, config: Mapping[str, Any], described: Mapping[str, object], folder: Path
+) -> int:
+    """Refuse to resume with other data, model, mechanism, teacher or optimiser, or with no update.
+
+    The run's own checkpoint may be its last one: then it is only tested again.
 
     Returns:
         The update at which the run goes on.
@@ -39,7 +43,7 @@ def check_resume(path: Path, config: Mapping[str, Any], described: Mapping[str, 
     checkpoint = read_checkpoint(path)
     before = checkpoint["simulmt"]
     check_manifest(before["manifest"], described, ["train", "valid"])
-    for group in ("model", "mechanism", "teacher"):
+    for group in ("model", "mechanism", "teacher", "optim"):
         was, now = before["config"].get(group, {}), config.get(group, {})
         changed = [
             f"{group}.{key}={now.get(key)} (was {was.get(key)})"
@@ -51,7 +55,17 @@ def check_resume(path: Path, config: Mapping[str, Any], described: Mapping[str, 
                 f"cannot resume with {', '.join(changed)}; give the options of the checkpoint, or "
                 "start from its weights with init_from"
             )
-    return int(checkpoint["global_step"])
+    step, most = int(checkpoint["global_step"]), config["trainer"]["max_updates"]
+    if step >= most and not _is_own(path, folder):
+        raise UserError(
+            f"ckpt_path={path} has been trained for {step:,} updates, trainer.max_updates is "
+            f"{most:,}: raise it, or evaluate the checkpoint as it is (evaluate.py)"
+        )
+    return step
+
+
+def _is_own(path: Path, folder: Path) -> bool:
+    return folder.resolve() in path.resolve().parents
 
 
 def make_room(folder: Path, resume: Path | None) -> None:
@@ -60,7 +74,7 @@ def make_room(folder: Path, resume: Path | None) -> None:
     What resumes has no results until it has them again: a run that has scores is finished.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    resumes_here = resume is not None and folder.resolve() in resume.resolve().parents
+    resumes_here = resume is not None and _is_own(resume, folder)
     if not report.is_first_process():
         return
     if resumes_here:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,6 +66,10 @@ class Plan:
         for name in _COUNTS:
             if getattr(self, name) < 1:
                 raise UserError(f"trainer.{name} is {getattr(self, name)}; it must be at least 1")
+        if self.patience is not None and self.patience < 1:
+            raise UserError(f"trainer.patience is {self.patience}; at least 1, or null for no end")
+        if not 0 <= self.clip < math.inf:
+            raise UserError(f"trainer.clip is {self.clip}; a norm, or 0 for none")
         if self.max_updates % self.validate_every:
             raise UserError(
                 f"trainer.max_updates is {self.max_updates}, no multiple of trainer.validate_every "
@@ -79,17 +84,26 @@ class Plan:
                 )
         if self.accelerator == "gpu" and not torch.cuda.is_available():
             raise UserError("trainer=gpu, but no GPU was found; choose trainer=cpu")
+        if self.accelerator != "cpu" and 0 < (gpus := torch.cuda.device_count()) < self.devices:
+            raise UserError(
+                f"trainer.devices is {self.devices}, this machine has GPUs: {gpus}; choose as many "
+                "at the most, or trainer.accelerator=cpu"
+            )
 
 
 logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
 
 
 class Patience(EarlyStopping):
-    """Lightning's, but a run that had stopped does not go on when it resumes."""
+    """Lightning's, but a run that had stopped does not go on when it resumes with the same one."""
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Stop again at once."""
         trainer.should_stop = trainer.should_stop or self.wait_count >= self.patience
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """The patience is that of the configuration."""
+        super().load_state_dict(state_dict | {"patience": self.patience})
 
 
 def make_trainer(
