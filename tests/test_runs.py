@@ -18,6 +18,7 @@ from omegaconf import DictConfig
 from simulmt.errors import UserError
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.train import train
+from simulmt.training.run import Patience
 
 ROOT = Path(__file__).parents[1]
 TINY = [
@@ -207,11 +208,33 @@ def test_a_run_is_replaced_only_once_its_successor_can_start(finished, tmp_path,
     assert (folder / "checkpoints" / "best.ckpt").exists()
 
 
-@pytest.mark.parametrize("change", ["data.seed=5", "model.ffn=24", "mechanism.noise=1"])
+@pytest.mark.parametrize(
+    "change", ["data.seed=5", "model.ffn=24", "mechanism.noise=1", "optim.lr=1"]
+)
 def test_resuming_with_something_else_is_refused(change, finished, tmp_path, cache):
     checkpoint = finished / "checkpoints" / "last.ckpt"
     with pytest.raises(UserError, match=r"cannot resume with|data are not those"):
         run(tmp_path, cache, f"ckpt_path={checkpoint}", change)
+
+
+def test_a_checkpoint_without_an_update_left_is_refused_elsewhere(finished, tmp_path, cache):
+    (tmp_path / "kept").mkdir()
+    checkpoint = finished / "checkpoints" / "last.ckpt"
+    with pytest.raises(UserError, match=r"trained for 6 updates.*max_updates is 6: raise it"):
+        run(tmp_path / "kept", cache, f"ckpt_path={checkpoint}")
+
+
+def test_more_processes_than_gpus_are_refused(tmp_path, cache, monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    options = ["trainer=ddp", "trainer.devices=2"]
+    with pytest.raises(UserError, match=r"trainer.devices is 2, this machine has GPUs: 1"):
+        run(tmp_path, cache, *options)
+
+
+def test_the_patience_is_that_of_the_command():
+    patience = Patience("valid/selection", patience=10)
+    patience.load_state_dict(Patience("valid/selection", patience=3).state_dict())
+    assert patience.patience == 10
 
 
 @pytest.mark.slow
@@ -260,6 +283,9 @@ def test_two_processes_train_and_score_as_one(tmp_path, cache):
         (["objective.hold=6"], "objective.hold=6 updates, then grown over"),
         (["objective.latency=al"], "choose one of"),
         (["trainer.max_updates=0"], "trainer.max_updates is 0"),
+        (["trainer.patience=0"], "trainer.patience is 0; at least 1"),
+        (["trainer.clip=-1"], "trainer.clip is -1.* or 0 for none"),
+        (["seed=4294967296"], "seed is 4294967296; it must be a whole number from 0 to 4,294,967"),
         (["trainer.validate_every=4"], "max_updates is 6, no multiple of .*validate_every"),
         (["trainer.dal_range=[5,2]"], "runs from least to most"),
         (["trainer.dal_range=[2,5]", "trainer.average=2"], "set average to 1"),
