@@ -81,6 +81,7 @@ def in_turns(
     contestants: Mapping[str, Callable[[], object]],
     repeats: int,
     clock: Callable[[], float] = time.process_time,
+    warm_up: int = WARM_UP,
 ) -> dict[str, list[float]]:
     """Seconds of each contestant in each round; every round begins with another one.
 
@@ -90,12 +91,12 @@ def in_turns(
     """
     names = [*contestants]
     seconds: dict[str, list[float]] = {name: [] for name in names}
-    for turn in range(repeats + WARM_UP):
+    for turn in range(repeats + warm_up):
         first = turn % len(names)
         for name in names[first:] + names[:first]:
             start = clock()
             contestants[name]()
-            if turn >= WARM_UP:
+            if turn >= warm_up:
                 seconds[name].append(clock() - start)
     return seconds
 

@@ -49,7 +49,7 @@ def waiting(repeats: int) -> list[Result]:
         options = [f"hydra.run.dir={folder}/run", f"cache={folder}/cache", "trainer.progress=false"]
         first = functools.partial(python, "-c", UNTIL_FIRST_UPDATE, "train.py", *options)
         runs = {"update": first, "help": functools.partial(python, "train.py", "--help")}
-        times = in_turns(runs, repeats, time.perf_counter)
+        times = in_turns(runs, repeats, time.perf_counter, warm_up=1)
     return [
         summed_up(
             "start", "train.py to its first update", times["update"], unit="s", most=FIRST_UPDATE

@@ -139,7 +139,9 @@ def _aligned(corpus: Corpus, decoded: Sequence[Sequence[Instance]]) -> Linked:
 
 def _draw(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """A line for each run: left how often it is right, right how often it predicts."""
-    figure, (left, right) = panels(1, 2, 8.2, 1.4 + 0.42 * len(rows))
+    names = [row["name"] for row in rows]
+    width = 6.6 + 0.09 * max(map(len, names))  # inches, the longest name's among them
+    figure, (left, right) = panels(1, 2, width, 1.4 + 0.42 * len(rows))
     places = range(len(rows))
     for axes in (left, right):
         axes.set_ylim(len(rows) - 0.4, -0.6)
@@ -155,7 +157,7 @@ def _draw(rows: Sequence[Mapping[str, Any]]) -> Figure:
         right.annotate(f"{row['absent_words']:,} absent", (a + b, y), (4, 0), va="center",
                        textcoords="offset points", fontsize=8.5)  # fmt: skip
     right.set_xlim(0, max(5, *(1.35 * (a + b) for a, b in zip(shares, unlinked, strict=True))))
-    left.set_yticks(places, [row["name"] for row in rows])
+    left.set_yticks(places, names)
     for label in left.get_yticklabels():
         label.set_parse_math(False)
     right.set_yticks(places, [""] * len(rows))
@@ -175,5 +177,5 @@ def _draw_accuracy(axes: Axes, row: Mapping[str, Any], y: float, kind: Kind) -> 
     name = kind.name.lower()
     if row[f"{name}_accuracy"] is not None:
         ends = [row[f"{name}_low"], row[f"{name}_high"]]
-        axes.plot(ends, [y, y], color=DARK, linewidth=1.2, zorder=2)
+        axes.plot(ends, [y, y], color=DARK, linewidth=1.6, zorder=2)
         axes.plot(row[f"{name}_accuracy"], y, markeredgecolor="white", zorder=3, **_STYLES[kind])
