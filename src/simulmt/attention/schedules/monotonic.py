@@ -91,8 +91,8 @@ class Monotonic(Schedule):
             shift = shift.masked_fill(memory.last[:, None, None], math.inf)  # p = 1
         energy = self._shifted(query, memory, shift)
         if self.training and self.noise > 0:
-            energy = energy.add(torch.randn_like(energy), alpha=self.noise)
-        alpha = expected_alignment(torch.sigmoid(energy), state)
+            energy = energy.add_(torch.randn_like(energy), alpha=self.noise)
+        alpha = expected_alignment(energy.sigmoid_(), state)  # nothing else needs the energy
         return alpha, alpha[..., -1, :]
 
     def known_stops(self, steps: int, memory: Memory, state: Tensor) -> None:
