@@ -16,7 +16,7 @@ import torch
 from frame import Result, alone, in_turns, one_thread, ratios, summed_up
 from torch import Tensor
 
-from simulmt.ops import expected_alignment, expected_attention
+from simulmt.ops import expected_alignment_and_attention
 
 Shape = tuple[int, int, int]
 TARGETS: dict[Shape, float] = {
@@ -66,7 +66,7 @@ def forms(shape: Shape) -> dict[str, Callable[[], object]]:
 
     return {
         "softmax": both(lambda: torch.softmax(energy, -1)),
-        "ours": both(lambda: expected_attention(expected_alignment(p), energy)),
+        "ours": both(lambda: expected_alignment_and_attention(p, energy)[1]),
         "closed": both(lambda: closed_attention(closed_alignment(p), energy)),
     }
 

@@ -47,7 +47,7 @@ def test_the_table_shows_a_missed_target_as_missed(tmp_path: Path) -> None:
 
 def test_contestants_take_turns_and_the_first_rounds_are_left_out() -> None:
     ran: list[str] = []
-    times = in_turns({name: lambda name=name: ran.append(name) for name in "ab"}, 3)
+    times = in_turns({name: lambda name=name: ran.append(name) for name in "ab"}, 3, warm_up=2)
     assert "".join(ran) == "abbaabbaab"
     assert [len(found) for found in times.values()] == [3, 3]
 

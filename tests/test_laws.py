@@ -383,14 +383,11 @@ def test_noise_is_a_standard_deviation_and_training_only():
     layer = attention("monotonic", noise=4.0, dim=64, heads=1)
     states, mask, finished, queries = source_and_queries(T=1, dim=64)
     memory = layer.memory(states, mask, finished)
-    state = layer.schedule.initial_state(memory)
-    still = layer.schedule(queries, memory, state)[0]
-    assert torch.equal(still, layer.schedule(queries, memory, state)[0])
+    still = layer.schedule.stopping(queries, memory)
+    assert torch.equal(still, layer.schedule.stopping(queries, memory))
     layer.train()
     energy = layer.schedule.energies(queries, memory)[0, 0, 0, 0]
-    first = torch.stack(
-        [layer.schedule(queries, memory, state)[0][0, 0, 0, 0] for _ in range(4000)]
-    )
+    first = torch.stack([layer.schedule.stopping(queries, memory)[0, 0, 0, 0] for _ in range(4000)])
     drawn = torch.logit(first) - energy
     # 4000 draws: the standard error of a standard deviation of 4 is 4 / sqrt(8000) = 0.045
     assert abs(drawn.std().item() - 4.0) < 0.2

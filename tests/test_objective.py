@@ -76,8 +76,8 @@ def test_padding_has_no_gradient():
 def test_mass_that_ran_off_the_end_counts_as_the_whole_source():
     mask = torch.ones(1, 4, dtype=torch.bool)
     alpha = torch.tensor([[[[0.5, 0.0, 0.0, 0.0]]]])
-    assert expected_delays(alpha, mask.sum(-1)).item() == pytest.approx(0.5 * 1 + 0.5 * 4)
-    assert expected_delays(alpha, 0 * mask.sum(-1)).item() == pytest.approx(0.5 * 1)
+    assert expected_delays([alpha], mask.sum(-1)).item() == pytest.approx(0.5 * 1 + 0.5 * 4)
+    assert expected_delays([alpha], 0 * mask.sum(-1)).item() == pytest.approx(0.5 * 1)
 
 
 def test_equal_heads_weigh_alike_and_do_not_diverge():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import subprocess
@@ -14,7 +15,14 @@ from torch import Tensor
 
 import simulmt.ops
 from operators import CASES, EXACT, FAST, case, close, outputs_and_gradients
-from simulmt.ops import cpu, cuda, expected_alignment, expected_attention, reference
+from simulmt.ops import (
+    cpu,
+    cuda,
+    expected_alignment,
+    expected_alignment_and_attention,
+    expected_attention,
+    reference,
+)
 
 # --- the compiled loops against the reference --------------------------------------------------
 
@@ -39,6 +47,43 @@ def test_cpu_equals_reference(
     for key, value in want.items():
         close(got[key], value, FAST if dtype == torch.float32 else EXACT)
     assert got["alpha"].dtype == got["beta"].dtype == got["dp"].dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+@pytest.mark.parametrize("shape", [(3, 1, 1), (17, 3, 2), (21, 5, 30), (18, 2, 63)], ids=str)
+@pytest.mark.parametrize("name", CASES)
+def test_one_pass_equals_two(name: str, shape: tuple[int, int, int], dtype: torch.dtype) -> None:
+    p, energy = (x.to(dtype) for x in case(name, *shape))
+    initial = case("uniform", 1, shape[0], shape[2])[0][0].softmax(-1).to(dtype)
+    got = outputs_and_gradients(p, energy, initial, None, "cpu", one_pass=True)
+    want = outputs_and_gradients(p.double(), energy.double(), initial.double(), None, "reference")
+    for key, value in want.items():
+        close(got[key], value, FAST if dtype == torch.float32 else EXACT)
+    assert got["alpha"].dtype == got["beta"].dtype == got["dp"].dtype == dtype
+
+
+@pytest.mark.parametrize("used", ["alpha", "beta"])
+def test_one_pass_whatever_is_used_of_it(used: str) -> None:
+    p, energy = (x.float().requires_grad_() for x in case("uniform", 17, 4, 9))
+    alpha, beta = expected_alignment_and_attention(p, energy)
+    alone = expected_alignment(p)
+    other = expected_attention(alone, energy)
+    weights = torch.linspace(-1, 1, p.numel()).reshape(p.shape)
+    gradients = [
+        torch.autograd.grad((weights * x).sum(), (p, energy), materialize_grads=True)
+        for x in {"alpha": (alpha, alone), "beta": (beta, other)}[used]
+    ]
+    for one, two in zip(*gradients, strict=True):
+        close(one, two, FAST)
+
+
+def test_one_pass_over_no_rows() -> None:
+    p, energy = (torch.rand(17, 0, 9, requires_grad=True) for _ in range(2))
+    initial = torch.rand(17, 9, requires_grad=True)
+    alpha, beta = expected_alignment_and_attention(p, energy, initial)
+    assert alpha.shape == beta.shape == p.shape
+    (alpha.sum() + beta.sum() + initial.sum()).backward()
+    assert torch.equal(initial.grad, torch.ones_like(initial))
 
 
 @pytest.mark.parametrize("chunk", [None, 7], ids=["lookback", "chunk7"])
@@ -81,6 +126,9 @@ def test_gradcheck(backend: str, chunk: int | None) -> None:
         return expected_attention(alpha, energy, chunk, backend)
 
     assert torch.autograd.gradcheck(attention, (alpha, energy))
+    if chunk is None:
+        one_pass = functools.partial(expected_alignment_and_attention, backend=backend)
+        assert torch.autograd.gradcheck(one_pass, (p, energy, initial))
 
 
 @pytest.mark.parametrize("chunk", [None, 2], ids=["lookback", "chunk2"])
@@ -259,6 +307,8 @@ def test_torch_sees_ordinary_operators(chunk: int | None) -> None:
     rows = [torch.rand(5, 8, requires_grad=True), torch.randn(5, 8, requires_grad=True)]
     if chunk is None:
         torch.library.opcheck(torch.ops.simulmt.lookback.default, rows)
+        energy = torch.randn(5, 3, 8, requires_grad=True)
+        torch.library.opcheck(torch.ops.simulmt.alignment_lookback.default, (p, energy, initial))
     else:
         torch.library.opcheck(torch.ops.simulmt.chunkwise.default, (*rows, chunk))
 
@@ -294,6 +344,8 @@ def test_wrong_arguments_are_explained() -> None:
         expected_attention(p, p, chunk=0)
     with pytest.raises(ValueError, match=r"\(2, 3, 4\).*\(2, 3, 3\)"):
         expected_attention(p, p[..., :3])
+    with pytest.raises(ValueError, match="p has shape"):
+        expected_alignment_and_attention(p, p[..., :3])
 
 
 def test_auto_takes_the_reference_off_the_cpu() -> None:

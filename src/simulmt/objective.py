@@ -118,7 +118,7 @@ class Objective:
         if alphas:
             lost = self.lost_mass * source_mask.sum(-1)
             with torch.autocast(logits.device.type, enabled=False):  # positions need float32
-                delays = torch.cat([expected_delays(alpha, lost) for alpha in alphas], 1)
+                delays = expected_delays(alphas, lost)
                 lag = self._lag(delays, source_mask, target_mask).sum()
                 variance = head_divergence(delays, target_mask).sum()
         weighted = self.latency_weight * lag + self.variance_weight * variance
@@ -145,12 +145,13 @@ class Objective:
 
 
 def expected_delays(
-    alpha: Float[Tensor, "B H T S"], when_lost: Int[Tensor, "B"]
-) -> Float[Tensor, "B H T"]:
+    alphas: Sequence[Float[Tensor, "B H T S"]], when_lost: Int[Tensor, "B"]
+) -> Float[Tensor, "B LH T"]:
     """`g_i = sum_j j * alpha_ij` of every head, and what mass that ran off the end counts as."""
-    places = torch.arange(1, alpha.shape[-1] + 1, device=alpha.device, dtype=alpha.dtype)
-    position, mass = (alpha @ torch.stack([places, torch.ones_like(places)], 1)).unbind(-1)
-    return position + (1 - mass) * when_lost.to(alpha.dtype)[:, None, None]
+    places = torch.arange(1, alphas[0].shape[-1] + 1, device=when_lost.device)
+    both = torch.stack([places, torch.ones_like(places)], 1).to(alphas[0].dtype)
+    position, mass = torch.cat([alpha @ both for alpha in alphas], 1).unbind(-1)
+    return position + (1 - mass) * when_lost.to(mass.dtype)[:, None, None]
 
 
 def weighted_delay(delays: Float[Tensor, "B LH T"]) -> Float[Tensor, "B T"]:

@@ -1,8 +1,9 @@
 """One attention for every mechanism: a schedule, a span and a score put together.
 
-    alpha = schedule(...)            where the heads stand, expected or hard
-    beta  = span(alpha, energy)      what they look at
-    context = sum_j beta_ij h_j
+    p           = schedule.stopping(query, memory)    whether a head that is there stops
+    energy      = score(query, keys)                  how well what is there matches
+    alpha, beta = span.aligned(p, energy)             where it stands, what it looks at
+    context     = sum_j beta_ij h_j
 
 The same object serves training (`forward`) and inference (`step`), the Transformer (all rows at
 once) and recurrent models (a row at a time): state goes in and comes out, nothing is kept here.
@@ -15,6 +16,7 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import one_hot
 
 from simulmt.attention.memory import Memory
 from simulmt.attention.schedules import Schedule
@@ -127,9 +129,16 @@ class Attention(nn.Module):
         self, query: Float[Tensor, "B T D"], memory: Memory, state: Tensor
     ) -> tuple[Float[Tensor, "B H T S"], Float[Tensor, "B H T S"], Tensor]:
         """`alpha`, `beta` and the next state, by the same two operations for every mechanism."""
-        alpha, state = self.schedule(query, memory, state)
         energy = self.score(query, memory.soft_keys)
-        return alpha, self.span.expected(query, alpha, energy, memory.mask), state
+        stops = self.schedule.known_stops(query.shape[1], memory, state)
+        if stops is None:
+            p = self.schedule.stopping(query, memory)
+            alpha, beta = self.span.aligned(query, p, state, energy, memory.mask)
+            return alpha, beta, alpha[..., -1, :]
+        wide = torch.promote_types(energy.dtype, torch.float32)
+        alpha = one_hot(stops - 1, memory.mask.shape[1]).to(wide)
+        beta = self.span.expected(query, alpha, energy, memory.mask)
+        return alpha, beta, state + query.shape[1]
 
     def step(
         self, query: Float[Tensor, "B 1 D"], memory: Memory, state: Int[Tensor, "B H"]

@@ -3,6 +3,8 @@
     alpha = expected_alignment(p)               # where the heads stand
     beta = expected_attention(alpha, energy)    # what they look at
 
+and, in one pass, `alpha, beta = expected_alignment_and_attention(p, energy)`.
+
 Backends: `reference` (loops that read like the equations; any device, any derivative), `cpu` (the
 same loops, compiled, with adjoints written by hand) and `cuda` (the same adjoints as scans in
 Triton, for GPUs). `auto` takes the fast one where there is one. float64 is computed in float64 and
@@ -21,7 +23,12 @@ from torch import Tensor
 
 from simulmt.ops import cpu, cuda, reference
 
-__all__ = ["BACKENDS", "expected_alignment", "expected_attention"]
+__all__ = [
+    "BACKENDS",
+    "expected_alignment",
+    "expected_alignment_and_attention",
+    "expected_attention",
+]
 
 BACKENDS = ("auto", "reference", "cpu", "cuda")
 
@@ -52,16 +59,8 @@ def expected_alignment(
         ValueError: a backend that does not exist, or that cannot run here.
     """
     ops = _backend(backend, p)
-    *leading, T, S = p.shape
-    rows = p.to(_dtype(p)).reshape(math.prod(leading), T, S)  # (*N, T, S) -> (N, T, S)
-    if initial is None:
-        above = rows.new_zeros(rows.shape[0], S)
-        above[:, 0] = 1
-    else:
-        above = (
-            initial.to(rows.dtype).expand(*leading, S).reshape(rows.shape[0], S)
-        )  # (*N, S) -> (N, S)
-    alpha: Tensor = ops.alignment(rows, above)
+    rows = _rows(p, _dtype(p))
+    alpha: Tensor = ops.alignment(rows, _row_before(rows, p, initial))
     return alpha.reshape(p.shape)
 
 
@@ -93,11 +92,7 @@ def expected_attention(
     Raises:
         ValueError: different shapes, a chunk below 1, or a backend that cannot run here.
     """
-    if alpha.shape != energy.shape:
-        raise ValueError(
-            f"alpha has shape {tuple(alpha.shape)} and energy {tuple(energy.shape)}; both must be "
-            "(..., T, S): expand the smaller one"
-        )
+    _same_shape(alpha, energy, "alpha")
     if chunk is not None and chunk < 1:
         raise ValueError(
             f"chunk={chunk}, but a chunk holds at least 1 position; None looks back without limit"
@@ -114,6 +109,63 @@ def expected_attention(
     else:
         beta = ops.chunkwise(mass, u, chunk)
     return beta.reshape(alpha.shape)
+
+
+def expected_alignment_and_attention(
+    p: Float[Tensor, "*N T S"],
+    energy: Float[Tensor, "*N T S"],
+    initial: Float[Tensor, "*N S"] | None = None,
+    backend: str = "auto",
+) -> tuple[Float[Tensor, "*N T S"], Float[Tensor, "*N T S"]]:
+    """Expected alignment, and expected attention with infinite lookback, in one pass.
+
+    Equal to `alpha = expected_alignment(p, initial)` and `expected_attention(alpha, energy)`. The
+    CPU's kernel has a row of alpha at hand when it needs it, and reads it no second time.
+
+    Args:
+        p: as for `expected_alignment`.
+        energy: as for `expected_attention`.
+        initial: as for `expected_alignment`.
+        backend: one of `BACKENDS`.
+
+    Returns:
+        alpha and beta, in float64 if an input is float64, otherwise in float32.
+
+    Raises:
+        ValueError: different shapes, or a backend that cannot run here.
+    """
+    _same_shape(p, energy, "p")
+    ops = _backend(backend, p, energy)
+    rows, u = (_rows(x, _dtype(p, energy)) for x in (p, energy))
+    alpha, beta = ops.alignment_lookback(rows, u, _row_before(rows, p, initial))
+    return alpha.reshape(p.shape), beta.reshape(p.shape)
+
+
+def _rows(x: Float[Tensor, "*N T S"], dtype: torch.dtype) -> Float[Tensor, "N T S"]:
+    *leading, T, S = x.shape
+    return x.to(dtype).reshape(math.prod(leading), T, S)  # (*N, T, S) -> (N, T, S)
+
+
+def _row_before(
+    rows: Float[Tensor, "N T S"],
+    p: Float[Tensor, "*N T S"],
+    initial: Float[Tensor, "*N S"] | None,
+) -> Float[Tensor, "N S"]:
+    """alpha_0: the given one, or that of a head at the first position."""
+    N, _, S = rows.shape
+    if initial is not None:
+        return initial.to(rows.dtype).expand(*p.shape[:-2], S).reshape(N, S)  # (*N, S) -> (N, S)
+    above = rows.new_zeros(N, S)
+    above[:, 0] = 1
+    return above
+
+
+def _same_shape(first: Tensor, energy: Tensor, name: str) -> None:
+    if first.shape != energy.shape:
+        raise ValueError(
+            f"{name} has shape {tuple(first.shape)} and energy {tuple(energy.shape)}; both must be "
+            "(..., T, S): expand the smaller one"
+        )
 
 
 def _dtype(*tensors: Tensor) -> torch.dtype:

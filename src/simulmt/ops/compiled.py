@@ -7,14 +7,11 @@ numba's cache notices changes of the file that a kernel is defined in, not of th
 # mypy: disable-error-code="no-untyped-call"
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
-from numba.core import types
-from numba.extending import overload
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,37 +34,3 @@ def compiled(function: F, *, any_order: bool = False) -> F:
     except RuntimeError:  # no writable folder, neither here nor in the home: compile every time
         return cast(F, kernel)
     return cast(F, kernel)
-
-
-def exp(x: Any) -> Any:
-    """The exponential of x <= 0; what would be subnormal is 0. Compiled code only."""
-    raise NotImplementedError
-
-
-@overload(exp)
-def _exp_overload(x: Any) -> Any:
-    if x != types.float32:
-
-        def exp_float64(x: Any) -> Any:
-            return math.exp(x)
-
-        return exp_float64
-
-    # exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln(2) / 2, where the Taylor polynomial
-    # of degree 7 is exact to 5e-9. Adding 1.5 * 2^23 rounds to an integer, and leaves that
-    # integer in the low bits, from where a shift makes it an exponent.
-    log2e, shift = np.float32(1 / math.log(2)), np.float32(1.5 * 2**23)
-    ln2_high = np.float32(0.693359375)  # 355 / 512: n * ln2_high is exact
-    ln2_low = np.float32(math.log(2) - 0.693359375)
-    c2, c3, c4, c5, c6, c7 = (np.float32(1 / math.factorial(k)) for k in range(2, 8))
-
-    def exp_float32(x: Any) -> Any:
-        shifted = x * log2e + shift
-        n = shifted - shift
-        r = (x - n * ln2_high) - n * ln2_low
-        y = ((((c7 * r + c6) * r + c5) * r + c4) * r + c3) * r + c2
-        y = (y * r + ONE) * r + ONE
-        power = np.int32((np.float32(shifted).view(np.int32) + 127) << 23).view(np.float32)
-        return np.float32(0) if x < np.float32(-87) else y * power  # not a number stays one
-
-    return exp_float32

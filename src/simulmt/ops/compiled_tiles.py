@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import cgutils, errors, types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from simulmt.ops.compiled import compiled
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-READ, WRITE = 0, 1
 
 
 def _transpose_block(
@@ -91,41 +90,6 @@ def store(tile: Array, x: Array, at: int, stride: int, lanes: int, S: int) -> No
         for r in range(lanes):
             for j in range(S):
                 x[at + r * stride + j] = tile[j * LANES + r]
-
-
-def _prefetch_line(typing: Any, array: Any, at: Any, intent: Any) -> Any:
-    """Have the cache line of array[at] brought near, past the end too; nothing waits for it."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = cgutils.create_struct_proxy(array)(context, builder, value=args[0]).data
-        pointer, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [pointer, word, word, word])
-        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
-        address = builder.bitcast(builder.gep(data, [args[1]]), pointer)
-        nearest, of_data = ir.Constant(word, 3), ir.Constant(word, 1)
-        builder.call(prefetch, [address, ir.Constant(word, intent.literal_value), nearest, of_data])
-        return context.get_dummy_value()
-
-    if not isinstance(intent, types.IntegerLiteral):
-        raise errors.RequireLiteralValue("intent")
-    return types.void(array, types.intp, intent), codegen
-
-
-_prefetch: Any = intrinsic(_prefetch_line)
-
-
-@compiled
-def fetch(x: Array, at: int, stride: int, lanes: int, S: int, intent: int) -> None:
-    """Have what a tile is loaded from next brought near, or what it will be stored to.
-
-    Rows are short and far apart, too much so for the processor to see where they lead.
-    """
-    for r in range(lanes):
-        for j in range(0, S + LANES, LANES):  # its ends may lie in two lines
-            if intent == READ:
-                _prefetch(x, at + r * stride + j, READ)
-            else:
-                _prefetch(x, at + r * stride + j, WRITE)
 
 
 @compiled

@@ -8,7 +8,8 @@ imported.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from simulmt.ops.tiles import LANES, run_tiles, tiles_of
 
-Gradients: TypeAlias = tuple[Tensor | None, Tensor | None]
+Gradients: TypeAlias = tuple[Tensor | None, ...]
 
 
 @functools.cache
@@ -28,11 +29,24 @@ def _kernels() -> ModuleType:
     return cpu_kernels
 
 
-def _run(kernel: Callable[..., None], *arguments: Tensor | int) -> None:
-    first = arguments[0]
-    assert isinstance(first, Tensor)
-    arrays = [a.detach().numpy() if isinstance(a, Tensor) else a for a in arguments]
-    run_tiles(kernel, first.shape[0], first.numel(), *arrays)
+@functools.cache
+def _chunk_kernels() -> ModuleType:
+    from simulmt.ops import cpu_chunk_kernels  # noqa: PLC0415  # as above
+
+    return cpu_chunk_kernels
+
+
+def _run(
+    kernel: Callable[..., None], tensors: Sequence[Tensor], shape: Sequence[int], *more: int
+) -> None:
+    """Run a kernel on the tensors, flat, and the sizes of (N, T, S) or (N, S)."""
+    arrays = [x.detach().reshape(-1).numpy() for x in tensors]
+    run_tiles(kernel, shape[0], math.prod(shape), *arrays, *shape, *more)
+
+
+def _fractions(x: Tensor, rows: int, *more: int) -> Tensor:
+    """Where f is kept, in tiles."""
+    return x.new_empty(tiles_of(rows), *more, LANES * x.shape[-1])
 
 
 # --- expected alignment ------------------------------------------------------------------------
@@ -40,9 +54,8 @@ def _run(kernel: Callable[..., None], *arguments: Tensor | int) -> None:
 
 @torch.library.custom_op("simulmt::alignment", mutates_args=(), device_types="cpu")
 def _alignment(p: Tensor, initial: Tensor) -> Tensor:
-    p = p.contiguous()
-    alpha = torch.empty_like(p)
-    _run(_kernels().alignment, p, initial.contiguous(), alpha)
+    alpha = p.new_empty(p.shape)
+    _run(_kernels().alignment, (p, initial, alpha), p.shape)
     return alpha
 
 
@@ -55,15 +68,14 @@ def _(p: Tensor, initial: Tensor) -> Tensor:
 def _alignment_adjoint(
     grad: Tensor, p: Tensor, initial: Tensor, alpha: Tensor
 ) -> tuple[Tensor, Tensor]:
-    grad, p, initial = grad.contiguous(), p.contiguous(), initial.contiguous()
-    grad_p, grad_initial = torch.empty_like(p), torch.empty_like(initial)
-    _run(_kernels().alignment_adjoint, grad, p, initial, alpha, grad_p, grad_initial)
-    return grad_p, grad_initial
+    into = p.new_empty(p.shape), p.new_empty(initial.shape)
+    _run(_kernels().alignment_adjoint, (grad, p, initial, alpha, *into), p.shape)
+    return into
 
 
 @_alignment_adjoint.register_fake
 def _(grad: Tensor, p: Tensor, initial: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
-    return p.new_empty(p.shape), initial.new_empty(initial.shape)
+    return p.new_empty(p.shape), p.new_empty(initial.shape)
 
 
 def _alignment_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -71,8 +83,7 @@ def _alignment_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 
 def _alignment_backward(ctx: Any, grad: Tensor) -> Gradients:
-    grad_p, grad_initial = _alignment_adjoint(grad, *ctx.saved_tensors)
-    return grad_p, grad_initial
+    return tuple(_alignment_adjoint(grad, *ctx.saved_tensors))
 
 
 _alignment.register_autograd(_alignment_backward, setup_context=_alignment_setup)
@@ -89,31 +100,26 @@ def alignment(p: Float[Tensor, "N T S"], initial: Float[Tensor, "N S"]) -> Float
 
 @torch.library.custom_op("simulmt::lookback", mutates_args=(), device_types="cpu")
 def _lookback(alpha: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:
-    alpha = alpha.contiguous()
-    beta = torch.empty_like(alpha)
-    fraction = alpha.new_empty(tiles_of(alpha.shape[0]), LANES * alpha.shape[1])
-    _run(_kernels().lookback, alpha, energy.contiguous(), beta, fraction)
+    beta, fraction = alpha.new_empty(alpha.shape), _fractions(alpha, len(alpha))
+    _run(_kernels().lookback, (alpha, energy, beta, fraction), alpha.shape)
     return beta, fraction
 
 
 @_lookback.register_fake
 def _(alpha: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:
-    N, S = alpha.shape
-    return alpha.new_empty(N, S), alpha.new_empty(tiles_of(N), LANES * S)
+    return alpha.new_empty(alpha.shape), _fractions(alpha, alpha.shape[0])
 
 
 @torch.library.custom_op("simulmt::lookback_adjoint", mutates_args=(), device_types="cpu")
 def _lookback_adjoint(grad: Tensor, beta: Tensor, fraction: Tensor) -> tuple[Tensor, Tensor]:
-    grad, beta = grad.contiguous(), beta.contiguous()
-    grad_alpha, grad_energy = torch.empty_like(beta), torch.empty_like(beta)
-    _run(_kernels().lookback_adjoint, grad, beta, fraction, grad_alpha, grad_energy)
-    return grad_alpha, grad_energy
+    into = beta.new_empty(beta.shape), beta.new_empty(beta.shape)
+    _run(_kernels().lookback_adjoint, (grad, beta, fraction, *into), beta.shape)
+    return into
 
 
 @_lookback_adjoint.register_fake
 def _(grad: Tensor, beta: Tensor, fraction: Tensor) -> tuple[Tensor, Tensor]:
-    N, S = beta.shape
-    return beta.new_empty(N, S), beta.new_empty(N, S)
+    return beta.new_empty(beta.shape), beta.new_empty(beta.shape)
 
 
 def _lookback_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
@@ -125,8 +131,7 @@ def _lookback_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) 
 def _lookback_backward(ctx: Any, grad: Tensor | None, _: Any) -> Gradients:
     if grad is None:
         return None, None
-    grad_alpha, grad_energy = _lookback_adjoint(grad, *ctx.saved_tensors)
-    return grad_alpha, grad_energy
+    return tuple(_lookback_adjoint(grad, *ctx.saved_tensors))
 
 
 _lookback.register_autograd(_lookback_backward, setup_context=_lookback_setup)
@@ -138,37 +143,108 @@ def lookback(alpha: Float[Tensor, "N S"], energy: Float[Tensor, "N S"]) -> Float
     return beta
 
 
+# --- both, in one pass -------------------------------------------------------------------------
+
+
+@torch.library.custom_op("simulmt::alignment_lookback", mutates_args=(), device_types="cpu")
+def _alignment_lookback(
+    p: Tensor, energy: Tensor, initial: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    alpha, beta = p.new_empty(p.shape), p.new_empty(p.shape)
+    fraction = _fractions(p, *p.shape[:2])
+    tensors = (p, energy, initial, alpha, beta, fraction)
+    _run(_kernels().alignment_lookback, tensors, p.shape)
+    return alpha, beta, fraction
+
+
+@_alignment_lookback.register_fake
+def _(p: Tensor, energy: Tensor, initial: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return p.new_empty(p.shape), p.new_empty(p.shape), _fractions(p, *p.shape[:2])
+
+
+@torch.library.custom_op("simulmt::alignment_lookback_adjoint", mutates_args=(), device_types="cpu")
+def _alignment_lookback_adjoint(
+    grad_alpha: Tensor | None,
+    grad_beta: Tensor,
+    p: Tensor,
+    initial: Tensor,
+    alpha: Tensor,
+    fraction: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    into = p.new_empty(p.shape), p.new_empty(p.shape), p.new_empty(initial.shape)
+    given = p.new_empty(0) if grad_alpha is None else grad_alpha
+    tensors = (given, grad_beta, p, initial, alpha, fraction, *into)
+    _run(_kernels().alignment_lookback_adjoint, tensors, p.shape)
+    return into
+
+
+@_alignment_lookback_adjoint.register_fake
+def _(
+    grad_alpha: Tensor | None, grad_beta: Tensor, p: Tensor, initial: Tensor, *_: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    return p.new_empty(p.shape), p.new_empty(p.shape), p.new_empty(initial.shape)
+
+
+def _alignment_lookback_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    p, _, initial = inputs
+    alpha, _, fraction = output
+    ctx.save_for_backward(p, initial, alpha, fraction)
+    ctx.mark_non_differentiable(fraction)
+    ctx.set_materialize_grads(False)
+
+
+def _alignment_lookback_backward(
+    ctx: Any, grad_alpha: Tensor | None, grad_beta: Tensor | None, _: Any
+) -> Gradients:
+    p, initial, alpha, _ = ctx.saved_tensors
+    if grad_beta is None and grad_alpha is None:
+        return None, None, None
+    if grad_beta is None:
+        grad_p, grad_initial = _alignment_adjoint(grad_alpha, p, initial, alpha)
+        return grad_p, None, grad_initial
+    return tuple(_alignment_lookback_adjoint(grad_alpha, grad_beta, *ctx.saved_tensors))
+
+
+_alignment_lookback.register_autograd(
+    _alignment_lookback_backward, setup_context=_alignment_lookback_setup
+)
+
+
+def alignment_lookback(
+    p: Float[Tensor, "N T S"], energy: Float[Tensor, "N T S"], initial: Float[Tensor, "N S"]
+) -> tuple[Float[Tensor, "N T S"], Float[Tensor, "N T S"]]:
+    """Expected alignment and expected attention with infinite lookback."""
+    alpha, beta, _ = _alignment_lookback(p, energy, initial)
+    return alpha, beta
+
+
 # --- expected attention, chunks ----------------------------------------------------------------
 
 
 @torch.library.custom_op("simulmt::chunkwise", mutates_args=(), device_types="cpu")
 def _chunkwise(alpha: Tensor, energy: Tensor, chunk: int) -> Tensor:
-    alpha = alpha.contiguous()
-    beta = torch.empty_like(alpha)
-    _run(_kernels().chunkwise, alpha, energy.contiguous(), beta, chunk)
+    beta = alpha.new_empty(alpha.shape)
+    _run(_chunk_kernels().chunkwise, (alpha, energy, beta), alpha.shape, chunk)
     return beta
 
 
 @_chunkwise.register_fake
 def _(alpha: Tensor, energy: Tensor, chunk: int) -> Tensor:
-    N, S = alpha.shape
-    return alpha.new_empty(N, S)
+    return alpha.new_empty(alpha.shape)
 
 
 @torch.library.custom_op("simulmt::chunkwise_adjoint", mutates_args=(), device_types="cpu")
 def _chunkwise_adjoint(
     grad: Tensor, alpha: Tensor, energy: Tensor, chunk: int
 ) -> tuple[Tensor, Tensor]:
-    grad, alpha, energy = grad.contiguous(), alpha.contiguous(), energy.contiguous()
-    grad_alpha, grad_energy = torch.empty_like(alpha), torch.empty_like(alpha)
-    _run(_kernels().chunkwise_adjoint, grad, alpha, energy, grad_alpha, grad_energy, chunk)
-    return grad_alpha, grad_energy
+    into = alpha.new_empty(alpha.shape), alpha.new_empty(alpha.shape)
+    _run(_chunk_kernels().chunkwise_adjoint, (grad, alpha, energy, *into), alpha.shape, chunk)
+    return into
 
 
 @_chunkwise_adjoint.register_fake
 def _(grad: Tensor, alpha: Tensor, energy: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
-    N, S = alpha.shape
-    return alpha.new_empty(N, S), alpha.new_empty(N, S)
+    return alpha.new_empty(alpha.shape), alpha.new_empty(alpha.shape)
 
 
 def _chunkwise_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -176,9 +252,8 @@ def _chunkwise_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     ctx.chunk = inputs[2]
 
 
-def _chunkwise_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-    grad_alpha, grad_energy = _chunkwise_adjoint(grad, *ctx.saved_tensors, ctx.chunk)
-    return grad_alpha, grad_energy, None
+def _chunkwise_backward(ctx: Any, grad: Tensor) -> Gradients:
+    return *_chunkwise_adjoint(grad, *ctx.saved_tensors, ctx.chunk), None
 
 
 _chunkwise.register_autograd(_chunkwise_backward, setup_context=_chunkwise_setup)

@@ -1,14 +1,14 @@
-"""Loops compiled for the CPU: expected alignment and expected attention, forward and adjoint.
+"""Loops compiled for the CPU: expected alignment and attention, forward and adjoint.
 
 How they are fast: a tile (`compiled_tiles`) holds the same row of 16 sentences (or heads) side by
-side, flat, so that element `k = 16 j + lane` is position `j` of one of them. "The position before"
-is then the element 16 places back, and every recurrence over positions becomes one flat loop
+side, flat, so that position `j` of all of them is the 16 elements from `16 j` on. They are one
+value to the compiler (`lanes`), and a recurrence over positions is a loop that reads like its
+equation. What follows a row in memory is the next row of the same sentence, so that tiles are read
+and written for several rows at a time, in pieces long enough for the processor to see what comes.
+A kernel works through the tiles `first..last` and touches nothing else, holds no lock and no state,
+so any number of them may run at a time.
 
-    q[k + 16] = q[k] * (1 - p[k]) + a[k + 16]
-
-whose steps are independent within any 16 in a row: exactly what a compiler turns into vector
-instructions. A kernel works through the tiles `first..last` and touches nothing else, holds no lock
-and no state, so any number of them may run at a time.
+All arrays are flat; the sizes (N, T, S), or (N, S), follow them.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -18,44 +18,120 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from simulmt.ops.compiled import ONE, compiled, exp
-from simulmt.ops.compiled_tiles import READ, WRITE, fetch, first_row, load, store
+from simulmt.ops.compiled import compiled
+from simulmt.ops.compiled_tiles import first_row, load, store
+from simulmt.ops.exponential import exp
+from simulmt.ops.lanes import choose, every, get, put
 from simulmt.ops.tiles import LANES
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-# Loops from right to left index with unsigned numbers: a signed index that counts down might be
-# negative for all that the compiler knows, and then it does not vectorise.
-STEP = np.uintp(LANES)
+BLOCK = 1024  # positions read at a time: of all 16 sentences, 64 KiB in float32
+
+
+@compiled
+def _rows_at_a_time(T: int, S: int) -> int:
+    return max(1, min(T, BLOCK // S))
+
+
+# --- one row of a tile -------------------------------------------------------------------------
+
+
+@compiled
+def _arrive(above: Array, p: Array, q: Array) -> None:
+    """q_j = alpha_j of the row above + (1 - p_j-1) q_j-1."""
+    passing = every(0, q)
+    for k in range(0, q.size, LANES):
+        q_j = get(above, k) + passing
+        put(q, k, q_j)
+        passing = (1 - get(p, k)) * q_j
+
+
+@compiled
+def _arrive_adjoint(grad: Array, q: Array, p: Array, back: Array) -> None:
+    """`grad` goes from dL/dalpha to dL/dp, `back` from dL/dq of the row below to that of this."""
+    passed = every(0, q)
+    for right in range(LANES, q.size + 1, LANES):
+        k = q.size - right
+        stop, stood = get(p, k), get(grad, k) + get(back, k)
+        put(grad, k, get(q, k) * (stood - passed))
+        passed = stop * stood + (1 - stop) * passed
+        put(back, k, passed)
+
+
+@compiled
+def _share(u: Array, f: Array) -> None:
+    """f_j = exp(u_j - L_j), the share of u_j in the softmax over u_1..u_j.
+
+    L is kept as (top, total), the largest energy so far and the sum of exp(u - top).
+    """
+    top, total = get(u, 0), every(0, u)
+    for k in range(0, u.size, LANES):
+        energy = get(u, k)
+        rise = energy - top
+        e = exp(0 - abs(rise))  # the one exponential: of the new term, or of the old maximum
+        total = choose(rise, 0, total * e + 1, total + e)
+        put(f, k, choose(rise, 0, 1, e) / total)
+        top = choose(rise, 0, energy, top)
+
+
+@compiled
+def _spend(alpha: Array, f: Array, beta: Array) -> None:
+    """beta_j = f_j R_j with R_j = alpha_j + (1 - f_j+1) R_j+1: what is left flows to the left.
+
+    For exp(L_j-1 - L_j) is 1 - f_j.
+    """
+    left = every(0, alpha)
+    for right in range(LANES, alpha.size + 1, LANES):
+        k = alpha.size - right
+        flow, share = get(alpha, k) + left, get(f, k)
+        put(beta, k, share * flow)
+        left = (1 - share) * flow
+
+
+@compiled
+def _spend_adjoint(grad: Array, beta: Array, f: Array) -> None:
+    """`grad` goes from dL/dbeta to dL/dalpha, `beta` to dL/du; linear in S.
+
+    c_k = sum_{j<=k} softmax(u_1..u_k)_j grad_j is dL/dalpha_k, a running mean, and
+    t_k = beta_k (1 - f_k) (grad_k - c_k-1) what u_k moves between itself and everything before;
+    dL/du_j = t_j - f_j sum_{k>j} t_k exp(L_j - L_k-1).
+    """
+    mean = every(0, grad)
+    for k in range(0, grad.size, LANES):
+        share, g = get(f, k), get(grad, k)
+        put(beta, k, get(beta, k) * (1 - share) * (g - mean))
+        mean = share * g + (1 - share) * mean
+        put(grad, k, mean)
+    flow = every(0, grad)
+    for right in range(LANES, grad.size + 1, LANES):
+        k = grad.size - right
+        share, t = get(f, k), get(beta, k)
+        put(beta, k, t - share * flow)
+        flow = t + (1 - share) * flow
 
 
 # --- expected alignment ------------------------------------------------------------------------
 
 
 @compiled
-def alignment(p: Array, initial: Array, alpha: Array, first: int, last: int) -> None:
-    """p, alpha (N, T, S), initial (N, S)."""
-    N, T, S = p.shape
-    lanes, n = min(LANES, N), S * LANES
-    stop, stand = np.zeros(n, p.dtype), np.zeros(n, p.dtype)
+def alignment(
+    p: Array, initial: Array, alpha: Array, N: int, T: int, S: int, first: int, last: int
+) -> None:
+    """p, alpha (N, T, S) and initial (N, S)."""
+    lanes, n, stride, most = min(LANES, N), S * LANES, T * S, _rows_at_a_time(T, S)
+    stop, stand = np.zeros(most * n, p.dtype), np.zeros((most + 1) * n, p.dtype)
     for tile in range(first, last):
         row = first_row(tile, N)
-        load(initial.reshape(-1), row * S, S, lanes, stand, S)
-        for t in range(T):
-            at, stride = (row * T + t) * S, T * S
-            load(p.reshape(-1), at, stride, lanes, stop, S)
-            fetch(p.reshape(-1), at + S, stride, lanes, S, READ)
-            fetch(alpha.reshape(-1), at, stride, lanes, S, WRITE)
-            _arrive(stand, stop)
-            for k in range(n):
-                stand[k] *= stop[k]
-            store(stand, alpha.reshape(-1), at, stride, lanes, S)
-
-
-@compiled
-def _arrive(stand: Array, stop: Array) -> None:
-    """Turn the row above into q of this one."""
-    for k in range(stand.size - LANES):
-        stand[k + LANES] += stand[k] * (ONE - stop[k])
+        load(initial, row * S, S, lanes, stand, S)
+        for t in range(0, T, most):
+            rows, at = min(most, T - t), row * stride + t * S
+            load(p, at, stride, lanes, stop, rows * S)
+            for k in range(0, rows * n, n):
+                above, here, p_i = stand[k : k + n], stand[k + n : k + 2 * n], stop[k : k + n]
+                _arrive(above, p_i, here)
+                here *= p_i
+            store(stand[n:], alpha, at, stride, lanes, rows * S)
+            stand[:n] = stand[rows * n : (rows + 1) * n]
 
 
 @compiled
@@ -66,37 +142,52 @@ def alignment_adjoint(
     alpha: Array,
     grad_p: Array,
     grad_initial: Array,
+    N: int,
+    T: int,
+    S: int,
     first: int,
     last: int,
 ) -> None:
-    """The two loops backwards: `back` is dL/dq of the row below, then of this row."""
-    N, T, S = p.shape
-    lanes, n = min(LANES, N), S * LANES
-    stop, g, q = np.zeros(n, p.dtype), np.zeros(n, p.dtype), np.zeros(n, p.dtype)
-    back = np.zeros(n + LANES, p.dtype)  # zero past the end
+    """From the last row to the first."""
+    lanes, n, stride, most = min(LANES, N), S * LANES, T * S, _rows_at_a_time(T, S)
+    stop, g = np.zeros(most * n, p.dtype), np.zeros(most * n, p.dtype)
+    q, back = np.zeros(most * n, p.dtype), np.zeros(n, p.dtype)
     for tile in range(first, last):
         row = first_row(tile, N)
         back[:] = 0
-        for t in range(T - 1, -1, -1):
-            at, stride = (row * T + t) * S, T * S
-            load(p.reshape(-1), at, stride, lanes, stop, S)
-            load(grad.reshape(-1), at, stride, lanes, g, S)
-            if t > 0:
-                load(alpha.reshape(-1), at - S, stride, lanes, q, S)
-                for x in (p, grad):
-                    fetch(x.reshape(-1), at - S, stride, lanes, S, READ)
-                fetch(alpha.reshape(-1), at - 2 * S, stride, lanes, S, READ)
-            else:
-                load(initial.reshape(-1), row * S, S, lanes, q, S)
-            fetch(grad_p.reshape(-1), at, stride, lanes, S, WRITE)
-            _arrive(q, stop)
-            for right in range(n):
-                i = np.uintp(n - 1 - right)
-                stood, passed = g[i] + back[i], back[i + STEP]
-                back[i] = stop[i] * stood + (ONE - stop[i]) * passed
-                g[i] = q[i] * (stood - passed)
-            store(g, grad_p.reshape(-1), at, stride, lanes, S)
-        store(back, grad_initial.reshape(-1), row * S, S, lanes, S)
+        for end in range(T, 0, -most):
+            t = max(0, end - most)
+            rows, at = end - t, row * stride + t * S
+            load(p, at, stride, lanes, stop, rows * S)
+            load(grad, at, stride, lanes, g, rows * S)
+            _load_above(alpha, initial, row, t, T, S, lanes, q, rows)
+            for k in range((rows - 1) * n, -1, -n):
+                q_i, p_i = q[k : k + n], stop[k : k + n]
+                _arrive(q_i, p_i, q_i)
+                _arrive_adjoint(g[k : k + n], q_i, p_i, back)
+            store(g, grad_p, at, stride, lanes, rows * S)
+        store(back, grad_initial, row * S, S, lanes, S)
+
+
+@compiled
+def _load_above(
+    alpha: Array,
+    initial: Array,
+    row: int,
+    t: int,
+    T: int,
+    S: int,
+    lanes: int,
+    tile: Array,
+    rows: int,
+) -> None:
+    """Alpha of the rows before t, t + 1, ..., the first of which may be `initial`."""
+    at = row * T * S + t * S
+    if t > 0:
+        load(alpha, at - S, T * S, lanes, tile, rows * S)
+    else:
+        load(initial, row * S, S, lanes, tile, S)
+        load(alpha, at, T * S, lanes, tile[S * LANES :], (rows - 1) * S)
 
 
 # --- expected attention ------------------------------------------------------------------------
@@ -104,41 +195,18 @@ def alignment_adjoint(
 
 @compiled
 def lookback(
-    alpha: Array, energy: Array, beta: Array, fraction: Array, first: int, last: int
+    alpha: Array, energy: Array, beta: Array, fraction: Array, N: int, S: int, first: int, last: int
 ) -> None:
-    """alpha, energy, beta (N, S); `fraction` keeps f in tiles for the adjoint.
-
-    f_j = exp(u_j - L_j) is the share of u_j in the softmax over u_1..u_j, and exp(L_j-1 - L_j) is
-    1 - f_j: beta is what stays when alpha flows from right to left and f_j of it stops at j.
-    L is kept as (top, total), the largest energy so far and the sum of exp(u - top).
-    """
-    N, S = alpha.shape
+    """alpha, energy, beta (N, S); `fraction` (tiles, 16 S) keeps f for the adjoint."""
     lanes, n = min(LANES, N), S * LANES
-    a, u, top = np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype)
-    total, flow = np.zeros(n + LANES, alpha.dtype), np.zeros(n + LANES, alpha.dtype)
+    a, u = np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype)
     for tile in range(first, last):
-        row, f = first_row(tile, N), fraction[tile]
-        load(alpha.reshape(-1), row * S, S, lanes, a, S)
-        load(energy.reshape(-1), row * S, S, lanes, u, S)
-        for x in (alpha, energy):
-            fetch(x.reshape(-1), (row + LANES) * S, S, lanes, S, READ)
-        fetch(beta.reshape(-1), row * S, S, lanes, S, WRITE)
-        top[:LANES] = u[:LANES]
-        for k in range(n - LANES):
-            top[k + LANES] = u[k] if u[k] > top[k] else top[k]
-        for k in range(n):
-            rise = u[k] - top[k]
-            e = exp(-abs(rise))  # the one exponential: of the new term, or of the old maximum
-            term, rescale = (ONE, e) if rise > 0 else (e, ONE)
-            total[k + LANES] = total[k] * rescale + term
-            f[k] = term / total[k + LANES]
-        flow[n - LANES : n] = a[n - LANES :]
-        for right in range(LANES, n):
-            i = np.uintp(n - 1 - right)
-            flow[i] = a[i] + (ONE - f[i + STEP]) * flow[i + STEP]
-        for k in range(n):
-            a[k] = f[k] * flow[k]
-        store(a, beta.reshape(-1), row * S, S, lanes, S)
+        at, f = first_row(tile, N) * S, fraction[tile * n : (tile + 1) * n]
+        load(alpha, at, S, lanes, a, S)
+        load(energy, at, S, lanes, u, S)
+        _share(u, f)
+        _spend(a, f, u)
+        store(u, beta, at, S, lanes, S)
 
 
 @compiled
@@ -148,116 +216,109 @@ def lookback_adjoint(
     fraction: Array,
     grad_alpha: Array,
     grad_energy: Array,
+    N: int,
+    S: int,
     first: int,
     last: int,
 ) -> None:
-    """Linear in S: a running mean c_k of the gradient, and one flow from right to left.
-
-    c_k = sum_{j<=k} softmax(u_1..u_k)_j grad_j is dL/dalpha_k, and
-    t_k = beta_k (1 - f_k) (grad_k - c_k-1) what u_k moves between itself and everything before;
-    dL/du_j = t_j - f_j sum_{k>j} t_k exp(L_j - L_k-1).
-    """
-    N, S = beta.shape
+    """Row by row."""
     lanes, n = min(LANES, N), S * LANES
     b, g = np.zeros(n, beta.dtype), np.zeros(n, beta.dtype)
-    mean, flow = np.zeros(n + LANES, beta.dtype), np.zeros(n, beta.dtype)
     for tile in range(first, last):
-        row, f = first_row(tile, N), fraction[tile]
-        load(beta.reshape(-1), row * S, S, lanes, b, S)
-        load(grad.reshape(-1), row * S, S, lanes, g, S)
-        for x in (beta, grad):
-            fetch(x.reshape(-1), (row + LANES) * S, S, lanes, S, READ)
-        for x in (grad_alpha, grad_energy):
-            fetch(x.reshape(-1), row * S, S, lanes, S, WRITE)
-        for k in range(n):
-            rest = ONE - f[k]
-            b[k] *= rest * (g[k] - mean[k])
-            mean[k + LANES] = f[k] * g[k] + rest * mean[k]
-        for right in range(LANES, n):
-            i = np.uintp(n - 1 - right)
-            flow[i] = b[i + STEP] + (ONE - f[i + STEP]) * flow[i + STEP]
-        for k in range(n):
-            b[k] -= f[k] * flow[k]
-        store(mean[LANES:], grad_alpha.reshape(-1), row * S, S, lanes, S)
-        store(b, grad_energy.reshape(-1), row * S, S, lanes, S)
+        at, f = first_row(tile, N) * S, fraction[tile * n : (tile + 1) * n]
+        load(beta, at, S, lanes, b, S)
+        load(grad, at, S, lanes, g, S)
+        _spend_adjoint(g, b, f)
+        store(g, grad_alpha, at, S, lanes, S)
+        store(b, grad_energy, at, S, lanes, S)
+
+
+# --- one after the other, in one pass ----------------------------------------------------------
 
 
 @compiled
-def _window(u: Array, top: Array, total: Array, chunk: int) -> None:
-    """The largest energy of the chunk that ends at each position, and its sum of exp(u - top)."""
-    n = u.size
-    top[:] = u
-    total[:] = 0
-    for d in range(LANES, chunk * LANES, LANES):
-        end = top[d:]
-        for k in range(n - d):
-            end[k] = u[k] if u[k] > end[k] else end[k]
-    for d in range(0, chunk * LANES, LANES):
-        end, sums = top[d:], total[d:]
-        for k in range(n - d):
-            sums[k] += exp(u[k] - end[k])
-
-
-@compiled
-def chunkwise(alpha: Array, energy: Array, beta: Array, chunk: int, first: int, last: int) -> None:
-    """alpha, energy, beta (N, S); `d` is how far back from the end of its chunk a position is."""
-    N, S = alpha.shape
-    lanes, n = min(LANES, N), S * LANES
-    a, u, b = np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype)
-    top, total = np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype)
-    for tile in range(first, last):
-        row = first_row(tile, N)
-        load(alpha.reshape(-1), row * S, S, lanes, a, S)
-        load(energy.reshape(-1), row * S, S, lanes, u, S)
-        _window(u, top, total, chunk)
-        b[:] = 0
-        for k in range(n):
-            a[k] /= total[k]
-        for d in range(0, chunk * LANES, LANES):
-            end, mass = top[d:], a[d:]
-            for k in range(n - d):
-                b[k] += mass[k] * exp(u[k] - end[k])
-        store(b, beta.reshape(-1), row * S, S, lanes, S)
-
-
-@compiled
-def chunkwise_adjoint(
-    grad: Array,
-    alpha: Array,
+def alignment_lookback(
+    p: Array,
     energy: Array,
-    grad_alpha: Array,
-    grad_energy: Array,
-    chunk: int,
+    initial: Array,
+    alpha: Array,
+    beta: Array,
+    fraction: Array,
+    N: int,
+    T: int,
+    S: int,
     first: int,
     last: int,
 ) -> None:
-    """With w_kj the share of j in the chunk that ends at k: dL/dalpha_k = c_k = sum_j w_kj grad_j.
-
-    And dL/du_j = sum_k alpha_k w_kj (grad_j - c_k).
-    """
-    N, S = alpha.shape
-    lanes, n = min(LANES, N), S * LANES
-    a, u, g = np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype)
-    top, total = np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype)
-    mean, out = np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype)
+    """`alignment`, then `lookback`; `fraction` (tiles, T, 16 S)."""
+    lanes, n, stride, most = min(LANES, N), S * LANES, T * S, _rows_at_a_time(T, S)
+    stop, u = np.zeros(most * n, p.dtype), np.zeros(most * n, p.dtype)
+    stand = np.zeros((most + 1) * n, p.dtype)
     for tile in range(first, last):
         row = first_row(tile, N)
-        load(alpha.reshape(-1), row * S, S, lanes, a, S)
-        load(energy.reshape(-1), row * S, S, lanes, u, S)
-        load(grad.reshape(-1), row * S, S, lanes, g, S)
-        _window(u, top, total, chunk)
-        mean[:] = 0
-        out[:] = 0
-        for d in range(0, chunk * LANES, LANES):
-            end, sums = top[d:], mean[d:]
-            for k in range(n - d):
-                sums[k] += g[k] * exp(u[k] - end[k])
-        for k in range(n):
-            mean[k] /= total[k]
-            a[k] /= total[k]
-        for d in range(0, chunk * LANES, LANES):
-            end, mass, means = top[d:], a[d:], mean[d:]
-            for k in range(n - d):
-                out[k] += mass[k] * exp(u[k] - end[k]) * (g[k] - means[k])
-        store(mean, grad_alpha.reshape(-1), row * S, S, lanes, S)
-        store(out, grad_energy.reshape(-1), row * S, S, lanes, S)
+        load(initial, row * S, S, lanes, stand, S)
+        for t in range(0, T, most):
+            rows, at = min(most, T - t), row * stride + t * S
+            f = fraction[(tile * T + t) * n :]
+            load(p, at, stride, lanes, stop, rows * S)
+            load(energy, at, stride, lanes, u, rows * S)
+            for k in range(0, rows * n, n):
+                above, here, p_i = stand[k : k + n], stand[k + n : k + 2 * n], stop[k : k + n]
+                _arrive(above, p_i, here)
+                here *= p_i
+                u_i, f_i = u[k : k + n], f[k : k + n]
+                _share(u_i, f_i)
+                _spend(here, f_i, u_i)
+            store(stand[n:], alpha, at, stride, lanes, rows * S)
+            store(u, beta, at, stride, lanes, rows * S)
+            stand[:n] = stand[rows * n : (rows + 1) * n]
+
+
+@compiled
+def alignment_lookback_adjoint(
+    grad_alpha: Array,
+    grad_beta: Array,
+    p: Array,
+    initial: Array,
+    alpha: Array,
+    fraction: Array,
+    grad_p: Array,
+    grad_energy: Array,
+    grad_initial: Array,
+    N: int,
+    T: int,
+    S: int,
+    first: int,
+    last: int,
+) -> None:
+    """Computes beta again, from alpha; an empty `grad_alpha` stands for zeros."""
+    lanes, n, stride, most = min(LANES, N), S * LANES, T * S, _rows_at_a_time(T, S)
+    stop, b = np.zeros(most * n, p.dtype), np.zeros(most * n, p.dtype)
+    g, g_alpha = np.zeros(most * n, p.dtype), np.zeros(most * n, p.dtype)
+    stand, q, back = np.zeros((most + 1) * n, p.dtype), np.zeros(n, p.dtype), np.zeros(n, p.dtype)
+    for tile in range(first, last):
+        row = first_row(tile, N)
+        back[:] = 0
+        if T > 0:
+            load(alpha, (row + 1) * stride - S, stride, lanes, stand, S)
+        for end in range(T, 0, -most):
+            t = max(0, end - most)
+            rows, at = end - t, row * stride + t * S
+            f = fraction[(tile * T + t) * n :]
+            load(p, at, stride, lanes, stop, rows * S)
+            load(grad_beta, at, stride, lanes, g, rows * S)
+            if grad_alpha.size > 0:
+                load(grad_alpha, at, stride, lanes, g_alpha, rows * S)
+            stand[rows * n : (rows + 1) * n] = stand[:n]
+            _load_above(alpha, initial, row, t, T, S, lanes, stand, rows)
+            for k in range((rows - 1) * n, -1, -n):
+                here, above, p_i = stand[k + n : k + 2 * n], stand[k : k + n], stop[k : k + n]
+                b_i, g_i, f_i = b[k : k + n], g[k : k + n], f[k : k + n]
+                _spend(here, f_i, b_i)
+                _spend_adjoint(g_i, b_i, f_i)
+                g_i += g_alpha[k : k + n]
+                _arrive(above, p_i, q)
+                _arrive_adjoint(g_i, q, p_i, back)
+            store(b, grad_energy, at, stride, lanes, rows * S)
+            store(g, grad_p, at, stride, lanes, rows * S)
+        store(back, grad_initial, row * S, S, lanes, S)

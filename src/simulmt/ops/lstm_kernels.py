@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from simulmt.ops.compiled import ONE, compiled, exp
+from simulmt.ops.compiled import ONE, compiled
+from simulmt.ops.exponential import exp
 from simulmt.ops.lstm import GATES
 from simulmt.ops.tiles import LANES
 

@@ -48,6 +48,15 @@ def lookback(alpha: Float[Tensor, "N S"], energy: Float[Tensor, "N S"]) -> Float
     return torch.stack([torch.exp(u[j] - L[j]) * R[j] for j in range(len(u))], dim=-1)
 
 
+def alignment_lookback(
+    p: Float[Tensor, "N T S"], energy: Float[Tensor, "N T S"], initial: Float[Tensor, "N S"]
+) -> tuple[Float[Tensor, "N T S"], Float[Tensor, "N T S"]]:
+    """Expected alignment and expected attention with infinite lookback, one after the other."""
+    alpha = alignment(p, initial)
+    beta = lookback(alpha.flatten(0, 1), energy.flatten(0, 1))  # (N, T, S) -> (N T, S)
+    return alpha, beta.reshape(p.shape)
+
+
 def chunkwise(
     alpha: Float[Tensor, "N S"], energy: Float[Tensor, "N S"], chunk: int
 ) -> Float[Tensor, "N S"]:

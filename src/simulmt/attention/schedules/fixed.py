@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from simulmt.attention.memory import Memory
 from simulmt.attention.schedules.schedule import Schedule, Stand
@@ -46,16 +46,6 @@ class FixedSchedule(Schedule, ABC):
         """Positions of the heads at the `steps` target steps that follow `state`."""
         step = state[..., None] + torch.arange(1, steps + 1, device=state.device)
         return self.wanted(step).minimum(memory.length[:, None, None])
-
-    def forward(
-        self, query: Float[Tensor, "B T D"], memory: Memory, state: Int[Tensor, "B H"]
-    ) -> tuple[Float[Tensor, "B H T S"], Int[Tensor, "B H"]]:
-        """`alpha` is one-hot, and known."""
-        T, S = query.shape[1], memory.mask.shape[1]
-        stops = self.known_stops(T, memory, state)
-        wide = torch.promote_types(query.dtype, torch.float32)
-        alpha = nn.functional.one_hot(stops - 1, S).to(wide)
-        return alpha, state + T
 
     def step(
         self, query: Float[Tensor, "B 1 D"], memory: Memory, state: Int[Tensor, "B H"]

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from simulmt.attention.memory import Memory
 from simulmt.attention.schedules.schedule import Schedule, Stand
 from simulmt.attention.scores import Score
-from simulmt.ops import expected_alignment
 
 
 class Monotonic(Schedule):
@@ -79,21 +78,15 @@ class Monotonic(Schedule):
         row[..., 0] = 1.0
         return row
 
-    def forward(
-        self,
-        query: Float[Tensor, "B T D"],
-        memory: Memory,
-        state: Float[Tensor, "B H S"],
-    ) -> tuple[Float[Tensor, "B H T S"], Float[Tensor, "B H S"]]:
-        """`alpha` of T steps after the row `state`; equations 1 and 2 of the papers."""
-        shift = self.energy_bias.masked_fill(~memory.mask[:, None, None], -math.inf)  # p = 0
+    def stopping(self, query: Float[Tensor, "B T D"], memory: Memory) -> Float[Tensor, "B H T S"]:
+        """`p_ij`: 0 at padding, 1 at EOS where mass is preserved."""
+        shift = self.energy_bias.masked_fill(~memory.mask[:, None, None], -math.inf)
         if self.mass_preservation:
-            shift = shift.masked_fill(memory.last[:, None, None], math.inf)  # p = 1
+            shift = shift.masked_fill(memory.last[:, None, None], math.inf)
         energy = self._shifted(query, memory, shift)
         if self.training and self.noise > 0:
             energy = energy.add_(torch.randn_like(energy), alpha=self.noise)
-        alpha = expected_alignment(energy.sigmoid_(), state)  # nothing else needs the energy
-        return alpha, alpha[..., -1, :]
+        return energy.sigmoid_()  # nothing else needs the sum
 
     def known_stops(self, steps: int, memory: Memory, state: Tensor) -> None:
         """Nothing is known in advance."""

@@ -1,8 +1,9 @@
 """What every schedule offers: when a head stops reading.
 
-A schedule answers twice. `forward` gives the expected alignment `alpha` for training, rows at a
-time, from a state that carries the row before. `step` gives the hard positions for inference,
-one target step at a time, from whatever part of the source is at hand. Positions count from 1.
+A schedule answers twice. For training, rows at a time, it tells with what probability its heads
+stop (`stopping`) or, where nothing is learned, where (`known_stops`). `step` gives the hard
+positions for inference, one target step at a time, from whatever part of the source is at hand.
+Positions count from 1.
 """
 
 from __future__ import annotations
@@ -41,17 +42,15 @@ class Schedule(nn.Module, ABC):
 
     @abstractmethod
     def initial_state(self, memory: Memory) -> Tensor:
-        """The state before the first target step, for `forward`."""
-
-    @abstractmethod
-    def forward(
-        self, query: Float[Tensor, "B T D"], memory: Memory, state: Tensor
-    ) -> tuple[Float[Tensor, "B H T S"], Tensor]:
-        """Expected alignment of T target steps, and the state after them."""
+        """The state before the first target step of training: `alpha_0`, or a count of steps."""
 
     @abstractmethod
     def known_stops(self, steps: int, memory: Memory, state: Tensor) -> Int[Tensor, "B H T"] | None:
         """Positions at the `steps` steps after `state`, None if only the energies can tell."""
+
+    def stopping(self, query: Float[Tensor, "B T D"], memory: Memory) -> Float[Tensor, "B H T S"]:
+        """Probability `p_ij` of stopping at j, having arrived there; asked where it is learned."""
+        raise NotImplementedError(f"{type(self).__name__} knows where its heads stop")
 
     @abstractmethod
     def initial_position(self, memory: Memory) -> Int[Tensor, "B H"]:

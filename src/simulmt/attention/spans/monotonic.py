@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from simulmt.attention.spans.span import Look, Span, places
-from simulmt.ops import expected_attention
+from simulmt.ops import expected_alignment_and_attention, expected_attention
 
 
 class Stopped(Span):
@@ -77,3 +77,14 @@ class Lookback(Span):
     ) -> Float[Tensor, "B H T S"]:
         """Expected softmax over all that was read when the head stopped."""
         return expected_attention(alpha, energy)
+
+    def aligned(
+        self,
+        query: Float[Tensor, "B T D"],
+        p: Float[Tensor, "B H T S"],
+        initial: Float[Tensor, "B H S"],
+        energy: Float[Tensor, "B H T S"],
+        mask: Bool[Tensor, "B S"],
+    ) -> tuple[Float[Tensor, "B H T S"], Float[Tensor, "B H T S"]]:
+        """Both in one pass."""
+        return expected_alignment_and_attention(p, energy, initial)

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from simulmt.attention.softmax import masked_softmax
+from simulmt.ops import expected_alignment
 
 
 class Look(NamedTuple):
@@ -53,6 +54,18 @@ class Span(nn.Module, ABC):
         mask: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B H T S"]:
         """Expected attention `beta` for heads that stand at j with probability `alpha_ij`."""
+
+    def aligned(
+        self,
+        query: Float[Tensor, "B T D"],
+        p: Float[Tensor, "B H T S"],
+        initial: Float[Tensor, "B H S"],
+        energy: Float[Tensor, "B H T S"],
+        mask: Bool[Tensor, "B S"],
+    ) -> tuple[Float[Tensor, "B H T S"], Float[Tensor, "B H T S"]]:
+        """`alpha` and `beta` of heads that stop at j with probability `p_ij`, once there."""
+        alpha = expected_alignment(p, initial)
+        return alpha, self.expected(query, alpha, energy, mask)
 
 
 def weights(
