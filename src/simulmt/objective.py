@@ -147,11 +147,13 @@ class Objective:
 def expected_delays(
     alphas: Sequence[Float[Tensor, "B H T S"]], when_lost: Int[Tensor, "B"]
 ) -> Float[Tensor, "B LH T"]:
-    """`g_i = sum_j j * alpha_ij` of every head, and what mass that ran off the end counts as."""
-    places = torch.arange(1, alphas[0].shape[-1] + 1, device=when_lost.device)
-    both = torch.stack([places, torch.ones_like(places)], 1).to(alphas[0].dtype)
-    position, mass = torch.cat([alpha @ both for alpha in alphas], 1).unbind(-1)
-    return position + (1 - mass) * when_lost.to(mass.dtype)[:, None, None]
+    """`g_i = sum_j j alpha_ij + L (1 - sum_j alpha_ij)` of every head: what is lost counts as L.
+
+    Summed as `L + sum_j (j - L) alpha_ij`, which passes over alpha once.
+    """
+    lost = when_lost.to(alphas[0].dtype)[:, None, None, None]
+    places = torch.arange(1, alphas[0].shape[-1] + 1).to(lost)
+    return torch.cat([(alpha * (places - lost)).sum(-1) for alpha in alphas], 1) + lost[..., 0]
 
 
 def weighted_delay(delays: Float[Tensor, "B LH T"]) -> Float[Tensor, "B T"]:

@@ -80,10 +80,11 @@ class Monotonic(Schedule):
 
     def stopping(self, query: Float[Tensor, "B T D"], memory: Memory) -> Float[Tensor, "B H T S"]:
         """`p_ij`: 0 at padding, 1 at EOS where mass is preserved."""
-        shift = self.energy_bias.masked_fill(~memory.mask[:, None, None], -math.inf)
+        certain = torch.zeros_like(memory.mask, dtype=self.energy_bias.dtype)
+        certain.masked_fill_(~memory.mask, -math.inf)
         if self.mass_preservation:
-            shift = shift.masked_fill(memory.last[:, None, None], math.inf)
-        energy = self._shifted(query, memory, shift)
+            certain.masked_fill_(memory.last, math.inf)
+        energy = self._shifted(query, memory, self.energy_bias + certain[:, None, None])
         if self.training and self.noise > 0:
             energy = energy.add_(torch.randn_like(energy), alpha=self.noise)
         return energy.sigmoid_()  # nothing else needs the sum
