@@ -84,11 +84,11 @@ class Attention(nn.Module):
         mask: Bool[Tensor, "B S"],
         finished: Bool[Tensor, "B"],
     ) -> Memory:
-        """Project the source states once; every later call takes the result."""
+        """Project the source states once, head by head; every later call takes the result."""
         return Memory(
-            selection_keys=self.schedule.keys(states),
-            soft_keys=self.score.keys(states),
-            values=split_heads(self.value(states), self.heads),
+            selection_keys=self.schedule.keys(states).contiguous(),
+            soft_keys=self.score.keys(states).contiguous(),
+            values=split_heads(self.value(states), self.heads).contiguous(),
             mask=mask,
             finished=finished,
         )

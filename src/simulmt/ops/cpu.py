@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from simulmt.ops.tiles import LANES, run_tiles, tiles_of
+from simulmt.ops.tiles import run_tiles
 
 Gradients: TypeAlias = tuple[Tensor | None, ...]
 
@@ -42,11 +42,6 @@ def _run(
     """Run a kernel on the tensors, flat, and the sizes of (N, T, S) or (N, S)."""
     arrays = [x.detach().reshape(-1).numpy() for x in tensors]
     run_tiles(kernel, shape[0], math.prod(shape), *arrays, *shape, *more)
-
-
-def _fractions(x: Tensor, rows: int, *more: int) -> Tensor:
-    """Where f is kept, in tiles."""
-    return x.new_empty(tiles_of(rows), *more, LANES * x.shape[-1])
 
 
 # --- expected alignment ------------------------------------------------------------------------
@@ -99,38 +94,34 @@ def alignment(p: Float[Tensor, "N T S"], initial: Float[Tensor, "N S"]) -> Float
 
 
 @torch.library.custom_op("simulmt::lookback", mutates_args=(), device_types="cpu")
-def _lookback(alpha: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:
-    beta, fraction = alpha.new_empty(alpha.shape), _fractions(alpha, len(alpha))
-    _run(_kernels().lookback, (alpha, energy, beta, fraction), alpha.shape)
-    return beta, fraction
+def _lookback(alpha: Tensor, energy: Tensor) -> Tensor:
+    beta = alpha.new_empty(alpha.shape)
+    _run(_kernels().lookback, (alpha, energy, beta), alpha.shape)
+    return beta
 
 
 @_lookback.register_fake
-def _(alpha: Tensor, energy: Tensor) -> tuple[Tensor, Tensor]:
-    return alpha.new_empty(alpha.shape), _fractions(alpha, alpha.shape[0])
+def _(alpha: Tensor, energy: Tensor) -> Tensor:
+    return alpha.new_empty(alpha.shape)
 
 
 @torch.library.custom_op("simulmt::lookback_adjoint", mutates_args=(), device_types="cpu")
-def _lookback_adjoint(grad: Tensor, beta: Tensor, fraction: Tensor) -> tuple[Tensor, Tensor]:
+def _lookback_adjoint(grad: Tensor, energy: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
     into = beta.new_empty(beta.shape), beta.new_empty(beta.shape)
-    _run(_kernels().lookback_adjoint, (grad, beta, fraction, *into), beta.shape)
+    _run(_kernels().lookback_adjoint, (grad, energy, beta, *into), beta.shape)
     return into
 
 
 @_lookback_adjoint.register_fake
-def _(grad: Tensor, beta: Tensor, fraction: Tensor) -> tuple[Tensor, Tensor]:
+def _(grad: Tensor, energy: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
     return beta.new_empty(beta.shape), beta.new_empty(beta.shape)
 
 
-def _lookback_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-    ctx.save_for_backward(*output)
-    ctx.mark_non_differentiable(output[1])
-    ctx.set_materialize_grads(False)  # or a gradient of zeros is made for it every time
+def _lookback_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    ctx.save_for_backward(inputs[1], output)
 
 
-def _lookback_backward(ctx: Any, grad: Tensor | None, _: Any) -> Gradients:
-    if grad is None:
-        return None, None
+def _lookback_backward(ctx: Any, grad: Tensor) -> Gradients:
     return tuple(_lookback_adjoint(grad, *ctx.saved_tensors))
 
 
@@ -139,7 +130,7 @@ _lookback.register_autograd(_lookback_backward, setup_context=_lookback_setup)
 
 def lookback(alpha: Float[Tensor, "N S"], energy: Float[Tensor, "N S"]) -> Float[Tensor, "N S"]:
     """Expected attention with infinite lookback; see `reference.lookback`."""
-    beta: Tensor = _lookback(alpha, energy)[0]
+    beta: Tensor = _lookback(alpha, energy)
     return beta
 
 
@@ -147,19 +138,15 @@ def lookback(alpha: Float[Tensor, "N S"], energy: Float[Tensor, "N S"]) -> Float
 
 
 @torch.library.custom_op("simulmt::alignment_lookback", mutates_args=(), device_types="cpu")
-def _alignment_lookback(
-    p: Tensor, energy: Tensor, initial: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    alpha, beta = p.new_empty(p.shape), p.new_empty(p.shape)
-    fraction = _fractions(p, *p.shape[:2])
-    tensors = (p, energy, initial, alpha, beta, fraction)
-    _run(_kernels().alignment_lookback, tensors, p.shape)
-    return alpha, beta, fraction
+def _alignment_lookback(p: Tensor, energy: Tensor, initial: Tensor) -> tuple[Tensor, Tensor]:
+    into = p.new_empty(p.shape), p.new_empty(p.shape)
+    _run(_kernels().alignment_lookback, (p, energy, initial, *into), p.shape)
+    return into
 
 
 @_alignment_lookback.register_fake
-def _(p: Tensor, energy: Tensor, initial: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return p.new_empty(p.shape), p.new_empty(p.shape), _fractions(p, *p.shape[:2])
+def _(p: Tensor, energy: Tensor, initial: Tensor) -> tuple[Tensor, Tensor]:
+    return p.new_empty(p.shape), p.new_empty(p.shape)
 
 
 @torch.library.custom_op("simulmt::alignment_lookback_adjoint", mutates_args=(), device_types="cpu")
@@ -167,42 +154,44 @@ def _alignment_lookback_adjoint(
     grad_alpha: Tensor | None,
     grad_beta: Tensor,
     p: Tensor,
+    energy: Tensor,
     initial: Tensor,
     alpha: Tensor,
-    fraction: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     into = p.new_empty(p.shape), p.new_empty(p.shape), p.new_empty(initial.shape)
     given = p.new_empty(0) if grad_alpha is None else grad_alpha
-    tensors = (given, grad_beta, p, initial, alpha, fraction, *into)
+    tensors = (given, grad_beta, p, energy, initial, alpha, *into)
     _run(_kernels().alignment_lookback_adjoint, tensors, p.shape)
     return into
 
 
 @_alignment_lookback_adjoint.register_fake
 def _(
-    grad_alpha: Tensor | None, grad_beta: Tensor, p: Tensor, initial: Tensor, *_: Any
+    grad_alpha: Tensor | None,
+    grad_beta: Tensor,
+    p: Tensor,
+    energy: Tensor,
+    initial: Tensor,
+    alpha: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     return p.new_empty(p.shape), p.new_empty(p.shape), p.new_empty(initial.shape)
 
 
 def _alignment_lookback_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-    p, _, initial = inputs
-    alpha, _, fraction = output
-    ctx.save_for_backward(p, initial, alpha, fraction)
-    ctx.mark_non_differentiable(fraction)
-    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*inputs, output[0])
+    ctx.set_materialize_grads(False)  # or zeros are made for what nobody used
 
 
 def _alignment_lookback_backward(
-    ctx: Any, grad_alpha: Tensor | None, grad_beta: Tensor | None, _: Any
+    ctx: Any, grad_alpha: Tensor | None, grad_beta: Tensor | None
 ) -> Gradients:
-    p, initial, alpha, _ = ctx.saved_tensors
-    if grad_beta is None and grad_alpha is None:
+    p, _, initial, alpha = ctx.saved_tensors
+    if grad_beta is not None:
+        return tuple(_alignment_lookback_adjoint(grad_alpha, grad_beta, *ctx.saved_tensors))
+    if grad_alpha is None:
         return None, None, None
-    if grad_beta is None:
-        grad_p, grad_initial = _alignment_adjoint(grad_alpha, p, initial, alpha)
-        return grad_p, None, grad_initial
-    return tuple(_alignment_lookback_adjoint(grad_alpha, grad_beta, *ctx.saved_tensors))
+    grad_p, grad_initial = _alignment_adjoint(grad_alpha, p, initial, alpha)
+    return grad_p, None, grad_initial
 
 
 _alignment_lookback.register_autograd(
@@ -214,7 +203,7 @@ def alignment_lookback(
     p: Float[Tensor, "N T S"], energy: Float[Tensor, "N T S"], initial: Float[Tensor, "N S"]
 ) -> tuple[Float[Tensor, "N T S"], Float[Tensor, "N T S"]]:
     """Expected alignment and expected attention with infinite lookback."""
-    alpha, beta, _ = _alignment_lookback(p, energy, initial)
+    alpha, beta = _alignment_lookback(p, energy, initial)
     return alpha, beta
 
 

@@ -195,13 +195,13 @@ def _load_above(
 
 @compiled
 def lookback(
-    alpha: Array, energy: Array, beta: Array, fraction: Array, N: int, S: int, first: int, last: int
+    alpha: Array, energy: Array, beta: Array, N: int, S: int, first: int, last: int
 ) -> None:
-    """alpha, energy, beta (N, S); `fraction` (tiles, 16 S) keeps f for the adjoint."""
+    """alpha, energy, beta (N, S)."""
     lanes, n = min(LANES, N), S * LANES
-    a, u = np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype)
+    a, u, f = np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype)
     for tile in range(first, last):
-        at, f = first_row(tile, N) * S, fraction[tile * n : (tile + 1) * n]
+        at = first_row(tile, N) * S
         load(alpha, at, S, lanes, a, S)
         load(energy, at, S, lanes, u, S)
         _share(u, f)
@@ -212,8 +212,8 @@ def lookback(
 @compiled
 def lookback_adjoint(
     grad: Array,
+    energy: Array,
     beta: Array,
-    fraction: Array,
     grad_alpha: Array,
     grad_energy: Array,
     N: int,
@@ -221,13 +221,16 @@ def lookback_adjoint(
     first: int,
     last: int,
 ) -> None:
-    """Row by row."""
+    """Row by row; f is computed again, which is cheaper than to keep it."""
     lanes, n = min(LANES, N), S * LANES
     b, g = np.zeros(n, beta.dtype), np.zeros(n, beta.dtype)
+    u, f = np.zeros(n, beta.dtype), np.zeros(n, beta.dtype)
     for tile in range(first, last):
-        at, f = first_row(tile, N) * S, fraction[tile * n : (tile + 1) * n]
+        at = first_row(tile, N) * S
+        load(energy, at, S, lanes, u, S)
         load(beta, at, S, lanes, b, S)
         load(grad, at, S, lanes, g, S)
+        _share(u, f)
         _spend_adjoint(g, b, f)
         store(g, grad_alpha, at, S, lanes, S)
         store(b, grad_energy, at, S, lanes, S)
@@ -243,32 +246,30 @@ def alignment_lookback(
     initial: Array,
     alpha: Array,
     beta: Array,
-    fraction: Array,
     N: int,
     T: int,
     S: int,
     first: int,
     last: int,
 ) -> None:
-    """`alignment`, then `lookback`; `fraction` (tiles, T, 16 S)."""
+    """`alignment`, then `lookback`."""
     lanes, n, stride, most = min(LANES, N), S * LANES, T * S, _rows_at_a_time(T, S)
     stop, u = np.zeros(most * n, p.dtype), np.zeros(most * n, p.dtype)
-    stand = np.zeros((most + 1) * n, p.dtype)
+    stand, f = np.zeros((most + 1) * n, p.dtype), np.zeros(n, p.dtype)
     for tile in range(first, last):
         row = first_row(tile, N)
         load(initial, row * S, S, lanes, stand, S)
         for t in range(0, T, most):
             rows, at = min(most, T - t), row * stride + t * S
-            f = fraction[(tile * T + t) * n :]
             load(p, at, stride, lanes, stop, rows * S)
             load(energy, at, stride, lanes, u, rows * S)
             for k in range(0, rows * n, n):
-                above, here, p_i = stand[k : k + n], stand[k + n : k + 2 * n], stop[k : k + n]
+                above, here = stand[k : k + n], stand[k + n : k + 2 * n]
+                p_i, u_i = stop[k : k + n], u[k : k + n]
                 _arrive(above, p_i, here)
                 here *= p_i
-                u_i, f_i = u[k : k + n], f[k : k + n]
-                _share(u_i, f_i)
-                _spend(here, f_i, u_i)
+                _share(u_i, f)
+                _spend(here, f, u_i)
             store(stand[n:], alpha, at, stride, lanes, rows * S)
             store(u, beta, at, stride, lanes, rows * S)
             stand[:n] = stand[rows * n : (rows + 1) * n]
@@ -279,9 +280,9 @@ def alignment_lookback_adjoint(
     grad_alpha: Array,
     grad_beta: Array,
     p: Array,
+    energy: Array,
     initial: Array,
     alpha: Array,
-    fraction: Array,
     grad_p: Array,
     grad_energy: Array,
     grad_initial: Array,
@@ -293,9 +294,10 @@ def alignment_lookback_adjoint(
 ) -> None:
     """Computes beta again, from alpha; an empty `grad_alpha` stands for zeros."""
     lanes, n, stride, most = min(LANES, N), S * LANES, T * S, _rows_at_a_time(T, S)
-    stop, b = np.zeros(most * n, p.dtype), np.zeros(most * n, p.dtype)
+    stop, u = np.zeros(most * n, p.dtype), np.zeros(most * n, p.dtype)
     g, g_alpha = np.zeros(most * n, p.dtype), np.zeros(most * n, p.dtype)
-    stand, q, back = np.zeros((most + 1) * n, p.dtype), np.zeros(n, p.dtype), np.zeros(n, p.dtype)
+    stand, f = np.zeros((most + 1) * n, p.dtype), np.zeros(n, p.dtype)
+    q, back = np.zeros(n, p.dtype), np.zeros(n, p.dtype)
     for tile in range(first, last):
         row = first_row(tile, N)
         back[:] = 0
@@ -304,21 +306,22 @@ def alignment_lookback_adjoint(
         for end in range(T, 0, -most):
             t = max(0, end - most)
             rows, at = end - t, row * stride + t * S
-            f = fraction[(tile * T + t) * n :]
             load(p, at, stride, lanes, stop, rows * S)
+            load(energy, at, stride, lanes, u, rows * S)
             load(grad_beta, at, stride, lanes, g, rows * S)
             if grad_alpha.size > 0:
                 load(grad_alpha, at, stride, lanes, g_alpha, rows * S)
             stand[rows * n : (rows + 1) * n] = stand[:n]
             _load_above(alpha, initial, row, t, T, S, lanes, stand, rows)
             for k in range((rows - 1) * n, -1, -n):
-                here, above, p_i = stand[k + n : k + 2 * n], stand[k : k + n], stop[k : k + n]
-                b_i, g_i, f_i = b[k : k + n], g[k : k + n], f[k : k + n]
-                _spend(here, f_i, b_i)
-                _spend_adjoint(g_i, b_i, f_i)
+                above, here = stand[k : k + n], stand[k + n : k + 2 * n]
+                p_i, u_i, g_i = stop[k : k + n], u[k : k + n], g[k : k + n]
+                _share(u_i, f)
+                _spend(here, f, u_i)
+                _spend_adjoint(g_i, u_i, f)
                 g_i += g_alpha[k : k + n]
                 _arrive(above, p_i, q)
                 _arrive_adjoint(g_i, q, p_i, back)
-            store(b, grad_energy, at, stride, lanes, rows * S)
+            store(u, grad_energy, at, stride, lanes, rows * S)
             store(g, grad_p, at, stride, lanes, rows * S)
         store(back, grad_initial, row * S, S, lanes, S)

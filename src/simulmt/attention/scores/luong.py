@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from simulmt.attention.scores.score import Score, no_keys, split_heads
+from simulmt.attention.scores.score import Score, no_keys, products, split_heads
 
 
 class Dot(Score):
@@ -74,10 +74,3 @@ class Location(Score):
         beyond = S - energy.shape[-1]
         unknown = torch.finfo(energy.dtype).min / 2  # above what is invisible
         return nn.functional.pad(energy, (0, beyond), value=unknown)
-
-
-def products(
-    query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
-) -> Float[Tensor, "B H T S"]:
-    """Of every query with every key, head by head."""
-    return split_heads(query, keys.shape[1]) @ keys.transpose(-1, -2)

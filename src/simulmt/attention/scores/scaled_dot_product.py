@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from simulmt.attention.scores.score import Score, split_heads
+from simulmt.attention.scores.score import Score, products, split_heads
 
 
 class ScaledDotProduct(Score):
@@ -35,8 +35,7 @@ class ScaledDotProduct(Score):
         self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
     ) -> Float[Tensor, "B H T S"]:
         """Scaled dot products of every query with every key."""
-        queries = split_heads(self.query(query), self.heads) / math.sqrt(keys.shape[-1])
-        return queries @ keys.transpose(-1, -2)
+        return products(self.query(query) / math.sqrt(keys.shape[-1]), keys)
 
     def attend(
         self,

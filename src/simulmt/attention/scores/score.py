@@ -51,7 +51,15 @@ def split_heads(x: Float[Tensor, "B N D"], heads: int) -> Float[Tensor, "B H N d
 def join_heads(x: Float[Tensor, "B H N d"]) -> Float[Tensor, "B N D"]:
     """Undo `split_heads`."""
     B, H, N, d = x.shape
-    return x.transpose(1, 2).reshape(B, N, H * d)  # (B, H, N, d) -> (B, N, H*d)
+    return x.transpose(1, 2).contiguous().view(B, N, H * d)  # (B, H, N, d) -> (B, N, H*d)
+
+
+def products(
+    query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
+) -> Float[Tensor, "B H T S"]:
+    """Of every query with every key, head by head."""
+    queries = split_heads(query, keys.shape[1]).contiguous()  # else matmul lays it out, slowly
+    return queries @ keys.transpose(-1, -2)
 
 
 def no_keys(states: Float[Tensor, "B S D"], heads: int) -> Float[Tensor, "B H S 0"]:
