@@ -5,11 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from simulmt.ops import (
-    expected_alignment,
-    expected_alignment_and_attention,
-    expected_attention,
-)
+from simulmt.ops import expected_alignment, expected_attention
 
 # What the project promises. Values are at most about 1 here (gradients are weighted by numbers of
 # size 1 and scaled to at most 1), where a float32 rounding is 6e-8: room for the 170 roundings that
@@ -56,17 +52,13 @@ def outputs_and_gradients(
     chunk: int | None,
     backend: str,
     device: str = "cpu",
-    one_pass: bool = False,
 ) -> dict[str, Tensor]:
-    """Computed on `device`, in one pass or two; given and handed back in the CPU's memory."""
+    """Computed on `device`; given and handed back in the CPU's memory."""
     p, energy, initial = (
         x.detach().to(device, copy=True).requires_grad_() for x in (p, energy, initial)
     )
-    if one_pass:
-        alpha, beta = expected_alignment_and_attention(p, energy, initial, backend=backend)
-    else:
-        alpha = expected_alignment(p, initial, backend=backend)
-        beta = expected_attention(alpha, energy, chunk=chunk, backend=backend)
+    alpha = expected_alignment(p, initial, backend=backend)
+    beta = expected_attention(alpha, energy, chunk=chunk, backend=backend)
     generator = torch.Generator().manual_seed(1)
     weights = [
         torch.randn(p.shape, generator=generator, dtype=torch.float64).to(device) for _ in range(2)

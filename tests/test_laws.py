@@ -388,7 +388,7 @@ def test_noise_is_a_standard_deviation_and_training_only():
     layer.train()
     energy = layer.schedule.energies(queries, memory)[0, 0, 0, 0]
     first = torch.stack([layer.schedule.stopping(queries, memory)[0, 0, 0, 0] for _ in range(4000)])
-    drawn = torch.logit(first) - energy
+    drawn = first - energy
     # 4000 draws: the standard error of a standard deviation of 4 is 4 / sqrt(8000) = 0.045
     assert abs(drawn.std().item() - 4.0) < 0.2
     assert abs(drawn.mean().item()) < 0.3

@@ -50,23 +50,34 @@ def test_cpu_equals_reference(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
-@pytest.mark.parametrize("shape", [(3, 1, 1), (17, 3, 2), (21, 5, 30), (18, 2, 63)], ids=str)
+@pytest.mark.parametrize(
+    # rows that are read one, several and all at a time
+    "shape",
+    [(3, 1, 1), (17, 3, 2), (21, 5, 30), (18, 5, 500), (2, 3, 1030)],
+    ids=str,
+)
 @pytest.mark.parametrize("name", CASES)
 def test_one_pass_equals_two(name: str, shape: tuple[int, int, int], dtype: torch.dtype) -> None:
-    p, energy = (x.to(dtype) for x in case(name, *shape))
-    initial = case("uniform", 1, shape[0], shape[2])[0][0].softmax(-1).to(dtype)
-    got = outputs_and_gradients(p, energy, initial, None, "cpu", one_pass=True)
-    want = outputs_and_gradients(p.double(), energy.double(), initial.double(), None, "reference")
-    for key, value in want.items():
-        close(got[key], value, FAST if dtype == torch.float32 else EXACT)
-    assert got["alpha"].dtype == got["beta"].dtype == got["dp"].dtype == dtype
+    p, energy = case(name, *shape)
+    initial = case("uniform", 1, shape[0], shape[2])[0][0].softmax(-1)
+    inputs = [x.to(dtype) for x in (p.logit(), energy, initial)]  # with -inf and inf among them
+    weights = [torch.randn(shape, dtype=torch.float64) for _ in range(2)]
+    found = []
+    for given, backend in ((inputs, "cpu"), ([x.double() for x in inputs], "reference")):
+        leaves = [x.clone().requires_grad_() for x in given]
+        outputs = expected_alignment_and_attention(*leaves, backend=backend)
+        loss = sum((x.double() * w).sum() for x, w in zip(outputs, weights, strict=True))
+        found.append([*outputs, *torch.autograd.grad(loss, leaves)])
+    for got, want in zip(*found, strict=True):
+        assert got.dtype == dtype
+        close(got, want, FAST if dtype == torch.float32 else EXACT)
 
 
 @pytest.mark.parametrize("used", ["alpha", "beta"])
 def test_one_pass_whatever_is_used_of_it(used: str) -> None:
     p, energy = (x.float().requires_grad_() for x in case("uniform", 17, 4, 9))
     alpha, beta = expected_alignment_and_attention(p, energy)
-    alone = expected_alignment(p)
+    alone = expected_alignment(p.sigmoid())
     other = expected_attention(alone, energy)
     weights = torch.linspace(-1, 1, p.numel()).reshape(p.shape)
     gradients = [
@@ -344,7 +355,7 @@ def test_wrong_arguments_are_explained() -> None:
         expected_attention(p, p, chunk=0)
     with pytest.raises(ValueError, match=r"\(2, 3, 4\).*\(2, 3, 3\)"):
         expected_attention(p, p[..., :3])
-    with pytest.raises(ValueError, match="p has shape"):
+    with pytest.raises(ValueError, match="logit has shape"):
         expected_alignment_and_attention(p, p[..., :3])
 
 

@@ -18,7 +18,12 @@ from torch import Tensor
 
 import simulmt.ops
 from operators import CASES, EXACT, FAST, case, close, outputs_and_gradients
-from simulmt.ops import cuda, expected_alignment, expected_attention
+from simulmt.ops import (
+    cuda,
+    expected_alignment,
+    expected_alignment_and_attention,
+    expected_attention,
+)
 
 GPU = torch.cuda.is_available() and not cuda.INTERPRETED
 DEVICE = "cuda" if GPU else "cpu"
@@ -89,6 +94,19 @@ def gradient_rounding(dtype: torch.dtype) -> float:
 @pytest.mark.parametrize(("T", "S"), [(2, 1), (3, 7), (1, 63)])
 def test_equals_reference(T: int, S: int, chunk: int | None) -> None:
     compare(every_case(T, S), chunk, torch.float32, FAST)
+
+
+@runs
+def test_one_call_is_two_operators() -> None:
+    p, energy, initial = every_case(3, 7)
+    inputs = p.logit().float(), energy.float(), initial.float()
+    alpha, beta = (
+        x.cpu()
+        for x in expected_alignment_and_attention(*(x.to(DEVICE) for x in inputs), backend="cuda")
+    )
+    want = expected_alignment_and_attention(*(x.double() for x in inputs), backend="reference")
+    close(alpha, want[0], FAST)
+    close(beta, want[1], FAST)
 
 
 @runs

@@ -1,8 +1,8 @@
 """One attention for every mechanism: a schedule, a span and a score put together.
 
-    p           = schedule.stopping(query, memory)    whether a head that is there stops
+    logit       = schedule.stopping(query, memory)    whether a head that is there stops
     energy      = score(query, keys)                  how well what is there matches
-    alpha, beta = span.aligned(p, energy)             where it stands, what it looks at
+    alpha, beta = span.aligned(logit, energy)         where it stands, what it looks at
     context     = sum_j beta_ij h_j
 
 The same object serves training (`forward`) and inference (`step`), the Transformer (all rows at
@@ -132,8 +132,8 @@ class Attention(nn.Module):
         energy = self.score(query, memory.soft_keys)
         stops = self.schedule.known_stops(query.shape[1], memory, state)
         if stops is None:
-            p = self.schedule.stopping(query, memory)
-            alpha, beta = self.span.aligned(query, p, state, energy, memory.mask)
+            logit = self.schedule.stopping(query, memory)
+            alpha, beta = self.span.aligned(query, logit, state, energy, memory.mask)
             return alpha, beta, alpha[..., -1, :]
         wide = torch.promote_types(energy.dtype, torch.float32)
         alpha = one_hot(stops - 1, memory.mask.shape[1]).to(wide)

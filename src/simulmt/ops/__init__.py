@@ -3,7 +3,7 @@
     alpha = expected_alignment(p)               # where the heads stand
     beta = expected_attention(alpha, energy)    # what they look at
 
-and, in one pass, `alpha, beta = expected_alignment_and_attention(p, energy)`.
+and both in one pass, from p's logits: `expected_alignment_and_attention(logit, energy)`.
 
 Backends: `reference` (loops that read like the equations; any device, any derivative), `cpu` (the
 same loops, compiled, with adjoints written by hand) and `cuda` (the same adjoints as scans in
@@ -112,18 +112,20 @@ def expected_attention(
 
 
 def expected_alignment_and_attention(
-    p: Float[Tensor, "*N T S"],
+    logit: Float[Tensor, "*N T S"],
     energy: Float[Tensor, "*N T S"],
     initial: Float[Tensor, "*N S"] | None = None,
     backend: str = "auto",
 ) -> tuple[Float[Tensor, "*N T S"], Float[Tensor, "*N T S"]]:
     """Expected alignment, and expected attention with infinite lookback, in one pass.
 
-    Equal to `alpha = expected_alignment(p, initial)` and `expected_attention(alpha, energy)`. The
-    CPU's kernel has a row of alpha at hand when it needs it, and reads it no second time.
+    Equal to `alpha = expected_alignment(logit.sigmoid(), initial)`, then
+    `expected_attention(alpha, energy)`. The CPU's kernel has p and alpha at hand when it needs them
+    and reads them no second time.
 
     Args:
-        p: as for `expected_alignment`.
+        logit: log odds of stopping at j, having arrived there in step i; -inf at padding, +inf
+            where the head has to stop.
         energy: as for `expected_attention`.
         initial: as for `expected_alignment`.
         backend: one of `BACKENDS`.
@@ -134,11 +136,11 @@ def expected_alignment_and_attention(
     Raises:
         ValueError: different shapes, or a backend that cannot run here.
     """
-    _same_shape(p, energy, "p")
-    ops = _backend(backend, p, energy)
-    rows, u = (_rows(x, _dtype(p, energy)) for x in (p, energy))
-    alpha, beta = ops.alignment_lookback(rows, u, _row_before(rows, p, initial))
-    return alpha.reshape(p.shape), beta.reshape(p.shape)
+    _same_shape(logit, energy, "logit")
+    ops = _backend(backend, logit, energy)
+    rows, u = (_rows(x, _dtype(logit, energy)) for x in (logit, energy))
+    alpha, beta = ops.alignment_lookback(rows, u, _row_before(rows, logit, initial))
+    return alpha.reshape(logit.shape), beta.reshape(logit.shape)
 
 
 def _rows(x: Float[Tensor, "*N T S"], dtype: torch.dtype) -> Float[Tensor, "N T S"]:

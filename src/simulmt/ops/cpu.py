@@ -134,34 +134,38 @@ def lookback(alpha: Float[Tensor, "N S"], energy: Float[Tensor, "N S"]) -> Float
     return beta
 
 
-# --- both, in one pass -------------------------------------------------------------------------
+# --- from logits to both, in one pass ----------------------------------------------------------
 
 
 @torch.library.custom_op("simulmt::alignment_lookback", mutates_args=(), device_types="cpu")
-def _alignment_lookback(p: Tensor, energy: Tensor, initial: Tensor) -> tuple[Tensor, Tensor]:
-    into = p.new_empty(p.shape), p.new_empty(p.shape)
-    _run(_kernels().alignment_lookback, (p, energy, initial, *into), p.shape)
+def _alignment_lookback(logit: Tensor, energy: Tensor, initial: Tensor) -> tuple[Tensor, Tensor]:
+    into = logit.new_empty(logit.shape), logit.new_empty(logit.shape)
+    _run(_kernels().alignment_lookback, (logit, energy, initial, *into), logit.shape)
     return into
 
 
 @_alignment_lookback.register_fake
-def _(p: Tensor, energy: Tensor, initial: Tensor) -> tuple[Tensor, Tensor]:
-    return p.new_empty(p.shape), p.new_empty(p.shape)
+def _(logit: Tensor, energy: Tensor, initial: Tensor) -> tuple[Tensor, Tensor]:
+    return logit.new_empty(logit.shape), logit.new_empty(logit.shape)
 
 
 @torch.library.custom_op("simulmt::alignment_lookback_adjoint", mutates_args=(), device_types="cpu")
 def _alignment_lookback_adjoint(
     grad_alpha: Tensor | None,
     grad_beta: Tensor,
-    p: Tensor,
+    logit: Tensor,
     energy: Tensor,
     initial: Tensor,
     alpha: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    into = p.new_empty(p.shape), p.new_empty(p.shape), p.new_empty(initial.shape)
-    given = p.new_empty(0) if grad_alpha is None else grad_alpha
-    tensors = (given, grad_beta, p, energy, initial, alpha, *into)
-    _run(_kernels().alignment_lookback_adjoint, tensors, p.shape)
+    into = (
+        logit.new_empty(logit.shape),
+        logit.new_empty(logit.shape),
+        logit.new_empty(initial.shape),
+    )
+    given = logit.new_empty(0) if grad_alpha is None else grad_alpha
+    tensors = (given, grad_beta, logit, energy, initial, alpha, *into)
+    _run(_kernels().alignment_lookback_adjoint, tensors, logit.shape)
     return into
 
 
@@ -169,12 +173,16 @@ def _alignment_lookback_adjoint(
 def _(
     grad_alpha: Tensor | None,
     grad_beta: Tensor,
-    p: Tensor,
+    logit: Tensor,
     energy: Tensor,
     initial: Tensor,
     alpha: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return p.new_empty(p.shape), p.new_empty(p.shape), p.new_empty(initial.shape)
+    return (
+        logit.new_empty(logit.shape),
+        logit.new_empty(logit.shape),
+        logit.new_empty(initial.shape),
+    )
 
 
 def _alignment_lookback_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
@@ -185,13 +193,11 @@ def _alignment_lookback_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[A
 def _alignment_lookback_backward(
     ctx: Any, grad_alpha: Tensor | None, grad_beta: Tensor | None
 ) -> Gradients:
-    p, _, initial, alpha = ctx.saved_tensors
-    if grad_beta is not None:
-        return tuple(_alignment_lookback_adjoint(grad_alpha, grad_beta, *ctx.saved_tensors))
-    if grad_alpha is None:
+    if grad_alpha is None and grad_beta is None:
         return None, None, None
-    grad_p, grad_initial = _alignment_adjoint(grad_alpha, p, initial, alpha)
-    return grad_p, None, grad_initial
+    if grad_beta is None:
+        grad_beta = torch.zeros_like(ctx.saved_tensors[0])
+    return tuple(_alignment_lookback_adjoint(grad_alpha, grad_beta, *ctx.saved_tensors))
 
 
 _alignment_lookback.register_autograd(
@@ -200,10 +206,10 @@ _alignment_lookback.register_autograd(
 
 
 def alignment_lookback(
-    p: Float[Tensor, "N T S"], energy: Float[Tensor, "N T S"], initial: Float[Tensor, "N S"]
+    logit: Float[Tensor, "N T S"], energy: Float[Tensor, "N T S"], initial: Float[Tensor, "N S"]
 ) -> tuple[Float[Tensor, "N T S"], Float[Tensor, "N T S"]]:
-    """Expected alignment and expected attention with infinite lookback."""
-    alpha, beta = _alignment_lookback(p, energy, initial)
+    """From logits to both, with infinite lookback; see `reference.alignment_lookback`."""
+    alpha, beta = _alignment_lookback(logit, energy, initial)
     return alpha, beta
 
 

@@ -37,6 +37,23 @@ def _rows_at_a_time(T: int, S: int) -> int:
 
 
 @compiled
+def _stop(x: Array) -> None:
+    """p_j = sigmoid(e_j), in place."""
+    for k in range(0, x.size, LANES):
+        logit = get(x, k)
+        e = exp(0 - abs(logit))
+        put(x, k, choose(logit, 0, 1, e) / (1 + e))
+
+
+@compiled
+def _stop_adjoint(grad: Array, p: Array) -> None:
+    """`grad` goes from dL/dp to dL/de."""
+    for k in range(0, p.size, LANES):
+        p_j = get(p, k)
+        put(grad, k, get(grad, k) * p_j * (1 - p_j))
+
+
+@compiled
 def _arrive(above: Array, p: Array, q: Array) -> None:
     """q_j = alpha_j of the row above + (1 - p_j-1) q_j-1."""
     passing = every(0, q)
@@ -236,12 +253,12 @@ def lookback_adjoint(
         store(b, grad_energy, at, S, lanes, S)
 
 
-# --- one after the other, in one pass ----------------------------------------------------------
+# --- from logits to both, in one pass ----------------------------------------------------------
 
 
 @compiled
 def alignment_lookback(
-    p: Array,
+    logit: Array,
     energy: Array,
     initial: Array,
     alpha: Array,
@@ -252,20 +269,21 @@ def alignment_lookback(
     first: int,
     last: int,
 ) -> None:
-    """`alignment`, then `lookback`."""
+    """`alignment` with p = sigmoid(logit), then `lookback`."""
     lanes, n, stride, most = min(LANES, N), S * LANES, T * S, _rows_at_a_time(T, S)
-    stop, u = np.zeros(most * n, p.dtype), np.zeros(most * n, p.dtype)
-    stand, f = np.zeros((most + 1) * n, p.dtype), np.zeros(n, p.dtype)
+    stop, u = np.zeros(most * n, logit.dtype), np.zeros(most * n, logit.dtype)
+    stand, f = np.zeros((most + 1) * n, logit.dtype), np.zeros(n, logit.dtype)
     for tile in range(first, last):
         row = first_row(tile, N)
         load(initial, row * S, S, lanes, stand, S)
         for t in range(0, T, most):
             rows, at = min(most, T - t), row * stride + t * S
-            load(p, at, stride, lanes, stop, rows * S)
+            load(logit, at, stride, lanes, stop, rows * S)
             load(energy, at, stride, lanes, u, rows * S)
             for k in range(0, rows * n, n):
                 above, here = stand[k : k + n], stand[k + n : k + 2 * n]
                 p_i, u_i = stop[k : k + n], u[k : k + n]
+                _stop(p_i)
                 _arrive(above, p_i, here)
                 here *= p_i
                 _share(u_i, f)
@@ -279,11 +297,11 @@ def alignment_lookback(
 def alignment_lookback_adjoint(
     grad_alpha: Array,
     grad_beta: Array,
-    p: Array,
+    logit: Array,
     energy: Array,
     initial: Array,
     alpha: Array,
-    grad_p: Array,
+    grad_logit: Array,
     grad_energy: Array,
     grad_initial: Array,
     N: int,
@@ -292,12 +310,12 @@ def alignment_lookback_adjoint(
     first: int,
     last: int,
 ) -> None:
-    """Computes beta again, from alpha; an empty `grad_alpha` stands for zeros."""
+    """Computes p and beta again; an empty `grad_alpha` stands for zeros."""
     lanes, n, stride, most = min(LANES, N), S * LANES, T * S, _rows_at_a_time(T, S)
-    stop, u = np.zeros(most * n, p.dtype), np.zeros(most * n, p.dtype)
-    g, g_alpha = np.zeros(most * n, p.dtype), np.zeros(most * n, p.dtype)
-    stand, f = np.zeros((most + 1) * n, p.dtype), np.zeros(n, p.dtype)
-    q, back = np.zeros(n, p.dtype), np.zeros(n, p.dtype)
+    stop, u = np.zeros(most * n, logit.dtype), np.zeros(most * n, logit.dtype)
+    g, g_alpha = np.zeros(most * n, logit.dtype), np.zeros(most * n, logit.dtype)
+    stand, f = np.zeros((most + 1) * n, logit.dtype), np.zeros(n, logit.dtype)
+    q, back = np.zeros(n, logit.dtype), np.zeros(n, logit.dtype)
     for tile in range(first, last):
         row = first_row(tile, N)
         back[:] = 0
@@ -306,7 +324,7 @@ def alignment_lookback_adjoint(
         for end in range(T, 0, -most):
             t = max(0, end - most)
             rows, at = end - t, row * stride + t * S
-            load(p, at, stride, lanes, stop, rows * S)
+            load(logit, at, stride, lanes, stop, rows * S)
             load(energy, at, stride, lanes, u, rows * S)
             load(grad_beta, at, stride, lanes, g, rows * S)
             if grad_alpha.size > 0:
@@ -320,8 +338,10 @@ def alignment_lookback_adjoint(
                 _spend(here, f, u_i)
                 _spend_adjoint(g_i, u_i, f)
                 g_i += g_alpha[k : k + n]
+                _stop(p_i)
                 _arrive(above, p_i, q)
                 _arrive_adjoint(g_i, q, p_i, back)
+                _stop_adjoint(g_i, p_i)
             store(u, grad_energy, at, stride, lanes, rows * S)
-            store(g, grad_p, at, stride, lanes, rows * S)
+            store(g, grad_logit, at, stride, lanes, rows * S)
         store(back, grad_initial, row * S, S, lanes, S)

@@ -186,12 +186,12 @@ def lookback(alpha: Float[Tensor, "N S"], energy: Float[Tensor, "N S"]) -> Float
 
 
 def alignment_lookback(
-    p: Float[Tensor, "N T S"], energy: Float[Tensor, "N T S"], initial: Float[Tensor, "N S"]
+    logit: Float[Tensor, "N T S"], energy: Float[Tensor, "N T S"], initial: Float[Tensor, "N S"]
 ) -> tuple[Float[Tensor, "N T S"], Float[Tensor, "N T S"]]:
-    """Expected alignment and expected attention with infinite lookback; in two passes."""
-    alpha = alignment(p, initial)
+    """From logits to both, in three passes; see `reference.alignment_lookback`."""
+    alpha = alignment(logit.sigmoid(), initial)
     beta = lookback(alpha.flatten(0, 1), energy.flatten(0, 1))  # (N, T, S) -> (N T, S)
-    return alpha, beta.reshape(p.shape)
+    return alpha, beta.reshape(alpha.shape)
 
 
 # --- expected attention, chunks ----------------------------------------------------------------

@@ -79,7 +79,10 @@ class Monotonic(Schedule):
         return row
 
     def stopping(self, query: Float[Tensor, "B T D"], memory: Memory) -> Float[Tensor, "B H T S"]:
-        """`p_ij`: 0 at padding, 1 at EOS where mass is preserved."""
+        """`e_ij + r`, with noise in training: the logit of `p_ij`.
+
+        p is 0 at padding, and 1 at EOS where mass is preserved.
+        """
         certain = torch.zeros_like(memory.mask, dtype=self.energy_bias.dtype)
         certain.masked_fill_(~memory.mask, -math.inf)
         if self.mass_preservation:
@@ -87,7 +90,7 @@ class Monotonic(Schedule):
         energy = self._shifted(query, memory, self.energy_bias + certain[:, None, None])
         if self.training and self.noise > 0:
             energy = energy.add_(torch.randn_like(energy), alpha=self.noise)
-        return energy.sigmoid_()  # nothing else needs the sum
+        return energy
 
     def known_stops(self, steps: int, memory: Memory, state: Tensor) -> None:
         """Nothing is known in advance."""

@@ -1,7 +1,7 @@
 """What every schedule offers: when a head stops reading.
 
-A schedule answers twice. For training, rows at a time, it tells with what probability its heads
-stop (`stopping`) or, where nothing is learned, where (`known_stops`). `step` gives the hard
+A schedule answers twice. For training, rows at a time, it tells with what odds its heads stop
+(`stopping`) or, where nothing is learned, where (`known_stops`). `step` gives the hard
 positions for inference, one target step at a time, from whatever part of the source is at hand.
 Positions count from 1.
 """
@@ -49,7 +49,7 @@ class Schedule(nn.Module, ABC):
         """Positions at the `steps` steps after `state`, None if only the energies can tell."""
 
     def stopping(self, query: Float[Tensor, "B T D"], memory: Memory) -> Float[Tensor, "B H T S"]:
-        """Probability `p_ij` of stopping at j, having arrived there; asked where it is learned."""
+        """Log odds of stopping at j, having arrived there; asked where this is learned."""
         raise NotImplementedError(f"{type(self).__name__} knows where its heads stop")
 
     @abstractmethod

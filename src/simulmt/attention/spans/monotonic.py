@@ -81,10 +81,10 @@ class Lookback(Span):
     def aligned(
         self,
         query: Float[Tensor, "B T D"],
-        p: Float[Tensor, "B H T S"],
+        logit: Float[Tensor, "B H T S"],
         initial: Float[Tensor, "B H S"],
         energy: Float[Tensor, "B H T S"],
         mask: Bool[Tensor, "B S"],
     ) -> tuple[Float[Tensor, "B H T S"], Float[Tensor, "B H T S"]]:
         """Both in one pass."""
-        return expected_alignment_and_attention(p, energy, initial)
+        return expected_alignment_and_attention(logit, energy, initial)

@@ -58,13 +58,13 @@ class Span(nn.Module, ABC):
     def aligned(
         self,
         query: Float[Tensor, "B T D"],
-        p: Float[Tensor, "B H T S"],
+        logit: Float[Tensor, "B H T S"],
         initial: Float[Tensor, "B H S"],
         energy: Float[Tensor, "B H T S"],
         mask: Bool[Tensor, "B S"],
     ) -> tuple[Float[Tensor, "B H T S"], Float[Tensor, "B H T S"]]:
-        """`alpha` and `beta` of heads that stop at j with probability `p_ij`, once there."""
-        alpha = expected_alignment(p, initial)
+        """`alpha` and `beta` of heads that stop at j with probability `sigmoid(logit_ij)`."""
+        alpha = expected_alignment(logit.sigmoid(), initial)
         return alpha, self.expected(query, alpha, energy, mask)
 
 
