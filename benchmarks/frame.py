@@ -20,7 +20,7 @@ from simulmt.training.allocator import keep_freed_memory
 
 ROOT = Path(__file__).resolve().parents[1]
 REPEATS = 7
-WARM_UP = 4
+WARM_UP = 3
 
 
 class Result(NamedTuple):

@@ -31,7 +31,7 @@ from simulmt.data.text import read_text
 from simulmt.training.allocator import keep_freed_memory
 from simulmt.training.datamodule import TrainLoader
 
-FEW, MANY, WMT14 = 20_000, 60_000, 4_500_000  # pairs
+FEW, MANY, WMT14 = 10_000, 50_000, 4_500_000  # pairs
 SPEED, MEMORY = 10.0, 4.0  # times the subwords per second of training; GiB
 WORDS = 50_000
 CHUNK = 10_000

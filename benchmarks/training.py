@@ -35,7 +35,7 @@ class Size(NamedTuple):
 
 SIZES = [
     Size("transformer_multi30k", "multi30k_deen", 1000),
-    Size("transformer_iwslt15", "iwslt15_envi", 400),
+    Size("transformer_iwslt15", "iwslt15_envi", 300),
 ]
 LENGTHS = (25, 60, 200)
 TARGETS = {

@@ -1,7 +1,7 @@
 """What every kernel in numba is made with.
 
 numba's cache notices changes of the file that a kernel is defined in, not of this one or of
-`compiled_tiles`: after a change here or there, remove `__pycache__` beside it.
+`compiled_tiles`, `lanes` and `exponential`: after a change here or there, remove `__pycache__`.
 """
 
 # mypy: disable-error-code="no-untyped-call"
