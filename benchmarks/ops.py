@@ -2,10 +2,11 @@
 
     python benchmarks/ops.py [--repeats 7]
 
-Ours, the clamped closed form that most implementations use, and a softmax of the same shape. The
-closed form is timed as the yardstick of speed only: its results are wrong. Like those
-implementations it takes its rows one by one out of whole tensors, and so pays T times for a
-gradient of the whole tensor; at T = 200 that, and not arithmetic, is most of its time.
+Ours (with the sigmoid that makes probabilities of logits), the clamped closed form that most
+implementations use, and a softmax of the same shape. The closed form is timed as the yardstick of
+speed only: its results are wrong. Like those implementations it takes its rows one by one out of
+whole tensors, and so pays T times for a gradient of the whole tensor; at T = 200 that, and not
+arithmetic, is most of its time.
 """
 
 from __future__ import annotations

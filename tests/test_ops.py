@@ -88,6 +88,30 @@ def test_one_pass_whatever_is_used_of_it(used: str) -> None:
         close(one, two, FAST)
 
 
+@pytest.mark.parametrize("chunk", [None, 3], ids=["lookback", "chunk3"])
+@pytest.mark.parametrize("one_pass", [False, True], ids=["two", "one"])
+def test_views_and_the_gradient_of_a_sum(one_pass: bool, chunk: int | None) -> None:
+    """Neither has its elements side by side in memory."""
+    if one_pass and chunk:
+        pytest.skip("one pass looks back without limit")
+    wide = [x.float() for x in case("uniform", 20, 3, 80)]
+    found = []
+    for backend in ("cpu", "reference"):
+        leaves = [x.clone().requires_grad_() for x in wide]
+        p, energy = (x[..., ::2] for x in leaves)
+        if one_pass:
+            alpha, beta = expected_alignment_and_attention(p, energy, backend=backend)
+        else:
+            alpha = expected_alignment(p, backend=backend)
+            beta = expected_attention(alpha, energy, chunk, backend)
+        places = torch.arange(40.0)
+        gradients = torch.autograd.grad(alpha.sum() + (beta @ places).sum(), leaves)
+        only_sum = torch.autograd.grad(expected_attention(p, energy, chunk, backend).sum(), leaves)
+        found.append([alpha, beta, *gradients, *only_sum])
+    for got, want in zip(*found, strict=True):
+        close(got, want, FAST)
+
+
 def test_one_pass_over_no_rows() -> None:
     p, energy = (torch.rand(17, 0, 9, requires_grad=True) for _ in range(2))
     initial = torch.rand(17, 9, requires_grad=True)

@@ -152,7 +152,7 @@ def expected_delays(
     Summed as `L + sum_j (j - L) alpha_ij`, which passes over alpha once.
     """
     lost = when_lost.to(alphas[0].dtype)[:, None, None, None]
-    places = torch.arange(1, alphas[0].shape[-1] + 1).to(lost)
+    places = torch.arange(1, alphas[0].shape[-1] + 1, device=lost.device, dtype=lost.dtype)
     return torch.cat([(alpha * (places - lost)).sum(-1) for alpha in alphas], 1) + lost[..., 0]
 
 

@@ -39,8 +39,11 @@ def _chunk_kernels() -> ModuleType:
 def _run(
     kernel: Callable[..., None], tensors: Sequence[Tensor], shape: Sequence[int], *more: int
 ) -> None:
-    """Run a kernel on the tensors, flat, and the sizes of (N, T, S) or (N, S)."""
-    arrays = [x.detach().reshape(-1).numpy() for x in tensors]
+    """Run a kernel on the tensors, flat, and the sizes of (N, T, S) or (N, S).
+
+    Kernels read memory element after element: a view of something expanded would be too short.
+    """
+    arrays = [x.detach().contiguous().view(-1).numpy() for x in tensors]
     run_tiles(kernel, shape[0], math.prod(shape), *arrays, *shape, *more)
 
 

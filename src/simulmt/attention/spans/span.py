@@ -63,8 +63,11 @@ class Span(nn.Module, ABC):
         energy: Float[Tensor, "B H T S"],
         mask: Bool[Tensor, "B S"],
     ) -> tuple[Float[Tensor, "B H T S"], Float[Tensor, "B H T S"]]:
-        """`alpha` and `beta` of heads that stop at j with probability `sigmoid(logit_ij)`."""
-        alpha = expected_alignment(logit.sigmoid(), initial)
+        """`alpha` and `beta` of heads that stop at j with probability `sigmoid(logit_ij)`.
+
+        The logits may be used up.
+        """
+        alpha = expected_alignment(logit.sigmoid_(), initial)
         return alpha, self.expected(query, alpha, energy, mask)
 
 
