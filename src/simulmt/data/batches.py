@@ -121,7 +121,6 @@ class BucketBatches(Sampler[list[int]]):
         tokens: int,
         *,
         seed: int,
-        max_sentences: int | None = None,
         world_size: int = 1,
         rank: int = 0,
         multiple: int = 1,
@@ -132,7 +131,6 @@ class BucketBatches(Sampler[list[int]]):
             lengths: tokens of source and target, EOS included.
             tokens: budget of a batch, padding included: B * max(S, T) <= tokens.
             seed: what, with the epoch, decides the order.
-            max_sentences: most pairs in a batch.
             world_size: number of processes that share the batches.
             rank: which of them this is, from 0.
             multiple: what the number of steps is a multiple of (accumulated batches).
@@ -140,7 +138,7 @@ class BucketBatches(Sampler[list[int]]):
         Raises:
             UserError: no pairs, or more than half of them longer than the budget.
         """
-        _check(len(lengths), tokens, max_sentences, world_size, rank)
+        _check(len(lengths), tokens, world_size, rank)
         sizes = lengths.amax(1).numpy()
         self.skipped = int((sizes > tokens).sum())
         if 2 * self.skipped > len(sizes):
@@ -149,7 +147,7 @@ class BucketBatches(Sampler[list[int]]):
                 f"longer; raise it to {sizes.max()} to keep all, or drop long pairs (max_words)"
             )
         self.sampler = self  # trainers look for `set_epoch` at a batch sampler's `sampler`
-        self._buckets = _buckets(sizes, tokens, max_sentences or tokens)
+        self._buckets = _buckets(sizes, tokens)
         self._epoch = self._start = self._position = 0
         self._seed, self._world_size, self._rank = seed, world_size, rank
         self._steps = -(-len(self._batches()) // (world_size * multiple)) * multiple
@@ -174,9 +172,9 @@ class BucketBatches(Sampler[list[int]]):
             self._position += 1
             yield batches[batch].tolist()
 
-    def state_dict(self, position: int | None = None) -> dict[str, int]:
-        """For `load_state_dict`; give `position`, the steps done, where workers fetch ahead."""
-        done = max(self._position, self._start) if position is None else position
+    def state_dict(self) -> dict[str, int]:
+        """For `load_state_dict`: where in which epoch this is."""
+        done = max(self._position, self._start)
         return {"epoch": self._epoch, "position": done, **self._settings}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
@@ -212,21 +210,20 @@ class OrderedBatches(Sampler[list[int]]):
         lengths: Int[Tensor, "N 2"],
         tokens: int,
         *,
-        max_sentences: int | None = None,
         world_size: int = 1,
         rank: int = 0,
     ) -> None:
         """As `BucketBatches`: B * max(S, T) <= tokens."""
-        _check(len(lengths), tokens, max_sentences, world_size, rank)
+        _check(len(lengths), tokens, world_size, rank)
         if len(lengths) < world_size:
             raise UserError(
                 f"{len(lengths)} pairs to evaluate on {world_size} processes: take as many "
                 "processes as there are pairs, at the most"
             )
-        batches = _in_order(lengths, tokens, max_sentences)
+        batches = _in_order(lengths, tokens)
         while len(batches) < world_size:  # every process is to have one
             tokens //= 2
-            batches = _in_order(lengths, tokens, max_sentences)
+            batches = _in_order(lengths, tokens)
         self._mine = batches[rank::world_size]
 
     def __len__(self) -> int:
@@ -236,38 +233,36 @@ class OrderedBatches(Sampler[list[int]]):
         return iter(self._mine)
 
 
-def _in_order(
-    lengths: Int[Tensor, "N 2"], tokens: int, max_sentences: int | None
-) -> list[list[int]]:
+def _in_order(lengths: Int[Tensor, "N 2"], tokens: int) -> list[list[int]]:
     """Batches of at most `tokens` each, shortest sources first."""
     batches: list[list[int]] = [[]]
     longest = 0
     order = np.lexsort(lengths.numpy().T[::-1]).tolist()
     for index, size in zip(order, lengths.amax(1)[order].tolist(), strict=True):
         count, longest = len(batches[-1]) + 1, max(longest, size)
-        if count > 1 and (count * longest > tokens or count > (max_sentences or tokens)):
+        if count > 1 and count * longest > tokens:
             batches.append([])
             longest = size
         batches[-1].append(index)
     return batches
 
 
-def _check(pairs: int, tokens: int, cap: int | None, world_size: int, rank: int) -> None:
+def _check(pairs: int, tokens: int, world_size: int, rank: int) -> None:
     if not pairs:
         raise UserError("no pairs to make batches of: the split is empty; check the data")
-    if tokens < 1 or (cap is not None and cap < 1):
-        raise UserError(f"tokens={tokens}, max_sentences={cap}: set each to 1 or more")
+    if tokens < 1:
+        raise UserError(f"tokens={tokens} per batch: set it to 1 or more")
     if not 0 <= rank < world_size:
         raise ValueError(f"rank {rank} of {world_size}")
 
 
-def _buckets(sizes: Ints, tokens: int, cap: int) -> list[tuple[Ints, int]]:
+def _buckets(sizes: Ints, tokens: int) -> list[tuple[Ints, int]]:
     """Pairs that differ by 10 % in size at most, and how many make a batch; short ones first."""
     order = np.argsort(sizes, kind="stable")[: int((sizes <= tokens).sum())]
     widths = sizes[order]
     buckets, start = [], 0
     while start < len(order):
         stop = int(np.searchsorted(widths, 1.1 * widths[start], side="right"))
-        buckets.append((order[start:stop], min(tokens // int(widths[stop - 1]), cap)))
+        buckets.append((order[start:stop], tokens // int(widths[stop - 1])))
         start = stop
     return buckets

@@ -131,13 +131,6 @@ class Subwords:
         """Text with single spaces; PAD, BOS and EOS read as nothing, UNK as ⁇."""
         return " ".join("".join(self._surface[piece] for piece in ids).split())
 
-    def starts_word(self, piece: int) -> bool:
-        """Whether the piece begins with ▁: what follows belongs to a new word.
-
-        True for a lone ▁; False for UNK and the special pieces, which go on with an open word.
-        """
-        return self._starts[piece]
-
     def is_blank(self, piece: int) -> bool:
         """Whether the piece is a lone ▁ or adds nothing to the text."""
         return self._blank[piece]
