@@ -279,7 +279,6 @@ def test_through_a_data_loader(workers: int) -> None:
             assert batch.target[row][batch.target_mask[row]].tolist() == split[index][1]
             seen.append(index)
     assert sorted(seen) == list(range(50))
-    assert sampler.sampler is sampler
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="no real corpora beside the repository")

@@ -146,7 +146,6 @@ class BucketBatches(Sampler[list[int]]):
                 f"tokens={tokens} per batch is too few: {self.skipped} of {len(sizes)} pairs are "
                 f"longer; raise it to {sizes.max()} to keep all, or drop long pairs (max_words)"
             )
-        self.sampler = self  # trainers look for `set_epoch` at a batch sampler's `sampler`
         self._buckets = _buckets(sizes, tokens)
         self._epoch = self._start = self._position = 0
         self._seed, self._world_size, self._rank = seed, world_size, rank
