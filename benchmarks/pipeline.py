@@ -61,8 +61,8 @@ def prepare(folder: Path) -> dict[str, float]:
     """Everything up to the last batch of an epoch; seconds of each part, tokens, peak in GiB."""
     times = [time.perf_counter()]
     corpus = read_text(str(folder), "de", "en", "train", "valid", "test", 150, "made up")
-    times.append(time.perf_counter())
     split = corpus.splits["train"]
+    times.append(time.perf_counter())
     subwords = Subwords.train(split.text, 8000, "bpe", cache=folder)
     times.append(time.perf_counter())
     encoded = EncodedSplit.encode(split, subwords)

@@ -23,7 +23,9 @@ def write(root: Path, stem: str, source: bytes, target: bytes, gz: bool = False)
 
 def read(root: Path, max_words: int = 50, **stems: str) -> Corpus:
     names = {"train": "train", "valid": "val", "test": "test", **stems}
-    return read_text(str(root), "de", "en", max_words=max_words, name="toy", **names)
+    corpus = read_text(str(root), "de", "en", max_words=max_words, name="toy", **names)
+    assert len([*corpus.splits.values()]) == 3  # reads them all
+    return corpus
 
 
 @pytest.fixture
@@ -41,6 +43,16 @@ def test_reads_the_three_splits(root: Path) -> None:
         assert split.sources == ["ein Hut", "zwei"]
         assert split.targets == ["a hat", "two"]
         assert split.dropped == {"empty": 0, "too_long": 0}
+
+
+def test_reads_what_is_asked_for(root: Path) -> None:
+    corpus = read_text(str(root), "de", "en", "missing", "val", "test", 50, "toy")
+    assert "train" in corpus.splits
+    test = corpus.splits["test"]
+    (root / "test.de").unlink()
+    assert corpus.splits["test"] is test
+    with pytest.raises(UserError, match=r"neither .*missing\.de"):
+        corpus.splits["train"]
 
 
 def test_gz_and_plain_alike_and_no_final_newline(root: Path) -> None:
@@ -101,7 +113,7 @@ def test_missing_file_names_paths_and_stems(root: Path) -> None:
 
 def test_missing_language_lists_the_files(root: Path) -> None:
     with pytest.raises(UserError, match=r"no stem there has both de and fr; files: test\.de, "):
-        read_text(str(root), "de", "fr", "train", "val", "test", 50, "toy")
+        read_text(str(root), "de", "fr", "train", "val", "test", 50, "toy").splits["train"]
 
 
 def test_different_line_counts(root: Path) -> None:
@@ -188,7 +200,7 @@ def test_real_layouts() -> None:
     iwslt = read_text(folder, "en", "vi", "tst2012", "tst2012", "tst2013", 200, "iwslt")
     assert [len(split) for split in iwslt.splits.values()] == [1553, 1553, 1268]
     with pytest.raises(UserError, match=re.escape("there: tst2012, tst2013.")):
-        read_text(folder, "en", "vi", "train", "tst2012", "tst2013", 200, "iwslt")
+        read_text(folder, "en", "vi", "train", "tst2012", "tst2013", 200, "iwslt").splits["train"]
 
 
 def test_lines_are_a_list_of_strings():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -51,6 +51,28 @@ class Split:
         return [[max(links, default=0) for links in sentence] for sentence in self.links]
 
 
+class Splits(Mapping[str, Split]):
+    """Splits by name, each read when it is first asked for."""
+
+    def __init__(self, readers: Mapping[str, Callable[[], Split]]) -> None:
+        self._readers = readers
+        self._read = dict[str, Split]()
+
+    def __getitem__(self, name: str) -> Split:
+        if name not in self._read:
+            self._read[name] = self._readers[name]()
+        return self._read[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._readers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+
 @dataclass(frozen=True)
 class Corpus:
     """The splits `train`, `valid` and `test` of one language pair."""
@@ -58,4 +80,4 @@ class Corpus:
     name: str
     source_language: str
     target_language: str
-    splits: dict[str, Split]
+    splits: Mapping[str, Split]

@@ -13,21 +13,29 @@ from simulmt.errors import UserError
 _ABSENT = "nothing"
 
 
-def manifest(corpus: Corpus, subwords: Subwords) -> dict[str, object]:
+def manifest(
+    corpus: Corpus, subwords: Subwords, splits: Iterable[str] | None = None
+) -> dict[str, object]:
     """Describe the corpus and its subwords so that a later run can tell whether they are the same.
+
+    Args:
+        corpus: the corpus; no other splits of it than those named are read.
+        subwords: the subwords of both languages.
+        splits: names of the splits to describe; None for all.
 
     Returns:
         JSON values only: `name`, `source_language`, `target_language`, `normalisation`,
         `subwords` ({`digest`: SHA-256 in hex, `size`: pieces}) and `splits` ({split: {`pairs`,
         `dropped`, `source_sha256`, `target_sha256`}}).
     """
+    chosen = corpus.splits if splits is None else splits
     return {
         "name": corpus.name,
         "source_language": corpus.source_language,
         "target_language": corpus.target_language,
         "normalisation": NORMALISATION,
         "subwords": {"digest": subwords.digest, "size": len(subwords)},
-        "splits": {name: _describe(split) for name, split in corpus.splits.items()},
+        "splits": {name: _describe(corpus.splits[name]) for name in chosen},
     }
 
 

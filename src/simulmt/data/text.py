@@ -6,10 +6,11 @@ import gzip
 import unicodedata
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from simulmt.data.corpus import Corpus, Split
+from simulmt.data.corpus import Corpus, Split, Splits
 from simulmt.data.lines import Lines
 from simulmt.errors import UserError
 
@@ -39,10 +40,11 @@ def read_text(
     max_words: int,
     name: str,
 ) -> Corpus:
-    """Read three splits from `<root>/<stem>.<language>`, or else from the same with `.gz`.
+    """Three splits from `<root>/<stem>.<language>`, or else from the same with `.gz`.
 
     Lines end with LF or CR LF, nothing else; a byte-order mark is skipped. Pairs with an empty
     side are dropped from all splits, longer ones only from `train`: `Split.dropped` counts them.
+    A split is read when it is first asked for.
 
     Args:
         root: the folder of the files; `~` is expanded.
@@ -55,7 +57,8 @@ def read_text(
         name: name of the corpus, for reports and manifests.
 
     Raises:
-        UserError: a file is missing, damaged, not UTF-8 or of another length; an empty split.
+        UserError: no such folder, or, from a split that is asked for, a file that is missing,
+            damaged, not UTF-8 or of another length than its partner, or nothing left of it.
     """
     folder = Path(root).expanduser()
     if not folder.is_dir():
@@ -66,8 +69,8 @@ def read_text(
     if max_words < 1:
         raise UserError(f"max_words={max_words} would drop every pair: set it to 1 or more")
     stems = {"train": (train, max_words), "valid": (valid, None), "test": (test, None)}
-    splits = {key: _read(folder, source, target, *stems[key]) for key in stems}
-    return Corpus(name, source, target, splits)
+    readers = {key: partial(_read, folder, source, target, *stems[key]) for key in stems}
+    return Corpus(name, source, target, Splits(readers))
 
 
 def _read(folder: Path, source: str, target: str, stem: str, max_words: int | None) -> Split:

@@ -95,7 +95,7 @@ def _test_set(root: object, device: str, place: Path) -> _TestSet:
     config, subwords = trained.config, trained.subwords
     model, mechanism = trained.build()
     corpus = build_corpus(config["data"] | _moved(root))
-    check_manifest(trained.manifest, manifest(corpus, subwords), ["test"])
+    check_manifest(trained.manifest, manifest(corpus, subwords, ["test"]), ["test"])
     split, chosen = corpus.splits["test"], pick_device(device)
     encoded = EncodedSplit.encode(split, subwords)
     rows = OrderedBatches(encoded.lengths, 2 * config["data"]["batch_tokens"])

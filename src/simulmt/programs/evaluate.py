@@ -48,7 +48,7 @@ def evaluate(cfg: DictConfig) -> None:
         )
     corpus = build_corpus(config["data"])
     chosen = pick(corpus.splits, split, "split")
-    check_manifest(trained.manifest, manifest(corpus, subwords), [split])
+    check_manifest(trained.manifest, manifest(corpus, subwords, [split]), [split])
 
     device = pick_device(options["device"])
     if options["word_ms"] is None:

@@ -88,10 +88,11 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
 def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, EncodedSplit]]:
     """Corpus, its subword model (from the cache where there is one), and all splits as ids."""
     corpus = build_corpus(config["data"])
-    text = corpus.splits["train"].text
+    # the small ones first, since what is wrong with them then shows before the long work
+    splits = {name: corpus.splits[name] for name in ("test", "valid", "train")}
     with report.busy("subwords"):
-        given = {"sentences": text, "cache": Path(config["cache"]) / "subwords"}
+        given = {"sentences": splits["train"].text, "cache": Path(config["cache"]) / "subwords"}
         subwords = construct(Subwords.train, config["data"]["subwords"], "data.subwords", given)
     with report.busy("encoding"):
-        encoded = {n: EncodedSplit.encode(s, subwords) for n, s in corpus.splits.items()}
+        encoded = {n: EncodedSplit.encode(s, subwords) for n, s in splits.items()}
     return corpus, subwords, encoded
