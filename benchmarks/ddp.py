@@ -4,7 +4,8 @@
 
 `python train.py` on the embedded data with the Transformer's size for Multi30k and batches of 4,096
 tokens for each process: target tokens per second of all processes, as `metrics.csv` has them every
-four updates. The first figure of a run, with all that starts, is left out; runs take turns.
+four updates. The first figure of a run, with all that starts, is left out. A run with two is
+compared with the one beside it.
 """
 
 from __future__ import annotations
@@ -63,13 +64,14 @@ def measure(rounds: int) -> list[Result]:
     what = "two CPU processes: times the tokens/s of one"
     if len(os.sched_getaffinity(0)) < 2:
         return [summed_up("DDP", f"{what} (one core only)", [float("nan")], least=TARGET)]
-    one, two = list[float](), list[float]()
-    for _ in range(rounds):
-        for devices, rates in ((1, one), (2, two)):
+    times = list[float]()
+    for number in range(rounds):
+        rates = dict[int, list[float]]()
+        for devices in (1, 2) if number % 2 == 0 else (2, 1):  # who is first matters
             with tempfile.TemporaryDirectory() as folder:
-                rates.extend(tokens_per_second(devices, Path(folder), OPTIONS))
-    usual = statistics.median(one)
-    return [summed_up("DDP", what, [rate / usual for rate in two], least=TARGET)]
+                rates[devices] = tokens_per_second(devices, Path(folder), OPTIONS)
+        times += [rate / statistics.median(rates[1]) for rate in rates[2]]
+    return [summed_up("DDP", what, times, least=TARGET)]
 
 
 if __name__ == "__main__":
