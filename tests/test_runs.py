@@ -201,11 +201,34 @@ def test_every_logged_update_is_that_of_its_row(finished, tmp_path, cache):
 
 
 def test_a_run_is_replaced_only_once_its_successor_can_start(finished, tmp_path, cache):
-    folder = tmp_path / "copy"
+    folder, teacher = tmp_path / "copy", tmp_path / "teacher"
     shutil.copytree(finished, folder)
-    with pytest.raises(UserError, match="too large"):
-        run(folder, cache, "data.subwords.size=99999")
-    assert (folder / "checkpoints" / "best.ckpt").exists()
+    run(teacher, cache, "mechanism=soft", "lambda=0", "data.subwords.size=150")
+    other = ["teacher=pretrained", f"teacher.checkpoint={teacher}"]
+    for options, message in (
+        (["data.subwords.size=99999"], "too large"),
+        (["data.batch_tokens=3"], "raise it to"),
+        (["data.test=0"], "no test pairs"),
+        (other, "the data are not those of the model"),
+    ):
+        with pytest.raises(UserError, match=message):
+            run(folder, cache, *options)
+        assert (folder / "checkpoints" / "best.ckpt").exists()
+        assert (folder / "test_scores.json").exists()
+
+
+def test_an_average_is_none_once_its_run_goes_on(tmp_path, cache):
+    run(tmp_path, cache, "trainer.average=2")
+    assert (tmp_path / "checkpoints" / "average.ckpt").exists()
+    run(tmp_path, cache, "trainer.max_updates=9", "ckpt_path=last")
+    assert not (tmp_path / "checkpoints" / "average.ckpt").exists()
+
+
+def test_an_average_has_no_update_to_go_on_from(tmp_path, cache):
+    run(tmp_path / "first", cache, "trainer.average=2")
+    average = tmp_path / "first" / "checkpoints" / "average.ckpt"
+    with pytest.raises(UserError, match="holds weights alone, no update to go on from"):
+        run(tmp_path / "second", cache, f"ckpt_path={average}")
 
 
 @pytest.mark.parametrize(
@@ -308,6 +331,19 @@ def test_two_processes_train_and_score_as_one(tmp_path, cache):
         (["logger=wandb", "logger.mode=maybe"], "logger.mode is 'maybe'"),
         (["data=text"], "data.root: Missing mandatory value"),
         (["data.subwords.size=99999"], "size=99999 .* too large"),
+        (["+foo=3"], "the configuration has no option foo; its options are: data, mechanism"),
+        (["~decoding"], "the configuration lacks a value for decoding"),
+        (["cache=null"], "^cache is None; it must be of type str"),
+        (["ckpt_path=true"], "^ckpt_path is True"),
+        (["objective=null"], "^objective is None"),
+        (["~model.name"], "model.name is None; choose one of"),
+        (["~teacher.kind"], "teacher.kind is None; choose one of"),
+        (["~logger.kind"], "logger.kind is None; choose one of"),
+        (["~data.corpus"], "data lacks a value for corpus"),
+        (["trainer.dal_range=[nan,3]"], "runs from least to most"),
+        (["data.test=0"], "no test pairs to make batches of"),
+        (["trainer.devices=2", "data.valid=1"], "1 valid pairs to evaluate on 2 processes"),
+        (["data.batch_tokens=3"], "pairs are longer; raise it to"),
     ],
 )
 def test_bad_choices_end_in_one_line(overrides, message, tmp_path, cache):
@@ -342,6 +378,8 @@ def test_evaluate_refuses_other_data_and_other_files(finished, tmp_path):
         (["mechanism=mma"], "Could not find 'mechanism/mma'"),
         (["lambda=0.1", "mechanism=soft"], "its schedule is fixed"),
         (["trainer.dal_range=[1,"], "error:"),
+        (["data=null"], "a group (data, mechanism, model, ...) needs a choice"),
+        (["lambda=${nothing}"], "Interpolation key 'nothing' not found"),
     ],
 )
 def test_the_command_line_answers_without_a_traceback(arguments, message, tmp_path):

@@ -214,7 +214,12 @@ def test_no_checkpoint_is_left_but_scores(tmp_path):
 def test_what_is_trained_again_has_no_results_meanwhile(tmp_path):
     config = configuration()
     leave(tmp_path, config, scores=True)
-    make_room(tmp_path, tmp_path / "checkpoints" / "last.ckpt")
+    (tmp_path / "checkpoints" / "average.ckpt").touch()
+    for step in (2, 4):
+        (tmp_path / "checkpoints" / f"step-{step:07d}.ckpt").touch()
+    make_room(tmp_path, tmp_path / "checkpoints" / "last.ckpt", step=2)
+    left = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    assert left == {"last.ckpt", "step-0000002.ckpt"}
     assert read_state(tmp_path, plain(config)).kind == "half"
     leave(tmp_path, config, scores=True)
     write_outcome(tmp_path, Outcome("skipped"))

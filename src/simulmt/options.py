@@ -46,7 +46,7 @@ def construct(
         raise UserError(f"{where}: {error}") from None
 
 
-def pick(table: Mapping[str, T], name: str, what: str) -> T:
+def pick(table: Mapping[str, T], name: object, what: str) -> T:
     """What a name stands for.
 
     Raises:
@@ -63,8 +63,9 @@ def check(
     where: str,
     optional: Collection[str] = (),
 ) -> None:
-    """Compare options with the names and types that are asked for."""
-    listed = ", ".join(asked) or "none"
+    """Compare options with the names and types that are asked for; `where` is "" at the root."""
+    listed, prefix = ", ".join(asked) or "none", f"{where}." if where else ""
+    where = where or "the configuration"
     if unknown := sorted(set(options) - set(asked)):
         raise UserError(f"{where} has no option {', '.join(unknown)}; its options are: {listed}")
     if missing := sorted(set(asked) - set(options) - set(optional)):
@@ -74,7 +75,7 @@ def check(
     for name, value in options.items():
         if not _fits(value, asked[name]):
             wanted = getattr(asked[name], "__name__", asked[name])
-            raise UserError(f"{where}.{name} is {value!r}; it must be of type {wanted}")
+            raise UserError(f"{prefix}{name} is {value!r}; it must be of type {wanted}")
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -46,7 +46,7 @@ def build_mechanism(config: Mapping[str, Any]) -> Mechanism:
 
 def build_corpus(options: Mapping[str, Any]) -> Corpus:
     """The corpus of a `conf/data` group."""
-    read = pick(CORPORA, options["corpus"], "data.corpus")
+    read = pick(CORPORA, options.get("corpus"), "data.corpus")
     ours = set(OF_DATA) - set(inspect.signature(read).parameters)  # the rest is the reader's
     return construct(read, {k: v for k, v in options.items() if k not in ours}, "data")
 
@@ -54,7 +54,7 @@ def build_corpus(options: Mapping[str, Any]) -> Corpus:
 def build_model(config: Mapping[str, Any], mechanism: Mechanism, vocabulary: int) -> Model:
     """The model of a `conf/model` group."""
     options = dict(config["model"])
-    make = pick(MODELS, options.pop("name"), "model.name")
+    make = pick(MODELS, options.pop("name", None), "model.name")
     given = {"vocabulary": vocabulary, "mechanism": mechanism}
     return construct(make, options, "model", given)
 

@@ -138,14 +138,9 @@ class BucketBatches(Sampler[list[int]]):
         Raises:
             UserError: no pairs, or more than half of them longer than the budget.
         """
-        _check(len(lengths), tokens, world_size, rank)
+        self.skipped = check_budget(lengths, tokens)
+        _check_rank(world_size, rank)
         sizes = lengths.amax(1).numpy()
-        self.skipped = int((sizes > tokens).sum())
-        if 2 * self.skipped > len(sizes):
-            raise UserError(
-                f"tokens={tokens} per batch is too few: {self.skipped} of {len(sizes)} pairs are "
-                f"longer; raise it to {sizes.max()} to keep all, or drop long pairs (max_words)"
-            )
         self._buckets = _buckets(sizes, tokens)
         self._epoch = self._start = self._position = 0
         self._seed, self._world_size, self._rank = seed, world_size, rank
@@ -213,12 +208,9 @@ class OrderedBatches(Sampler[list[int]]):
         rank: int = 0,
     ) -> None:
         """As `BucketBatches`: B * max(S, T) <= tokens."""
-        _check(len(lengths), tokens, world_size, rank)
-        if len(lengths) < world_size:
-            raise UserError(
-                f"{len(lengths)} pairs to evaluate on {world_size} processes: take as many "
-                "processes as there are pairs, at the most"
-            )
+        check_enough(len(lengths), world_size)
+        _check_tokens(tokens)
+        _check_rank(world_size, rank)
         batches = _in_order(lengths, tokens)
         while len(batches) < world_size:  # every process is to have one
             tokens //= 2
@@ -246,11 +238,42 @@ def _in_order(lengths: Int[Tensor, "N 2"], tokens: int) -> list[list[int]]:
     return batches
 
 
-def _check(pairs: int, tokens: int, world_size: int, rank: int) -> None:
+def check_budget(lengths: Int[Tensor, "N 2"], tokens: int) -> int:
+    """How many training pairs are longer than a batch may be.
+
+    Raises:
+        UserError: more than half of them; or there are none at all.
+    """
+    check_enough(len(lengths), 1, "train")
+    _check_tokens(tokens)
+    sizes = lengths.amax(1)
+    longer = int((sizes > tokens).sum())
+    if 2 * longer > len(sizes):
+        raise UserError(
+            f"tokens={tokens} per batch is too few: {longer} of {len(sizes)} pairs are longer; "
+            f"raise it to {int(sizes.max())} to keep all, or drop long pairs (max_words)"
+        )
+    return longer
+
+
+def check_enough(pairs: int, processes: int, split: str = "") -> None:
+    """Refuse a split with fewer pairs than there are processes to share them."""
+    kind = f"{split} pairs" if split else "pairs"
     if not pairs:
-        raise UserError("no pairs to make batches of: the split is empty; check the data")
+        raise UserError(f"no {kind} to make batches of: the split is empty; check the data")
+    if pairs < processes:
+        raise UserError(
+            f"{pairs} {kind} to evaluate on {processes} processes: take as many processes as there "
+            "are pairs, at the most"
+        )
+
+
+def _check_tokens(tokens: int) -> None:
     if tokens < 1:
         raise UserError(f"tokens={tokens} per batch: set it to 1 or more")
+
+
+def _check_rank(world_size: int, rank: int) -> None:
     if not 0 <= rank < world_size:
         raise ValueError(f"rank {rank} of {world_size}")
 

@@ -18,6 +18,14 @@ from simulmt.training.optimiser import Adam, make_adam
 from simulmt.training.run import Plan
 from simulmt.training.weights_and_biases import Wandb
 
+GROUPS = ("data", "mechanism", "model", "teacher", "optim", "trainer", "logger")
+OF_ROOT: dict[str, Any] = {
+    **dict.fromkeys((*GROUPS, "objective", "decoding", "sweep"), dict),
+    **dict.fromkeys(("lambda", "lambda_var", "seed"), Any),
+    "ckpt_path": str | None,
+    "init_from": str | None,
+    "cache": str,
+}
 OF_SWEEP = {"restart": bool, "retries": int}
 
 
@@ -41,6 +49,7 @@ def check_choices(config: Mapping[str, Any]) -> Choices:
         UserError: an option that is unknown, missing or out of range, or two that do not go
             together.
     """
+    check(config, OF_ROOT, "")
     plan = construct(Plan, config["trainer"], "trainer")
     mechanism = build_mechanism(config)
     _check_numbers(config)

@@ -25,6 +25,14 @@ def run(main: Callable[[], None]) -> None:
         _end(_explain(error), 2)
     except HydraException as error:
         _end(str(error), 2)
+    except OmegaConfBaseException as error:  # an interpolation of nothing
+        _end(str(error).splitlines()[0], 2)
+    except OSError as error:  # a directory that cannot be made, a disk that is full
+        _end(str(error), 2)
+    except ValueError as error:
+        if not str(error).startswith("Config group override"):
+            raise
+        _end("a group (data, mechanism, model, ...) needs a choice, it cannot be null", 2)
     except KeyboardInterrupt:
         _end("interrupted", 130)
 

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,9 @@ def sweep_run(cfg: DictConfig, folder: Path, number: int) -> float:
         outcome, reason, tries = _run(config, folder)
     except UserError as error:
         outcome, reason, tries = "failed", str(error), 0
+    except Exception as error:  # the other runs of the sweep go on
+        traceback.print_exc()
+        outcome, reason, tries = "failed", f"{type(error).__name__}: {error}".splitlines()[0], 0
     seconds = round(time.monotonic() - began, 1)
     sweep = os.environ.get(SWEEP_ID, "")
     write_outcome(folder, Outcome(outcome, reason, tries, seconds, sweep, number))

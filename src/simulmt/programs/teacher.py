@@ -120,7 +120,7 @@ def choose_teacher(config: Mapping[str, Any]) -> Choice:
     Raises:
         UserError: options that do not go together, or no such checkpoint.
     """
-    kind = config["teacher"]["kind"]
+    kind = config["teacher"].get("kind")
     if kind != "none" and config["model"].get("encoder") == REENCODING:
         raise UserError(
             f"teacher={kind} with model.encoder={REENCODING}: a teacher guides states that stay "

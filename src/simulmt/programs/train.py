@@ -9,7 +9,7 @@ from typing import Any
 import pytorch_lightning as pl
 from omegaconf import DictConfig
 
-from simulmt.data.batches import EncodedSplit
+from simulmt.data.batches import EncodedSplit, check_enough
 from simulmt.data.corpus import Corpus
 from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.subwords import Subwords
@@ -59,9 +59,6 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
         report.say(f"{taken} of {of} parameter tensors start from {start.path}")
     report.model(config["model"]["name"], mechanism.name, model)
     resume_at = check_resume(resume, config, described, folder) if resume else None
-    make_room(folder, resume)
-    report.write_manifest(folder / "manifest.json", described)
-
     tokens, seed = config["data"]["batch_tokens"], config["seed"]
     valid, tested = (
         Decoder(corpus.splits[name], encoded[name], subwords, 2 * tokens, how)
@@ -76,6 +73,10 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
         seed=seed,
     )
     data = TranslationData(encoded["train"], encoded["valid"], tokens, seed)
+    for name in ("valid", "test"):
+        check_enough(len(encoded[name]), plan.devices, name)
+    make_room(folder, resume, resume_at)  # nothing can be refused any more
+    report.write_manifest(folder / "manifest.json", described)
     with open_loggers(choices.logger, folder, resume_at, config) as loggers:
         trainer = make_trainer(plan, folder, valid, loggers, config)
         chosen = fit(trainer, module, data, resume, folder, plan.average)

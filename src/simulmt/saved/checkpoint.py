@@ -7,7 +7,6 @@ model, and manifest of the data. An exported folder holds the same in open forma
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,9 +68,12 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     """
     try:
         checkpoint: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(f"{path} is no readable checkpoint ({reason})") from None
+    except (FileNotFoundError, PermissionError) as error:
+        raise UserError(f"{path} cannot be read ({error.strerror})") from None
+    except Exception:  # torch raises all kinds, and its messages advise to trust the file
+        raise UserError(
+            f"{path} is no readable checkpoint: it is another kind of file, or damaged"
+        ) from None
     told = checkpoint.get("simulmt") if isinstance(checkpoint, dict) else None
     if not isinstance(told, dict) or not {"config", "subwords", "manifest"} <= {*told}:
         raise UserError(f"{path} is a checkpoint, but none that simulmt wrote")

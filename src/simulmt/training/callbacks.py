@@ -91,7 +91,7 @@ class Progress(RichProgressBar):
 
     SHOWN: ClassVar[dict[str, tuple[str, str]]] = {
         "train/loss": ("loss", ".3f"),
-        "train/latency": ("expected DAL", ".1f"),
+        "train/latency": ("latency", ".2f"),
         "train/tokens_per_s": ("tokens/s", ",.0f"),
         "valid/BLEU": ("dev BLEU", ".1f"),
         "valid/word/DAL": ("dev DAL", ".1f"),
@@ -100,13 +100,14 @@ class Progress(RichProgressBar):
     def get_metrics(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule
     ) -> dict[str, int | str | float | dict[str, float]]:
-        """The figures, renamed and rounded."""
+        """How far the run is, and the figures, renamed and rounded."""
         found = trainer.progress_bar_metrics
-        return {
+        figures = {
             short: format(found[name], form)
             for name, (short, form) in self.SHOWN.items()
             if name in found
         }
+        return {"update": f"{trainer.global_step}/{trainer.max_steps}", **figures}
 
     def _get_train_description(self, current_epoch: int) -> str:
         # Lightning's own adds "/-2" where no last epoch is set

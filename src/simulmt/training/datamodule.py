@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 import pytorch_lightning as pl
 
-from simulmt.data.batches import Batch, BucketBatches, EncodedSplit, OrderedBatches, collate_pairs
+from simulmt.data.batches import (
+    Batch,
+    BucketBatches,
+    EncodedSplit,
+    OrderedBatches,
+    check_budget,
+    collate_pairs,
+)
 from simulmt.training import report
 
 
@@ -59,10 +66,14 @@ class TranslationData(pl.LightningDataModule):
         valid: encoded development split.
         tokens: token budget of a batch (sentences times the longer side).
         seed: of the shuffling.
+
+    Raises:
+        UserError: most training pairs are longer than a batch may be.
     """
 
     def __init__(self, train: EncodedSplit, valid: EncodedSplit, tokens: int, seed: int) -> None:
         super().__init__()
+        check_budget(train.lengths, tokens)
         self.train = train
         self.valid = valid
         self.tokens = tokens

@@ -117,7 +117,7 @@ def choose_logger(options: Mapping[str, Any]) -> CsvOnly | TensorBoard | Wandb:
     """The logger of a `conf/logger` group, not yet open."""
     rest = {name: value for name, value in options.items() if name != "kind"}
     make: Callable[..., CsvOnly | TensorBoard | Wandb] = pick(
-        LOGGERS, options["kind"], "logger.kind"
+        LOGGERS, options.get("kind"), "logger.kind"
     )
     return construct(make, rest, "logger")
 

@@ -36,7 +36,7 @@ SHOWN = 50
 @rank_zero_only
 def say(text: str) -> None:
     """Print a line."""
-    console.print(text, markup=False)
+    console.print(text, markup=False, soft_wrap=True)
 
 
 def watch(work: list[T]) -> Iterable[T]:

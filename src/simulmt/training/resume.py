@@ -55,6 +55,11 @@ def check_resume(
                 f"cannot resume with {', '.join(changed)}; give the options of the checkpoint, or "
                 "start from its weights with init_from"
             )
+    if "global_step" not in checkpoint:
+        raise UserError(
+            f"ckpt_path={path} holds weights alone, no update to go on from; give last.ckpt, or "
+            "start from its weights with init_from"
+        )
     step, most = int(checkpoint["global_step"]), config["trainer"]["max_updates"]
     if step >= most and not _is_own(path, folder):
         raise UserError(
@@ -68,29 +73,34 @@ def _is_own(path: Path, folder: Path) -> bool:
     return folder.resolve() in path.resolve().parents
 
 
-def make_room(folder: Path, resume: Path | None) -> None:
-    """Replace the earlier run of the same command, unless it is the one that resumes.
+def make_room(folder: Path, resume: Path | None, step: int | None) -> None:
+    """Replace the earlier run of the same command, unless it is the one that resumes at `step`.
 
-    What resumes has no results until it has them again: a run that has scores is finished.
+    What resumes has no results until it has them again: a run that has scores is finished. Nor has
+    it an average, or checkpoints of later updates.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    resumes_here = resume is not None and _is_own(resume, folder)
     if not report.is_first_process():
         return
-    if resumes_here:
-        _remove(folder, _RESULTS)
-    elif clear(folder):
-        report.say(f"replacing the earlier run in {folder} (ckpt_path=last would resume it)")
+    checkpoints = folder / "checkpoints"
+    if resume is None or not _is_own(resume, folder):
+        if checkpoints.exists():
+            report.say(f"replacing the run in {folder}; ckpt_path=last would have resumed it")
+        clear(folder)
+        return
+    _remove(folder, _RESULTS)
+    (checkpoints / "average.ckpt").unlink(missing_ok=True)
+    for path in checkpoints.glob("step-*.ckpt"):
+        if int(path.stem.removeprefix("step-")) > (step or 0):
+            path.unlink()
 
 
-def clear(folder: Path) -> bool:
-    """Remove what an earlier run of the same command left; whether there was anything."""
-    found = (folder / "checkpoints").exists()
+def clear(folder: Path) -> None:
+    """Remove what an earlier run of the same command left."""
     _remove(folder, _RESULTS)  # first: what is left, if this breaks off, must not look finished
     for name in _FOLDERS:
         shutil.rmtree(folder / name, ignore_errors=True)
     _remove(folder, _FILES)
-    return found
 
 
 def _remove(folder: Path, names: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ from pytorch_lightning.loggers import Logger
 
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.errors import UserError
-from simulmt.saved.checkpoint import average_checkpoints, find_checkpoint, load_weights
+from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.scoring.score import score
 from simulmt.training import report
 from simulmt.training.callbacks import Decoder, Progress, SimultaneousDecoding
@@ -77,7 +77,7 @@ class Plan:
             )
         if self.dal_range is not None:
             least, most = self.dal_range
-            if least > most or self.average > 1:
+            if not -math.inf < least <= most < math.inf or self.average > 1:
                 raise UserError(
                     f"trainer.dal_range is {[least, most]} with trainer.average={self.average}; it "
                     "runs from least to most and chooses one checkpoint: set average to 1"
@@ -198,7 +198,7 @@ def fit(
         newest = sorted(checkpoints.glob("step-*.ckpt"))[-average:]
         average_checkpoints(newest, checkpoints / "average.ckpt")
     trainer.strategy.barrier()
-    chosen = find_checkpoint(folder)
+    chosen = checkpoints / ("average.ckpt" if average > 1 else "best.ckpt")
     load_weights(module.model, chosen)
     return chosen
 
