@@ -39,7 +39,8 @@ class Window(Around):
     """`[p - D, p + D]` around the position p of the head: local-m, if that moves with the target.
 
     What lies outside the sentence is left out. A head sees D positions ahead, so they have to be
-    read before it is asked.
+    read before it is asked. One that would be past the sentence's end stands at the last position,
+    which stays the centre.
 
     Args:
         window: D, in source positions.
