@@ -100,7 +100,7 @@ def test_a_score_is_refused_where_nothing_is_weighed() -> None:
 
 @pytest.mark.parametrize("encoder", ["causal", "bidirectional"])
 def test_only_the_first_decoder_layer_is_bound_step_to_step(encoder: str) -> None:
-    """The others and the encoder run over whole sequences, once each (equations 7)."""
+    """The others and the encoder run over whole sequences, once each (Chen et al. 2018)."""
     made = zoo.model(zoo.options("soft"), kind="rnmt_plus", encoder=encoder)
     calls: dict[str, int] = {}
     for name, layer in made.named_modules():

@@ -1,4 +1,4 @@
-"""Greedy simultaneous decoding of whole batches (equations 4: MMA Algorithm 1, batched).
+"""Greedy simultaneous decoding of whole batches (MMA, Ma et al. 2020, Algorithm 1).
 
 With a causal encoder the states of a prefix do not depend on what follows. Decoding against the
 whole encoded source, each head attending only up to where it stands, therefore gives exactly the

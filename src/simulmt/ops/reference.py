@@ -32,7 +32,7 @@ def alignment(p: Float[Tensor, "N T S"], initial: Float[Tensor, "N S"]) -> Float
 
 
 def lookback(alpha: Float[Tensor, "N S"], energy: Float[Tensor, "N S"]) -> Float[Tensor, "N S"]:
-    """Softmax over everything up to where the head stops, on average over where (MILk eq. 11).
+    """Softmax over everything up to where the head stops, on average over where (MILk eq. 14).
 
     With L_k = logsumexp(u_1..u_k): R_S = alpha_S, R_j = alpha_j + exp(L_j - L_j+1) R_j+1, and
     beta_j = exp(u_j - L_j) R_j.

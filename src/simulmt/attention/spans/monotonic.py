@@ -1,4 +1,4 @@
-"""The spans of monotonic attention: one state, a chunk of them, everything read (equations 3)."""
+"""The spans of monotonic attention: one state, a chunk of them, everything read."""
 
 from __future__ import annotations
 
