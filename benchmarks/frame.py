@@ -24,7 +24,7 @@ WARM_UP = 3
 
 
 class Result(NamedTuple):
-    """A measured figure and what was asked of it; `least` and `most` None ask for nothing."""
+    """A measured figure and what was asked of it; a `least` or `most` of None asks for nothing."""
 
     subject: str
     what: str
@@ -45,9 +45,11 @@ class Result(NamedTuple):
     @property
     def target(self) -> str:
         """The target in words."""
-        if self.least is None or self.most is None:
-            return f"≤ {self.most:g}" if self.least is None else f"≥ {self.least:g}"
-        return f"{self.least:g} to {self.most:g}"
+        if self.least is not None and self.most is not None:
+            return f"{self.least:g} to {self.most:g}"
+        if self.least is not None:
+            return f"≥ {self.least:g}"
+        return "" if self.most is None else f"≤ {self.most:g}"
 
     @property
     def cells(self) -> tuple[str, ...]:

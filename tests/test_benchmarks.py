@@ -36,6 +36,12 @@ def test_a_target_is_met_up_to_its_bound_and_missed_beyond() -> None:
     assert not result(float("nan"), least=1).met
 
 
+def test_a_target_says_what_is_asked_for() -> None:
+    bounds = [(None, None), (1, None), (None, 2), (1, 2)]
+    said = [result(1, least=least, most=most).target for least, most in bounds]
+    assert said == ["", "≥ 1", "≤ 2", "1 to 2"]
+
+
 def test_the_table_shows_a_missed_target_as_missed(tmp_path: Path) -> None:
     found = [result(1, most=2), result(3, most=2)]
     suite.write(found, {"machine": "some"}, tmp_path / "results")
