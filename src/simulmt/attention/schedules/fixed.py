@@ -11,7 +11,7 @@ from torch import Tensor
 
 from simulmt.attention.memory import Memory
 from simulmt.attention.schedules.schedule import Schedule, Stand
-from simulmt.attention.scores import no_keys
+from simulmt.attention.scores.score import no_keys
 
 
 class FixedSchedule(Schedule, ABC):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from simulmt.attention.memory import Memory
 from simulmt.attention.schedules.schedule import Schedule, Stand
-from simulmt.attention.scores import Score
+from simulmt.attention.scores.score import Score
 
 
 class Monotonic(Schedule):
