@@ -41,8 +41,8 @@ each_table = pytest.mark.parametrize("path", TABLES, ids=lambda p: str(p.relativ
 
 
 @pytest.fixture(autouse=True)
-def _at_the_root_of_a_machine_with_a_gpu(monkeypatch):
-    monkeypatch.chdir(ROOT)  # where experiments/ is looked for
+def _anywhere_on_a_machine_with_a_gpu(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
 
 
@@ -97,6 +97,12 @@ def published(path: Path) -> list[dict[str, str]]:
 @pytest.mark.parametrize("name", FILES)
 def test_every_file_composes(name):
     assert composed(name).hydra.runtime.choices.experiments == name
+
+
+def test_the_page_lists_every_preset():
+    page = (HOME / "README.md").read_text(encoding="utf-8").partition("## The presets")[2]
+    files = re.findall(r"^\| (.*?) \|", page, re.MULTILINE)
+    assert sorted(re.findall(r"`(.+?)`", " ".join(files))) == PRESETS
 
 
 @each_preset
