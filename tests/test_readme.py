@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,19 +14,13 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-import zoo
 from simulmt.analysis.studies import STUDIES
-from simulmt.attention import mechanism
-from simulmt.attention.schedules import fixed
 from simulmt.data.corpus import oracle_delays
 from simulmt.data.verbfinal import verbfinal
-from simulmt.decoding.greedy import greedy
-from simulmt.decoding.streaming import stream
 from simulmt.training.run_name import run_name
 
 ROOT = Path(__file__).parents[1]
@@ -134,7 +130,6 @@ def test_every_command_composes(program, overrides, monkeypatch):
     from simulmt.programs.plain import plain
     from simulmt.programs.translate import Options
 
-    monkeypatch.chdir(ROOT)  # where experiments/ is looked for
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     config = plain(composed(program, overrides))
     if program == "analyse":
@@ -245,17 +240,46 @@ def test_the_example_pairs_are_in_the_embedded_data():
         assert oracle_delays(test.needs[index]) == [int(delay) for delay in oracle.split()]
 
 
-def test_the_example_of_a_mechanism_works(monkeypatch):
-    (definition,) = blocks(TEXT["CONTRIBUTING.md"], "python")
+USE_OF_THE_EXAMPLE = """
+import torch
+import simulmt, zoo
+from simulmt.decoding.greedy import greedy
+from simulmt.decoding.streaming import stream
+print(simulmt.__path__[0], zoo.__file__)
+torch.manual_seed(0)
+made = zoo.model(zoo.options("catch_up") | {"k": 2, "steady": 3})
+source, mask = zoo.sentences(3, 12)
+_, read = zoo.forced_steps(made, source, mask, torch.full((3, 9), 7))
+assert read[0].tolist() == [2, 3, 4, 5, 5, 6, 6, 7, 7]
+for row, length, hypothesis in zip(source, mask.sum(1), greedy(made, source, mask), strict=True):
+    assert stream(made, row[:length].tolist()) == hypothesis
+"""
+
+
+def test_the_recipe_for_a_mechanism_works_as_written(tmp_path):
+    """On a copy of the sources, by nothing but what the page says."""
+    for folder in ("src/simulmt", "conf/mechanism"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    (tmp_path / "tests").mkdir()
+    shutil.copy(ROOT / "tests" / "zoo.py", tmp_path / "tests")
+    definition, names, entry = blocks(TEXT["CONTRIBUTING.md"], "python")
     (options,) = blocks(TEXT["CONTRIBUTING.md"], "yaml")
-    names = dict(vars(fixed))
-    exec(compile("from __future__ import annotations\n" + definition, "example", "exec"), names)
-    monkeypatch.setitem(mechanism.SCHEDULES, "catch_up", names["CatchUp"])
-    made = zoo.model(yaml.safe_load(options) | {"k": 2, "steady": 3})
-    source, mask = zoo.sentences(3, 12)
-    _, read = zoo.forced_steps(made, source, mask, torch.full((3, 9), 7))
-    assert read[0].tolist() == [2, 3, 4, 5, 5, 6, 6, 7, 7]
-    for row, length, hypothesis in zip(
-        source, mask.sum(1), greedy(made, source, mask), strict=True
-    ):
-        assert stream(made, row[:length].tolist()) == hypothesis
+    schedules = tmp_path / "src/simulmt/attention/schedules"
+    with (schedules / "fixed.py").open("a", encoding="utf-8") as file:
+        file.write(f"\n\n{definition}")
+    table = (schedules / "__init__.py").read_text(encoding="utf-8")
+    head = names.partition(" import ")[0]
+    table, imports = re.subn(rf"^{re.escape(head)} import .*\n", names, table, flags=re.MULTILINE)
+    table, tables = re.subn(r"^SCHEDULES.*\{\n", rf"\g<0>{entry}", table, flags=re.MULTILINE)
+    assert (imports, tables) == (1, 1)
+    (schedules / "__init__.py").write_text(table, encoding="utf-8")
+    (tmp_path / "conf/mechanism/catch_up.yaml").write_text(options, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", USE_OF_THE_EXAMPLE],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}/src:{tmp_path}/tests"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [f"{tmp_path}/src/simulmt", f"{tmp_path}/tests/zoo.py"]
