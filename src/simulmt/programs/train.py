@@ -57,7 +57,7 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
         check_manifest(start.manifest, described, [])
         taken, of = load_matching(model, start)
         report.say(f"{taken} of {of} parameter tensors start from {start.path}")
-    report.model(config["model"]["name"], mechanism.name, model)
+    report.model(config["model"]["name"], mechanism, choices.objective, model)
     resume_at = check_resume(resume, config, described, folder) if resume else None
     tokens, seed = config["data"]["batch_tokens"], config["seed"]
     valid, tested = (

@@ -142,4 +142,7 @@ def open_loggers(
         for logger in loggers:
             logger.finalize(status)
         if isinstance(loggers[-1], WandbLogger):  # or the next run would log into it
-            loggers[-1].experiment.finish(exit_code=code)
+            kept = loggers[-1].experiment
+            kept.finish(exit_code=code)
+            if kept.offline:
+                report.say(f"not uploaded yet: wandb sync {Path(kept.dir).parent}")

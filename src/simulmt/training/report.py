@@ -18,9 +18,11 @@ from torch import nn
 from simulmt.analysis.path import render_path
 from simulmt.analysis.path_picture import draw_path
 from simulmt.analysis.table import score_table
+from simulmt.attention import Mechanism
 from simulmt.data.corpus import Corpus
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.instance import Instance
+from simulmt.objective import Objective
 from simulmt.scoring.guards import residue
 from simulmt.scoring.score import write_scores
 from simulmt.training.callbacks import flat
@@ -73,9 +75,11 @@ def data(corpus: Corpus, subwords: Subwords, folder: Path) -> None:
 
 
 @rank_zero_only
-def model(name: str, mechanism: str, built: nn.Module) -> None:
-    """Say what is trained."""
-    say(f"{name} with {mechanism}: {count_parameters(built):,} parameters")
+def model(name: str, mechanism: Mechanism, objective: Objective, built: nn.Module) -> None:
+    """Say what is trained, and what is not."""
+    say(f"{name} with {mechanism.name}: {count_parameters(built):,} parameters")
+    if mechanism.learned and not objective.latency_weight:
+        say("lambda is 0: nothing but the text tells the model when to write")
 
 
 @rank_zero_only

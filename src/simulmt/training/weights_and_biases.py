@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-import warnings
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +60,7 @@ class Wandb:
                 run = wandb.init(mode="online", resume="allow", **common)
             except (wandb.Error, OSError) as error:
                 reason = str(error).splitlines()[0]
-                warnings.warn(f"no W&B ({reason}); going on offline", stacklevel=2)
+                print(f"no W&B ({reason}); going on offline", file=sys.stderr)
                 wandb.teardown()
         run = run or wandb.init(mode="offline", **common)
         run.define_metric(UPDATES)
