@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import statistics
 import subprocess
@@ -17,7 +18,9 @@ from omegaconf import DictConfig
 
 from simulmt.errors import UserError
 from simulmt.programs.evaluate import evaluate
+from simulmt.programs.export import export
 from simulmt.programs.train import train
+from simulmt.saved.checkpoint import load_subwords
 from simulmt.training.run import Patience
 
 ROOT = Path(__file__).parents[1]
@@ -178,6 +181,42 @@ def test_the_average_is_that_of_the_last_checkpoints(tmp_path, cache):
 def test_starting_from_another_mechanism(finished, tmp_path, cache, capsys):
     run(tmp_path, cache, f"init_from={finished}", "mechanism=soft", "lambda=0")
     assert "parameter tensors start from" in capsys.readouterr().out
+
+
+def test_fine_tuning_on_other_sentences(finished, tmp_path, cache, capsys):
+    other, given = ["data.seed=5", f"init_from={finished}"], tmp_path / "joint.model"
+    with pytest.raises(UserError, match=r"train with the model's own .data\.subwords\.model=RUN"):
+        run(tmp_path / "refused", cache, *other)
+    trained = sorted(cache.rglob("*"))
+    load_subwords(finished).save(given)
+    run(tmp_path, cache, *other, f"data.subwords.model={given}", "data.subwords.size=9")
+    taken, of = re.findall(r"(\d+) of (\d+) parameter tensors start", capsys.readouterr().out)[0]
+    assert taken == of == str(len(weights(finished)))
+    assert sorted(cache.rglob("*")) == trained
+    before, after = (json.loads((f / "manifest.json").read_text()) for f in (finished, tmp_path))
+    assert before["subwords"] == after["subwords"]
+    assert before["splits"] != after["splits"]
+    given.unlink()  # the checkpoint has its own
+    evaluate(configuration("evaluate", f"checkpoint={tmp_path}", "device=cpu"))
+    assert_same_scores(tmp_path)
+
+
+def test_given_subwords_are_read_from_whatever_has_them(finished, tmp_path):
+    checkpoints, exported = finished / "checkpoints", tmp_path / "exported"
+    export(configuration("export", f"checkpoint={finished}", f"to={exported}"))
+    places = [finished, checkpoints / "last.ckpt", exported, exported / "subwords.model"]
+    assert len({load_subwords(place).digest for place in places}) == 1
+
+
+def test_given_subwords_are_refused_before_any_text_is_read(tmp_path, cache, monkeypatch):
+    monkeypatch.setattr("simulmt.programs.train.build_corpus", pytest.fail)
+    with pytest.raises(UserError, match=r"subwords.model=none.model: .*; give a SentencePiece"):
+        run(tmp_path, cache, "data.subwords.model=none.model")
+    (tmp_path / "some.txt").write_text("no model")
+    with pytest.raises(UserError, match=r"some.txt: 8 bytes that are no SentencePiece model"):
+        run(tmp_path, cache, f"data.subwords.model={tmp_path / 'some.txt'}")
+    with pytest.raises(UserError, match=r"has no option pieces; its options are: .*, model"):
+        run(tmp_path, cache, f"data.subwords.model={tmp_path}", "+data.subwords.pieces=3")
 
 
 @pytest.mark.parametrize("accumulate", [2, 4])

@@ -193,6 +193,7 @@ def foreign(**options: Any) -> bytes:
         "bos_id": 2,
         "eos_id": 3,
         "minloglevel": 3,
+        "normalization_rule_name": "identity",
         **options,
     }
     sentencepiece.SentencePieceTrainer.train(
@@ -201,15 +202,22 @@ def foreign(**options: Any) -> bytes:
     return model.getvalue()
 
 
-def test_foreign_models() -> None:
+def test_foreign_models(tmp_path: Path) -> None:
     assert Subwords(foreign(vocab_size=80)).decode([UNK, UNK]) == "⁇⁇"
-    wanted = r"'pad_id': -1, 'unk_id': 0.* instead of .*'pad_id': 0.*Subwords\.train"
+    wanted = r"'pad_id': -1, 'unk_id': 0.* instead of .*'pad_id': 0.*train one with the latter"
     with pytest.raises(UserError, match=wanted):
         Subwords(foreign(vocab_size=80, pad_id=-1, unk_id=0, bos_id=1, eos_id=2))
-    with pytest.raises(UserError, match=r"spans words.*no byte_fallback"):
+    with pytest.raises(UserError, match=r"spans words.*without byte_fallback"):
         Subwords(foreign(vocab_size=330, byte_fallback=True, hard_vocab_limit=False))
     with pytest.raises(UserError, match=r"spans words.*split_by_whitespace"):
         Subwords(foreign(vocab_size=150, split_by_whitespace=False))
+    path = tmp_path / "joint.model"
+    for rule in ("nmt_nfkc", "nfkc", "nmt_nfkc_cf"):
+        path.write_bytes(foreign(vocab_size=80, normalization_rule_name=rule))
+        with pytest.raises(UserError, match=r"joint\.model: .*reads '▁A▁´▁½' as .*=identity"):
+            Subwords.load(path)
+    with pytest.raises(UserError, match=r"as 'A▁´▁½': train one with .*add_dummy_prefix"):
+        Subwords(foreign(vocab_size=80, add_dummy_prefix=False))
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])

@@ -59,7 +59,7 @@ def check_manifest(
         (("source_language",), "choose the data of the model's language pair"),
         (("target_language",), "choose the data of the model's language pair"),
         (("normalisation",), "use the version of simulmt that made the model, or train again"),
-        (("subwords", "digest"), "use the subword model kept with the model, or train again"),
+        (("subwords", "digest"), "train with the model's own (data.subwords.model=RUN)"),
     ]
     for split in splits:
         advice = f"use the {split} files the model was made with, or do not ask for {split}"

@@ -24,6 +24,7 @@ _IDS = {"pad_id": PAD, "unk_id": UNK, "bos_id": BOS, "eos_id": EOS}
 # One thread, for the same bytes every time; log messages from "fatal" up.
 _RUN = {"num_threads": 1, "minloglevel": 3, "max_sentence_length": 1 << 16}
 _FIXED = {**_IDS, **_RUN, "unk_surface": UNKNOWN, "normalization_rule_name": "identity"}
+_PROBE = "\u2581A\u2581\u00b4\u2581\u00bd"  # A ´ ½, which SentencePiece's normalisers change
 
 
 class Subwords:
@@ -39,7 +40,7 @@ class Subwords:
 
         Raises:
             UserError: no SentencePiece model, or one with other ids for pad, unk, bos, eos than
-                0 to 3, with byte pieces, or with pieces that span words.
+                0 to 3, with byte pieces or pieces that span words, or with a normaliser.
         """
         self.model = model
         self.digest = hashlib.sha256(model).hexdigest()
@@ -52,12 +53,17 @@ class Subwords:
             ) from error
         if (ids := {name: getattr(self._processor, name)() for name in _IDS}) != _IDS:
             raise UserError(
-                f"a subword model with {ids} instead of {_IDS}: train it with `Subwords.train`"
+                f"a subword model with {ids} instead of {_IDS}: train one with the latter ids"
             )
         pieces = range(self._processor.vocab_size())
         self._surface = [_surface(self._processor, piece) for piece in pieces]
         self._starts = [surface.startswith(" ") for surface in self._surface]
         self._blank = [not surface.strip() for surface in self._surface]
+        if (read := "".join(self._processor.encode(normalise(_PROBE), out_type=str))) != _PROBE:
+            raise UserError(
+                f"a subword model that reads {_PROBE!r} as {read!r}: train one with "
+                "normalization_rule_name=identity and add_dummy_prefix"
+            )
 
     @classmethod
     def train(
@@ -103,7 +109,8 @@ class Subwords:
         try:
             return cls(Path(path).read_bytes())
         except (OSError, UserError) as error:
-            raise UserError(f"subword model {path}: {error}; check the path") from error
+            advice = "; check the path" if isinstance(error, OSError) else ""
+            raise UserError(f"subword model {path}: {error}{advice}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as SentencePiece does, whole or not at all; the folder must exist."""
@@ -185,7 +192,7 @@ def _surface(processor: sentencepiece.SentencePieceProcessor, piece: int) -> str
     if processor.is_byte(piece) or text.lstrip(" ") != "".join(text.split()):
         raise UserError(
             f"piece {piece} of the subword model, {text!r}, is a byte or spans words: "
-            "train it with `Subwords.train` (no byte_fallback, split_by_whitespace)"
+            "train one without byte_fallback and with split_by_whitespace"
         )
     return text
 

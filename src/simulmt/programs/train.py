@@ -14,10 +14,10 @@ from simulmt.data.corpus import Corpus
 from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.search import GREEDY
-from simulmt.options import construct
 from simulmt.parts import build_corpus, build_model
 from simulmt.programs.choices import Choices, check_choices
 from simulmt.programs.plain import plain
+from simulmt.programs.subwords import subwords_given, train_subwords
 from simulmt.saved import checkpoint
 from simulmt.saved.checkpoint import load_matching, passport
 from simulmt.training import report
@@ -87,13 +87,15 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
 
 
 def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, EncodedSplit]]:
-    """Corpus, its subword model (from the cache where there is one), and all splits as ids."""
+    """Corpus, its subword model (given, from the cache, or trained), and all splits as ids."""
+    options = config["data"]["subwords"]
+    given = subwords_given(options)
     corpus = build_corpus(config["data"])
     # the small ones first, since what is wrong with them then shows before the long work
     splits = {name: corpus.splits[name] for name in ("test", "valid", "train")}
     with report.busy("subwords"):
-        given = {"sentences": splits["train"].text, "cache": Path(config["cache"]) / "subwords"}
-        subwords = construct(Subwords.train, config["data"]["subwords"], "data.subwords", given)
+        cache = Path(config["cache"]) / "subwords"
+        subwords = given or train_subwords(options, splits["train"].text, cache)
     with report.busy("encoding"):
         encoded = {n: EncodedSplit.encode(s, subwords) for n, s in splits.items()}
     return corpus, subwords, encoded

@@ -32,6 +32,16 @@ def load(place: Path) -> Trained:
     return exported.read(path) if path.is_dir() else _trained(path)
 
 
+def load_subwords(place: Path) -> Subwords:
+    """Read a SentencePiece file, or the subwords of what `load` reads.
+
+    Raises:
+        UserError: there is none, or none that can be used.
+    """
+    is_model = place.is_file() and place.suffix != ".ckpt"
+    return Subwords.load(place) if is_model else load(place).subwords
+
+
 def passport(
     config: Mapping[str, Any], subwords: Subwords, manifest: Mapping[str, object]
 ) -> dict[str, Any]:

@@ -1,0 +1,39 @@
+"""The subwords of a run, from `data.subwords`: those that are given, or trained on its text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from simulmt.data.subwords import Subwords
+from simulmt.errors import UserError
+from simulmt.options import asked_of, check, construct
+from simulmt.saved.checkpoint import load_subwords
+
+
+def subwords_given(options: Mapping[str, Any]) -> Subwords | None:
+    """Those that `data.subwords.model` names; None where they are to be trained.
+
+    Raises:
+        UserError: an option that is unknown or of the wrong type, or no usable model there.
+    """
+    ours = {"sentences": None, "cache": None}
+    asked = asked_of(Subwords.train, ours) | {"model": str | None}
+    check(options, asked, "data.subwords", optional=asked)
+    place = options.get("model")
+    if place is None:
+        return None
+    if not Path(place).exists():
+        raise UserError(
+            f"data.subwords.model={place}: there is no such file or folder; give a SentencePiece "
+            ".model file, a run or a checkpoint, or null to train the subwords on the text"
+        )
+    return load_subwords(Path(place))
+
+
+def train_subwords(options: Mapping[str, Any], text: Iterable[str], cache: Path) -> Subwords:
+    """A new model of the text, or the same from the cache."""
+    chosen = {name: value for name, value in options.items() if name != "model"}
+    given = {"sentences": text, "cache": cache}
+    return construct(Subwords.train, chosen, "data.subwords", given)
