@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -11,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,7 +35,7 @@ from simulmt.programs.plain import plain
 from simulmt.training.callbacks import selection
 from simulmt.training.files import alone_in
 from simulmt.training.loggers import MetricsFile
-from simulmt.training.ranks import refuse_differences
+from simulmt.training.ranks import TERMINATED, refuse_differences
 from simulmt.training.resume import clear, make_room
 from simulmt.training.state import differences, read_state
 from test_runs import TINY
@@ -394,6 +396,63 @@ def test_several_processes_in_a_sweep_score_as_alone(tmp_path):
         )
         assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
     assert results(folder) == results(alone)
+
+
+def group(leader: int) -> set[int]:
+    """The processes of a group that are alive."""
+    alive = set()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # one that has just ended
+            state, _, member = path.read_text().rpartition(")")[2].split()[:3]
+            if int(member) == leader and state != "Z":
+                alive.add(int(path.parent.name))
+    return alive
+
+
+def wait_until(condition: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not within {seconds} s"
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+@pytest.mark.parametrize("to", ["group", "first", "killed"])
+def test_sigterm_ends_several_processes(to, tmp_path):
+    """Both get the signal, or only the first one does; or that one is killed."""
+    endless = ["trainer.max_updates=100000", "trainer.validate_every=1000", "trainer.log_every=1"]
+    ddp = ["trainer=ddp", "trainer.accelerator=cpu", *TINY, *endless]
+    folder, errors = tmp_path / "run", tmp_path / "errors"
+    with errors.open("w") as file:
+        process = subprocess.Popen(
+            [sys.executable, "train.py", *ddp, f"hydra.run.dir={folder}"],
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stderr=file,
+            start_new_session=True,
+        )
+    try:
+        metrics = folder / "metrics.csv"
+        wait_until(lambda: metrics.exists() and metrics.read_bytes().count(b"\n") > 5, 200)
+        assert len(group(process.pid)) == 2
+        if to == "group":
+            os.killpg(process.pid, signal.SIGTERM)
+        else:
+            process.send_signal(signal.SIGTERM if to == "first" else signal.SIGKILL)
+        process.wait(timeout=30)
+        wait_until(lambda: not group(process.pid), 30)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if to != "killed":
+        said = errors.read_text()
+        # -9: Lightning saw the second process end before the first one was quite gone
+        assert process.returncode in {TERMINATED, -signal.SIGKILL}
+        assert said.count("terminated at update") == said.count("error:") == 1
+        assert "with ckpt_path=last goes on" in said
+        assert "Traceback" not in said
 
 
 @pytest.mark.slow

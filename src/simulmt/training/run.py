@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytorch_lightning as pl
 import torch
@@ -28,7 +29,7 @@ from simulmt.training.callbacks import Decoder, Progress, SimultaneousDecoding
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.files import WholeFiles
 from simulmt.training.module import TranslationModule
-from simulmt.training.ranks import SameConfiguration
+from simulmt.training.ranks import TERMINATED, OneEnd, SameConfiguration, kill_started_at_exit
 from simulmt.training.record import TrainingRecord
 
 _CHOICES = {
@@ -113,6 +114,7 @@ def make_trainer(
     checkpoints = folder / "checkpoints"
     callbacks: list[Callback] = [
         SameConfiguration(config),
+        OneEnd(),
         SimultaneousDecoding(valid, plan.dal_range),
         TrainingRecord(folder),
         ModelCheckpoint(
@@ -186,13 +188,8 @@ def fit(
             warnings.filterwarnings("ignore", message=f".*{expected}.*")
         try:
             trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
-        except SystemExit:  # how Lightning ends after Ctrl-C
-            if not trainer.interrupted:
-                raise
-            raise UserError(
-                f"interrupted at update {trainer.global_step}; the same command with "
-                "ckpt_path=last goes on from the last validation"
-            ) from None
+        except SystemExit as end:  # how Lightning ends after Ctrl-C, and `OneEnd` after SIGTERM
+            _end(trainer, end)
     checkpoints = folder / "checkpoints"
     if average > 1 and trainer.is_global_zero:
         newest = sorted(checkpoints.glob("step-*.ckpt"))[-average:]
@@ -201,6 +198,27 @@ def fit(
     chosen = checkpoints / ("average.ckpt" if average > 1 else "best.ckpt")
     load_weights(module.model, chosen)
     return chosen
+
+
+def _end(trainer: pl.Trainer, end: SystemExit) -> NoReturn:
+    """Say how to go on with a training that a signal has ended.
+
+    Raises:
+        SystemExit: after SIGTERM. It is no UserError: a sweep that lives on may try again.
+        UserError: after Ctrl-C.
+    """
+    goes_on = (
+        f"at update {trainer.global_step}; the same command with ckpt_path=last goes on from the "
+        "last validation"
+    )
+    if end.code == TERMINATED:
+        if trainer.is_global_zero:
+            print(f"error: terminated {goes_on}", file=sys.stderr, flush=True)
+        kill_started_at_exit(trainer)
+        raise end
+    if not trainer.interrupted:
+        raise end
+    raise UserError(f"interrupted {goes_on}") from None
 
 
 def test(
