@@ -171,6 +171,8 @@ def test_what_strangers_might_send_is_refused(given_away, tmp_path):
         with pytest.raises(UserError, match=message):
             Translator.load(folder)
         shutil.rmtree(folder)
+    for name in ("scores.json", "README.md"):
+        assert (again / name).read_bytes() == (given_away / name).read_bytes()
 
     refused("choose one of", lambda f: spoil_config(f, "model", name="os.system"))
     refused("no option _target_", lambda f: spoil_config(f, "model", _target_="os.system"))

@@ -30,11 +30,14 @@ def export(cfg: DictConfig) -> None:
 
 
 def _test_scores(path: Path) -> dict[str, Any] | None:
-    """What `train.py` wrote of the checkpoint that it tested."""
-    run = path.parent.parent if path.parent.name == "checkpoints" else None
-    if run is None or checkpoint.find_checkpoint(run) != path:
+    """What `train.py` wrote of the checkpoint that it tested, or what an exported folder has."""
+    run = path.parent.parent
+    if path.is_dir():
+        found = path / exported.SCORES
+    elif path.parent.name == "checkpoints" and checkpoint.find_checkpoint(run) == path:
+        found = run / "test_scores.json"
+    else:
         return None
-    found = run / "test_scores.json"
     if not found.is_file():
         return None
     try:
