@@ -173,6 +173,8 @@ def test_what_strangers_might_send_is_refused(given_away, tmp_path):
         shutil.rmtree(folder)
     for name in ("scores.json", "README.md"):
         assert (again / name).read_bytes() == (given_away / name).read_bytes()
+    for name in ("scores.json", "README.md"):
+        assert (again / name).read_bytes() == (given_away / name).read_bytes()
 
     refused("choose one of", lambda f: spoil_config(f, "model", name="os.system"))
     refused("no option _target_", lambda f: spoil_config(f, "model", _target_="os.system"))
@@ -183,6 +185,13 @@ def test_what_strangers_might_send_is_refused(given_away, tmp_path):
     refused("does not say what the model is",
             lambda f: (f / "config.json").write_text('{"config": {}, "manifest": {}}'))  # fmt: skip
     refused("no readable weights", lambda f: (f / "model.safetensors").write_bytes(b"\x80\x04."))
+def drop_entry(folder: Path, group: str, name: str) -> None:
+    path = folder / "config.json"
+    described = json.loads(path.read_text())
+    del described["config"][group][name]
+    path.write_text(json.dumps(described))
+
+
     refused("absent", lambda f: save_file({"x": torch.zeros(1)}, f / "model.safetensors"))
     refused("no SentencePiece model", lambda f: (f / "subwords.model").write_bytes(b"\xff" * 9))
     refused("check the path", lambda f: (f / "subwords.model").unlink())

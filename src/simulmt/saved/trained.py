@@ -15,6 +15,12 @@ from simulmt.models.model import Model
 from simulmt.parts import build_mechanism, outline_model
 
 _GROUPS = ("mechanism", "model", "data", "decoding")
+_ASKED: tuple[tuple[str, str, type], ...] = (
+    ("model", "name", str),
+    ("data", "corpus", str),
+    ("data", "batch_tokens", int),
+)
+"""What the programs take from these groups themselves; the rest is checked where it is used."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,7 @@ class Trained:
         weights: its parameters by name.
 
     Raises:
-        UserError: the configuration lacks a group that says what the model is.
+        UserError: the configuration does not say what the model is, or lacks an entry.
     """
 
     path: Path
@@ -44,6 +50,12 @@ class Trained:
                 f"{self.path}: its configuration does not say what the model is (it needs "
                 f"{', '.join(_GROUPS)}); train or export it with this version"
             )
+        for group, key, kind in _ASKED:
+            if not isinstance(self.config[group].get(key), kind):
+                raise UserError(
+                    f"{self.path} is damaged: its configuration lacks {group}.{key}, of type "
+                    f"{kind.__name__}; train or export it anew"
+                )
 
     def build(self) -> tuple[Model, Mechanism]:
         """The model with its weights, on the CPU in evaluation mode, and its mechanism.
