@@ -136,6 +136,7 @@ def test_an_exported_folder_translates_alike_elsewhere(finished, given_away, tmp
     }
     elsewhere = tmp_path / "elsewhere"
     given_away.rename(elsewhere)
+        (["picture=no/x.png", "checkpoint=12"], "no/x.png cannot be written.*no folder no.; name"),
     text = tmp_path / "in.txt"
     text.write_text("der Mann sagt etwas\n")
     there, here = (

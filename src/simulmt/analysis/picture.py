@@ -50,9 +50,14 @@ def check_picture(path: str | Path, heads: str = "union") -> None:
     """Refuse before the work what `write_picture` would refuse after it; for arguments, see there.
 
     Raises:
-        UserError: another suffix, or another word for heads.
+        UserError: another suffix, another word for heads, or no such folder.
     """
     if Path(path).suffix.lower() not in KINDS:
         raise UserError(f"picture is {str(path)!r}; its name must end in one of {', '.join(KINDS)}")
     if heads not in HEADS:
         raise UserError(f"heads is {heads!r}; choose {' or '.join(HEADS)}")
+    if not Path(path).parent.is_dir():
+        raise UserError(
+            f"{path} cannot be written (there is no folder {Path(path).parent}); name a file in a "
+            "folder that exists"
+        )

@@ -19,6 +19,8 @@ from simulmt.options import construct, pick
 from simulmt.parts import build_corpus
 from simulmt.programs.plain import plain
 
+SPLITS = ("train", "valid", "test")
+
 
 @dataclass(frozen=True)
 class Options:
@@ -33,12 +35,15 @@ class Options:
 
     def __post_init__(self) -> None:
         pick(SYMMETRISE, self.symmetrise, "symmetrise")
+        pick(dict.fromkeys(SPLITS), self.split, "split")
         files = (self.source, self.target)
         if (None in files) if self.data is None else (files != (None, None)):
             raise UserError(
                 f"source is {self.source}, target {self.target}, data "
                 f"{self.data and self.data.get('name')}; give both files, or data=PRESET alone"
             )
+        if self.to is not None and not Path(str(self.to)).parent.is_dir():
+            raise _unwritable(self.to, f"there is no folder {Path(str(self.to)).parent}")
 
 
 def align(cfg: DictConfig) -> None:
@@ -59,10 +64,12 @@ def align(cfg: DictConfig) -> None:
     try:
         path.write_text(text, encoding="ascii", newline="\n")
     except OSError as error:
-        raise UserError(
-            f"to={path} cannot be written ({error.strerror}); name a file in a folder that exists"
-        ) from None
+        raise _unwritable(path, error.strerror) from None
     print(f"written: {path}, {len(links):,} lines")
+
+
+def _unwritable(path: object, why: str | None) -> UserError:
+    return UserError(f"to={path} cannot be written ({why}); name a file in a folder that exists")
 
 
 def _pairs(
@@ -81,7 +88,7 @@ def _pairs(
             )
         return sources, targets, ([], [])
     splits = build_corpus(options.data).splits
-    chosen, train = pick(splits, options.split, "split"), splits["train"]
+    chosen, train = splits[options.split], splits["train"]
     if options.split == "train":
         return chosen.sources, chosen.targets, ([], [])
     return chosen.sources, chosen.targets, (train.sources, train.targets)
