@@ -138,13 +138,18 @@ def write_test_scores(folder: Path, scores: dict[str, Any]) -> None:
 
 @rank_zero_only
 def computing(scores: Mapping[str, Any]) -> None:
-    """Say how long the computing took, and what it adds to the latency."""
-    took, aware = scores["computing_ms"], scores["computation_aware"]
-    say(
+    """Say how long the computing took, and what it adds to the latency if anything was written."""
+    took = scores["computing_ms"]
+    said = (
         f"computing for a source word: median {took['median']:.1f} ms, 95% within "
-        f"{took['p95']:.1f} ms; with it, at {scores['decoding']['word_ms']} ms a word, "
-        f"AL is {aware['AL']:.2f} and DAL {aware['DAL']:.2f} words"
+        f"{took['p95']:.1f} ms"
     )
+    if aware := scores.get("computation_aware"):
+        said += (
+            f"; with it, at {scores['decoding']['word_ms']} ms a word, "
+            f"AL is {aware['AL']:.2f} and DAL {aware['DAL']:.2f} words"
+        )
+    say(said)
 
 
 def pick_sample(instances: Sequence[Instance]) -> Instance:
