@@ -12,12 +12,13 @@ from itertools import accumulate, pairwise
 import pytest
 
 from simulmt.data import verbfinal_lexicon as lexicon
-from simulmt.data.corpus import Corpus, oracle_delays
+from simulmt.data.corpus import Corpus, Split, oracle_delays
 from simulmt.data.verbfinal import (
     CONSTRUCTIONS,
     SIZE_LIMIT,
     Pair,
     draw_pair,
+    draw_rule,
     modal,
     past,
     past_perfect,
@@ -46,9 +47,16 @@ def corpus(timed_corpus: tuple[Corpus, float]) -> Corpus:
 
 
 @pytest.fixture(scope="module")
-def pairs() -> list[Pair]:
+def drawn() -> list[tuple[str, Pair]]:
+    """Pairs, each with the name of its construction."""
     rng = random.Random(2)
-    return [draw_pair(rng) for _ in range(20_000)]
+    rules = (draw_rule(rng) for _ in range(20_000))
+    return [(rule.__name__, draw_pair(rng, rule)) for rule in rules]
+
+
+@pytest.fixture(scope="module")
+def pairs(drawn: list[tuple[str, Pair]]) -> list[Pair]:
+    return [pair for _, pair in drawn]
 
 
 @pytest.fixture
@@ -73,6 +81,11 @@ def small_lexicon(monkeypatch: pytest.MonkeyPatch) -> None:
     separable = [verb for verb in lexicon.SEPARABLE_VERBS if verb.singular in ("macht", "nimmt")]
     monkeypatch.setattr(lexicon, "SEPARABLE_VERBS", separable)
     monkeypatch.setattr(lexicon, "VERBS", lexicon.SIMPLE_VERBS + separable)
+
+
+def needs_of(pair: Pair) -> list[int]:
+    (needs,) = Split([""], [""], [pair.alignment]).needs or []
+    return needs
 
 
 def words_of(sentences: list[str]) -> Counter[str]:
@@ -199,7 +212,7 @@ def test_oracle_delays() -> None:
 def test_oracle_reads_enough_and_no_more() -> None:
     """At the oracle's delay the next word is certain; one source word earlier it is not."""
     rng = random.Random(3)
-    check_oracle([draw_pair(rng) for _ in range(15_000)], least=True)
+    check_oracle([draw_pair(rng, draw_rule(rng)) for _ in range(15_000)], least=True)
 
 
 def test_oracle_reads_enough_with_the_whole_lexicon(pairs: list[Pair]) -> None:
@@ -213,7 +226,7 @@ def check_oracle(pairs: list[Pair], least: bool) -> None:
         (
             ["", *accumulate(pair.german, join)],
             ["", *accumulate(pair.english, join)],
-            list(pairwise([0, *oracle_delays(pair.needs)])),
+            list(pairwise([0, *oracle_delays(needs_of(pair))])),
         )
         for pair in pairs
     ]
@@ -238,7 +251,7 @@ def check_oracle(pairs: list[Pair], least: bool) -> None:
 
 def test_delays_spread_widely(pairs: list[Pair]) -> None:
     waits = Counter(
-        max(late - early for early, late in pairwise([0, *oracle_delays(pair.needs)]))
+        max(late - early for early, late in pairwise([0, *oracle_delays(needs_of(pair))]))
         for pair in pairs
     )
     assert sum(count for wait, count in waits.items() if wait <= 2) > 0.15 * len(pairs)
@@ -260,13 +273,13 @@ def entropy(counts: Counter[str]) -> float:
     "constructions", [("past", "present_perfect", "past_perfect"), ("modal",), ("opinion",)]
 )
 def test_no_word_before_the_verb_betrays_it(
-    pairs: list[Pair], constructions: tuple[str, ...]
+    drawn: list[tuple[str, Pair]], constructions: tuple[str, ...]
 ) -> None:
     verbs = len(lexicon.VERBS)
     assert verbs == 32
     contexts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for pair in pairs:
-        if pair.construction in constructions:
+    for construction, pair in drawn:
+        if construction in constructions:
             *before, verb, _ = pair.german
             for word in {"always", *before}:
                 contexts[word][verb] += 1
@@ -276,14 +289,14 @@ def test_no_word_before_the_verb_betrays_it(
     assert entropy(contexts["always"]) > math.log2(verbs) - 0.02
 
 
-def test_a_stem_does_not_tell_the_particle(pairs: list[Pair]) -> None:
+def test_a_stem_does_not_tell_the_particle(drawn: list[tuple[str, Pair]]) -> None:
     stems = {form for verb in lexicon.SEPARABLE_VERBS for form in (verb.singular, verb.plural)}
     assert not stems & {
         form for verb in lexicon.SIMPLE_VERBS for form in (verb.singular, verb.plural)
     }
     contexts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for pair in pairs:
-        if pair.construction == "separable":
+    for construction, pair in drawn:
+        if construction == "separable":
             (stem,) = stems & set(pair.german)
             for word in {*pair.german[:-2]}:
                 contexts[stem, word][pair.german[-2]] += 1
@@ -318,27 +331,29 @@ def test_any_verb_can_end_a_sentence(
         assert len(endings[text]) == verbs, text
 
 
-def test_separable_particles_are_no_other_word(pairs: list[Pair]) -> None:
+def test_separable_particles_are_no_other_word(drawn: list[tuple[str, Pair]]) -> None:
     """A particle that could also begin an adverbial would be known only by the next word."""
     particles = {verb.particle for verb in lexicon.SEPARABLE_VERBS}
-    for pair in pairs:
+    for construction, pair in drawn:
         found = [i for i, word in enumerate(pair.german) if word in particles]
-        assert found == ([len(pair.german) - 2] if pair.construction == "separable" else [])
+        assert found == ([len(pair.german) - 2] if construction == "separable" else [])
 
 
-def test_constructions_have_their_shares(pairs: list[Pair]) -> None:
-    counts = Counter(pair.construction for pair in pairs)
+def test_constructions_have_their_shares(drawn: list[tuple[str, Pair]]) -> None:
+    counts = Counter(construction for construction, _ in drawn)
     assert sum(SHARES.values()) == pytest.approx(1)
     for name, share in SHARES.items():
-        assert counts[name] / len(pairs) == pytest.approx(share, abs=0.01)
+        assert counts[name] / len(drawn) == pytest.approx(share, abs=0.01)
     assert sum(SHARES[name] for name in VERB_LAST) > 0.6
     assert SHARES["present"] + SHARES["copula"] >= 0.2
 
 
-def test_zero_to_three_adverbials_before_the_verb(pairs: list[Pair]) -> None:
+def test_zero_to_three_adverbials_before_the_verb(drawn: list[tuple[str, Pair]]) -> None:
     starts = ("am", "im", "in", "zum", "heute", "gestern", "wieder", "langsam", "draußen")
     counts = Counter(
-        sum(word in starts for word in pair.german) for pair in pairs if pair.construction == "past"
+        sum(word in starts for word in pair.german)
+        for construction, pair in drawn
+        if construction == "past"
     )
     assert set(counts) == {0, 1, 2, 3}
 

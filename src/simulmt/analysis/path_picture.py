@@ -1,9 +1,8 @@
-"""The read/write path of decoded sentences as a picture."""
+"""The read/write path of a decoded sentence as a picture."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,31 +19,21 @@ _PATH, _HEAD = "#1f4e79", "#d95f02"
 
 
 def draw_path(instance: Instance, path: Path) -> None:
-    """Draw one sentence's path; see `draw_paths`."""
-    draw_paths([instance], path)
-
-
-def draw_paths(instances: Sequence[Instance], path: Path) -> None:
-    """Draw the paths of a few sentences below each other.
+    """Draw the path of a sentence.
 
     Source on the x axis, target from top to bottom, in subwords where the instance has them. The
     line steps right with every read and down with every write; circles are heads, their area
     the number of heads that had stopped there.
 
     Args:
-        instances: The sentences, at least one.
+        instance: The sentence.
         path: Where to write the picture; the suffix (.png, .svg, .pdf) says which kind.
     """
-    stairs = [piece_staircase(instance) for instance in instances]
-    most = max(stair.most_heads() for stair in stairs)
-    panels = [
-        Panel(
-            f"sentence {instance.index}", stair.columns, stair.rows, stair.delays,
-            partial(_mark, stair, most),
-        )
-        for instance, stair in zip(instances, stairs, strict=True)
-    ]  # fmt: skip
-    draw_sheet([[panel] for panel in panels], path, partial(_key, most), smallest=0.15)
+    stair = piece_staircase(instance)
+    most = stair.most_heads()
+    title, mark = f"sentence {instance.index + 1}", partial(_mark, stair, most)
+    panel = Panel(title, stair.columns, stair.rows, stair.delays, mark)
+    draw_sheet([[panel]], path, partial(_key, most), smallest=0.15)
 
 
 def _mark(stair: Staircase, most: int, axes: Axes) -> None:

@@ -163,24 +163,21 @@ _RULES, _SHARES = list(CONSTRUCTIONS), list(accumulate(CONSTRUCTIONS.values()))
 class Pair(NamedTuple):
     """A sentence pair; `alignment[i]` holds the 1-based German positions English word i needs."""
 
-    construction: str
     german: list[str]
     english: list[str]
     alignment: list[tuple[int, ...]]
 
-    @property
-    def needs(self) -> list[int]:
-        """The last German position each English word needs, 0 for none."""
-        return [max(links, default=0) for links in self.alignment]
+
+def draw_rule(rng: random.Random) -> Callable[[random.Random], Phrase]:
+    """One of the constructions, by their shares."""
+    return rng.choices(_RULES, cum_weights=_SHARES)[0]
 
 
-def draw_pair(rng: random.Random) -> Pair:
-    """One sentence pair with its word alignment."""
-    rule = rng.choices(_RULES, cum_weights=_SHARES)[0]
+def draw_pair(rng: random.Random, rule: Callable[[random.Random], Phrase]) -> Pair:
+    """One sentence pair of a construction, with its word alignment."""
     phrase = rule(rng) + gloss(".", ".")
     position = {id(word): index for index, word in enumerate(phrase.german, 1)}
     return Pair(
-        rule.__name__,
         [word.text for word in phrase.german],
         [word.text for word in phrase.english],
         [tuple(sorted(position[id(link)] for link in word.links)) for word in phrase.english],
@@ -194,7 +191,7 @@ def _draw_split(rng: random.Random, size: int, avoid: set[str], unique: bool) ->
     links: list[list[tuple[int, ...]]] = []
     seen = set(avoid)
     while len(sources) < size:
-        pair = draw_pair(rng)
+        pair = draw_pair(rng, draw_rule(rng))
         source = " ".join(pair.german)
         if source in seen:
             continue
