@@ -2,7 +2,8 @@
 
 `simulmt.decoding.streaming` says what has to come out, this says how to get it without encoding
 anything twice: source states, keys and values are kept, and so is the decoder. Only the step that
-waits for more of the source is taken anew after each read.
+waits for more of the source is taken anew after each read. What a model's `listen` costs is its
+own affair: with `model.encoder=reencoding` it encodes the whole prefix again.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ class Translator:
     """Translates one sentence after another, word by word.
 
     A source word costs one encoder step for each of its subwords; a bidirectional encoder is run
-    once, when the sentence has ended. What was written is never taken back.
+    once, when the sentence has ended, and one that re-encodes is run on the whole prefix at each
+    subword. What was written is never taken back.
 
     Args:
         model: in evaluation mode, on `device`.
