@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from simulmt.live.interpreter import END, Actions, Plain, arriving, interpret
+from simulmt.live.interpreter import END, Actions, Plain, arriving, interpret, parts_of
 
 
 def pieces(*chunks: bytes) -> list[str]:
@@ -34,11 +34,17 @@ def pieces(*chunks: bytes) -> list[str]:
         ([b"Gr", b"\xc3", b"\xbc\xc3\x9fe\n"], ["Grüße", END]),
         ([b"\xff x\n"], ["\ufffd", "x", END]),
         ([b"x \xc3"], ["x", "\ufffd", END]),
-        ([b"  \n "], [END]),
+        ([b"  \n "], [END, END]),
+        ([b"\xef\xbb", b"\xbfx \xef\xbb\xbf\n"], ["x", "\ufeff", END]),  # only the first is a mark
+        (["\u2581\na\u2581b\n".encode()], [END, "a", "b", END]),
     ],
 )
 def test_words_and_ends_of_lines(chunks, expected):
     assert pieces(*chunks) == expected
+
+
+def test_lines_give_the_same_parts():
+    assert [*parts_of(["ein Wort", "", "x", ""])] == pieces(b"ein Wort\n\nx\n ")
 
 
 def test_no_word_is_endless(tmp_path):
@@ -106,12 +112,12 @@ def test_actions_tell_every_word():
     seconds = [event.pop("seconds") for event in events]
     assert seconds == sorted(seconds)
     assert events == [
-        {"sentence": 0, "action": "READ", "word": "a"},
-        {"sentence": 0, "action": "READ", "word": "b"},
-        {"sentence": 0, "action": "WRITE", "word": "A", "read": 2},
-        {"sentence": 0, "action": "WRITE", "word": "B", "read": 2},
-        {"sentence": 0, "action": "END"},
-        {"sentence": 1, "action": "READ", "word": "c"},
-        {"sentence": 1, "action": "WRITE", "word": "C", "read": 1},
+        {"sentence": 1, "action": "READ", "word": "a"},
+        {"sentence": 1, "action": "READ", "word": "b"},
+        {"sentence": 1, "action": "WRITE", "word": "A", "read": 2},
+        {"sentence": 1, "action": "WRITE", "word": "B", "read": 2},
         {"sentence": 1, "action": "END"},
+        {"sentence": 2, "action": "READ", "word": "c"},
+        {"sentence": 2, "action": "WRITE", "word": "C", "read": 1},
+        {"sentence": 2, "action": "END"},
     ]

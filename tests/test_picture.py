@@ -15,7 +15,7 @@ from simulmt.decoding.trace import Trace
 from simulmt.errors import UserError
 
 
-def made(source, target, layers=1, heads=1, stops=True) -> Trace:
+def made(source, target, layers=1, heads=1, stops=True, line=1) -> Trace:
     """A trace along the diagonal, each head one subword behind the one before it."""
     S, T, count = len(source) + 1, len(target), layers * heads
     generator = np.random.default_rng(0)
@@ -24,6 +24,7 @@ def made(source, target, layers=1, heads=1, stops=True) -> Trace:
     for i, delay in enumerate(delays):
         weights[i, ..., delay:] = 0
     return Trace(
+        line=line,
         source=(*source, "</s>"),
         target=tuple(target),
         source_words=tuple(range(1, S + 1)),
@@ -116,6 +117,16 @@ def test_dots_and_rings_are_where_the_trace_has_them():
     stopped = {(row[2] - 0.5, i + 0.5) for i, row in enumerate(trace.positions) if row[2]}
     assert rings == stopped
     assert not any(x < 0 for x, _ in rings)
+
+
+def test_several_sentences_are_told_apart_by_their_lines(tmp_path):
+    several = [made(["▁a"], ["▁b"], line=2), made(["▁c"], ["▁d"], line=7)]
+    write_picture(several, tmp_path / "a.svg")
+    picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert re.findall(r"<!-- (line \d)", picture) == ["line 2", "line 7"]
+    write_picture(several, tmp_path / "a.html")
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert [sentence["line"] for sentence in data_of(page)["sentences"]] == [2, 7]
 
 
 def test_a_soft_mechanism_has_dots_only(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -22,6 +23,7 @@ from simulmt.programs.export import export
 from simulmt.programs.train import train
 from simulmt.programs.translate import translate
 from simulmt.saved import checkpoint
+from test_picture import data_of
 from test_runs import ROOT, SMALL, configuration
 
 pytestmark = pytest.mark.filterwarnings(
@@ -64,31 +66,48 @@ def test_a_file_is_translated_as_the_test_set_was(finished, tmp_path, capsys):
 
 def test_a_file_and_a_stream_are_translated_alike(finished, tmp_path, capsys, monkeypatch):
     text = tmp_path / "in.txt"
+    marked = b"\xef\xbb\xbfder\n\xe2\x96\x81\n"
     odd = b"\xff\xfe Haus\n\n\x00 \x1b[2J\tder\r\nMann  \n</s> <s>\n\xe2\x96\x81 \xe2\x81\x87 \n"
     long = b"der Mann " * 60 + b"\n"
-    text.write_bytes(odd + long + "日本 ".encode() * 9 + b"\nder Mann sagt")
+    content = marked + odd + long + "日本 ".encode() * 9 + b"\nder Mann sagt"
+    text.write_bytes(content)
     batch = say(capsys, f"checkpoint={finished}", f"input={text}")
     with text.open() as file:
         monkeypatch.setattr(sys, "stdin", file)
         assert say(capsys, f"checkpoint={finished}") == batch
-    events = say(capsys, f"checkpoint={finished}", f"input={text}", "actions=true").splitlines()
+    packed, bare = tmp_path / "in.txt.gz", tmp_path / "bare.txt"
+    packed.write_bytes(gzip.compress(content))
+    bare.write_bytes(content[3:])
+    assert say(capsys, f"checkpoint={finished}", f"input={packed}") == batch
+    assert say(capsys, f"checkpoint={finished}", f"input={bare}") == batch
+    assert batch.splitlines()[1] == "", "U+2581 alone is no word"
+    events = say(capsys, f"checkpoint={finished}", f"input={packed}", "actions=true").splitlines()
     written: dict[int, list[str]] = {}
     for event in map(json.loads, events):
         written.setdefault(event["sentence"], [])
         if event["action"] == "WRITE":
             written[event["sentence"]].append(event["word"])
-    assert [" ".join(written[number]) for number in sorted(written)] == batch.splitlines()
+    assert [*written] == [*range(1, len(written) + 1)], "numbered as the lines are"
+    assert [" ".join(written[number]) for number in written] == batch.splitlines()
+
+
+def test_a_damaged_archive_is_refused(finished, tmp_path):
+    text = tmp_path / "in.gz"
+    text.write_text("der Mann\n")
+    with pytest.raises(UserError, match=r"in\.gz is damaged, or no gzip file.*drop \.gz"):
+        translate(configuration("translate", f"checkpoint={finished}", f"input={text}"))
 
 
 def test_the_same_picture_of_a_file_and_of_a_stream(finished, tmp_path, capsys, monkeypatch):
     text, pages = tmp_path / "in.txt", [tmp_path / "one.html", tmp_path / "other.html"]
-    text.write_text("\nder Mann sagt \n\nder</script>\n")
+    text.write_text("\nder Mann sagt \n\u2581\nder</script>\n")
     say(capsys, f"checkpoint={finished}", f"input={text}", f"picture={pages[0]}")
     with text.open() as file:
         monkeypatch.setattr(sys, "stdin", file)
         say(capsys, f"checkpoint={finished}", f"picture={pages[1]}")
     one, other = (page.read_bytes() for page in pages)
     assert one == other
+    assert [sentence["line"] for sentence in data_of(one.decode())["sentences"]] == [2, 4]
 
 
 def test_a_line_that_is_too_long_is_refused_by_number_or_cut(finished, tmp_path, capsys):
@@ -117,6 +136,7 @@ def test_a_line_that_is_too_long_is_refused_by_number_or_cut(finished, tmp_path,
         (["device=tpu"], "device is 'tpu'"),
         (["picture=x.gif"], "must end in one of .png"),
         (["picture=x.png", "heads=both"], "heads is 'both'"),
+        (["picture=no/x.png", "checkpoint=12"], "no/x.png cannot be written.*no folder no.; name"),
     ],
 )
 def test_bad_choices_are_refused(finished, overrides, message):
@@ -136,7 +156,6 @@ def test_an_exported_folder_translates_alike_elsewhere(finished, given_away, tmp
     }
     elsewhere = tmp_path / "elsewhere"
     given_away.rename(elsewhere)
-        (["picture=no/x.png", "checkpoint=12"], "no/x.png cannot be written.*no folder no.; name"),
     text = tmp_path / "in.txt"
     text.write_text("der Mann sagt etwas\n")
     there, here = (
@@ -152,6 +171,8 @@ def test_an_exported_folder_translates_alike_elsewhere(finished, given_away, tmp
 def test_an_exported_folder_can_be_exported_and_be_started_from(given_away, tmp_path):
     again = tmp_path / "again"
     export(configuration("export", f"checkpoint={given_away}", f"to={again}"))
+    for name in ("scores.json", "README.md"):
+        assert (again / name).read_bytes() == (given_away / name).read_bytes()
     one, other = (load_file(f / "model.safetensors") for f in (given_away, again))
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)
@@ -164,6 +185,13 @@ def spoil_config(folder: Path, group: str, **options: object) -> None:
     path.write_text(json.dumps(described))
 
 
+def drop_entry(folder: Path, group: str, name: str) -> None:
+    path = folder / "config.json"
+    described = json.loads(path.read_text())
+    del described["config"][group][name]
+    path.write_text(json.dumps(described))
+
+
 def test_what_strangers_might_send_is_refused(given_away, tmp_path):
     def refused(message: str, spoil) -> None:
         folder = tmp_path / "spoilt"
@@ -172,12 +200,11 @@ def test_what_strangers_might_send_is_refused(given_away, tmp_path):
         with pytest.raises(UserError, match=message):
             Translator.load(folder)
         shutil.rmtree(folder)
-    for name in ("scores.json", "README.md"):
-        assert (again / name).read_bytes() == (given_away / name).read_bytes()
-    for name in ("scores.json", "README.md"):
-        assert (again / name).read_bytes() == (given_away / name).read_bytes()
 
     refused("choose one of", lambda f: spoil_config(f, "model", name="os.system"))
+    refused("is damaged: .* lacks model.name", lambda f: drop_entry(f, "model", "name"))
+    refused("lacks data.batch_tokens", lambda f: drop_entry(f, "data", "batch_tokens"))
+    refused("lacks data.corpus, of type str", lambda f: spoil_config(f, "data", corpus=[]))
     refused("no option _target_", lambda f: spoil_config(f, "model", _target_="os.system"))
     refused("must be of type int", lambda f: spoil_config(f, "model", dim="16"))
     refused("its weights are not those of", lambda f: spoil_config(f, "model", dim=2**20))
@@ -186,13 +213,6 @@ def test_what_strangers_might_send_is_refused(given_away, tmp_path):
     refused("does not say what the model is",
             lambda f: (f / "config.json").write_text('{"config": {}, "manifest": {}}'))  # fmt: skip
     refused("no readable weights", lambda f: (f / "model.safetensors").write_bytes(b"\x80\x04."))
-def drop_entry(folder: Path, group: str, name: str) -> None:
-    path = folder / "config.json"
-    described = json.loads(path.read_text())
-    del described["config"][group][name]
-    path.write_text(json.dumps(described))
-
-
     refused("absent", lambda f: save_file({"x": torch.zeros(1)}, f / "model.safetensors"))
     refused("no SentencePiece model", lambda f: (f / "subwords.model").write_bytes(b"\xff" * 9))
     refused("check the path", lambda f: (f / "subwords.model").unlink())

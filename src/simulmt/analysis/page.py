@@ -36,6 +36,7 @@ def _sentence(trace: Trace) -> dict[str, object]:
     weights = trace.weights.reshape(T, layers * heads, S).swapaxes(0, 1)  # (LH, T, S)
     quantised = np.rint(255 * weights).astype(np.uint8).tobytes()
     return {
+        "line": trace.line,
         "source": trace.source,
         "target": trace.target,
         "delays": trace.delays,

@@ -37,8 +37,8 @@ def draw_traces(traces: Sequence[Trace], path: Path, heads: str) -> None:
         UserError: more than goes on a sheet.
     """
     bands = list[list[Panel]]()
-    for number, trace in enumerate(traces, start=1):
-        before = f"sentence {number}: " if len(traces) > 1 else ""
+    for trace in traces:
+        before = f"line {trace.line}: " if len(traces) > 1 else ""
         bands += _each(trace, before) if heads == "each" else [[_union(trace, before)]]
     stops = any(trace.stops for trace in traces)
     several = heads == "union" and max(len(head_names(trace)) for trace in traces) > 1

@@ -135,16 +135,20 @@ def _read_split(source: Path, target: Path, max_words: int | None) -> Split:
     return Split(sources, targets, dropped=dropped)
 
 
-def text_lines(path: Path) -> Iterator[str]:
-    """Normalised lines of one file, plain or .gz; only LF ends a line.
+def text_lines(path: Path, errors: str = "strict") -> Iterator[str]:
+    """Normalised lines of one file, plain or .gz; only LF ends one, a byte-order mark is skipped.
+
+    Args:
+        path: the file.
+        errors: what is done about bytes that are not UTF-8, as for `bytes.decode`.
 
     Raises:
-        UserError: it cannot be read, is damaged or not UTF-8.
+        UserError: it cannot be read, is damaged or, with `strict`, not UTF-8.
     """
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
             for number, raw in enumerate(file, 1):
-                yield _decode(raw.removeprefix(_BOM) if number == 1 else raw, path, number)
+                yield _decode(raw.removeprefix(_BOM) if number == 1 else raw, path, number, errors)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(
             f"{path} is damaged, or no gzip file ({error}): "
@@ -156,9 +160,9 @@ def text_lines(path: Path) -> Iterator[str]:
         ) from error
 
 
-def _decode(raw: bytes, path: Path, number: int) -> str:
+def _decode(raw: bytes, path: Path, number: int, errors: str) -> str:
     try:
-        return normalise(raw.decode("utf-8"))
+        return normalise(raw.decode("utf-8", errors))
     except UnicodeDecodeError as error:
         raise UserError(
             f"{path}, line {number}, byte offset {error.start} in that line "

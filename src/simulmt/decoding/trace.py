@@ -22,6 +22,8 @@ from simulmt.models.model import Model
 class Trace:
     """How one sentence was translated: T subwords written, S read, EOS the last of these."""
 
+    line: int
+    """The line that the sentence stands on, from 1."""
     source: tuple[str, ...]
     """The source's subwords; EOS reads `</s>`."""
     target: tuple[str, ...]
@@ -71,7 +73,9 @@ class Record(NamedTuple):
     weights: Float[NDArray[np.float64], "T L H S"]
 
 
-def trace_sentence(model: Model, subwords: Subwords, device: torch.device, text: str) -> Trace:
+def trace_sentence(
+    model: Model, subwords: Subwords, device: torch.device, text: str, line: int = 1
+) -> Trace:
     """Translate a sentence greedily and record how; it may be empty.
 
     Args:
@@ -79,12 +83,14 @@ def trace_sentence(model: Model, subwords: Subwords, device: torch.device, text:
         subwords: its vocabulary.
         device: where the model is.
         text: the source sentence.
+        line: where it stands, for its title.
     """
     source = subwords.encode(text)
     hypothesis, end, weights = record(model, [*source, EOS], device)
     touched = subwords.words_touched(source)
     offline = all(part.offline for part in model.modules() if isinstance(part, Schedule))
     return Trace(
+        line=line,
         source=(*subwords.pieces(source), "</s>"),
         target=tuple(subwords.pieces(hypothesis.tokens)),
         source_words=(*touched, max(touched, default=0) + 1),

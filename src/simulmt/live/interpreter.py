@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
+from simulmt.data.text import normalise
 from simulmt.live.translator import LONGEST, Translator
 
 END = "\n"
@@ -21,22 +22,31 @@ _LONGEST_WORD = 1 << 16
 def arriving(descriptor: int) -> Iterator[str]:
     """Words as soon as white space follows them, and `END` for each end of a line.
 
-    Bytes that are no UTF-8 become the replacement character, and what goes on for 64 Ki characters
-    without white space is a word. What is left when the stream ends is a line, too.
+    White space is what `normalise` takes for it; a byte-order mark is skipped. Bytes that are no
+    UTF-8 become the replacement character, and what goes on for 64 Ki characters without white
+    space is a word. What is left when the stream ends is a line, too.
     """
-    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
     rest, ended, open_line = "", False, False
     while not ended:
         chunk = os.read(descriptor, 1 << 16)
         ended = not chunk
-        *complete, rest = re.split(r"(\s)", rest + decoder.decode(chunk, final=ended))
+        *complete, rest = re.split(r"([\s\u2581])", rest + decoder.decode(chunk, final=ended))
         if len(rest) > _LONGEST_WORD:
             complete, rest = [*complete, rest], ""
         for part in [*complete, rest] if ended else complete:
-            if part == END or part.strip():
+            if part:
                 open_line = part != END
+            if part == END or normalise(part):
                 yield part
     if open_line:
+        yield END
+
+
+def parts_of(lines: Iterable[str]) -> Iterator[str]:
+    """The same of lines that are there already, each of them normalised."""
+    for line in lines:
+        yield from line.split()
         yield END
 
 
@@ -108,12 +118,12 @@ class Plain(Told):
 
 
 class Actions(Told):
-    """A JSON line a word: sentence (from 0), READ or WRITE, the word, seconds since the start."""
+    """A JSON line a word: sentence (from 1), READ or WRITE, the word, seconds since the start."""
 
     def __init__(self, output: TextIO) -> None:
         self.output = output
         self._started = time.perf_counter()
-        self._sentence = 0
+        self._sentence = 1
         self._words_read = 0
 
     def read(self, word: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,10 @@ from rich.progress import track
 
 from simulmt.data.batches import EncodedSplit, OrderedBatches, collate_pairs
 from simulmt.data.corpus import Split
+from simulmt.data.text import normalise, text_lines
 from simulmt.decoding.corpus import decode_split
 from simulmt.errors import UserError
-from simulmt.live.interpreter import END, Actions, Plain, Told, arriving, interpret
+from simulmt.live.interpreter import END, Actions, Plain, Told, arriving, interpret, parts_of
 from simulmt.live.translator import LONGEST, Translator
 from simulmt.options import construct
 from simulmt.parts import build_mechanism, build_search
@@ -61,77 +61,72 @@ def translate(cfg: DictConfig) -> None:
     if given and not given.is_file():
         raise UserError(f"input={given}: there is no such file")
     trained = checkpoint.load(Path(str(options.checkpoint)))
-    translator, sentences = Translator.of(trained, options.device), list[str]()
+    translator, sentences = Translator.of(trained, options.device), dict[int, str]()
     if given and not options.actions:
-        lines = read_lines(given)
+        lines = [*text_lines(given, errors="replace")]
         for line in translate_lines(translator, trained.config, lines, options.batch_tokens):
             print(line)
-        sentences = [line for line in lines if line.strip()]
         if options.picture is not None:
+            sentences = {number: line for number, line in enumerate(lines, 1) if line}
             draw(translator, sentences, options)
         return
     try:
-        with _opened(given) as descriptor:
-            live(translator, descriptor, options.actions, sentences)
+        live(translator, given, options.actions, sentences)
     finally:
         if options.picture is not None and sentences:  # of what there was before Ctrl-C, too
             draw(translator, sentences, options)
 
 
-def live(translator: Translator, descriptor: int, actions: bool, sentences: list[str]) -> None:
-    """Translate what arrives on a descriptor; a person at a terminal is shown both sides.
+def live(
+    translator: Translator, given: Path | None, actions: bool, sentences: dict[int, str]
+) -> None:
+    """Translate what arrives; a person at a terminal is shown both sides.
 
     Args:
         translator: takes the words in.
-        descriptor: of a file, a pipe or a terminal.
+        given: a file; None for standard input.
         actions: whether to print events instead of the translation.
-        sentences: the first ones are added to it.
+        sentences: the first ones are added to it, each by the number of its line.
     """
-    at_terminal = os.isatty(descriptor) and sys.stdout.isatty() and sys.platform != "win32"
-    if at_terminal and not actions:
+    if given is None and not actions and _at_terminal():
         from simulmt.live.keyboard import Screen, typed  # noqa: PLC0415  (imports what Windows lacks)
 
         with Screen() as screen:
-            parts = remember(typed(descriptor, screen.typing), sentences)
+            parts = remember(typed(sys.stdin.fileno(), screen.typing), sentences)
             interpret(translator, parts, screen, warn)
         return
     told: Told = Actions(sys.stdout) if actions else Plain(sys.stdout)
-    interpret(translator, remember(arriving(descriptor), sentences), told, warn)
+    if given is None:
+        parts = arriving(sys.stdin.fileno())
+    else:
+        parts = parts_of(text_lines(given, errors="replace"))
+    interpret(translator, remember(parts, sentences), told, warn)
 
 
-def remember(parts: Iterable[str], sentences: list[str]) -> Iterator[str]:
-    """Hand the parts on and keep the first sentences."""
-    words: list[str] = []
+def remember(parts: Iterable[str], sentences: dict[int, str]) -> Iterator[str]:
+    """Hand the parts on and keep the first sentences: one more than are pictured, if there is."""
+    words, line = list[str](), 1
     for part in parts:
-        if part != END and len(sentences) < PICTURED:
+        if part == END:
+            if sentence := normalise(" ".join(words)):
+                sentences[line] = sentence
+            words, line = [], line + 1
+        elif len(sentences) <= PICTURED:
             words.append(part)
-        elif words:
-            sentences.append(" ".join(words))
-            words = []
         yield part
 
 
-def draw(translator: Translator, sentences: Sequence[str], options: Options) -> None:
-    """Write the picture of the first sentences."""
+def draw(translator: Translator, sentences: Mapping[int, str], options: Options) -> None:
+    """Write the picture of the first sentences, which are given by the numbers of their lines."""
     from simulmt.analysis.picture import write_picture  # noqa: PLC0415  (takes a while to import,
     from simulmt.decoding.trace import trace_sentence  # noqa: PLC0415   and mostly for nothing)
 
     model, subwords, device = translator.model, translator.subwords, translator.device
-    first = sentences[:PICTURED]
-    traces = [trace_sentence(model, subwords, device, sentence) for sentence in first]
+    first = [*sentences.items()][:PICTURED]
+    traces = [trace_sentence(model, subwords, device, text, line) for line, text in first]
     write_picture(traces, str(options.picture), options.heads)
     more = f", the first {PICTURED} sentences" if len(sentences) > PICTURED else ""
     print(f"picture: {options.picture}{more}", file=sys.stderr)
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a text file; bytes that are no UTF-8 become the replacement character."""
-    try:
-        text = path.read_bytes().decode("utf-8", errors="replace")
-    except OSError as error:
-        raise UserError(f"input={path}: cannot be read ({error.strerror})") from None
-    lines = text.split("\n")
-    return lines if lines[-1] else lines[:-1]
 
 
 def translate_lines(
@@ -142,7 +137,7 @@ def translate_lines(
     Args:
         translator: has the model.
         config: of its training.
-        lines: a sentence each.
+        lines: a sentence each, normalised.
         batch_tokens: token budget of a batch.
 
     Returns:
@@ -152,7 +147,7 @@ def translate_lines(
         UserError: a line that is too long.
     """
     translations = ["" for _ in lines]
-    filled = [number for number, line in enumerate(lines) if line.strip()]
+    filled = [number for number, line in enumerate(lines) if line]
     if not filled:
         return translations
     split = Split([lines[number] for number in filled], ["" for _ in filled])
@@ -180,10 +175,6 @@ def warn(message: str) -> None:
     print(f"warning: {message}", file=sys.stderr)
 
 
-@contextmanager
-def _opened(path: Path | None) -> Iterator[int]:
-    if path is None:
-        yield sys.stdin.fileno()
-        return
-    with path.open("rb") as file:
-        yield file.fileno()
+def _at_terminal() -> bool:
+    """Whether a person types and sees what is printed."""
+    return sys.platform != "win32" and os.isatty(sys.stdin.fileno()) and sys.stdout.isatty()
