@@ -232,7 +232,7 @@ def test_the_regret_leaves_out_what_was_not_translated():
 def test_other_sentences_than_the_data_hold_are_refused(tmp_path, monkeypatch):
     instances = oracle()
     other = make(tmp_path / "a", "mma_il", {"data.seed": 4}, instances)
-    with pytest.raises(UserError, match=r"a: sentence 0 of instances.log is not that of the test"):
+    with pytest.raises(UserError, match=r"a: sentence 1 of instances.log is not that of the test"):
         study("by_reordering", other)
     text = Corpus("text", "de", "en", {"test": Split(SPLIT.sources, SPLIT.targets)})
     monkeypatch.setattr("simulmt.programs.analyse._read", lambda root, place: text)

@@ -37,7 +37,7 @@ def instance(index, **text):
 )
 def test_residue_is_named_with_its_place_and_remedy(field, text, found, remedy):
     (warning,) = residue([instance(3), instance(7, **{field: text})])
-    assert f"in the {field}: {found!r} in sentence 7 (line 2 of instances.log)" in warning
+    assert f"in the {field}: {found!r} in sentence 8 (line 2 of instances.log)" in warning
     assert remedy in warning
     assert "\n" not in warning
 
@@ -62,13 +62,13 @@ def test_ordinary_text_is_left_in_peace(text):
 
 def test_unknown_characters_count_in_predictions_alone():
     (warning,) = residue([instance(0, source="⁇", reference="⁇", prediction="a ⁇ b")])
-    assert warning.startswith("unknown characters in the prediction: '⁇' in sentence 0 (line 1")
+    assert warning.startswith("unknown characters in the prediction: '⁇' in sentence 1 (line 1")
 
 
 def test_each_kind_and_field_is_said_once():
     corpus = [instance(i, reference="don &apos;t &quot;") for i in range(100)]
     (warning,) = residue(corpus[::-1])
-    assert "'&apos;' in sentence 0 (line 1 of instances.log), and in 99 more; " in warning
+    assert "'&apos;' in sentence 1 (line 1 of instances.log), and in 99 more; " in warning
 
 
 def test_a_few_lines_and_a_count_of_the_rest():

@@ -59,6 +59,7 @@ def test_the_terminal_path_fits_and_shows_every_word(instance, width):
 
 def test_the_grid_is_a_staircase():
     lines = printed(render_path(BARE, 80), 80).splitlines()
+    assert lines[0] == "sentence 5", "counted from 1"
     assert lines[1].split() == FARMER.source.split()
     assert lines[2].split() == ["2", "the", "███", "████", "·", "·", "·"]
     assert lines[3].split() == ["2", "old", "░░░", "░░░░", "·", "·", "·"]

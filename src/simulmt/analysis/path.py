@@ -43,7 +43,7 @@ def render_path(instance: Instance, console_width: int) -> Group:
         lines.append(_key(grid))
     if not instance.delays:
         lines.append(Text(NOTHING, style="italic"))
-    title = Text(f"sentence {instance.index}", style="bold")
+    title = Text(f"sentence {instance.index + 1}", style="bold")
     return Group(title, *lines, Text.assemble(("reference: ", "dim"), instance.reference))
 
 

@@ -57,14 +57,14 @@ class Instance:
     def __post_init__(self) -> None:
         if len(self.delays) != self.prediction_length:
             raise ValueError(
-                f"sentence {self.index}: {len(self.delays)} delays for the "
+                f"sentence {self.index + 1}: {len(self.delays)} delays for the "
                 f"{self.prediction_length} words of {self.prediction!r}"
             )
         if self.elapsed:
             self._check_elapsed()
 
     def _check_elapsed(self) -> None:
-        start = f"sentence {self.index}: 'elapsed' is {list(self.elapsed)}"
+        start = f"sentence {self.index + 1}: 'elapsed' is {list(self.elapsed)}"
         if len(self.elapsed) != len(self.delays):
             raise ValueError(f"{start}, not one time for each of {len(self.delays)} words")
         if not all(math.isfinite(time) and time >= 0 for time in self.elapsed):

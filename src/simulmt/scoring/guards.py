@@ -72,7 +72,7 @@ def _in_sentence(instance: Instance, line: int) -> Iterator[_Found]:
         }
         for kind, mark in marks.items():
             if mark is not None:
-                yield _Found(field, kind, mark[0], instance.index, line)
+                yield _Found(field, kind, mark[0], instance.index + 1, line)
 
 
 def _is_escape(match: re.Match[str]) -> bool:

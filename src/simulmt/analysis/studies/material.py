@@ -81,7 +81,7 @@ class Material:
             i, pair = instance.index, (instance.source, instance.reference)
             if not 0 <= i < len(split) or pair != (split.sources[i], split.targets[i]):
                 raise UserError(
-                    f"{self.place(run)}: sentence {i} of instances.log is not that of the "
+                    f"{self.place(run)}: sentence {i + 1} of instances.log is not that of the "
                     "test set that the configuration describes; decode again with this version"
                 )
         return found
