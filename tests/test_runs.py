@@ -394,6 +394,11 @@ def test_bad_choices_end_in_one_line(overrides, message, tmp_path, cache):
         train(configuration("train", *chosen), str(tmp_path))
 
 
+def test_export_refuses_keys_that_it_does_not_have():
+    with pytest.raises(UserError, match=r"export.py has no option split; its options are: check"):
+        export(configuration("export", "checkpoint=nowhere", "to=there", "+split=test"))
+
+
 def test_evaluate_refuses_other_data_and_other_files(finished, tmp_path):
     with pytest.raises(UserError, match="split is 'dev'; choose one of train, valid, test"):
         evaluate(configuration("evaluate", f"checkpoint={finished}", "split=dev"))

@@ -9,6 +9,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from simulmt.errors import UserError
+from simulmt.options import check
 from simulmt.programs.plain import plain
 from simulmt.saved import checkpoint, exported
 
@@ -20,6 +21,7 @@ def export(cfg: DictConfig) -> None:
         UserError: no such checkpoint, or a folder that is in use.
     """
     options = plain(cfg)
+    check(options, {"checkpoint": Any, "to": Any}, "export.py")
     trained = checkpoint.load(Path(str(options["checkpoint"])))
     trained.build()  # what is given away can be loaded
     folder = Path(str(options["to"]))
