@@ -126,9 +126,9 @@ def test_the_pages_have_commands():
 @pytest.mark.parametrize(("program", "overrides"), runs())
 def test_every_command_composes(program, overrides, monkeypatch):
     from simulmt.options import construct
+    from simulmt.programs import align, evaluate, translate
     from simulmt.programs.choices import check_choices
     from simulmt.programs.plain import plain
-    from simulmt.programs.translate import Options
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     config = plain(composed(program, overrides))
@@ -136,8 +136,9 @@ def test_every_command_composes(program, overrides, monkeypatch):
         assert config["study"] in STUDIES
     if program == "train" and config["teacher"]["kind"] != "pretrained":  # of a run that is there
         check_choices(config)  # and what the program itself would refuse at once
-    if program == "translate":
-        construct(Options, config, "translate.py")
+    schemas = {"align": align, "evaluate": evaluate, "translate": translate}
+    if program in schemas:
+        construct(schemas[program].Options, config, f"{program}.py")
 
 
 @each_page

@@ -75,7 +75,7 @@ def read_text(
 
 def _read(folder: Path, source: str, target: str, stem: str, max_words: int | None) -> Split:
     left, right = (_find(folder, stem, side, (source, target)) for side in (source, target))
-    return _read_split(left, right, max_words)
+    return read_pair(left, right, max_words)
 
 
 def _find(folder: Path, stem: str, language: str, pair: tuple[str, str]) -> Path:
@@ -105,8 +105,13 @@ def _stems(folder: Path, language: str) -> set[str]:
     }
 
 
-def _read_split(source: Path, target: Path, max_words: int | None) -> Split:
-    """Both sides in lockstep; `max_words` None drops no pair for its length."""
+def read_pair(source: Path, target: Path, max_words: int | None = None) -> Split:
+    """Both sides in lockstep; `max_words` None drops no pair for its length.
+
+    Raises:
+        UserError: a file that is missing, damaged, not UTF-8 or of another length than its
+            partner, or nothing left of them.
+    """
     sources, targets = Lines(), Lines()
     dropped = {"empty": 0, "too_long": 0}
     source_lines = target_lines = 0

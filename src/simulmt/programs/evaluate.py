@@ -1,98 +1,204 @@
-"""`evaluate.py`: score a trained model on a split of its data."""
+"""`evaluate.py`: score a trained model on a split of its data, or on any other pair of files."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
+from simulmt.attention import Mechanism
 from simulmt.data.batches import EncodedSplit
 from simulmt.data.corpus import Split
 from simulmt.data.manifest import check_manifest, manifest
+from simulmt.data.text import read_pair
 from simulmt.decoding.instance import Instance, write_instances
+from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
-from simulmt.options import pick
+from simulmt.models.model import Model
+from simulmt.options import construct, pick
 from simulmt.parts import build_corpus, build_search, pick_device
 from simulmt.programs.plain import plain
 from simulmt.saved import checkpoint
+from simulmt.saved.trained import Trained
 from simulmt.scoring.score import score, write_scores
 from simulmt.training import report
 from simulmt.training.callbacks import Decoder
 
+_SPLITS = ("train", "valid", "test")
+_SEARCH = ("beam", "length_penalty")
+_NAME = re.compile(r"[\w.+-]{1,60}")
+
+
+@dataclass(frozen=True)
+class Options:
+    """`conf/evaluate.yaml` says what each entry means."""
+
+    checkpoint: Any
+    split: Any
+    source: Any
+    target: Any
+    name: Any
+    device: str
+    batch_tokens: Any
+    beam: Any
+    length_penalty: Any
+    word_ms: Any
+    data_root: Any
+
+    def __post_init__(self) -> None:
+        size = self.batch_tokens
+        if size is not None and (type(size) is not int or size < 1):
+            raise UserError(f"batch_tokens is {size!r}; it must be a whole number from 1, or null")
+        if self.word_ms is not None:
+            self._check_clock()
+        if (self.source, self.target) != (None, None):
+            self._check_files()
+        elif self.name is not None:
+            raise UserError(f"name={self.name} without files; give source=FILE target=FILE, too")
+
+    def _check_clock(self) -> None:
+        ms = self.word_ms
+        if isinstance(ms, bool) or not isinstance(ms, int | float) or not ms > 0:
+            raise UserError(f"word_ms is {ms!r}; it is how long a source word lasts, above 0")
+        if self.beam not in (None, 1):
+            raise UserError(f"beam={self.beam} with word_ms: a stream is greedy; leave one out")
+        if self.length_penalty is not None:
+            raise UserError(
+                f"word_ms={ms} with length_penalty={self.length_penalty}: word by word nothing is "
+                "compared by its length; leave one out"
+            )
+
+    def _check_files(self) -> None:
+        if self.source is None or self.target is None:
+            raise UserError(
+                f"source is {self.source}, target {self.target}; give both files, or neither to "
+                "score a split"
+            )
+        data = {"split": None if self.split == "test" else self.split, "data_root": self.data_root}
+        for key, value in data.items():
+            if value is not None:
+                raise UserError(
+                    f"{key}={value} with source={self.source}: files are scored instead of a "
+                    f"split; leave out {key}, or source and target"
+                )
+        if not _NAME.fullmatch(self.scored) or self.scored.lower() in _SPLITS:
+            raise UserError(
+                f"name is {self.scored!r}; it is part of a folder's name, up to 60 letters, digits "
+                f"or ._+-, and none of the splits {', '.join(_SPLITS)}: set name=NAME"
+            )
+
+    @property
+    def files(self) -> tuple[Path, Path] | None:
+        """What is scored instead of a split."""
+        if self.source is None:
+            return None
+        return Path(str(self.source)).expanduser(), Path(str(self.target)).expanduser()
+
+    @property
+    def scored(self) -> str:
+        """What the folder and the table call the sentences."""
+        if self.source is None:
+            return str(self.split)
+        stem = Path(Path(str(self.source)).name.removesuffix(".gz")).stem
+        return stem if self.name is None else str(self.name)
+
+    @property
+    def decoding(self) -> dict[str, Any]:
+        """What is asked for otherwise than in training; the folder's name goes on with it."""
+        asked = {"beam": self.beam, "length_penalty": self.length_penalty}
+        asked["word_ms"] = self.word_ms
+        return {name: value for name, value in asked.items() if value is not None}
+
 
 def evaluate(cfg: DictConfig) -> None:
-    """Decode and score a split with a checkpoint, as `train` did at its end.
+    """Decode with a checkpoint and score, as `train` did at its end.
 
     Raises:
         UserError: anything a user can put right.
     """
-    options = plain(cfg)
-    split = options["split"]
-    _check(options)
-    trained = checkpoint.load(Path(str(options["checkpoint"])))
-    path, config, subwords = trained.path, trained.config, trained.subwords
-    if options["data_root"]:
-        config["data"]["root"] = str(options["data_root"])
+    options = construct(Options, plain(cfg), "evaluate.py")
+    device = pick_device(options.device)
+    text = read_pair(*options.files) if options.files else None
+    trained = checkpoint.load(Path(str(options.checkpoint)))
     model, mechanism = trained.build()
-    then: dict[str, Any] = config["decoding"]
-    asked = {name: options[name] for name in then if options.get(name) is not None}
-    search = build_search(then | asked, mechanism, model.usual_beam)
+    search = _search(options, trained.config["decoding"], mechanism, model)
+    chosen = text or _split(options, trained)
+    report.dropped(options.scored, chosen)
+
+    translator = Translator(model.to(device), trained.subwords, device)
+    if options.word_ms is None:
+        tokens = options.batch_tokens or 2 * trained.config["data"]["batch_tokens"]
+        instances, told = _at_once(translator, chosen, tokens, search)
+    else:
+        instances, told = _timed(translator, chosen, options.word_ms)
+    if options.files:
+        source, target = map(str, options.files)
+        told["text"] = {"source": source, "target": target, "dropped": chosen.dropped}
+    scores = score(instances, chosen.needs) | told
+
+    folder = _folder(options, trained.path)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_instances(folder / "instances.log", instances)
+    write_scores(folder / "scores.json", scores)
+    report.results(f"{mechanism.name} on {options.scored}", scores, instances, trained.path, folder)
+    if "computing_ms" in scores:
+        report.computing(scores)
+
+
+def _search(
+    options: Options, then: Mapping[str, Any], mechanism: Mechanism, model: Model
+) -> Search:
+    """That of training, but for what is asked for."""
+    asked = {name: value for name, value in options.decoding.items() if name in _SEARCH}
+    search = build_search({**then, **asked}, mechanism, model.usual_beam)
     if search.beam == 1 and "length_penalty" in asked:
         raise UserError(
             f"length_penalty={asked['length_penalty']} with a beam of 1: greedy decoding compares "
             "no lengths; set beam above 1 (for a mechanism that reads the whole sentence first)"
         )
-    corpus = build_corpus(config["data"])
-    chosen = pick(corpus.splits, split, "split")
-    check_manifest(trained.manifest, manifest(corpus, subwords, [split]), [split])
-
-    device = pick_device(options["device"])
-    if options["word_ms"] is None:
-        tokens = options["batch_tokens"] or 2 * config["data"]["batch_tokens"]
-        decoder = Decoder(chosen, EncodedSplit.encode(chosen, subwords), subwords, tokens, search)
-        instances = decoder(model.to(device), device, watch=report.watch)
-        scores = score(instances, chosen.needs) | {"decoding": search.described}
-    else:
-        instances, scores = _timed(Translator(model.to(device), subwords, device), chosen, options)
-        asked["word_ms"] = options["word_ms"]
-
-    home = path if path.is_dir() else path.parent
-    home = home.parent if home.name == "checkpoints" else home
-    searched = [f"{name}{value}" for name, value in asked.items()]
-    folder = home / "evaluation" / "-".join([split, path.stem, *searched])
-    folder.mkdir(parents=True, exist_ok=True)
-    write_instances(folder / "instances.log", instances)
-    write_scores(folder / "scores.json", scores)
-    report.results(f"{mechanism.name} on {split}", scores, instances, path, folder)
-    if "computing_ms" in scores:
-        report.computing(scores)
+    return search
 
 
-def _check(options: Mapping[str, Any]) -> None:
-    tokens = options["batch_tokens"]
-    if tokens is not None and (type(tokens) is not int or tokens < 1):
-        raise UserError(f"batch_tokens is {tokens!r}; it must be a whole number from 1, or null")
-    if options["word_ms"] is not None and options["length_penalty"] is not None:
-        raise UserError(
-            f"word_ms={options['word_ms']} with length_penalty={options['length_penalty']}: word "
-            "by word nothing is compared by its length; leave one out"
-        )
+def _split(options: Options, trained: Trained) -> Split:
+    """A split of the model's own data, the same as then."""
+    data = dict(trained.config["data"])
+    if options.data_root:
+        data["root"] = str(options.data_root)
+    corpus = build_corpus(data)
+    chosen = pick(corpus.splits, options.split, "split")
+    found = manifest(corpus, trained.subwords, [options.split])
+    check_manifest(trained.manifest, found, [options.split])
+    return chosen
+
+
+def _at_once(
+    translator: Translator, chosen: Split, tokens: int, search: Search
+) -> tuple[list[Instance], dict[str, Any]]:
+    """In batches of so many tokens."""
+    subwords = translator.subwords
+    decoder = Decoder(chosen, EncodedSplit.encode(chosen, subwords), subwords, tokens, search)
+    instances = decoder(translator.model, translator.device, watch=report.watch)
+    return instances, {"decoding": search.described}
 
 
 def _timed(
-    translator: Translator, chosen: Split, options: Mapping[str, Any]
+    translator: Translator, chosen: Split, word_ms: float
 ) -> tuple[list[Instance], dict[str, Any]]:
     """Word by word, with a clock running."""
-    word_ms = options["word_ms"]
-    if isinstance(word_ms, bool) or not isinstance(word_ms, int | float) or not word_ms > 0:
-        raise UserError(f"word_ms is {word_ms!r}; it is how long a source word lasts, above 0")
-    if options["beam"] not in (None, 1):
-        raise UserError(f"beam={options['beam']} with word_ms: a stream is greedy; leave one out")
     instances, computing = translate_timed(translator, chosen, word_ms, report.watch)
-    scores = score(instances, chosen.needs)
     decoding = {"beam": 1, "live": True, "word_ms": word_ms}
-    return instances, scores | {"computing_ms": computing, "decoding": decoding}
+    return instances, {"computing_ms": computing, "decoding": decoding}
+
+
+def _folder(options: Options, path: Path) -> Path:
+    """In the run's directory, or beside a checkpoint that lies elsewhere."""
+    home = path if path.is_dir() else path.parent
+    home = home.parent if home.name == "checkpoints" else home
+    asked = [f"{name}{value}" for name, value in options.decoding.items()]
+    return home / "evaluation" / "-".join([options.scored, path.stem, *asked])

@@ -19,7 +19,7 @@ from simulmt.analysis.path import render_path
 from simulmt.analysis.path_picture import draw_path
 from simulmt.analysis.table import score_table
 from simulmt.attention import Mechanism
-from simulmt.data.corpus import Corpus
+from simulmt.data.corpus import Corpus, Split
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.instance import Instance
 from simulmt.objective import Objective
@@ -68,10 +68,15 @@ def data(corpus: Corpus, subwords: Subwords, folder: Path) -> None:
         f"{len(subwords):,} subwords"
     )
     for name, split in corpus.splits.items():
-        if any(split.dropped.values()):
-            counts = ", ".join(f"{n} {why.replace('_', ' ')}" for why, n in split.dropped.items())
-            say(f"  dropped from {name}: {counts}")
+        dropped(name, split)
     say(f"run directory: {folder}")
+
+
+def dropped(name: str, split: Split) -> None:
+    """Say how many pairs of a split were left out, if any."""
+    if any(split.dropped.values()):
+        counts = ", ".join(f"{n} {why.replace('_', ' ')}" for why, n in split.dropped.items())
+        say(f"  dropped from {name}: {counts}")
 
 
 @rank_zero_only
