@@ -1,4 +1,4 @@
-"""Scoring other text than a split through `evaluate.py`."""
+"""Scoring other text than a split, and with another k, through `evaluate.py`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.export import export
+from simulmt.programs.plain import plain
 from simulmt.programs.train import train
 from test_runs import SMALL, configuration
 
@@ -83,6 +84,17 @@ def test_files_need_none_of_the_data_of_the_run(finished, tmp_path):
     assert found["decoding"]["word_ms"] == 9
 
 
+def test_wait_k_with_another_k(finished):
+    split = json.loads((finished / "test_scores.json").read_text())
+    same = scored(finished, "test-best-k3", "k=3")
+    assert same == split | {"decoding": {"beam": 1, "k": 3}}
+    found = scored(finished, "test-best-k6", "k=6")
+    assert found["decoding"] == {"beam": 1, "k": 6}
+    first = [i.delays[0] for i in read_instances(finished / "instances.log") if i.delays]
+    later = read_instances(finished / "evaluation" / "test-best-k6" / "instances.log")
+    assert sum(i.delays[0] for i in later if i.delays) > sum(first)
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
@@ -103,6 +115,26 @@ def test_files_need_none_of_the_data_of_the_run(finished, tmp_path):
 def test_what_is_wrong_with_the_command_is_said_before_anything_is_loaded(overrides, message):
     with pytest.raises(UserError, match=message):
         evaluate(configuration("evaluate", "checkpoint=nowhere", *overrides))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "k", "message"),
+    [
+        ("wait_k", "0", "k is 0; wait-k reads 1 to"),
+        ("wait_k", "two", "k is 'two'; it must be of type int"),
+        ("soft", "5", "k=5 with mechanism=soft: only wait_k waits for k tokens; leave k out"),
+    ],
+)
+def test_k_is_refused_where_it_says_nothing(mechanism, k, message, finished, tmp_path):
+    folder = tmp_path / "given_away"
+    export(configuration("export", f"checkpoint={finished}", f"to={folder}"))
+    config = json.loads((folder / "config.json").read_text())
+    config["config"]["mechanism"] = plain(configuration("train", f"mechanism={mechanism}"))[
+        "mechanism"
+    ]
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=message):
+        scored(folder, "", f"k={k}")
 
 
 def test_sides_of_different_length_are_refused(finished, files, tmp_path):

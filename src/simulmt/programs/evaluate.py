@@ -48,6 +48,7 @@ class Options:
     batch_tokens: Any
     beam: Any
     length_penalty: Any
+    k: Any
     word_ms: Any
     data_root: Any
 
@@ -111,7 +112,7 @@ class Options:
     @property
     def decoding(self) -> dict[str, Any]:
         """What is asked for otherwise than in training; the folder's name goes on with it."""
-        asked = {"beam": self.beam, "length_penalty": self.length_penalty}
+        asked = {"k": self.k, "beam": self.beam, "length_penalty": self.length_penalty}
         asked["word_ms"] = self.word_ms
         return {name: value for name, value in asked.items() if value is not None}
 
@@ -126,6 +127,8 @@ def evaluate(cfg: DictConfig) -> None:
     device = pick_device(options.device)
     text = read_pair(*options.files) if options.files else None
     trained = checkpoint.load(Path(str(options.checkpoint)))
+    if options.k is not None:
+        _set_k(trained.config["mechanism"], options.k)
     model, mechanism = trained.build()
     search = _search(options, trained.config["decoding"], mechanism, model)
     chosen = text or _split(options, trained)
@@ -137,6 +140,8 @@ def evaluate(cfg: DictConfig) -> None:
         instances, told = _at_once(translator, chosen, tokens, search)
     else:
         instances, told = _timed(translator, chosen, options.word_ms)
+    if options.k is not None:
+        told["decoding"]["k"] = options.k
     if options.files:
         source, target = map(str, options.files)
         told["text"] = {"source": source, "target": target, "dropped": chosen.dropped}
@@ -149,6 +154,16 @@ def evaluate(cfg: DictConfig) -> None:
     report.results(f"{mechanism.name} on {options.scored}", scores, instances, trained.path, folder)
     if "computing_ms" in scores:
         report.computing(scores)
+
+
+def _set_k(mechanism: dict[str, Any], k: Any) -> None:
+    """Wait for another number of tokens than in training; no weight depends on it."""
+    if mechanism.get("schedule") != "wait_k":
+        raise UserError(
+            f"k={k} with mechanism={mechanism.get('name')}: only wait_k waits for k tokens; "
+            "leave k out"
+        )
+    mechanism["k"] = k
 
 
 def _search(
