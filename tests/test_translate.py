@@ -287,7 +287,11 @@ def test_a_clock_changes_no_word_and_no_delay(finished):
 
 @pytest.mark.parametrize(
     ("overrides", "message"),
-    [(["word_ms=0"], "word_ms is 0"), (["word_ms=3", "beam=2"], "beam=2 with")],
+    [
+        (["word_ms=0"], "word_ms is 0"),
+        (["word_ms=inf"], "word_ms is inf"),
+        (["word_ms=3", "beam=2"], "beam=2 with"),
+    ],
 )
 def test_a_clock_needs_a_speed_and_no_beam(finished, overrides, message):
     with pytest.raises(UserError, match=message):

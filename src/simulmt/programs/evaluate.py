@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ class Options:
 
     def _check_clock(self) -> None:
         ms = self.word_ms
-        if isinstance(ms, bool) or not isinstance(ms, int | float) or not ms > 0:
+        if isinstance(ms, bool) or not isinstance(ms, int | float) or not 0 < ms < math.inf:
             raise UserError(f"word_ms is {ms!r}; it is how long a source word lasts, above 0")
         if self.beam not in (None, 1):
             raise UserError(f"beam={self.beam} with word_ms: a stream is greedy; leave one out")
