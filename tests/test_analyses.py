@@ -219,6 +219,17 @@ def test_the_oracle_has_no_regret(tmp_path):
         )
 
 
+def test_the_data_are_those_of_the_training_not_of_the_last_command(tmp_path):
+    run = make(tmp_path, "mma_il", {}, oracle())
+    last = run / ".hydra" / "config.yaml"
+    trained = yaml.safe_load(last.read_text())
+    last.write_text(yaml.safe_dump(trained | {"data": trained["data"] | {"seed": 4}}))
+    with pytest.raises(UserError, match="not that of the test"):
+        study("by_reordering", run)
+    (run / "config.json").write_text(json.dumps(trained))
+    assert study("by_reordering", run)
+
+
 def test_the_regret_leaves_out_what_was_not_translated():
     instances = wait_k(2)
     row, rest = measure(instances, SPLIT.needs), measure([*instances[:7], *instances[8:]])

@@ -22,7 +22,7 @@ from simulmt.analysis.curve import Point, Series, draw_curve, make_curve
 from simulmt.analysis.names import row_names
 from simulmt.analysis.points import curve_series
 from simulmt.analysis.report import report
-from simulmt.analysis.runs import find_runs
+from simulmt.analysis.runs import find_runs, read_config
 from simulmt.errors import UserError
 from simulmt.scoring.conventions import CONVENTIONS
 
@@ -288,11 +288,36 @@ def test_a_run_without_latency_is_in_the_table_only(tmp_path, capsys):
 def test_evaluations_and_unfinished_runs_are_left_out(tmp_path, capsys):
     run = make_run(tmp_path / "run", *SOFT)
     make_run(run / "evaluation" / "test", *WAIT_K[0])
-    (make_run(tmp_path / "x" / "y", *WAIT_K[0]) / "test_scores.json").unlink()
+    begun = make_run(tmp_path / "x" / "y", *WAIT_K[0])
+    (begun / "test_scores.json").unlink()
+    (begun / "manifest.json").touch()
     report({"runs": tmp_path, **OPTIONS})
     out = capsys.readouterr().out
     assert "wait_k" not in out
     assert f"left out: {tmp_path / 'x' / 'y'} (not finished: no test_scores.json)" in out
+
+
+def test_what_a_refused_command_leaves_is_no_run(tmp_path, capsys):
+    make_run(tmp_path / "run", *SOFT)
+    refused = make_run(tmp_path / "refused", *WAIT_K[0])
+    (refused / "test_scores.json").unlink()
+    for name in ("train.log", ".lock"):
+        (refused / name).touch()
+    report({"runs": tmp_path, **OPTIONS})
+    assert "left out" not in capsys.readouterr().out
+
+
+def test_a_run_is_named_after_what_was_trained_not_after_the_last_command(tmp_path):
+    place = make_run(tmp_path / "run", "wait_k", {"mechanism.k": 3}, 75, 3.9) / ".hydra"
+    trained = yaml.safe_load((place / "config.yaml").read_text())
+    refused = {**trained, "mechanism": {**trained["mechanism"], "k": 9}, "lambda": -1}
+    (place / "config.yaml").write_text(yaml.safe_dump(refused))
+    names, _ = names_and_lines(tmp_path)
+    assert names == ["wait_k k=9"]  # there is nothing else to go by
+    (tmp_path / "run" / "config.json").write_text(json.dumps(trained | {"tiny": 1e-9}))
+    names, _ = names_and_lines(tmp_path)
+    assert names == ["wait_k k=3"]
+    assert read_config(tmp_path / "run")["tiny"] == 1e-9
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"quality": {}}', "\x00\xff", '{"quality": 3}'])
@@ -321,7 +346,11 @@ def test_nothing_to_report(tmp_path):
         report({"runs": tmp_path / "absent", **OPTIONS})
     with pytest.raises(UserError, match="0 unfinished"):
         report({"runs": tmp_path, **OPTIONS})
-    (make_run(tmp_path / "a", *SOFT) / "test_scores.json").unlink()
+    begun = make_run(tmp_path / "a", *SOFT)
+    (begun / "test_scores.json").unlink()
+    with pytest.raises(UserError, match="0 unfinished"):  # nothing but what Hydra wrote
+        report({"runs": tmp_path, **OPTIONS})
+    (begun / "checkpoints").mkdir()
     with pytest.raises(UserError, match="1 unfinished"):
         report({"runs": tmp_path, **OPTIONS})
 

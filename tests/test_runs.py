@@ -111,6 +111,8 @@ def test_a_run_directory_holds_what_it_promises(finished):
     assert all(set(json.loads(line)) == keys for line in lines)
     assert {"best.ckpt", "last.ckpt"} <= {p.name for p in (finished / "checkpoints").iterdir()}
     assert json.loads((finished / "manifest.json").read_text())["splits"]["train"]["pairs"] == 300
+    config = json.loads((finished / "config.json").read_text())
+    assert (config["mechanism"]["name"], config["objective"]["latency_weight"]) == ("mma_il", 0.2)
     assert (finished / "path.png").stat().st_size > 1000
 
 
@@ -254,6 +256,7 @@ def test_a_run_is_replaced_only_once_its_successor_can_start(finished, tmp_path,
             run(folder, cache, *options)
         assert (folder / "checkpoints" / "best.ckpt").exists()
         assert (folder / "test_scores.json").exists()
+        assert (folder / "config.json").read_bytes() == (finished / "config.json").read_bytes()
 
 
 def test_an_average_is_none_once_its_run_goes_on(tmp_path, cache):

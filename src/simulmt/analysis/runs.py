@@ -23,6 +23,8 @@ UNITS = ("word", "subword")
 _OF_MECHANISM = ("k", "emission_rate", "chunk", "window", "score", "noise", "mass_preservation")
 _COUNTED = ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW")
 WEIGHTS = {"lambda": "objective.latency_weight", "lambda_var": "objective.variance_weight"}
+_CONFIG, _OF_HYDRA = "config.json", ".hydra/config.yaml"
+_BEGUN = {"manifest.json", "metrics.csv", "checkpoints", "test_scores.json"}
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error, yaml.YAMLError)
 
 
@@ -143,14 +145,16 @@ class Found:
 def find_runs(folder: Path) -> Found:
     """Read all runs below a folder, sorted by mechanism, model and DAL.
 
-    A run is a directory with `.hydra/config.yaml`, and finished once it has `test_scores.json`.
+    A run is a directory with a configuration, in which training has begun: a command that was
+    refused leaves none. It is finished once it has `test_scores.json`.
     """
     if not folder.is_dir():
         raise UserError(f"runs={folder}: there is no such folder; give one that holds runs")
     found = Found()
     for place, below, files in os.walk(folder):
         here = Path(place)
-        if not (here / ".hydra" / "config.yaml").is_file():
+        configured = _CONFIG in files or (here / _OF_HYDRA).is_file()
+        if not configured or _BEGUN.isdisjoint({*below, *files}):
             continue
         below[:] = [name for name in below if name != "evaluation"]
         try:
@@ -169,9 +173,20 @@ def find_runs(folder: Path) -> Found:
     return found
 
 
+def read_config(run: Path) -> Any:
+    """The configuration that a run was trained with.
+
+    Runs of older versions have no file of their own for it, only Hydra's, which any later command
+    with the same directory has rewritten, and whose interpolations are not resolved.
+    """
+    if (run / _CONFIG).is_file():
+        return json.loads((run / _CONFIG).read_text(encoding="utf-8"))
+    return yaml.safe_load((run / _OF_HYDRA).read_text(encoding="utf-8"))
+
+
 def _read(here: Path, name: str) -> Run:
     """A run whose scores can be shown; what is wrong raises whatever it raises."""
-    config = yaml.safe_load((here / ".hydra" / "config.yaml").read_text(encoding="utf-8"))
+    config = read_config(here)
     scores = json.loads((here / "test_scores.json").read_text(encoding="utf-8"))
     tested = _optional(here / "manifest.json").get("splits", {}).get("test", {})
     test_set = tested.get("source_sha256", "") + tested.get("target_sha256", "")

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from simulmt.analysis.looked import Looked, attention_links
 from simulmt.analysis.report import comparable
-from simulmt.analysis.runs import find_runs
+from simulmt.analysis.runs import find_runs, read_config
 from simulmt.analysis.studies import STUDIES
 from simulmt.analysis.studies.material import Decoded, Material, write_result
 from simulmt.attention import Mechanism
@@ -60,8 +60,8 @@ def analyse(cfg: DictConfig) -> None:
 
 def _read(root: object, place: Path) -> Corpus:
     """The data of a run, as its configuration describes them."""
-    config: Any = OmegaConf.load(place / ".hydra" / "config.yaml")
-    return build_corpus(plain(config)["data"] | _moved(root))
+    config = plain(OmegaConf.create(read_config(place)))
+    return build_corpus(config["data"] | _moved(root))
 
 
 def _decode(root: object, device: str, place: Path) -> Decoded:

@@ -76,7 +76,7 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
     for name in ("valid", "test"):
         check_enough(len(encoded[name]), plan.devices, name)
     make_room(folder, resume, resume_at)  # nothing can be refused any more
-    report.write_manifest(folder / "manifest.json", described)
+    report.write_description(folder, config, described)
     with open_loggers(choices.logger, folder, resume_at, config) as loggers:
         trainer = make_trainer(plan, folder, valid, loggers, config)
         chosen = fit(trainer, module, data, resume, folder, plan.average)

@@ -88,9 +88,16 @@ def model(name: str, mechanism: Mechanism, objective: Objective, built: nn.Modul
 
 
 @rank_zero_only
-def write_manifest(path: Path, manifest: Mapping[str, object]) -> None:
-    """Keep the manifest where a person can read it."""
-    path.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+def write_description(
+    folder: Path, config: Mapping[str, object], manifest: Mapping[str, object]
+) -> None:
+    """Keep what is trained, and on what, where a person and a report can read it.
+
+    Hydra's file is that of the last command with the directory, whatever came of it.
+    """
+    for name, content in (("config.json", config), ("manifest.json", manifest)):
+        text = json.dumps(content, indent=2, ensure_ascii=False)
+        (folder / name).write_text(text + "\n", encoding="utf-8")
 
 
 @rank_zero_only

@@ -14,7 +14,14 @@ from simulmt.training import report
 
 _FOLDERS = ("checkpoints", "samples", "evaluation", "tensorboard", "wandb")
 _RESULTS = ("test_scores.json", "instances.log", "path.png")
-_FILES = ("training.json", "metrics.csv", "wandb_id", "outcome.json")
+_FILES = (
+    "manifest.json",
+    "config.json",
+    "training.json",
+    "metrics.csv",
+    "wandb_id",
+    "outcome.json",
+)
 
 
 def find_resume(choice: str | None, folder: Path) -> Path | None:
