@@ -405,6 +405,15 @@ def test_table_curve_and_csv_by_a_convention(name, tmp_path, capsys, drawn):
     assert (rows["run-0"]["DAL_word"], rows["run-0"]["BLEU"]) == ("10.2", "99.9")
 
 
+def test_the_quality_shown_is_that_of_the_convention(tmp_path):
+    options = {**OPTIONS, "quality": [100.5, 101]}
+    report({"runs": make_runs(tmp_path, SOFT), **options, "convention": "simuleval"})
+    with pytest.raises(UserError, match=r"their BLEU is 99.90 to 99.90"):
+        report({"runs": tmp_path, **options})
+    with pytest.raises(UserError, match=r"their BLEU is 100.90 to 100.90"):
+        report({"runs": tmp_path, **options, "convention": "ictnlp", "quality": [99, 100]})
+
+
 def test_an_unknown_convention_lists_the_four(tmp_path):
     for wrong in ("iwslt", None, 3, ["paper"]):
         options = {**OPTIONS, "convention": wrong}

@@ -111,15 +111,16 @@ def _gather(choices: Choices, console: Console) -> _Work:
     finally:
         for note in found.left_out:
             console.print(f"left out: {note}", markup=False, soft_wrap=True)
-    _check_shown(choices.shown, runs)
+    _check_shown(choices, runs)
     if missing := len(runs) - len(logs):
         console.print(f"{missing} runs have no instances.log: no interval, no test, no paths")
     names = dict(zip([run.folder for run in runs], row_names(runs), strict=True))
     return _Work(choices, runs, names, logs, resampled, found.left_out)
 
 
-def _check_shown(shown: tuple[float, float] | None, runs: Sequence[Run]) -> None:
-    found = sorted(run.scores["quality"]["BLEU"] for run in runs)
+def _check_shown(choices: Choices, runs: Sequence[Run]) -> None:
+    shown = choices.shown
+    found = sorted(run.figures(choices.convention)["BLEU"] for run in runs)
     if shown is not None and not any(shown[0] <= bleu <= shown[1] for bleu in found):
         raise UserError(
             f"quality is [{shown[0]:g},{shown[1]:g}], where no run is: their BLEU is "
