@@ -78,6 +78,8 @@ def test_other_latencies_and_runs_that_were_averaged(tmp_path, capsys):
         ({"ranges": [[4, 3]]}, "give .least,most."),
         ({"ranges": [[1, "x"]]}, "give .least,most."),
         ({"select": "bleu"}, "choose one of dal, al, ap, laal"),
+        ({"select": "al", "convention": "simuleval"}, "select=al with convention=simuleval: "),
+        ({"select": "laal", "convention": "ictnlp"}, "choose convention=paper, or select=null"),
     ],
 )
 def test_bad_choices(wrong, said, tmp_path):

@@ -66,6 +66,11 @@ class Choices:
         if self.selected_latency not in LATENCIES:
             names = ", ".join(name.lower() for name in LATENCIES)
             raise UserError(f"select is {self.select!r}; choose one of {names}, or null")
+        if self.convention != "paper":  # validation counts nothing else
+            raise UserError(
+                f"select={self.select} with convention={self.convention}: the development set is "
+                "scored by paper alone; choose convention=paper, or select=null"
+            )
         if not isinstance(self.ranges, list) or not self.ranges:
             raise UserError("select needs ranges of latency, such as ranges=[[3,4],[4,5]]")
         for one in self.ranges:

@@ -183,7 +183,7 @@ def _draw(work: _Work, published: Sequence[Published], console: Console) -> list
 def _select(work: _Work, console: Console) -> list[dict[str, Any]]:
     """A run for each mechanism and range."""
     choices, folder = work.choices, Path(work.choices.runs)
-    latency, (unit, convention) = choices.selected_latency, work.counted
+    latency, unit = choices.selected_latency, choices.counted_in
     found = {run.folder: tested_checkpoint(folder, run, latency, unit) for run in work.runs}
     dev = {name: one for name, one in found.items() if one is not None}
     if averaged := [work.names[run.folder] for run in work.runs if run.folder not in dev]:
@@ -192,7 +192,7 @@ def _select(work: _Work, console: Console) -> list[dict[str, Any]]:
             f"weights, or no metrics.csv): {', '.join(averaged)}", markup=False, soft_wrap=True
         )  # fmt: skip
     ranges = [(float(least), float(most)) for least, most in choices.ranges]
-    rows = select_runs(work.runs, work.names, dev, ranges, latency, unit, convention)
+    rows = select_runs(work.runs, work.names, dev, ranges, latency, unit)
     if not rows:
         raise UserError("select: all runs read the whole sentence first; choose select=null")
     return rows

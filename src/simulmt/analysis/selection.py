@@ -53,9 +53,11 @@ def tested_checkpoint(folder: Path, run: Run, latency: str, unit: str) -> Dev | 
 
 def select_runs(
     runs: Sequence[Run], names: Mapping[str, str], dev: Mapping[str, Dev],
-    ranges: Sequence[tuple[float, float]], latency: str, unit: str, convention: str,
+    ranges: Sequence[tuple[float, float]], latency: str, unit: str,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """For each mechanism and range the run with the best development BLEU, and its test scores.
+
+    All is counted by the convention `paper`, as validation is.
 
     Args:
         runs: all of them; those that read the whole sentence first have nothing to choose.
@@ -64,7 +66,6 @@ def select_runs(
         ranges: of development latency, least and most, both included.
         latency: what the ranges are of, such as DAL.
         unit: its unit.
-        convention: of the test scores.
 
     Returns:
         A row for each mechanism (and model, if there are several) and range. Where there is no run
@@ -79,7 +80,7 @@ def select_runs(
             known = [run for run in alike if run.folder in dev]
             inside = [run for run in known if least <= dev[run.folder].latency <= most]
             best = max(inside, key=lambda run: dev[run.folder].bleu, default=None)
-            figures = _figures(best, names, dev, latency, unit, convention)
+            figures = _figures(best, names, dev, latency, unit)
             rows.append({"system": system, "least": least, "most": most, **figures})
     return rows
 
@@ -98,13 +99,12 @@ def with_empty_ranges_together(rows: Sequence[Mapping[str, Any]]) -> list[dict[s
 
 
 def _figures(
-    best: Run | None, names: Mapping[str, str], dev: Mapping[str, Dev],
-    latency: str, unit: str, convention: str,
+    best: Run | None, names: Mapping[str, str], dev: Mapping[str, Dev], latency: str, unit: str
 ) -> dict[str, Any]:  # fmt: skip
     keys = ("run", "step", "dev_BLEU", f"dev_{latency}", "test_BLEU", f"test_{latency}", "folder")
     if best is None:
         return dict.fromkeys(keys)
     own = dev[best.folder]
-    test = float(best.figures(convention)["BLEU"]), best.latency(latency, unit, convention)
+    test = float(best.figures()["BLEU"]), best.latency(latency, unit)
     values = (names[best.folder], own.step, own.bleu, own.latency, *test, best.folder)
     return dict(zip(keys, values, strict=True))
