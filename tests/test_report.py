@@ -380,6 +380,24 @@ def test_bad_options(wrong, tmp_path):
         report({"runs": make_runs(tmp_path, SOFT), **OPTIONS, **wrong})
 
 
+def test_the_table_is_in_the_unit_that_was_asked_for(tmp_path, capsys):
+    path = make_runs(tmp_path, SOFT) / "run-0" / "test_scores.json"
+    scores = json.loads(path.read_text())
+    scores["latency"]["subword"]["signature"]["AL"] = "AL|u:subword"
+    path.write_text(json.dumps(scores))
+    for unit, other, factor in (("word", "subword", 1), ("subword", "word", 1.5)):
+        report({"runs": tmp_path, **OPTIONS, "unit": unit})
+        out = capsys.readouterr().out
+        header = next(line for line in out.splitlines() if "BLEU" in line)
+        heads = [cell.strip() for cell in header.strip("┃").split("┃")]
+        assert heads[3:] == ["AL", "DAL", "AP", "LAAL", f"DAL {other}"]
+        soft, *oracle = table_rows(out)
+        assert soft[4] == f"{10.2 * factor:.2f}"
+        assert soft[7] == f"{10.2 * 1.5 / factor:.2f}"
+        assert len(oracle) == (unit == "word")
+        assert ("latency in subwords" in out) == ("AL|u:subword" in out) == (unit == "subword")
+
+
 @pytest.mark.parametrize("name", ["simuleval", "omnisteval", "ictnlp"])
 def test_table_curve_and_csv_by_a_convention(name, tmp_path, capsys, drawn):
     options = {**OPTIONS, "convention": name}

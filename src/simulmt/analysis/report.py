@@ -45,7 +45,7 @@ def report(options: Mapping[str, Any]) -> None:
     work = _gather(choices, console)
     rows = {work.names[run.folder]: run.scores for run in work.runs}
     left = left_columns(work.runs, choices.training)
-    console.print(score_table(rows, left, choices.convention))
+    console.print(score_table(rows, left, choices.convention, choices.counted_in))
     try:
         choices.target.mkdir(parents=True, exist_ok=True)
         written = _write(work, published, console)

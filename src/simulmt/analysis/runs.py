@@ -191,8 +191,10 @@ def _read(here: Path, name: str) -> Run:
     tested = _optional(here / "manifest.json").get("splits", {}).get("test", {})
     test_set = tested.get("source_sha256", "") + tested.get("target_sha256", "")
     run = Run(name, flat_options(config), scores, test_set, _optional(here / "training.json"))
+    for unit in UNITS:
+        score_table({name: scores}, unit=unit)
     for convention in CONVENTIONS:
-        if convention == "paper" or convention in scores.get("conventions", {}):
+        if convention in scores.get("conventions", {}):
             score_table({name: scores}, convention=convention)
     run.row(), run.cost, run.dials(), run.latency("DAL")
     return run
