@@ -252,8 +252,9 @@ def test_runs_that_share_a_name_get_what_tells_them_apart(tmp_path):
     for seed in (1, 2):
         make_run(tmp_path / f"seed{seed}", "wait_k", {"mechanism.k": 3, "seed": seed}, 30, seed)
     make_run(tmp_path / "k1", *WAIT_K[0])
-    make_run(tmp_path / "again", "soft", {"cache": "x"}, 30, 9)
-    make_run(tmp_path / "soft", "soft", {"cache": "y"}, 30, 9)
+    for name, same in (("again", 1), ("soft", 2)):
+        keys = ("cache", "ckpt_path", "trainer.log_every", "sweep.retries", "logger.kind")
+        make_run(tmp_path / name, "soft", dict.fromkeys(keys, same), 30, 9)
     names, lines = names_and_lines(tmp_path)
     expected = ["soft (again)", "soft (soft)"]
     assert names == [*expected, "wait_k k=3 seed=1", "wait_k k=3 seed=2", "wait_k k=1"]

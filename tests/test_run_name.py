@@ -8,7 +8,8 @@ from simulmt.training.run_name import run_name
 def test_order_and_logging_do_not_matter():
     one = run_name(["mechanism=mma_il", "lambda=0.2", "logger=wandb", "logger.mode=offline"])
     assert one == run_name(["lambda=0.2", "mechanism=mma_il"]) == "lambda-0.2+mechanism-mma_il"
-    assert run_name(["ckpt_path=last", "trainer.progress=false"]) == "default"
+    assert run_name(["ckpt_path=last", "trainer.progress=false", "sweep.retries=0"]) == "default"
+    assert run_name(["trainer.log_every=5", "hydra/launcher=joblib", "cache=x"]) == "default"
 
 
 def test_a_group_comes_before_its_keys():

@@ -114,7 +114,8 @@ def test_a_new_run_is_trained_and_then_skipped(tmp_path, child):
     outcome, value = ended(tmp_path, config)
     assert (outcome.outcome, outcome.reason, outcome.tries) == ("trained", "", 1)
     assert (started.resumed, value) == ([""], 7.25)
-    quiet = prepare(tmp_path, "trainer.progress=false", "logger=wandb", "cache=elsewhere")
+    same = ["trainer.progress=false", "trainer.log_every=7", "sweep.retries=0"]
+    quiet = prepare(tmp_path, *same, "logger=wandb", "cache=elsewhere")
     outcome, again = ended(tmp_path, quiet)
     assert (outcome.outcome, outcome.tries, again) == ("skipped", 0, value)
 

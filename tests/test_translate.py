@@ -154,6 +154,11 @@ def test_an_exported_folder_translates_alike_elsewhere(finished, given_away, tmp
         "scores.json",
         "README.md",
     }
+    config = json.loads((given_away / "config.json").read_text())["config"]
+    assert {*config} == {
+        *("data", "mechanism", "model", "optim", "objective", "decoding"),
+        *("lambda", "lambda_var", "seed"),
+    }
     elsewhere = tmp_path / "elsewhere"
     given_away.rename(elsewhere)
     text = tmp_path / "in.txt"

@@ -15,6 +15,16 @@ from typing import Any, TypeVar
 from simulmt.errors import UserError
 
 T = TypeVar("T")
+SAME_RUN = (
+    "ckpt_path",  # an interrupted run ends as an uninterrupted one does
+    "cache",  # where files lie
+    "logger",  # who is told
+    "trainer.progress",
+    "trainer.log_every",  # how often
+    "hydra",  # where the run is written
+    "sweep",  # whether and how often it is tried
+)
+"""Where the keys begin that do not change what is trained."""
 
 
 def asked_of(make: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from simulmt.analysis.runs import WEIGHTS, Run
+from simulmt.options import SAME_RUN
 
-# what makes no difference to a model, or stands in a column of its own
-_NO_DIFFERENCE = ("ckpt_path", "cache", "logger", "trainer.progress", "trainer.log_every", "sweep.",
-                  *WEIGHTS, *WEIGHTS.values())  # fmt: skip
+_NO_DIFFERENCE = (*SAME_RUN, *WEIGHTS, *WEIGHTS.values())  # `Run.dials` has the weights
 _OF_VARIANTS = ("mechanism.", "model.", "teacher.")
 
 

@@ -20,11 +20,17 @@ from safetensors.torch import load_file, save
 from simulmt import __version__
 from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
+from simulmt.options import SAME_RUN
 from simulmt.saved.trained import Trained
 
 WEIGHTS, CONFIG, SUBWORDS = "model.safetensors", "config.json", "subwords.model"
 SCORES, CARD = "scores.json", "README.md"
-_NOT_THE_MODEL = ("cache", "ckpt_path", "init_from", "logger", "trainer")
+_NOT_THE_MODEL = (
+    *SAME_RUN,
+    "trainer",  # how it was trained
+    "init_from",  # from and by whom, files of one machine
+    "teacher",
+)
 
 
 def is_exported(folder: Path) -> bool:
@@ -47,7 +53,7 @@ def write(trained: Trained, folder: Path, scores: Mapping[str, Any] | None) -> N
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise UserError(f"{folder} is not empty; give a new folder, or empty that one")
-        config = {k: v for k, v in trained.config.items() if k not in _NOT_THE_MODEL}
+        config = {k: v for k, v in trained.config.items() if not k.startswith(_NOT_THE_MODEL)}
         described = {"version": __version__, "config": config, "manifest": trained.manifest}
         tensors = {name: value.contiguous().clone() for name, value in trained.weights.items()}
         (folder / WEIGHTS).write_bytes(save(tensors, metadata={"format": "pt"}))

@@ -6,8 +6,8 @@ import hashlib
 import re
 from collections.abc import Sequence
 
-SAME_RUN = ("ckpt_path", "cache", "logger", "hydra", "trainer.progress", "sweep")
-"""Where the keys begin that do not change what is trained."""
+from simulmt.options import SAME_RUN
+
 _LONGEST = 160
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from simulmt.errors import UserError
-from simulmt.options import flat_options
+from simulmt.options import SAME_RUN, flat_options
 from simulmt.saved.checkpoint import read_checkpoint
-from simulmt.training.run_name import SAME_RUN
 
 
 @dataclass(frozen=True)
