@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import hydra
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from simulmt.programs.command import job, run
+from simulmt.programs.plain import plain
 
 
 @hydra.main(config_path="conf", config_name="report", version_base="1.3")
@@ -13,10 +16,8 @@ def main(config: DictConfig) -> None:
     """Compare all finished runs of a folder: a table, CSV files, curves, and a page of it all."""
     from simulmt.analysis.report import report  # noqa: PLC0415
 
-    options = OmegaConf.to_container(config, resolve=True)
-    assert isinstance(options, dict)
     with job():
-        report({str(key): value for key, value in options.items()})
+        report(plain(config), Path(__file__).parent)
 
 
 if __name__ == "__main__":

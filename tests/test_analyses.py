@@ -230,6 +230,13 @@ def test_the_data_are_those_of_the_training_not_of_the_last_command(tmp_path):
     assert study("by_reordering", run)
 
 
+def test_a_folder_that_cannot_be_written_is_refused_before_the_study(two, monkeypatch):
+    (two / "file").touch()
+    monkeypatch.setitem(STUDIES, "by_length", None)
+    with pytest.raises(UserError, match=r"file/below cannot be written \(Not a directory\)"):
+        study("by_length", two, f"to={two / 'file' / 'below'}")
+
+
 def test_the_regret_leaves_out_what_was_not_translated():
     instances = wait_k(2)
     row, rest = measure(instances, SPLIT.needs), measure([*instances[:7], *instances[8:]])

@@ -23,6 +23,7 @@ from simulmt.analysis.names import row_names
 from simulmt.analysis.points import curve_series
 from simulmt.analysis.report import report
 from simulmt.analysis.runs import find_runs, read_config
+from simulmt.analysis.target import check_writable
 from simulmt.errors import UserError
 from simulmt.scoring.conventions import CONVENTIONS
 
@@ -481,6 +482,7 @@ def test_a_damaged_convention_is_left_out(tmp_path):
 def test_the_program(tmp_path):
     make_runs(tmp_path / "some runs", *VERBFINAL)
     command = [sys.executable, str(ROOT / "report.py"), "runs='some runs'", "unit=subword"]
+    command += ["published=milk/table5"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         command, capture_output=True, text=True, env=environment, check=False, cwd=tmp_path
@@ -492,6 +494,28 @@ def test_the_program(tmp_path):
     files = ["cost.csv", *curves, "curves.csv", "report.html", "significance.csv"]
     assert written == files
     assert [path.name for path in tmp_path.iterdir()] == ["some runs"]
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path, monkeypatch, capsys):
+    make_runs(tmp_path / "runs", SOFT)
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("simulmt.analysis.report.read_logs", None)
+    for to in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("x" * 300), "/proc/x"):
+        with pytest.raises(
+            UserError, match=r"cannot be written \(.*; choose another folder: to=DIR"
+        ):
+            report({"runs": tmp_path / "runs", **OPTIONS, "to": to})
+    check_writable(tmp_path / "new" / "below")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "runs"]
+    assert capsys.readouterr().out == ""
+
+
+def test_the_program_refuses_an_interpolation_of_nothing(tmp_path):
+    command = [sys.executable, str(ROOT / "report.py"), "runs=${foo}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: runs: Interpolation key 'foo' not found")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_range_of_quality_shows_what_is_in_it():

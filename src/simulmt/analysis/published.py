@@ -11,7 +11,6 @@ from pathlib import Path
 from simulmt.analysis.curve import Point, Series
 from simulmt.errors import UserError
 
-_FOLDER = Path("experiments")
 _NOT_STATED = "not stated"
 
 
@@ -36,20 +35,21 @@ class Published:
     source: str
 
 
-def read_published(name: str, latencies: Sequence[str]) -> list[Published]:
+def read_published(name: str, latencies: Sequence[str], folder: Path) -> list[Published]:
     """Read a file.
 
     Args:
-        name: A CSV file, or what `experiments` calls it: `milk/table5`.
+        name: A CSV file, or what the folder calls it: `milk/table5`.
         latencies: Columns to look for, besides `system`, `BLEU`, `BLEU_kind` and `latency_unit`.
+        folder: Of published figures: `experiments`.
 
     Raises:
         UserError: there is no such file, or it is damaged.
     """
-    path = Path(name) if name.endswith(".csv") else _FOLDER / f"{name}.csv"
+    path = Path(name) if name.endswith(".csv") else folder / f"{name}.csv"
     if not path.is_file():
-        known = [p for p in sorted(_FOLDER.glob("*/*.csv")) if _has_systems(p)]
-        names = ", ".join(p.relative_to(_FOLDER).with_suffix("").as_posix() for p in known)
+        known = [p for p in sorted(folder.glob("*/*.csv")) if _has_systems(p)]
+        names = ", ".join(p.relative_to(folder).with_suffix("").as_posix() for p in known)
         raise UserError(
             f"published={name}: there is no file {path}; give a CSV file"
             + (f", or one of {names}" if names else "")

@@ -20,12 +20,13 @@ from simulmt.analysis.runs import Found, Run, find_runs
 from simulmt.analysis.selection import select_runs, tested_checkpoint
 from simulmt.analysis.significance import COLUMNS, matched_pairs
 from simulmt.analysis.table import score_table
+from simulmt.analysis.target import check_writable, writing
 from simulmt.analysis.terminal import left_columns, selection_table
 from simulmt.analysis.tidy import curve_rows, write_rows
 from simulmt.errors import UserError
 
 
-def report(options: Mapping[str, Any]) -> None:
+def report(options: Mapping[str, Any], home: Path = Path()) -> None:
     """Print the table of a folder's runs, and write what compares them.
 
     That is `curves.csv`, `cost.csv`, `significance.csv`, `curve-DAL.png` and `.svg` (and so on for
@@ -33,26 +34,24 @@ def report(options: Mapping[str, Any]) -> None:
 
     Args:
         options: those of `conf/report.yaml`.
+        home: the folder that has `experiments`.
 
     Raises:
         UserError: a bad option, no finished run, runs on different data, a run whose scores are
             older than the convention, or a folder that cannot be written.
     """
     choices = read_choices(options)
-    published = [p for name in choices.files for p in read_published(name, choices.latencies)]
+    latencies, theirs = choices.latencies, home / "experiments"
+    published = [p for name in choices.files for p in read_published(name, latencies, theirs)]
     console = Console(highlight=False)
     console.width = max(console.width, 0 if console.is_terminal else 140)
     work = _gather(choices, console)
     rows = {work.names[run.folder]: run.scores for run in work.runs}
     left = left_columns(work.runs, choices.training)
     console.print(score_table(rows, left, choices.convention, choices.counted_in))
-    try:
+    with writing(choices.target):
         choices.target.mkdir(parents=True, exist_ok=True)
         written = _write(work, published, console)
-    except OSError as error:
-        raise UserError(
-            f"{choices.target} cannot be written ({error.strerror}); choose another folder: to=DIR"
-        ) from error
     console.print(f"written: {', '.join(map(str, written))}", markup=False, soft_wrap=True)
 
 
@@ -103,6 +102,7 @@ def _gather(choices: Choices, console: Console) -> _Work:
     """Read the runs, and say which were left out, and why."""
     folder = Path(choices.runs)
     found = find_runs(folder)
+    check_writable(choices.target)
     logs = read_logs(found, folder)
     try:
         comparable(found, folder, choices.convention)

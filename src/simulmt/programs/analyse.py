@@ -15,6 +15,7 @@ from simulmt.analysis.report import comparable
 from simulmt.analysis.runs import find_runs, read_config
 from simulmt.analysis.studies import STUDIES
 from simulmt.analysis.studies.material import Decoded, Material, write_result
+from simulmt.analysis.target import check_writable
 from simulmt.attention import Mechanism
 from simulmt.attention.attention import Attention
 from simulmt.data.batches import Batch, EncodedSplit, OrderedBatches, collate_pairs
@@ -41,6 +42,8 @@ def analyse(cfg: DictConfig) -> None:
     device, root = options.pop("device"), options.pop("data_root")
     pick_device(device)
     found = find_runs(folder)
+    target = Path(str(to)) if to else folder / "analysis"
+    check_writable(target)
     material = Material(
         folder,
         comparable(found, folder, "paper"),
@@ -54,7 +57,7 @@ def analyse(cfg: DictConfig) -> None:
         print(f"not finished, and left out: {found.unfinished} more")
     asked = {key: value for key, value in options.items() if value is not None}
     result = construct(study, asked, f"study={name}", {"material": material})
-    files = write_result(result, Path(str(to)) if to else folder / "analysis", name)
+    files = write_result(result, target, name)
     print(f"written: {', '.join(map(str, files))}")
 
 

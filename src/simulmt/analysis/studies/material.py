@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from simulmt.analysis.looked import Looked
 from simulmt.analysis.runs import Run
 from simulmt.analysis.style import save
+from simulmt.analysis.target import writing
 from simulmt.data.corpus import Corpus, Split
 from simulmt.decoding.instance import Instance, read_instances
 from simulmt.errors import UserError
@@ -120,17 +121,13 @@ def write_result(result: Result, folder: Path, name: str) -> list[Path]:
         UserError: the folder cannot be written.
     """
     png, svg, table = (folder / f"{name}{suffix}" for suffix in (".png", ".svg", ".csv"))
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         save(result.figure, [png, svg])
         with table.open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, list(result.rows[0]), lineterminator="\n")
             writer.writeheader()
             writer.writerows(result.rows)
-    except OSError as error:
-        raise UserError(
-            f"{folder} cannot be written ({error.strerror}); choose another folder: to=DIR"
-        ) from error
     return [png, svg, table]
 
 
