@@ -24,6 +24,7 @@ from simulmt.training import report
 from simulmt.training.allocator import keep_freed_memory
 from simulmt.training.callbacks import Decoder
 from simulmt.training.datamodule import TranslationData
+from simulmt.training.denormals import flush_denormals
 from simulmt.training.files import alone_in
 from simulmt.training.loggers import open_loggers
 from simulmt.training.module import TranslationModule
@@ -40,6 +41,7 @@ def train(cfg: DictConfig, run_directory: str) -> None:
     config, folder = plain(cfg), Path(run_directory)
     choices = check_choices(config)
     keep_freed_memory()
+    flush_denormals()
     with alone_in(folder):
         _train(config, folder, choices)
 
