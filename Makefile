@@ -37,7 +37,7 @@ lint: $(READY)  ## style and import contracts
 type: $(READY)  ## static types
 	$(BIN)/mypy
 
-bench: $(READY)  ## measure every target of speed into benchmarks/results.md (about ten minutes)
+bench: $(READY)  ## measure every target of speed into benchmarks/results.md (ten to twelve minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/suite.py
 
 bench-gpu: $(READY)  ## check and time the GPU's kernels, on a machine that has one
