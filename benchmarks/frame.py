@@ -16,8 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from simulmt.programs.plain import plain
-from simulmt.training.allocator import keep_freed_memory
-from simulmt.training.denormals import flush_denormals
+from simulmt.training.machine import prepare_machine
 
 ROOT = Path(__file__).resolve().parents[1]
 REPEATS = 7
@@ -117,8 +116,7 @@ def configuration(*overrides: str) -> dict[str, Any]:
 
 def one_thread() -> None:
     """What is timed by the processor's clock runs in one thread, with memory as in training."""
-    keep_freed_memory()
-    flush_denormals()
+    prepare_machine()
     torch.set_num_threads(1)
     torch.manual_seed(0)
 

@@ -28,9 +28,8 @@ from steps import batch, model, settings, step, vocabulary
 from simulmt.data.batches import BucketBatches, EncodedSplit
 from simulmt.data.subwords import Subwords
 from simulmt.data.text import read_text
-from simulmt.training.allocator import keep_freed_memory
 from simulmt.training.datamodule import TrainLoader
-from simulmt.training.denormals import flush_denormals
+from simulmt.training.machine import prepare_machine
 
 FEW, MANY, WMT14 = 10_000, 50_000, 4_500_000  # pairs
 SPEED, MEMORY = 10.0, 4.0  # times the subwords per second of training; GiB
@@ -94,8 +93,7 @@ def rate(found: dict[str, float]) -> float:
 
 def measure(repeats: int) -> list[Result]:
     """In turns with a training step that has all cores, too."""
-    keep_freed_memory()
-    flush_denormals()
+    prepare_machine()
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     config = settings("transformer_multi30k", "multi30k_deen", "soft")
     given = batch(TOKENS, LENGTH, vocabulary(config))

@@ -9,6 +9,9 @@ from itertools import accumulate
 
 from simulmt.data.lines import Joined
 
+SPLITS = ("train", "valid", "test")
+"""The names of a corpus's splits."""
+
 
 def oracle_delays(needs: Sequence[int]) -> list[int]:
     """The least delays with which a perfect translator can write the reference.
@@ -75,7 +78,7 @@ class Splits(Mapping[str, Split]):
 
 @dataclass(frozen=True)
 class Corpus:
-    """The splits `train`, `valid` and `test` of one language pair."""
+    """The splits of one language pair, named as in `SPLITS`."""
 
     name: str
     source_language: str

@@ -24,7 +24,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from simulmt.data import verbfinal_lexicon as lexicon
-from simulmt.data.corpus import Corpus, Split
+from simulmt.data.corpus import SPLITS, Corpus, Split
 from simulmt.data.verbfinal_grammar import (
     Content,
     English,
@@ -228,7 +228,7 @@ def verbfinal(seed: int, train: int, valid: int, test: int) -> Corpus:
     rng = random.Random(seed)
     splits: dict[str, Split] = {}
     avoid: set[str] = set()
-    for name in ("test", "valid", "train"):
+    for name in reversed(SPLITS):
         splits[name] = _draw_split(rng, sizes[name], avoid, unique=name != "train")
         avoid.update(splits[name].sources)
     return Corpus("verbfinal", "de", "en", {name: splits[name] for name in sizes})

@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 
 from simulmt.attention import Mechanism
 from simulmt.data.batches import EncodedSplit
-from simulmt.data.corpus import Split
+from simulmt.data.corpus import SPLITS, Split
 from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.text import read_pair
 from simulmt.decoding.instance import Instance, write_instances
@@ -31,7 +31,6 @@ from simulmt.scoring.score import score, write_scores
 from simulmt.training import report
 from simulmt.training.callbacks import Decoder
 
-_SPLITS = ("train", "valid", "test")
 _SEARCH = ("beam", "length_penalty")
 _NAME = re.compile(r"[\w.+-]{1,60}")
 
@@ -89,10 +88,10 @@ class Options:
                     f"{key}={value} with source={self.source}: files are scored instead of a "
                     f"split; leave out {key}, or source and target"
                 )
-        if not _NAME.fullmatch(self.scored) or self.scored.lower() in _SPLITS:
+        if not _NAME.fullmatch(self.scored) or self.scored.lower() in SPLITS:
             raise UserError(
                 f"name is {self.scored!r}; it is part of a folder's name, up to 60 letters, digits "
-                f"or ._+-, and none of the splits {', '.join(_SPLITS)}: set name=NAME"
+                f"or ._+-, and none of the splits {', '.join(SPLITS)}: set name=NAME"
             )
 
     @property

@@ -10,7 +10,7 @@ import pytorch_lightning as pl
 from omegaconf import DictConfig
 
 from simulmt.data.batches import EncodedSplit, check_enough
-from simulmt.data.corpus import Corpus
+from simulmt.data.corpus import SPLITS, Corpus
 from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.search import GREEDY
@@ -21,12 +21,11 @@ from simulmt.programs.subwords import subwords_given, train_subwords
 from simulmt.saved import checkpoint
 from simulmt.saved.checkpoint import load_matching, passport
 from simulmt.training import report
-from simulmt.training.allocator import keep_freed_memory
 from simulmt.training.callbacks import Decoder
 from simulmt.training.datamodule import TranslationData
-from simulmt.training.denormals import flush_denormals
 from simulmt.training.files import alone_in
 from simulmt.training.loggers import open_loggers
+from simulmt.training.machine import prepare_machine
 from simulmt.training.module import TranslationModule
 from simulmt.training.resume import check_resume, find_resume, make_room
 from simulmt.training.run import fit, make_trainer, test
@@ -40,8 +39,7 @@ def train(cfg: DictConfig, run_directory: str) -> None:
     """
     config, folder = plain(cfg), Path(run_directory)
     choices = check_choices(config)
-    keep_freed_memory()
-    flush_denormals()
+    prepare_machine()
     with alone_in(folder):
         _train(config, folder, choices)
 
@@ -94,7 +92,7 @@ def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, E
     given = subwords_given(options)
     corpus = build_corpus(config["data"])
     # the small ones first, since what is wrong with them then shows before the long work
-    splits = {name: corpus.splits[name] for name in ("test", "valid", "train")}
+    splits = {name: corpus.splits[name] for name in reversed(SPLITS)}
     with report.busy("subwords"):
         cache = Path(config["cache"]) / "subwords"
         subwords = given or train_subwords(options, splits["train"].text, cache)
