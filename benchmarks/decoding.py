@@ -16,21 +16,21 @@ import torch
 from frame import Result, alone, in_turns, one_thread, ratios, summed_up
 from steps import model, settings, vocabulary
 
-from simulmt.data.subwords import EOS, PAD
 from simulmt.decoding.greedy import greedy
 from simulmt.models.model import Model
 from simulmt.models.transformer import Transformer
+from simulmt.vocabulary import Vocabulary
 
 BATCH, SHORTEST, LONGEST = 128, 8, 24
 MECHANISMS = ("mma_il", "wait_k", "mma_h")
 TARGET = 1.4
 
 
-def sources(sentences: int, size: int) -> torch.Tensor:
-    rows = torch.randint(EOS + 1, size, (sentences, LONGEST))
+def sources(sentences: int, words: Vocabulary) -> torch.Tensor:
+    rows = torch.randint(words.eos + 1, words.size, (sentences, LONGEST))
     ends = torch.linspace(SHORTEST, LONGEST, sentences).long()[:, None] - 1
     places = torch.arange(LONGEST)
-    return rows.masked_fill(places == ends, EOS).masked_fill(places > ends, PAD)
+    return rows.masked_fill(places == ends, words.eos).masked_fill(places > ends, words.pad)
 
 
 def endless(mechanism: str, size: str = "transformer_multi30k") -> Model:
@@ -38,12 +38,14 @@ def endless(mechanism: str, size: str = "transformer_multi30k") -> Model:
     network = model(settings(size, "multi30k_deen", mechanism)).eval()
     assert isinstance(network, Transformer)
     with torch.no_grad():
-        network.embedding.weight[EOS] = 0
+        network.embedding.weight[network.vocabulary.eos] = 0
     return network
 
 
 def written(network: Model, source: torch.Tensor) -> int:
-    return sum(len(found.tokens) for found in greedy(network, source, source != PAD))
+    return sum(
+        len(found.tokens) for found in greedy(network, source, source != network.vocabulary.pad)
+    )
 
 
 def measure(repeats: int) -> list[Result]:

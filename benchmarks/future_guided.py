@@ -23,9 +23,11 @@ from frame import REPEATS, Result, configuration, in_turns, one_thread, ratios, 
 from steps import AFTER_WARM_UP, Step, batch, model, peak_bytes
 from torch import nn
 
-from simulmt.data.batches import Batch
-from simulmt.objective import Objective
+from simulmt.attention import Moment
+from simulmt.builders import build_objective
+from simulmt.data.encoded import Batch
 from simulmt.programs.teacher import choose_teacher
+from simulmt.vocabulary import Vocabulary
 
 LENGTH = 25
 
@@ -65,18 +67,15 @@ def contestant(size: Size, overrides: list[str], given: Batch) -> Step:
     config = configuration(f"model={size.model}", *system, *overrides)
     config["data"]["subwords"]["size"] = size.vocabulary
     student = model(config)
-    teacher = choose_teacher(config).build({}, size.vocabulary)
-    objective = Objective(**config["objective"])
-    both = nn.ModuleList([student, teacher]).train()
+    teacher = choose_teacher(config).build({}, Vocabulary(size.vocabulary))
+    objective = build_objective(config, teacher)
+    both = nn.ModuleList([student, objective]).train()
     adam = torch.optim.Adam(both.parameters(), lr=1e-4, foreach=True)
-    masks = given.source_mask, given.target_mask
+    moment = Moment(AFTER_WARM_UP, AFTER_WARM_UP)
 
     def run() -> None:
-        states = student.encode(given.source, given.source_mask)
-        out = student.decode(states, given.source_mask, given.target_input)
-        loss = objective(out.logits, out.alphas, given.target, *masks, AFTER_WARM_UP)
-        guidance = teacher(given, states)
-        torch.autograd.backward((loss.total + guidance.total) / loss.tokens)
+        loss = objective(student, given, moment)
+        torch.autograd.backward(loss.total / loss.tokens)
         adam.step()
         adam.zero_grad()
 
@@ -88,7 +87,7 @@ def rows_of(
 ) -> list[dict[str, Any]]:
     """What each contestant takes."""
     torch.manual_seed(LENGTH)
-    given = batch(size.tokens, LENGTH, size.vocabulary)
+    given = batch(size.tokens, LENGTH, Vocabulary(size.vocabulary))
     steps = {name: contestant(size, options, given) for name, options in contestants.items()}
     times = in_turns(steps, repeats)
     peaks = {name: peak_bytes(run) for name, run in steps.items()}

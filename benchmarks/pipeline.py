@@ -25,7 +25,8 @@ import torch
 from frame import REPEATS, ROOT, Result, environment, show, summed_up
 from steps import batch, model, settings, step, vocabulary
 
-from simulmt.data.batches import BucketBatches, EncodedSplit
+from simulmt.data.batches import BucketBatches
+from simulmt.data.encoded import EncodedSplit
 from simulmt.data.subwords import Subwords
 from simulmt.data.text import read_text
 from simulmt.training.datamodule import TrainLoader

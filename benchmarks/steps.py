@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 from frame import configuration
-from torch import Tensor, nn
+from torch import nn
 
-from simulmt.data.batches import Batch
-from simulmt.data.subwords import EOS, PAD
+from simulmt.builders import build_mechanism, build_model, build_objective
+from simulmt.data.encoded import Batch, collate
 from simulmt.models.model import Model, Translation
-from simulmt.objective import Objective
-from simulmt.parts import build_mechanism, build_model
+from simulmt.objective import LatencyAugmented
+from simulmt.vocabulary import Vocabulary
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or the profiler says when it starts and stops
 Step = Callable[[], object]
@@ -29,40 +29,40 @@ def settings(size: str, data: str, mechanism: str) -> dict[str, Any]:
     )
 
 
-def vocabulary(config: dict[str, Any]) -> int:
-    return int(config["data"]["subwords"]["size"])
+def vocabulary(config: dict[str, Any]) -> Vocabulary:
+    return Vocabulary(int(config["data"]["subwords"]["size"]))
 
 
 def model(config: dict[str, Any]) -> Model:
     torch.manual_seed(0)
-    return build_model(config, build_mechanism(config), vocabulary(config))
+    return build_model(config["model"], build_mechanism(config["mechanism"]), vocabulary(config))
 
 
-def batch(tokens: int, length: int, size: int, device: str = "cpu") -> Batch:
+def batch(tokens: int, length: int, words: Vocabulary, device: str = "cpu") -> Batch:
     """About so many target tokens, in sentences up to 10% shorter than `length`, EOS included."""
     count = max(1, round(tokens / length))
-    source, target = (_rows(count, length, size) for _ in range(2))
-    return Batch(*(x.to(device) for x in (source, target, torch.arange(count))))
+    source, target = (_rows(count, length, words) for _ in range(2))
+    pairs = [(x, y, i) for i, (x, y) in enumerate(zip(source, target, strict=True))]
+    return Batch(*(x.to(device) for x in collate(pairs, words)))
 
 
-def _rows(count: int, length: int, size: int) -> Tensor:
-    rows = torch.randint(EOS + 1, size, (count, length))
-    ends = torch.randint(length - length // 10, length + 1, (count, 1)) - 1
-    ends[0] = length - 1
-    places = torch.arange(length)
-    return rows.masked_fill(places == ends, EOS).masked_fill(places > ends, PAD)
+def _rows(count: int, length: int, words: Vocabulary) -> list[list[int]]:
+    rows = torch.randint(words.eos + 1, words.size, (count, length)).tolist()
+    lengths = torch.randint(length - length // 10, length + 1, (count, 1))[:, 0].tolist()
+    lengths[0] = length
+    return [[*row[: n - 1], words.eos] for row, n in zip(rows, lengths, strict=True)]
 
 
 def step(network: nn.Module, config: dict[str, Any], given: Batch) -> Step:
     """Forward, backward, Adam; `network` takes source, its mask and the target as input."""
-    objective = Objective(**config["objective"])
+    objective = build_objective(config)
+    assert isinstance(objective, LatencyAugmented)
     adam = torch.optim.Adam(network.parameters(), lr=1e-4, foreach=True)
     network.train()
 
     def run() -> None:
         out: Translation = network(given.source, given.source_mask, given.target_input)
-        masks = given.source_mask, given.target_mask
-        loss = objective(out.logits, out.alphas, given.target, *masks, AFTER_WARM_UP)
+        loss = objective.loss(out, given, AFTER_WARM_UP)
         torch.autograd.backward(loss.total / loss.tokens)
         adam.step()
         adam.zero_grad()

@@ -27,27 +27,27 @@ from frame import configuration
 from rich.console import Console
 from rich.table import Table
 
-from simulmt.data.subwords import EOS
+from simulmt.builders import build_mechanism, build_model
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.greedy import greedy
-from simulmt.decoding.live import Live
+from simulmt.decoding.incremental import SentenceStream
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
-from simulmt.parts import build_mechanism, build_model
+from simulmt.vocabulary import Vocabulary
 
 LENGTHS = (10, 50, 200)
 PAIRS = [
     (model, name) for model in ("transformer", "rnmt_plus") for name in ("wait_k", "mma_il", "soft")
 ]
-VOCABULARY = 8000
+VOCABULARY = Vocabulary(8000)
 BATCH = 128
 REPEATS = 3
 Row = tuple[str, str, str, float]
 """What was measured, of what, its unit, its value."""
 
 
-class Timed(Live):
+class Timed(SentenceStream):
     """Notes how long each read and each write took, in ms; ends as long as the source."""
 
     def __init__(self, model: Model, length: int) -> None:
@@ -78,7 +78,8 @@ class Timed(Live):
 def random_model(kind: str, mechanism: str) -> Model:
     torch.manual_seed(0)
     config = configuration(f"model={kind}", f"mechanism={mechanism}")
-    return build_model(config, build_mechanism(config), VOCABULARY).eval()
+    parts = build_mechanism(config["mechanism"])
+    return build_model(config["model"], parts, VOCABULARY).eval()
 
 
 def of_a_word(repeats: int) -> list[Row]:
@@ -90,7 +91,9 @@ def of_a_word(repeats: int) -> list[Row]:
             lives = []
             for _ in range(repeats):
                 lives.append(Timed(model, length))
-                for token in [*torch.randint(EOS + 1, VOCABULARY, (length,)).tolist(), EOS]:
+                eos = VOCABULARY.eos
+                words = torch.randint(eos + 1, VOCABULARY.size, (length,)).tolist()
+                for token in [*words, eos]:
                     lives[-1].read(token)
             reads = [ms for live in lives for ms in live.reads[:-1]]
             writes = [ms for live in lives for ms in live.writes]
@@ -111,10 +114,10 @@ def rate(run: Callable[[], object], sentences: int) -> float:
 
 
 def in_batches(translator: Translator, sources: Sequence[str]) -> None:
-    subwords = translator.subwords
+    subwords, eos = translator.subwords, translator.model.vocabulary.eos
     ids = sorted((subwords.encode(source) for source in sources), key=len)
     for at in range(0, len(ids), BATCH):
-        rows = [torch.tensor([*row, EOS]) for row in ids[at : at + BATCH]]
+        rows = [torch.tensor([*row, eos]) for row in ids[at : at + BATCH]]
         source = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
         for hypothesis in greedy(translator.model, source, source != 0):
             subwords.decode(hypothesis.tokens)

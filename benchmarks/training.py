@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import torch
 from frame import Result, alone, in_turns, one_thread, ratios, summed_up
-from steps import Step, batch, model, peak_bytes, settings, step
+from steps import Step, batch, model, peak_bytes, settings, step, vocabulary
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -94,7 +94,7 @@ class TorchTransformer(nn.Module):
             memory_key_padding_mask=~mask,
             tgt_is_causal=True,
         )
-        return Translation(functional.linear(out, self.embedding.weight), ())
+        return Translation(out, lambda x: functional.linear(x, self.embedding.weight), (), {})
 
 
 @functools.cache
@@ -108,7 +108,7 @@ def contestants(size: Size, length: int) -> dict[str, Step]:
     made: dict[str, Step] = {}
     torch.manual_seed(length)
     plain = settings(size.model, size.data, "soft")
-    given = batch(size.tokens, length, plain["data"]["subwords"]["size"])
+    given = batch(size.tokens, length, vocabulary(plain))
     for name in ("soft", *TARGETS):
         config = settings(size.model, size.data, name)
         made[name] = step(model(config), config, given)

@@ -18,15 +18,16 @@ from simulmt.alignment.links import Gold, form, format_links, known_links, parse
 from simulmt.alignment.prediction import Kind, accuracies, judge, project
 from simulmt.alignment.symmetrise import grow_diag_final_and, intersection
 from simulmt.analysis.looked import Way, attention_links
-from simulmt.data.batches import collate
 from simulmt.data.corpus import oracle_delays
-from simulmt.data.subwords import BOS, EOS, Subwords
+from simulmt.data.encoded import collate
+from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.forced import force, stops, strongest, word_weights
 from simulmt.decoding.trace import record
 from simulmt.errors import UserError
 from simulmt.programs.align import align
 from test_runs import configuration
+from zoo import BOS, EOS
 
 CPU = torch.device("cpu")
 SPLIT = verbfinal(3, 0, 0, 60).splits["test"]
@@ -195,8 +196,9 @@ def test_forcing_what_a_model_writes_shows_where_it_looked(kind, name):
     source, mask = zoo.sentences(3, 9)
     records = [record(model, ids[m].tolist(), CPU) for ids, m in zip(source, mask, strict=True)]
     written = [found.hypothesis.tokens for found in records]
-    batch = collate([s[m].tolist() for s, m in zip(source, mask, strict=True)],
-                    [[*tokens, EOS] for tokens in written], [0, 1, 2])  # fmt: skip
+    rows = zip(source, mask, written, strict=True)
+    pairs = [(s[m].tolist(), [*tokens, EOS], i) for i, (s, m, tokens) in enumerate(rows)]
+    batch = collate(pairs, zoo.SPECIAL)
     forced = force(model, batch.source, batch.source_mask, batch.target_input, batch.target_mask)
     assert batch.target_input[:, 0].eq(BOS).all()
     for found, row in zip(records, forced, strict=True):
@@ -208,12 +210,12 @@ def test_forcing_what_a_model_writes_shows_where_it_looked(kind, name):
 
 def test_links_of_attention_do_not_depend_on_batches():
     subwords = Subwords.train([*SPLIT.sources, *SPLIT.targets], 120)
-    model = zoo.model(zoo.MECHANISMS["mma_il"], vocabulary=len(subwords))
+    model = zoo.model(zoo.MECHANISMS["mma_il"], vocabulary=subwords.vocabulary)
     ids = [([*subwords.encode(s), EOS], [*subwords.encode(t), EOS])
            for s, t in zip(SPLIT.sources[:6], SPLIT.targets[:6], strict=True)]  # fmt: skip
 
     def batch(rows: list[int]):
-        return collate([ids[i][0] for i in rows], [ids[i][1] for i in rows], rows)
+        return collate([(*ids[i], i) for i in rows], subwords.vocabulary)
 
     together = attention_links(model, subwords, [batch([5, 3, 1, 0, 2, 4])], CPU)
     assert together == attention_links(model, subwords, [batch([i]) for i in range(6)], CPU)

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import zoo
-from simulmt.attention import Mechanism
+from simulmt.attention import Source
+from simulmt.builders import build_mechanism
 from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
-from simulmt.models.layers import TRANSFORMER
 
 DEFINED = [name for name, chosen in zoo.MECHANISMS.items() if zoo.averages(chosen)]
 
@@ -34,20 +34,23 @@ def test_the_averages_are_those_of_every_prefix():
 def test_a_hard_step_is_attention_to_moved_states(name):
     """Every score is taken anew over z + f_g, which is what the paper says and we never do."""
     torch.manual_seed(1)
-    plain = Mechanism(**zoo.MECHANISMS[name]).attention(TRANSFORMER, dim=16, heads=4).double()
+    mechanism = build_mechanism(zoo.MECHANISMS[name])
+    plain = mechanism.attention(dim=16, heads=4).double()
     guided = GuidedAttention(plain).eval()
     z, f = torch.randn(2, 3, 7, 16).double()
     mask, finished = torch.ones(3, 7, dtype=torch.bool), torch.ones(3, dtype=torch.bool)
     query = 3 * torch.randn(3, 1, 16).double()
-    memory = guided.memory(torch.cat([z, f], -1), mask, finished)
-    stepped = guided.step(query, memory, guided.initial_position(memory))
+    source = Source(torch.full((3, 7), 5), z, mask, finished, averages=f)
+    memory, clock = guided.memory(source), mechanism.clock(dim=16)
+    stand = None if clock is None else clock.step(clock.start(source), source.tokens[:, 0])
+    stepped = guided.step(query, memory, guided.initial_position(memory), stand)
     for row in range(3):
         one = slice(row, row + 1)
         moved = torch.zeros(1, 1, 16).double()
         stand = stepped.position[one]
         for head in range(plain.heads):
             position = int(stand[0, head])
-            read = min(position + plain.span.ahead, 7)
+            read = min(position + plain.traits.ahead, 7)
             states = z[one] + (f[one, read - 1 : read] if position else 0)
             keys = plain.score.keys(states)
             look = plain.span.look(query[one], stand[..., None], 7)

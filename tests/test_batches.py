@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -14,21 +15,18 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from simulmt.data.batches import (
-    Batch,
-    BucketBatches,
-    EncodedSplit,
-    OrderedBatches,
-    collate,
-    collate_pairs,
-)
+from simulmt.data.batches import BucketBatches, OrderedBatches
 from simulmt.data.corpus import Split
-from simulmt.data.subwords import BOS, EOS, PAD, Subwords
+from simulmt.data.encoded import Batch, EncodedSplit, collate
+from simulmt.data.subwords import Subwords
 from simulmt.data.text import read_text
 from simulmt.errors import UserError
+from simulmt.vocabulary import Vocabulary
+from zoo import BOS, EOS, PAD
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 TOKENS = 256
+LARGE = Vocabulary(1 << 31)
 
 
 def draw_lengths(count: int = 1000) -> Tensor:
@@ -48,11 +46,11 @@ def check_budget(batches: list[list[int]], lengths: Tensor, tokens: int = TOKENS
 
 
 def test_collate_by_hand() -> None:
-    batch = collate([[7, EOS], [8, 9, EOS]], [[5, 6, 4, EOS], [EOS]], [3, 0])
+    batch = collate([([7, EOS], [5, 6, 4, EOS], 3), ([8, 9, EOS], [EOS], 0)], Vocabulary(10))
     assert batch.source.tolist() == [[7, EOS, PAD], [8, 9, EOS]]
     assert batch.target.tolist() == [[5, 6, 4, EOS], [EOS, PAD, PAD, PAD]]
     assert batch.index.tolist() == [3, 0]
-    assert {part.dtype for part in batch} == {torch.int64}
+    assert {part.dtype for part in batch} == {torch.int64, torch.bool}
     assert batch.source_mask.tolist() == [[True, True, False], [True] * 3]
     assert batch.target_mask.tolist() == [[True] * 4, [True, False, False, False]]
     assert batch.target_input.tolist() == [[BOS, 5, 6, 4], [BOS, PAD, PAD, PAD]]
@@ -61,7 +59,7 @@ def test_collate_by_hand() -> None:
 
 def test_encoded_split_stores_and_returns() -> None:
     sources, targets = [[5, 6], [], [7]], [[8], [9, 10], []]
-    split = EncodedSplit(iter(sources), targets)
+    split = EncodedSplit(iter(sources), targets, LARGE)
     assert len(split) == 3
     assert [split[n] for n in range(3)] == [
         ([*source, EOS], [*target, EOS], n)
@@ -73,13 +71,13 @@ def test_encoded_split_stores_and_returns() -> None:
     assert split.lengths.tolist() == [[3, 2], [1, 3], [2, 1]]
     assert pickle.loads(pickle.dumps(split))[1] == split[1]
     assert split._sides[0][0].dtype == np.int32
-    small = EncodedSplit([[65_535]], [[4]], vocabulary=65_536)
+    small = EncodedSplit([[65_535]], [[4]], vocabulary=Vocabulary(65_536))
     assert small._sides[0][0].dtype == np.uint16
     assert small[0] == ([65_535, EOS], [4, EOS], 0)
-    assert EncodedSplit([[65_536]], [[4]], vocabulary=65_537)[0][0] == [65_536, EOS]
-    assert len(EncodedSplit([], [])) == 0
+    assert EncodedSplit([[65_536]], [[4]], vocabulary=Vocabulary(65_537))[0][0] == [65_536, EOS]
+    assert len(EncodedSplit([], [], LARGE)) == 0
     with pytest.raises(AssertionError, match="as many sources as targets"):
-        EncodedSplit([[5]], [])
+        EncodedSplit([[5]], [], LARGE)
 
 
 def test_encodes_a_split() -> None:
@@ -268,9 +266,14 @@ def test_ordered_batches_keep_long_pairs() -> None:
 @pytest.mark.parametrize("workers", [0, 2])
 def test_through_a_data_loader(workers: int) -> None:
     rows = [[4 + n] * (1 + n % 9) for n in range(50)]
-    split = EncodedSplit(rows, reversed(rows))
+    split = EncodedSplit(rows, reversed(rows), LARGE)
     sampler = BucketBatches(split.lengths, 40, seed=0)
-    loader = DataLoader(split, batch_sampler=sampler, collate_fn=collate_pairs, num_workers=workers)
+    loader = DataLoader(
+        split,
+        batch_sampler=sampler,
+        collate_fn=partial(collate, vocabulary=LARGE),
+        num_workers=workers,
+    )
     seen = []
     for batch in loader:
         assert isinstance(batch, Batch)

@@ -16,17 +16,19 @@ from torch.nn.functional import pad
 
 import zoo
 from simulmt.analysis.runs import find_runs
-from simulmt.data.subwords import BOS, EOS, PAD, UNK
+from simulmt.attention import Source
+from simulmt.builders import build_search
 from simulmt.decoding import beam, greedy
 from simulmt.decoding.beam import beam_search
-from simulmt.decoding.greedy import Hypothesis
+from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.errors import UserError
 from simulmt.models.model import DecoderStep, Model
-from simulmt.parts import build_search
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.train import train
+from simulmt.vocabulary import Vocabulary
 from test_runs import SMALL, configuration
+from zoo import BOS, EOS, PAD, UNK
 
 LIMIT = 3
 WORDS = (UNK, 4, 5)
@@ -45,6 +47,8 @@ class Toy:
     It counts the rows of each step.
     """
 
+    vocabulary = Vocabulary(6)
+
     def __init__(self, seed: int, eos: float = 0.0) -> None:
         self.seed = seed
         self.eos = eos
@@ -57,12 +61,12 @@ class Toy:
         logits[EOS] += self.eos
         return logits.log_softmax(0)
 
-    def encode(self, source: Tensor, mask: Tensor) -> Tensor:
-        return source
+    def encode(self, source: Tensor, mask: Tensor) -> Source:
+        return Source(source, source[..., None].double(), mask, mask[:, 0])
 
-    def start(self, states: Tensor, mask: Tensor, finished: Tensor) -> Any:
-        self.read = int(mask.sum(1)[0])
-        return ToyState(states[:, 0], states[:, :0])
+    def start(self, source: Source) -> Any:
+        self.read = int(source.mask.sum(1)[0])
+        return ToyState(source.tokens[:, 0], source.tokens[:, :0])
 
     def step(self, token: Tensor, state: ToyState) -> Any:
         self.rows.append(len(token))
@@ -219,11 +223,11 @@ def test_bad_choices_are_refused_before_the_data_are_read(overrides, message, tm
 
 @pytest.mark.parametrize("name", zoo.MECHANISMS)
 def test_the_usual_beam_is_for_what_reads_the_whole_sentence(name):
-    chosen = zoo.Mechanism(**zoo.MECHANISMS[name])
+    made = zoo.model(zoo.MECHANISMS[name], calibrated=False)
     options = {"beam": None, "length_penalty": 0.6}
-    search = build_search(options, chosen, usual_beam=7)
-    assert search.beam == (7 if chosen.offline else 1)
-    assert build_search(options | {"beam": 1}, chosen, usual_beam=7).beam == 1
+    search = build_search(options, made)
+    assert search.beam == (made.usual_beam if made.mechanism.offline else 1)
+    assert build_search(options | {"beam": 1}, made).beam == 1
 
 
 def test_greedy_has_no_length_penalty_to_tell():

@@ -19,7 +19,8 @@ import torch
 import training
 from frame import Result, in_turns, summed_up
 
-from simulmt.data.subwords import EOS, PAD
+from simulmt.vocabulary import Vocabulary
+from zoo import EOS, PAD
 
 
 def result(
@@ -59,7 +60,7 @@ def test_contestants_take_turns_and_the_first_rounds_are_left_out() -> None:
 
 
 def test_a_made_up_batch_has_the_lengths_it_is_asked_for() -> None:
-    given = steps.batch(200, 20, 50)
+    given = steps.batch(200, 20, Vocabulary(50))
     lengths = given.target_mask.sum(1)
     assert given.target.shape == (10, 20)
     assert lengths.max() == 20
@@ -96,10 +97,10 @@ def test_peak_memory_is_what_is_held_at_once() -> None:
 
 
 def test_a_model_that_never_ends_of_itself_writes_up_to_the_limit() -> None:
-    source = decoding.sources(3, 100)[:, :12]
+    source = decoding.sources(3, Vocabulary(100))[:, :12]
     source[:, -1] = EOS
     assert decoding.written(decoding.endless("soft"), source[1:]) % (2 * 12 + 20) == 0
-    assert (decoding.sources(3, 100)[0] != PAD).sum() == decoding.SHORTEST
+    assert (decoding.sources(3, Vocabulary(100))[0] != PAD).sum() == decoding.SHORTEST
 
 
 def test_a_made_up_corpus_is_prepared(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from torch import Tensor
 
 import zoo
 from simulmt.attention.scores.luong import Location
-from simulmt.attention.spans import Look, PredictedWindow, Window, weights
+from simulmt.attention.spans import Look, Window, weights
+from simulmt.attention.spans.luong import Guess
 
 NEAR = {"rtol": 0, "atol": 1e-10}  # float64: rounding only
 S, T, DIM = 6, 5, zoo.SIZES["luong"]["dim"]
@@ -32,7 +33,7 @@ def example(kind: str, **options) -> tuple:
 def test_rnmt_plus_is_its_equations() -> None:
     """Step i: layer 1 of [y_i-1; c_i-1] asks for c_i; the layers above and the softmax get c_i."""
     made, source, mask, target = example("rnmt_plus")
-    h = made.encode(source, mask)[0]
+    h = made.encode(source, mask).states[0]
     states = [layer.initial_state(h[:1]) for layer in made.decoder]
     c = torch.zeros(1, DIM, dtype=torch.float64)
     logits = []
@@ -75,7 +76,7 @@ def test_a_gaussian_window_has_half_its_reach_as_standard_deviation() -> None:
 
 def test_a_predicted_window_is_where_the_formula_says() -> None:
     torch.manual_seed(0)
-    span = PredictedWindow(dim=8, heads=2, window=2).double()
+    span = Guess(dim=8, heads=2, window=2).double()
     query = torch.randn(1, 3, 8, dtype=torch.float64)
     look = span.look(query, torch.full((1, 2, 3), 9), 9)
     for head in range(2):
@@ -92,7 +93,7 @@ def test_a_predicted_window_is_where_the_formula_says() -> None:
 def test_windows_are_exact_under_autocast(span) -> None:
     """Far out in a long sentence bfloat16 would be off by several positions."""
     torch.manual_seed(0)
-    span = span or PredictedWindow(dim=8, heads=1, window=5)
+    span = span or Guess(dim=8, heads=1, window=5)
     query, position = torch.randn(1, 4, 8), torch.full((1, 1, 4), 299)
     exact = span.look(query, position, 300)
     if isinstance(span, PredictedWindow):

@@ -7,11 +7,18 @@ import math
 import pytest
 import torch
 
-from simulmt.objective import Objective, expected_delays, head_divergence, weighted_delay
+from simulmt.attention import Losses
+from simulmt.attention.plan import NO_LOSSES
+from simulmt.data.encoded import Batch
+from simulmt.errors import UserError
+from simulmt.models.model import Translation
+from simulmt.objective import LatencyAugmented
+from simulmt.objective.latency_augmented import expected_delays, head_divergence, weighted_delay
 
 SETTINGS = {
-    "latency_weight": 0.3,
-    "variance_weight": 0.7,
+    "lambda_": 0.3,
+    "lambda_var": 0.7,
+    "terms": {},
     "label_smoothing": 0.1,
     "latency": "dal",
     "lost_mass": "length",
@@ -29,6 +36,16 @@ def example(B: int = 3, H: int = 4, T: int = 5, S: int = 6, V: int = 7):
     alpha = (alpha / alpha.sum(-1, keepdim=True)).requires_grad_()
     target = torch.randint(4, V, (B, T)).masked_fill(~target_mask, 0)
     return logits, alpha, target, source_mask, target_mask
+
+
+def loss_of(
+    logits, alphas, target, source_mask, target_mask, update, losses: Losses = NO_LOSSES, **options
+):
+    """The loss of an output made by hand."""
+    translation = Translation(logits, lambda states: states, tuple(alphas), losses)
+    index = torch.arange(len(target))
+    batch = Batch(source_mask.long(), source_mask, target, target_mask, target, index)
+    return LatencyAugmented(**(SETTINGS | options)).loss(translation, batch, update)
 
 
 def by_hand(logits, alpha, target, source_mask, target_mask):
@@ -55,10 +72,14 @@ def by_hand(logits, alpha, target, source_mask, target_mask):
 def test_the_objective_is_that_of_the_papers():
     logits, alpha, *rest = example()
     likelihood, lag, variance = by_hand(logits, alpha, *rest)
-    loss = Objective(**SETTINGS)(logits, alpha.split(2, 1), *rest, update=10)  # of two layers
+    loss = loss_of(logits, alpha.split(2, 1), *rest, update=10)  # of two layers
     # alpha is float64 here, so only the order of summation differs; log-softmax is in float32
-    torch.testing.assert_close(loss.latency, lag, check_dtype=False, rtol=1e-9, atol=0)
-    torch.testing.assert_close(loss.variance, variance, check_dtype=False, rtol=1e-9, atol=0)
+    torch.testing.assert_close(
+        loss.per_sentence["latency"], lag, check_dtype=False, rtol=1e-9, atol=0
+    )
+    torch.testing.assert_close(
+        loss.per_sentence["variance"], variance, check_dtype=False, rtol=1e-9, atol=0
+    )
     total = likelihood + 0.3 * lag + 0.7 * variance
     torch.testing.assert_close(loss.total, total, check_dtype=False, rtol=1e-6, atol=0)
     assert int(loss.tokens) == 10
@@ -67,7 +88,7 @@ def test_the_objective_is_that_of_the_papers():
 
 def test_padding_has_no_gradient():
     logits, alpha, target, source_mask, target_mask = example()
-    loss = Objective(**SETTINGS)(logits, [alpha], target, source_mask, target_mask, update=10)
+    loss = loss_of(logits, [alpha], target, source_mask, target_mask, update=10)
     by_logits, by_alpha = torch.autograd.grad(loss.total, (logits, alpha))
     assert (by_logits[~target_mask] == 0).all()
     assert (by_alpha.transpose(1, 2)[~target_mask] == 0).all()
@@ -97,17 +118,29 @@ def test_the_slowest_head_weighs_most():
     [(0, 0, [1, 1, 1]), (2, 0, [0, 0, 1]), (1, 2, [0, 0.5, 1]), (0, 2, [0.5, 1, 1])],
 )
 def test_latency_is_held_back_then_grows(hold, warmup, expected):
-    objective = Objective(**(SETTINGS | {"hold": hold, "warmup": warmup}))
+    objective = LatencyAugmented(**(SETTINGS | {"hold": hold, "warmup": warmup}))
     assert [objective.strength(update) for update in range(3)] == expected
 
 
 def test_a_fixed_schedule_has_no_latency_to_weigh():
     logits, _, target, source_mask, target_mask = example()
-    objective = Objective(**(SETTINGS | {"latency_weight": 0.0, "variance_weight": 0.0}))
-    loss = objective(logits, (), target, source_mask, target_mask, update=0)
-    assert not loss.learned
-    assert not objective.wants_alpha
-    assert loss.latency == loss.variance == 0
+    weights = {"lambda_": 0.0, "lambda_var": 0.0}
+    loss = loss_of(logits, (), target, source_mask, target_mask, update=0, **weights)
+    assert not LatencyAugmented(**(SETTINGS | weights)).needs_delays()
+    assert loss.per_sentence == {}
+
+
+def test_losses_that_a_mechanism_hands_on_are_weighed_by_name():
+    logits, _, target, source_mask, target_mask = example()
+    losses = {"information": torch.tensor([1.0, 2.0, 4.0])}
+    rest = (logits, (), target, source_mask, target_mask)
+    plain = loss_of(*rest, update=0)
+    loss = loss_of(*rest, update=0, losses=losses, terms={"information": 0.5})
+    torch.testing.assert_close(loss.total, plain.total + 3.5)
+    assert loss.per_sentence["information"] == 7
+    for terms in ({}, {"information": 1.0, "other": 1.0}):
+        with pytest.raises(UserError, match="hands on information; give a weight for each"):
+            loss_of(*rest, update=0, losses=losses, terms=terms)
 
 
 def test_autocast_leaves_positions_alone():
@@ -115,9 +148,7 @@ def test_autocast_leaves_positions_alone():
     mask = torch.ones(1, 400, dtype=torch.bool)
     alpha = torch.zeros(1, 1, 1, 400)
     alpha[..., 300] = 1.0
-    objective = Objective(**(SETTINGS | {"latency": "ap"}))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss = objective(
-            torch.zeros(1, 1, 9), [alpha], torch.tensor([[5]]), mask, mask[:, :1], update=0
-        )
-    assert loss.latency.item() == pytest.approx(301 / 400)
+        rest = (torch.tensor([[5]]), mask, mask[:, :1])
+        loss = loss_of(torch.zeros(1, 1, 9), [alpha], *rest, update=0, latency="ap")
+    assert loss.per_sentence["latency"].item() == pytest.approx(301 / 400)

@@ -9,11 +9,12 @@ import torch
 import yaml
 
 import zoo
-from simulmt.attention import Attention, Mechanism
+from simulmt.attention import Attention
+from simulmt.builders import MODELS, build_mechanism
 from simulmt.errors import UserError
 from simulmt.models.lstm import LSTM
 from simulmt.models.rnmt_plus import Encoder
-from simulmt.parts import MODELS
+from simulmt.vocabulary import Vocabulary
 
 
 def settings(name: str) -> dict[str, Any]:
@@ -29,7 +30,8 @@ def parameters(name: str, mechanism: str, vocabulary: int, **overrides: Any) -> 
     options = settings(name) | overrides
     make = MODELS[options.pop("name")]
     with torch.device("meta"):
-        made = make(vocabulary=vocabulary, mechanism=Mechanism(**zoo.options(mechanism)), **options)
+        parts = build_mechanism(zoo.options(mechanism))
+        made = make(vocabulary=Vocabulary(vocabulary), mechanism=parts, **options)
     return sum(parameter.numel() for parameter in made.parameters())
 
 
@@ -93,9 +95,9 @@ def test_any_score_serves_any_span_that_weighs(score: str, kind: str) -> None:
 
 def test_a_score_is_refused_where_nothing_is_weighed() -> None:
     with pytest.raises(UserError, match="no option score"):
-        Mechanism(**(zoo.options("monotonic") | {"score": "dot"}))
+        build_mechanism(zoo.options("monotonic") | {"score": "dot"})
     with pytest.raises(UserError, match=r"mechanism.score is 'cosine'; choose one of usual"):
-        Mechanism(**(zoo.options("milk") | {"score": "cosine"}))
+        build_mechanism(zoo.options("milk") | {"score": "cosine"})
 
 
 @pytest.mark.parametrize("encoder", ["causal", "bidirectional"])

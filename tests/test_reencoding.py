@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import zoo
+from simulmt.attention import WaitK
 from simulmt.errors import UserError
 
 NEAR = {"rtol": 0, "atol": 1e-12}  # float64: rounding only
@@ -27,10 +28,10 @@ def pair() -> tuple[Any, Any]:
 def test_each_row_is_the_prefix_alone() -> None:
     waits, reads_all = pair()
     source, mask = zoo.sentences(3, 7)
-    rows = waits.encode(source, mask).view(3, 7, 7, -1)
+    rows = waits.encode(source, mask).prefixes
     for count in range(1, 8):
         prefix, seen = source[:, :count], torch.ones(3, count, dtype=torch.bool)
-        alone = reads_all.encode(prefix, seen)
+        alone = reads_all.encode(prefix, seen).states
         torch.testing.assert_close(rows[:, count - 1, :count], alone, **NEAR)
 
 
@@ -50,8 +51,7 @@ def test_with_one_layer_each_step_is_the_whole_model_on_its_prefix() -> None:
 
 def test_waiting_for_everything_is_the_offline_model() -> None:
     waits, reads_all = pair()
-    for layer in waits.decoder:
-        layer.source_attention.attention.schedule.k = 100
+    waits.clock = WaitK(k=100)
     source, mask = zoo.sentences(4, 6)
     ours = waits(source, mask, source).logits
     torch.testing.assert_close(ours, reads_all(source, mask, source).logits, **NEAR)

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from simulmt.data.subwords import EOS
 from simulmt.data.text import normalise
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.greedy import greedy
@@ -21,6 +20,7 @@ from simulmt.decoding.instance import read_instances, word_delays, write_instanc
 from simulmt.live.translator import Translator
 from simulmt.programs.train import train
 from test_runs import SMALL, configuration
+from zoo import EOS
 
 pytestmark = [
     pytest.mark.skipif(

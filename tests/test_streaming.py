@@ -12,11 +12,12 @@ import pytest
 import torch
 
 import zoo
-from simulmt.data.subwords import EOS, Subwords
+from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.greedy import greedy
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
+from zoo import EOS
 
 ROOT = Path(__file__).parents[1]
 CPU = torch.device("cpu")
@@ -41,7 +42,7 @@ def test_what_was_said_depends_on_nothing_that_comes_later(name, kind):
     said = 0
     for seed, (one, other) in enumerate(zip(sentences[:3], sentences[3:6], strict=True)):
         chosen = zoo.options(name) | ({"window": 3} if name == "luong_local_m" else {})
-        made = zoo.model(chosen, seed, kind, vocabulary=len(subwords))
+        made = zoo.model(chosen, seed, kind, vocabulary=subwords.vocabulary)
         translator = Translator(made, subwords, CPU)
         heard = one.split()[:CUT]
         early = [new for word in heard for new in translator.read(word)]
@@ -52,7 +53,7 @@ def test_what_was_said_depends_on_nothing_that_comes_later(name, kind):
             assert subwords.decode(whole.tokens).split()[: len(early)] == early
             again = Translator(made, subwords, CPU)
             words = [new for word in [*heard, *rest] for new in again.read(word)] + again.finish()
-            assert again.live.written == whole
+            assert again.stream.written == whole
             assert " ".join(words) == subwords.decode(whole.tokens)
     rarely = (name, kind) == ("luong_local_m", zoo.GUIDED)  # a word's end is known late there
     assert said or rarely, "without early words this says nothing"

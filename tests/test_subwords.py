@@ -13,9 +13,10 @@ import pytest
 import sentencepiece
 
 from simulmt.data import subwords as module
-from simulmt.data.subwords import BOS, EOS, PAD, UNK, Subwords
+from simulmt.data.subwords import Subwords
 from simulmt.data.text import normalise, read_text
 from simulmt.errors import UserError
+from zoo import BOS, EOS, PAD, UNK
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 SPACE = "\u2581"

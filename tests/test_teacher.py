@@ -6,14 +6,14 @@ import pytest
 import torch
 
 import zoo
-from simulmt.data.batches import collate
+from simulmt.data.encoded import collate
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
+from simulmt.objective.teacher import Joint, Pretrained, distance, likelihood
 from simulmt.programs.export import export
 from simulmt.programs.teacher import choose_teacher
 from simulmt.programs.train import train
 from simulmt.saved import checkpoint
-from simulmt.teacher import Joint, NoTeacher, Pretrained, distance, likelihood
 from test_runs import SMALL, configuration
 
 pytestmark = pytest.mark.filterwarnings(
@@ -23,8 +23,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 def batch():
-    sources, targets = [[5, 6, 7, 3], [8, 3]], [[9, 3], [10, 11, 12, 3]]
-    return collate(sources, targets, [0, 1])
+    return collate([([5, 6, 7, 3], [9, 3], 0), ([8, 3], [10, 11, 12, 3], 1)], zoo.SPECIAL)
 
 
 def models():
@@ -34,26 +33,26 @@ def models():
 
 def test_the_distance_is_the_formula():
     torch.manual_seed(0)
-    student, full = torch.randn(2, 4, 6).double(), torch.randn(2, 4, 3).double()
+    student, full = torch.randn(2, 4, 3).double(), torch.randn(2, 4, 3).double()
     mask = batch().source_mask
     expected = sum(
-        (student[b, i, :3] - full[b, i]).square().sum().item() / n
+        (student[b, i] - full[b, i]).square().sum().item() / n
         for b, n in enumerate((4, 2))
         for i in range(n)
     )
     # float32 inside
-    assert distance(student, full, mask, 3).item() == pytest.approx(expected, rel=1e-6)
+    assert distance(student, full, mask).item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_joint_teacher_and_its_student_are_drawn_to_each_other():
     student, full = models()
     data = batch()
     states = student.encode(data.source, data.source_mask)
-    guidance = Joint(full, 0.5, full.dim)(data, states)
+    guidance = Joint(full, 0.5)(data, states)
     own = full(data.source, data.source_mask, data.target_input).logits
     nll = likelihood(own, data.target, data.target_mask)
     taught = full.encode(data.source, data.source_mask)
-    apart = distance(states, taught, data.source_mask, full.dim)
+    apart = distance(states.states, taught.states, data.source_mask)
     torch.testing.assert_close(guidance.total, nll + 0.5 * apart)
     guidance.total.backward()
     assert full.embedding.weight.grad.abs().sum() > 0
@@ -65,8 +64,8 @@ def test_a_pretrained_teacher_stays_as_it_is():
     student, full = models()
     data = batch()
     states = student.encode(data.source, data.source_mask)
-    guidance = Pretrained(full, 0.5, full.dim)(data, states)
-    assert guidance.nll is None
+    guidance = Pretrained(full, 0.5)(data, states)
+    assert guidance.per_token == {}
     guidance.total.backward()
     assert all(p.grad is None for p in full.parameters())
     assert student.encoder[0].self_attention.value.weight.grad.abs().sum() > 0
@@ -78,18 +77,12 @@ def test_the_averages_of_a_teacher_are_not_compared_either(averages):
     full = zoo.model(zoo.options("soft"), seed=1, average_embedding=True, encoder="bidirectional")
     data = batch()
     states, taught = (model.encode(data.source, data.source_mask) for model in (student, full))
-    guidance = Pretrained(full, 0.5, full.dim)(data, states)
-    expected = distance(states, taught[..., : full.dim], data.source_mask, full.dim)
-    torch.testing.assert_close(guidance.distance, expected)
+    guidance = Pretrained(full, 0.5)(data, states)
+    expected = distance(states.states, taught.states, data.source_mask)
+    torch.testing.assert_close(guidance.per_sentence["distance"], expected)
     guidance.total.backward()
     if averages:
         assert (student.average.project.weight.grad == 0).all()
-
-
-def test_no_teacher_adds_nothing():
-    guidance = NoTeacher()(batch(), torch.randn(2, 4, 3))
-    assert guidance.total.item() == 0
-    assert guidance.figures(3) == {}
 
 
 GUIDED = ["model=incremental_transformer", "mechanism=wait_k", "mechanism.k=2"]
@@ -115,9 +108,9 @@ def written(place):
 def test_a_student_leaves_its_teacher_behind(tmp_path, cache):
     joint = run(tmp_path / "joint", cache, *GUIDED, "teacher=joint")
     stored = checkpoint.read_checkpoint(joint / "checkpoints" / "best.ckpt")["state_dict"]
-    assert any(name.startswith("teacher.") for name in stored), "else it could not be resumed"
+    assert any(name.startswith("objective.teacher.") for name in stored), "or none could resume"
     trained = checkpoint.load(joint)
-    model, _ = trained.build()
+    model = trained.build()
     assert {*trained.weights} == {*model.state_dict()}
     given_away = tmp_path / "given away"
     export(configuration("export", f"checkpoint={joint}", f"to='{given_away}'"))

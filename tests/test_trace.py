@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import zoo
-from simulmt.data.subwords import EOS, Subwords
+from simulmt.data.subwords import Subwords
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.trace import record, trace_sentence
-from zoo import MECHANISMS, SIZES
+from zoo import EOS, MECHANISMS, SIZES
 
 CPU = torch.device("cpu")
 TAKES_SOME = ("luong_local_p", "gaussian", "predicted")  # a Gaussian beside the softmax
@@ -58,7 +58,7 @@ def subwords():
 
 @pytest.fixture(scope="module", params=["mma_il", "soft", "milk-leaky", "wait_k"])
 def traced(request, subwords):
-    model = zoo.model(MECHANISMS[request.param], vocabulary=len(subwords))
+    model = zoo.model(MECHANISMS[request.param], vocabulary=subwords.vocabulary)
     texts = ["der alte Bauer geht heim .", "", "Haus", "unbekannt \u4f60 geht"]
     return request.param, [trace_sentence(model, subwords, CPU, text) for text in texts]
 

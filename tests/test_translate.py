@@ -116,7 +116,7 @@ def test_a_line_that_is_too_long_is_refused_by_number_or_cut(finished, tmp_path,
     with pytest.raises(UserError, match=r"line 3 has [\d,]+ subwords, a sentence 4,096 at the mos"):
         translate(configuration("translate", f"checkpoint={finished}", f"input={text}"))
     translator = Translator.load(finished, "cpu")
-    translator.live.done = True  # a sentence of this length takes a while
+    translator.stream.done = True  # a sentence of this length takes a while
     for _ in range(LONGEST - 1):
         translator.read("x" * 3)
         if translator.full:

@@ -66,7 +66,7 @@ def test_a_sentence_may_come_in_any_portions_and_be_empty(finished):
     for portions in (["Der Mann", "schläft ."], ["Der", "Mann", "schläft", "."]):
         translator.reset()
         words = [word for text in portions for word in translator.read(text)] + translator.finish()
-        assert " ".join(words) == translator.subwords.decode(translator.live.written.tokens)
+        assert " ".join(words) == translator.subwords.decode(translator.stream.written.tokens)
 
 
 def test_no_lightning_and_no_hydra_are_needed() -> None:

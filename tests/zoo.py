@@ -10,15 +10,17 @@ import torch
 import yaml
 from torch import Tensor
 
-from simulmt.attention import Mechanism
-from simulmt.attention.schedules import Monotonic
+from simulmt.attention.schedules import MonotonicHeads
 from simulmt.attention.scores import NormalisedAdditive, ScaledDotProduct
-from simulmt.attention.spans import PredictedWindow
+from simulmt.attention.spans.luong import Guess
+from simulmt.builders import MODELS, build_mechanism
 from simulmt.models.model import Model
-from simulmt.parts import MODELS
+from simulmt.vocabulary import Vocabulary
 
 CONF = Path(__file__).parents[1] / "conf"
 VOCABULARY = 30
+SPECIAL = Vocabulary(VOCABULARY)
+PAD, UNK, BOS, EOS = SPECIAL[1:]
 
 
 def options(name: str) -> dict[str, Any]:
@@ -52,9 +54,9 @@ def every_mechanism() -> list[tuple[str, dict[str, Any]]]:
 
 
 MECHANISMS = dict(every_mechanism())
-STREAMING = [name for name, chosen in MECHANISMS.items() if not Mechanism(**chosen).offline]
+STREAMING = [name for name, chosen in MECHANISMS.items() if not build_mechanism(chosen).offline]
 OFFLINE = [name for name in MECHANISMS if name not in STREAMING]
-LEARNED = [name for name, chosen in MECHANISMS.items() if Mechanism(**chosen).learned]
+LEARNED = [name for name, chosen in MECHANISMS.items() if build_mechanism(chosen).learned]
 
 
 GUIDED = "transformer with averages"
@@ -89,7 +91,7 @@ def model(
 ) -> Model:
     """A small float64 model whose learned heads take varied decisions."""
     torch.manual_seed(seed)
-    settings = SIZES[kind] | {"vocabulary": VOCABULARY, "mechanism": Mechanism(**chosen)}
+    settings = SIZES[kind] | {"vocabulary": SPECIAL, "mechanism": build_mechanism(chosen)}
     if kind == GUIDED and not averages(chosen):
         pytest.skip("averages are not defined for a Gaussian or for an additive score")
     if kind == REENCODING and (chosen["schedule"] != "wait_k" or chosen["span"] == "window"):
@@ -101,7 +103,7 @@ def model(
         elif isinstance(part, NormalisedAdditive):
             part.hidden.query.weight.data *= 20
             part.hidden.key.weight.data *= 20
-        elif isinstance(part, PredictedWindow):
+        elif isinstance(part, Guess):
             part.hidden.weight.data *= 20
     if calibrated:
         calibrate(made)
@@ -120,7 +122,7 @@ QUANTILE = 0.3
 
 def calibrate(made: Model) -> None:
     """Choose r so that a lone head often stops, and the slowest of many soon enough."""
-    schedules = [part for part in made.modules() if isinstance(part, Monotonic)]
+    schedules = [part for part in made.modules() if isinstance(part, MonotonicHeads)]
     energies: list[list[Tensor]] = [[] for _ in schedules]
     handles = [
         part.score.register_forward_hook(lambda _, __, out, seen=seen: seen.append(out))
@@ -140,7 +142,7 @@ def calibrate(made: Model) -> None:
 def sharpen(made: Model, factor: float) -> Model:
     """Scale the selection energies: large ones saturate p at 0 or 1."""
     for part in made.modules():
-        if isinstance(part, Monotonic):
+        if isinstance(part, MonotonicHeads):
             part.energy_bias.data *= factor
             if isinstance(part.score, ScaledDotProduct):
                 part.score.query.weight.data *= factor
@@ -164,8 +166,7 @@ def sentences(count: int, longest: int, seed: int = 1) -> tuple[Tensor, Tensor]:
 
 def forced_steps(made: Model, source: Tensor, mask: Tensor, target: Tensor) -> Any:
     """Step-by-step decoding along given target tokens: logits (B, T, V) and delays (B, T)."""
-    states = made.encode(source, mask)
-    state = made.start(states, mask, torch.ones_like(mask[:, 0]))
+    state = made.start(made.encode(source, mask))
     logits, read = [], []
     for token in target.unbind(1):
         step = made.step(token, state)

@@ -12,14 +12,16 @@ import torch
 import yaml  # type: ignore[import-untyped, unused-ignore]
 from torch import Tensor
 
-from simulmt.attention.schedules import Monotonic
-from simulmt.data.subwords import EOS, Subwords
-from simulmt.decoding.greedy import Hypothesis, greedy
+from simulmt.attention.schedules import MonotonicHeads
+from simulmt.builders import build_mechanism, build_model
+from simulmt.data.subwords import Subwords
+from simulmt.decoding.greedy import greedy
+from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.instance import word_delays
 from simulmt.live.translator import Translator
 from simulmt.models.lstm import LSTM
 from simulmt.models.model import Model
-from simulmt.parts import build_mechanism, build_model
+from simulmt.vocabulary import Vocabulary
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 CPU = torch.device("cpu")
@@ -76,7 +78,7 @@ def compare(cell: Cell, sources: Sequence[str], subwords: Subwords) -> Counts:
     ids = [translator.subwords.encode(source) for source in sources]
     lengths = torch.tensor([len(row) + 1 for row in ids])
     source = torch.nn.utils.rnn.pad_sequence(
-        [torch.tensor([*row, EOS]) for row in ids], batch_first=True
+        [torch.tensor([*row, translator.model.vocabulary.eos]) for row in ids], batch_first=True
     )
     batch = greedy(translator.model, source, torch.arange(source.shape[1]) < lengths[:, None])
     rows = zip(sources, ids, batch, strict=True)
@@ -95,8 +97,8 @@ def _compare_one(
         new = translator.read(words[count - 1]) if count <= len(words) else translator.finish()
         read = min(count, len(words))
         given += [read] * len(new)
-        arrived += [read] * (len(translator.live.written.tokens) - len(arrived))
-    live = translator.live.written
+        arrived += [read] * (len(translator.stream.written.tokens) - len(arrived))
+    live = translator.stream.written
     touched, ends = subwords.words_touched(ids), subwords.word_ends(batch.tokens)
     delays = word_delays(batch.delays, ends, touched)
     said = subwords.decode(batch.tokens).split()
@@ -120,13 +122,15 @@ def _compare_one(
 @lru_cache(maxsize=1)
 def _translator(cell: Cell, subwords: Subwords) -> Translator:
     if cell.run is None:
-        return Translator(random_model(cell.model, cell.mechanism, len(subwords)), subwords, CPU)
+        return Translator(
+            random_model(cell.model, cell.mechanism, subwords.vocabulary), subwords, CPU
+        )
     translator = Translator.load(cell.run, device="cpu")
     translator.model.double()
     return translator
 
 
-def random_model(kind: str, mechanism: str, vocabulary: int) -> Model:
+def random_model(kind: str, mechanism: str, vocabulary: Vocabulary) -> Model:
     """Random float64 weights whose learned heads take varied decisions, most of them early."""
     torch.manual_seed(0)
     names = {"model": kind, "mechanism": mechanism}
@@ -134,7 +138,8 @@ def random_model(kind: str, mechanism: str, vocabulary: int) -> Model:
         group: yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8"))
         for group, name in names.items()
     }
-    model = build_model(config, build_mechanism(config), vocabulary).double().eval()
+    parts = build_mechanism(config["mechanism"])
+    model = build_model(config["model"], parts, vocabulary).double().eval()
     # Fresh weights write one token again and again. Not so the layers of LSTMs: with large weights
     # they are chaotic, and make a sentence of 200 words another one out of the last digit.
     tied = kind == "transformer"  # the embeddings are the output, too
@@ -145,20 +150,21 @@ def random_model(kind: str, mechanism: str, vocabulary: int) -> Model:
             isinstance(part, torch.nn.Embedding) and not tied
         ):
             part.weight.data *= SHARPER
-    _calibrate(model, vocabulary)
+    _calibrate(model)
     return model
 
 
 @torch.no_grad()
-def _calibrate(model: Model, vocabulary: int) -> None:
+def _calibrate(model: Model) -> None:
     """Choose each head's r so that all of them stop at once in most decisions."""
-    schedules = [part for part in model.modules() if isinstance(part, Monotonic)]
-    energies: dict[Monotonic, list[Tensor]] = {schedule: [] for schedule in schedules}
+    schedules = [part for part in model.modules() if isinstance(part, MonotonicHeads)]
+    energies: dict[MonotonicHeads, list[Tensor]] = {schedule: [] for schedule in schedules}
+    words = model.vocabulary
     hooks = [
         schedule.score.register_forward_hook(lambda _, __, energy, at=at: at.append(energy))
         for schedule, at in energies.items()
     ]
-    source, target = torch.randint(EOS + 1, vocabulary, (2, 8, 20))
+    source, target = torch.randint(words.eos + 1, words.size, (2, 8, 20))
     model(source, torch.ones_like(source, dtype=torch.bool), target)
     for hook in hooks:
         hook.remove()

@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from simulmt.attention import Mechanism
+from simulmt.builders import build_mechanism
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
@@ -75,7 +75,7 @@ def make_cells(options: argparse.Namespace) -> list[Cell]:
 
 def _streams(mechanism: str) -> bool:
     text = (CONF / "mechanism" / f"{mechanism}.yaml").read_text(encoding="utf-8")
-    return not Mechanism(**yaml.safe_load(text)).offline
+    return not build_mechanism(yaml.safe_load(text)).offline
 
 
 def measure(cells: Sequence[Cell], options: argparse.Namespace, console: Console) -> Found:

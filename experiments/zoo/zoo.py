@@ -74,7 +74,7 @@ def make_grid(models: Sequence[str], mechanisms: Sequence[str] | None) -> list[P
     for kind, names, choices in (("model", models, known), ("mechanism", chosen, [*schedules])):
         if unknown := [name for name in names if name not in choices]:
             raise UserError(f"no {kind} {', '.join(unknown)}; choose from {', '.join(choices)}")
-    return [Pair(o, e, bool(SCHEDULES[schedules[e]].learned)) for o in models for e in chosen]
+    return [Pair(o, e, SCHEDULES[schedules[e]].learned) for o in models for e in chosen]
 
 
 def is_finished(folder: Path, wanted: Sequence[str]) -> bool:

@@ -102,6 +102,11 @@ def _fits(value: Any, hint: Any) -> bool:
             and len(value) == len(parts)
             and all(_fits(v, part) for v, part in zip(value, parts, strict=True))
         )
+    if origin is dict:
+        key, item = typing.get_args(hint)
+        return isinstance(value, Mapping) and all(
+            _fits(k, key) and _fits(v, item) for k, v in value.items()
+        )
     if isinstance(value, bool):
         return hint is bool
     return isinstance(value, int | float if hint is float else hint)

@@ -9,8 +9,7 @@ import torch
 
 from simulmt.alignment.links import Links
 from simulmt.attention.attention import Attention
-from simulmt.attention.schedules import Schedule
-from simulmt.data.batches import Batch
+from simulmt.data.encoded import Batch
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.forced import Forced, force, stops, strongest, word_weights
 from simulmt.models.model import Model
@@ -45,7 +44,6 @@ def attention_links(
         device: where the model is.
     """
     heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
-    learned = any(part.learned for part in model.modules() if isinstance(part, Schedule))
     rows: dict[int, dict[Way, Links]] = {}
     for batch in batches:
         given = (batch.source, batch.source_mask, batch.target_input, batch.target_mask)
@@ -56,7 +54,7 @@ def attention_links(
             words = subwords.words_touched(source[: read - 1])
             words.append(max(words, default=0) + 1)  # EOS
             written = subwords.words_touched(target[: steps - 1])
-            rows[index] = _links(forced, words, written, heads if learned else [])
+            rows[index] = _links(forced, words, written, heads if model.mechanism.learned else [])
     ways = rows[min(rows)] if rows else {}
     return {way: [rows[index][way] for index in sorted(rows)] for way in ways}
 

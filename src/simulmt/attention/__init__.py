@@ -1,12 +1,41 @@
-"""Attention to a source that may still be growing: schedules, spans and scores.
+"""Attention to a source that may still be growing.
 
-Three questions make a mechanism: when to stop reading (`schedules`), what to look back on
-(`spans`), how to score it (`scores`); `attention` puts the answers together and `mechanism`
-builds them by name.
+Three questions make a mechanism: when to read (`clocks` decide before the decoder, `schedules`
+inside its attention), where to look (`spans`), and how to weigh what is seen (`scores`).
+`mechanism` holds the answers; `attention` puts them together in each layer.
 """
 
 from simulmt.attention.attention import Attended, Attention, Stepped
-from simulmt.attention.mechanism import Mechanism, Usual
+from simulmt.attention.clocks import FullSentence, WaitK
+from simulmt.attention.mechanism import Mechanism
 from simulmt.attention.memory import Memory
+from simulmt.attention.moment import TRAINED, Moment
+from simulmt.attention.plan import Losses, Plan, Stand
+from simulmt.attention.schedules import Monotonic
+from simulmt.attention.source import Source
+from simulmt.attention.spans import Chunk, Lookback, PredictedWindow, Stopped, Window
+from simulmt.attention.usual import RECURRENT, TRANSFORMER
 
-__all__ = ["Attended", "Attention", "Mechanism", "Memory", "Stepped", "Usual"]
+__all__ = [
+    "RECURRENT",
+    "TRAINED",
+    "TRANSFORMER",
+    "Attended",
+    "Attention",
+    "Chunk",
+    "FullSentence",
+    "Lookback",
+    "Losses",
+    "Mechanism",
+    "Memory",
+    "Moment",
+    "Monotonic",
+    "Plan",
+    "PredictedWindow",
+    "Source",
+    "Stand",
+    "Stepped",
+    "Stopped",
+    "WaitK",
+    "Window",
+]

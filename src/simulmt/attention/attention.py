@@ -1,39 +1,45 @@
-"""One attention for every mechanism: a schedule, a span and a score put together.
+"""One attention for every mechanism: a policy, a span and a score put together.
 
-    logit       = schedule.stopping(query, memory)    whether a head that is there stops
-    energy      = score(query, keys)                  how well what is there matches
-    alpha, beta = span.aligned(logit, energy)         where it stands, what it looks at
+    plan        = clock's, or schedule.plan(query, memory)  where the heads stand, or with what odds
+    energy      = score(query, keys)                        how well each source state matches
+    alpha, beta = expected alignment, expected attention    where a head stands, what it looks at
     context     = sum_j beta_ij h_j
 
 The same object serves training (`forward`) and inference (`step`), the Transformer (all rows at
-once) and recurrent models (a row at a time): state goes in and comes out, nothing is kept here.
+once) and recurrent models (a row at a time). State goes in and comes out; nothing is kept here.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import one_hot
 
 from simulmt.attention.memory import Memory
-from simulmt.attention.schedules import Schedule
-from simulmt.attention.scores import Score, join_heads, split_heads
+from simulmt.attention.moment import Moment
+from simulmt.attention.plan import NO_LOSSES, Losses, Odds, Plan, Stand, Stops, reweighted
+from simulmt.attention.schedule import Schedule
+from simulmt.attention.scores import Score, join_heads, no_keys, split_heads
+from simulmt.attention.source import Source
 from simulmt.attention.spans import Look, Span, weights
+from simulmt.attention.spans.span import Traits
+from simulmt.ops import expected_alignment_and_attention
 
 
 class Attended(NamedTuple):
-    """What training gets back for T target steps."""
+    """What training gets back for T target steps. Either `alpha` or `stops` is None."""
 
     context: Float[Tensor, "B T D"]
-    beta: Float[Tensor, "B H T S"] | None
-    """Expected attention; None where a fused kernel never wrote it down."""
     alpha: Float[Tensor, "B H T S"] | None
     """Probability that j tokens are read for step i: the expected alignment, moved by what the span
-    looks ahead. None where the schedule is fixed, since nothing can change it."""
-    state: Tensor
+    looks ahead."""
+    stops: Int[Tensor, "B #H T"] | None
+    """Known positions of the heads, which no gradient can move."""
+    state: Any
+    """What the next call takes, where a schedule decides."""
+    losses: Losses = NO_LOSSES
 
 
 class Stepped(NamedTuple):
@@ -45,7 +51,8 @@ class Stepped(NamedTuple):
     """Where each head stopped, from 1; 0 once it has run off the end."""
     read: Int[Tensor, "B"]
     """Source tokens that the slowest head has read, or needs to see."""
-    state: Int[Tensor, "B H"]
+    state: Any
+    """What the next step takes, where a schedule decides."""
     wants_to_read: Bool[Tensor, "B"]
     """Where True, the rest of the row is void: read another token and take the step again."""
 
@@ -54,21 +61,29 @@ class Attention(nn.Module):
     """Attention to the source with a pluggable schedule, span and score.
 
     Args:
-        schedule: when to stop reading.
-        span: what to look back on.
-        score: how to weigh it.
+        schedule: decides when to read; None where a clock has decided before the decoder.
+        span: where to look from where a head stands.
+        traits: those of the span's recipe.
+        score: how to weigh what a head sees.
         heads: number of heads H.
         project: width D of the projections of values and contexts; None leaves the context of
             one head what it is in recurrent models, a sum of source states.
     """
 
     def __init__(
-        self, schedule: Schedule, span: Span, score: Score, heads: int, project: int | None
+        self,
+        schedule: Schedule | None,
+        span: Span,
+        traits: Traits,
+        score: Score,
+        heads: int,
+        project: int | None,
     ) -> None:
         super().__init__()
         self.heads = heads
         self.schedule = schedule
         self.span = span
+        self.traits = traits
         self.score = score
         self.value: nn.Module = nn.Identity()
         self.output: nn.Module = nn.Identity()
@@ -78,98 +93,129 @@ class Attention(nn.Module):
                 nn.init.xavier_uniform_(projection.weight)
                 nn.init.zeros_(projection.bias)
 
-    def memory(
-        self,
-        states: Float[Tensor, "B S D"],
-        mask: Bool[Tensor, "B S"],
-        finished: Bool[Tensor, "B"],
-    ) -> Memory:
+    def memory(self, source: Source) -> Memory:
         """Project the source states once, head by head; every later call takes the result."""
+        states, schedule = source.states, self.schedule
+        selection = no_keys(states, self.heads) if schedule is None else schedule.keys(states)
         return Memory(
-            selection_keys=self.schedule.keys(states).contiguous(),
+            selection_keys=selection.contiguous(),
             soft_keys=self.score.keys(states).contiguous(),
             values=split_heads(self.value(states), self.heads).contiguous(),
-            mask=mask,
-            finished=finished,
+            mask=source.mask,
+            finished=source.finished,
         )
 
-    def extend(
-        self, memory: Memory, states: Float[Tensor, "B N D"], finished: Bool[Tensor, "B"]
-    ) -> Memory:
-        """The memory with more source states; what it holds already is not computed again."""
-        more = self.memory(states, torch.ones_like(states[..., 0], dtype=torch.bool), finished)
+    def extend(self, memory: Memory, source: Source) -> Memory:
+        """The memory with more source states; what the memory holds is not computed again."""
+        more = self.memory(source)
         return Memory(
             selection_keys=torch.cat([memory.selection_keys, more.selection_keys], 2),
             soft_keys=torch.cat([memory.soft_keys, more.soft_keys], 2),
             values=torch.cat([memory.values, more.values], 2),
             mask=torch.cat([memory.mask, more.mask], 1),
-            finished=finished,
+            finished=source.finished,
         )
 
-    def initial_state(self, memory: Memory) -> Tensor:
-        """Where the heads stand before the first step, in expectation."""
-        return self.schedule.initial_state(memory)
+    def initial_state(self, memory: Memory) -> Tensor | None:
+        """The state before the first step of training; None where a clock decides."""
+        return None if self.schedule is None else self.schedule.initial_state(memory)
 
-    def initial_position(self, memory: Memory) -> Int[Tensor, "B H"]:
-        """Where the heads stand before the first step."""
-        return self.schedule.initial_position(memory)
+    def initial_position(self, memory: Memory) -> Tensor | None:
+        """The state before the first step of inference; None where a clock decides."""
+        return None if self.schedule is None else self.schedule.initial_position(memory)
 
-    def forward(self, query: Float[Tensor, "B T D"], memory: Memory, state: Tensor) -> Attended:
-        """Contexts of T target steps in expectation; T may be 1."""
-        T = query.shape[1]
-        stops = self.schedule.known_stops(T, memory, state)
-        if stops is not None:  # alpha is one-hot: beta collapses to a masked softmax
+    def forward(
+        self,
+        query: Float[Tensor, "B T D"],
+        memory: Memory,
+        state: Any,
+        plan: Plan | None,
+        moment: Moment,
+    ) -> Attended:
+        """Contexts of T target steps of training; T may be 1.
+
+        Args:
+            query: decoder states.
+            memory: the whole source.
+            state: `initial_state`, or what the call for the steps before gave back.
+            plan: the clock's plan for these steps; None where a schedule decides.
+            moment: when in the training this is.
+        """
+        if plan is None:
+            assert self.schedule is not None, "where no clock decides, a schedule does"
+            plan = self.schedule.plan(query, memory, state, moment)
+        if isinstance(plan.alignment, Stops):  # alpha is one-hot: beta is a masked softmax
+            stops = plan.alignment.position
             look = self.span.look(query, stops, memory.mask.shape[1])
-            return Attended(self._attend(query, memory, look), None, None, state + T)
-        alpha, beta, state = self.align(query, memory, state)
-        read = self._read(alpha, memory) if self.span.ahead else alpha
-        return Attended(self._context(beta, memory), beta, read, state)
+            context = self._attend(query, memory, look, plan.weight)
+            return Attended(context, None, stops, state, plan.losses)
+        alpha, beta = self.expect(query, memory, plan)
+        read = self._read(alpha, memory) if self.traits.ahead else alpha
+        return Attended(self._context(beta, memory), read, None, alpha[..., -1, :], plan.losses)
 
-    def align(
-        self, query: Float[Tensor, "B T D"], memory: Memory, state: Tensor
-    ) -> tuple[Float[Tensor, "B H T S"], Float[Tensor, "B H T S"], Tensor]:
-        """`alpha`, `beta` and the next state, by the same two operations for every mechanism."""
-        energy = self.score(query, memory.soft_keys)
-        stops = self.schedule.known_stops(query.shape[1], memory, state)
-        if stops is None:
-            logit = self.schedule.stopping(query, memory)
-            alpha, beta = self.span.aligned(query, logit, state, energy, memory.mask)
-            return alpha, beta, alpha[..., -1, :]
-        wide = torch.promote_types(energy.dtype, torch.float32)
-        alpha = one_hot(stops - 1, memory.mask.shape[1]).to(wide)
-        beta = self.span.expected(query, alpha, energy, memory.mask)
-        return alpha, beta, state + query.shape[1]
+    def expect(
+        self, query: Float[Tensor, "B T D"], memory: Memory, plan: Plan
+    ) -> tuple[Float[Tensor, "B H T S"], Float[Tensor, "B H T S"]]:
+        """Expected alignment `alpha` and expected attention `beta` of a plan in odds."""
+        energy, alignment = self.score(query, memory.soft_keys), plan.alignment
+        assert not isinstance(alignment, Stops), "known stops need no expectation"
+        if isinstance(alignment, Odds) and self.traits.unlimited:
+            alpha, beta = expected_alignment_and_attention(
+                alignment.logit, energy, alignment.initial
+            )
+        else:
+            alpha = alignment.expected()
+            beta = self.span.expected(query, alpha, energy, memory.mask)
+        return alpha, reweighted(beta, plan.weight)
 
     def step(
-        self, query: Float[Tensor, "B 1 D"], memory: Memory, state: Int[Tensor, "B H"]
+        self,
+        query: Float[Tensor, "B 1 D"],
+        memory: Memory,
+        state: Any,
+        stand: Stand | None,
     ) -> Stepped:
-        """One hard target step from what has been read; the decoding loop disposes."""
-        stand = self.schedule.step(query, memory, state)
+        """One hard target step from what has been read; the caller reads or writes.
+
+        Args:
+            query: decoder states.
+            memory: what has been read.
+            state: `initial_position`, or what the step before gave back.
+            stand: the clock's decision for this step; None where a schedule decides.
+        """
+        carried = state
+        if stand is None:
+            assert self.schedule is not None, "where no clock decides, a schedule does"
+            stand = self.schedule.step(query, memory, state)
+            carried = stand.state
         look = self.span.look(query, stand.position[..., None], memory.mask.shape[1])
         beta = weights(self.score(query, memory.soft_keys), look, memory.mask)
+        beta = reweighted(beta, None if stand.weight is None else stand.weight[:, :, None])
         length = memory.length[:, None]
-        needed = stand.position.where(stand.position > 0, length) + self.span.ahead  # (B, H)
+        position = stand.position.expand(-1, self.heads)
+        needed = position.where(position > 0, length) + self.traits.ahead  # (B, H)
         return Stepped(
             context=self._context(beta, memory),
             weights=beta[:, :, 0],
-            position=stand.position,
+            position=position,
             read=needed.minimum(length).amax(1),
-            state=stand.state,
+            state=carried,
             wants_to_read=stand.wants_to_read | (needed > length).any(1) & ~memory.finished,
         )
 
     def _read(self, alpha: Float[Tensor, "B H T S"], memory: Memory) -> Float[Tensor, "B H T S"]:
-        """Where the last token that a head sees lies, for heads that look ahead."""
+        """Where the last token lies that a head sees, for heads that look ahead."""
         stood = torch.arange(alpha.shape[-1], device=alpha.device)
-        last = (stood + self.span.ahead).minimum(memory.length[:, None] - 1).clamp(min=0)  # (B, S)
+        last = stood + self.traits.ahead
+        last = last.minimum(memory.length[:, None] - 1).clamp(min=0)  # (B, S)
         return torch.zeros_like(alpha).scatter_add(-1, last[:, None, None].expand_as(alpha), alpha)
 
     def _attend(
-        self, query: Float[Tensor, "B T D"], memory: Memory, look: Look
+        self, query: Float[Tensor, "B T D"], memory: Memory, look: Look, weight: Tensor | None
     ) -> Float[Tensor, "B T D"]:
-        if look.factor is not None:
+        if look.factor is not None or weight is not None:
             beta = weights(self.score(query, memory.soft_keys), look, memory.mask)
-            return self._context(beta, memory)
+            return self._context(reweighted(beta, weight), memory)
         visible = look.visible & memory.mask[:, None, None]
         context = self.score.attend(query, memory.soft_keys, memory.values, visible)
         return self.output(join_heads(context))  # type: ignore[no-any-return]

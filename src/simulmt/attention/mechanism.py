@@ -1,110 +1,107 @@
-"""A mechanism: a schedule, a span, a score and a number of heads, chosen by name and options.
+"""A mechanism: when to read, where to look, how to weigh it, and with how many heads.
 
-Each file of `conf/mechanism` describes one. Constructor signatures are the schema: every option
-goes to the part whose constructor names it, and what no part names is an error.
+    Mechanism(schedule=WaitK(k=3), span=Lookback())
+    Mechanism(schedule=Monotonic(noise=3.0, energy_bias=-1.0, mass_preservation=True),
+              span=Lookback(), heads="all")
+
+Each file of `conf/mechanism` describes one; `simulmt.builders` looks its names up.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 from simulmt.attention.attention import Attention
-from simulmt.attention.schedules import SCHEDULES, Schedule
-from simulmt.attention.scores import SCORES, ScaledDotProduct, ScoreFactory, Uniform
-from simulmt.attention.spans import SPANS, Span
-from simulmt.options import asked_of, check, construct, pick
+from simulmt.attention.clock import Clock, ClockRecipe
+from simulmt.attention.schedule import ScheduleRecipe
+from simulmt.attention.scores import ScoreFactory, Uniform
+from simulmt.attention.spans import SpanRecipe
+from simulmt.attention.usual import TRANSFORMER, Usual
+from simulmt.errors import UserError
 
-USUAL = "usual"
-_GIVEN = {"score": None, "heads": None, "dim": None}  # by the model, not by the user
+Heads = Literal["one", "all", "usual"]
+HEADS: tuple[Heads, ...] = ("one", "all", "usual")
+"""One head in each layer, all of the model's heads, or as many as are usual in the model."""
 
 
 @dataclass(frozen=True)
-class Usual:
-    """What a family of models has where a mechanism leaves the choice to it."""
-
-    selection: ScoreFactory
-    """Energies of a learned schedule."""
-    soft: ScoreFactory
-    """Energies of a span that weighs."""
-    many_heads: bool
-    """Whether attention that is not monotonic has several heads."""
-    projected: bool
-    """Whether values and contexts are projected even for one head."""
-
-
-HEADS: dict[str, Callable[[Usual], bool]] = {
-    "one": lambda usual: False,
-    "all": lambda usual: True,
-    "usual": lambda usual: usual.many_heads,
-}
-"""What `mechanism.heads` can name: whether a mechanism has the model's heads, or one."""
-
-_SMALLEST = Usual(ScaledDotProduct, ScaledDotProduct, many_heads=True, projected=True)
-
-
 class Mechanism:
-    """Builds the attention of each layer of a model.
+    """Builds the clock of a model and the attention of each of its layers.
 
     Args:
-        name: how figures and messages call it.
-        schedule: one of `SCHEDULES`.
-        span: one of `SPANS`.
-        heads: `one`, `all` heads of the model's, or as many as are `usual` in the model.
-        options: what the constructors of the schedule and the span ask for, and `score` for a
-            span that weighs: one of `SCORES`, or the `usual` one of the model.
-
-    Raises:
-        UserError: an unknown name, or an option that is missing, unknown or out of range.
+        schedule: when to read: a clock, which decides before the decoder, or a schedule, which
+            decides inside its attention.
+        span: where a head looks from where it stands.
+        score: how a head weighs what it sees; None for the model's usual score.
+        heads: one of `HEADS`.
+        name: how figures and messages call the mechanism.
     """
 
-    def __init__(self, *, name: str, schedule: str, span: str, heads: str, **options: Any) -> None:
-        self.name = name
-        self._schedule = pick(SCHEDULES, schedule, "mechanism.schedule")
-        self._span = pick(SPANS, span, "mechanism.span")
-        self._many_heads = pick(HEADS, heads, "mechanism.heads")
-        asked = asked_of(self._schedule, _GIVEN) | asked_of(self._span, _GIVEN)
-        if self._span.scored:
-            asked["score"] = str
-        check(options, asked, "mechanism")
-        self._score = options.pop("score", USUAL)
-        pick({USUAL: None, **SCORES}, self._score, "mechanism.score")
-        self._options = options
-        self.attention(_SMALLEST, dim=1, heads=1)  # values out of range show here
+    schedule: ClockRecipe | ScheduleRecipe
+    span: SpanRecipe
+    score: ScoreFactory | None = None
+    heads: Heads = "usual"
+    name: str = "mechanism"
+
+    @property
+    def clocked(self) -> bool:
+        """Whether a clock decides, for all layers and heads alike."""
+        return isinstance(self.schedule, ClockRecipe)
 
     @property
     def learned(self) -> bool:
-        """Whether stopping is learned, so that latency has a gradient."""
-        return bool(self._schedule.learned)
+        """Whether expected delays have a gradient, so that a latency loss can act."""
+        return self.schedule.learned
 
     @property
     def offline(self) -> bool:
-        """Whether it reads the whole sentence first."""
-        return bool(self._schedule.offline)
+        """Whether the whole sentence is read before the first target token."""
+        return self.schedule.offline
 
-    def attention(self, usual: Usual, *, dim: int, heads: int) -> Attention:
-        """A fresh attention for a layer.
+    @property
+    def dials(self) -> dict[str, float]:
+        """What can be turned in a trained model to trade quality for latency, with its values."""
+        return {name: getattr(self.schedule, name) for name in self.schedule.dials}
+
+    def turned(self, dials: Mapping[str, float]) -> Mechanism:
+        """The same mechanism with other values of its dials.
+
+        Raises:
+            UserError: a dial that the mechanism does not have, or a value out of range.
+        """
+        if unknown := sorted(set(dials) - set(self.dials)):
+            asked = ", ".join(f"dial.{name}={dials[name]}" for name in unknown)
+            raise UserError(
+                f"{asked} with mechanism={self.name}, whose dials are: "
+                f"{', '.join(self.dials) or 'none'}; leave it out"
+            )
+        try:
+            schedule = dataclasses.replace(self.schedule, **dials)  # type: ignore[type-var]
+        except ValueError as error:
+            raise UserError(f"dial: {error}") from None
+        return dataclasses.replace(self, schedule=schedule)
+
+    def clock(self, dim: int) -> Clock | None:
+        """The clock of a model of width `dim`; None where a schedule decides in every layer."""
+        return self.schedule.build(dim) if isinstance(self.schedule, ClockRecipe) else None
+
+    def attention(self, dim: int, heads: int, usual: Usual = TRANSFORMER) -> Attention:
+        """A fresh attention for one layer.
 
         Args:
-            usual: what the model has where the mechanism leaves it the choice.
             dim: width of queries and source states.
-            heads: the heads of a mechanism that takes all.
+            heads: heads of a mechanism that takes all.
+            usual: what the model uses where the mechanism leaves the choice to it.
         """
-        heads = heads if self._many_heads(usual) else 1
-        given: dict[str, Any] = {"heads": heads, "dim": dim}
-        if self._schedule.learned:
-            given["score"] = usual.selection(dim, heads)
-        schedule: Schedule = self._build(self._schedule, given)
-        span: Span = self._build(self._span, given)
-        soft = SCORES.get(self._score, usual.soft)
-        score = soft(dim, heads) if span.scored else Uniform(heads)
-        projected = usual.projected or heads > 1
-        return Attention(schedule, span, score, heads, project=dim if projected else None)
-
-    def _build(self, part: Callable[..., Any], given: Mapping[str, Any]) -> Any:
-        options = {name: self._options[name] for name in asked_of(part, _GIVEN)}
-        wanted = inspect.signature(part).parameters
-        given = {name: value for name, value in given.items() if name in wanted}
-        return construct(part, options, f"mechanism={self.name}", given)
+        many = usual.many_heads if self.heads == "usual" else self.heads == "all"
+        heads = heads if many else 1
+        schedule = None
+        if isinstance(self.schedule, ScheduleRecipe):
+            schedule = self.schedule.build(dim, heads, usual.selection)
+        span, traits = self.span.build(dim, heads), self.span.traits
+        score = (self.score or usual.soft)(dim, heads) if traits.scored else Uniform(heads)
+        project = dim if usual.projected or heads > 1 else None
+        return Attention(schedule, span, traits, score, heads, project)

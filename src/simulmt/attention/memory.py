@@ -1,4 +1,4 @@
-"""The source as an attention sees it: projected once, then asked at every target step."""
+"""The source as one layer's attention sees it: projected once, asked at every target step."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torch import Tensor
 
 
 class Memory(NamedTuple):
-    """Keys and values of the source states read so far, of a batch of sentences."""
+    """Keys and values of the source states read so far, for a batch of sentences."""
 
     selection_keys: Float[Tensor, "B H S d"]
-    """Keys of the schedule's score (of width 0 for a fixed schedule)."""
+    """Keys of the schedule; their width is 0 where a clock decides."""
     soft_keys: Float[Tensor, "B H S d"]
-    """Keys of the span's score (of width 0 for a span that needs none)."""
+    """Keys of the score; their width is 0 for a span that needs no score."""
     values: Float[Tensor, "B H S v"]
     mask: Bool[Tensor, "B S"]
     """True for real tokens."""
@@ -24,11 +24,11 @@ class Memory(NamedTuple):
 
     @property
     def length(self) -> Int[Tensor, "B"]:
-        """Number of source tokens at hand in each sentence."""
+        """Number of source tokens read of each sentence."""
         return self.mask.sum(-1)
 
     @property
     def last(self) -> Bool[Tensor, "B S"]:
-        """True at the position of EOS, once it is there."""
+        """True at the position of EOS, once EOS has been read."""
         places = torch.arange(1, self.mask.shape[1] + 1, device=self.mask.device)
         return (places == self.length[:, None]) & self.finished[:, None]

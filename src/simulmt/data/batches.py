@@ -1,111 +1,18 @@
-"""Encoded sentences and the batches made of them, alike on every rank and after a resume."""
+"""The order of batches: alike on every rank and after a resume."""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import Sampler
 
-from simulmt.data.corpus import Split
-from simulmt.data.subwords import BOS, EOS, PAD, Subwords
 from simulmt.errors import UserError
 
-Pair = tuple[list[int], list[int], int]  # source and target, each with EOS; place in the split
 Ints = NDArray[np.int64]
-_CHUNK = 10_000  # sentences encoded at a time
-
-
-class Batch(NamedTuple):
-    """B pairs; every row ends in EOS, then PAD up to the longest row of its side."""
-
-    source: Int[Tensor, "B S"]
-    target: Int[Tensor, "B T"]
-    index: Int[Tensor, "B"]  # type: ignore[assignment]  # hides tuple.index
-
-    @property
-    def source_mask(self) -> Bool[Tensor, "B S"]:
-        """True for real tokens, EOS among them."""
-        return self.source != PAD
-
-    @property
-    def target_mask(self) -> Bool[Tensor, "B T"]:
-        """True for real tokens, EOS among them."""
-        return self.target != PAD
-
-    @property
-    def target_input(self) -> Int[Tensor, "B T"]:
-        """What the decoder reads: BOS, then the target without its EOS; PAD where it is PAD."""
-        shifted = torch.nn.functional.pad(self.target[:, :-1], (1, 0), value=BOS)
-        return shifted.masked_fill(self.target == PAD, PAD)
-
-
-def collate(sources: list[list[int]], targets: list[list[int]], index: list[int]) -> Batch:
-    """Pad B pairs of ids that end in EOS; `index` holds their positions in the split."""
-    return Batch(_pad(sources), _pad(targets), torch.tensor(index))
-
-
-def collate_pairs(pairs: Sequence[Pair]) -> Batch:
-    """`collate` for a DataLoader over an `EncodedSplit`."""
-    return collate([p[0] for p in pairs], [p[1] for p in pairs], [p[2] for p in pairs])
-
-
-def _pad(rows: list[list[int]]) -> Int[Tensor, "B L"]:
-    width = max(map(len, rows))
-    return torch.tensor([row + [PAD] * (width - len(row)) for row in rows])
-
-
-class EncodedSplit(Dataset[Pair]):
-    """The ids of N pairs, EOS appended to each side: 2 or 4 bytes per token, 16 per pair."""
-
-    def __init__(
-        self,
-        sources: Iterable[Sequence[int]],
-        targets: Iterable[Sequence[int]],
-        vocabulary: int = 1 << 31,
-    ) -> None:
-        """Store the ids of both sides, given without EOS, all below `vocabulary`."""
-        self._sides = (_pack(sources, vocabulary), _pack(targets, vocabulary))
-        assert len(self._sides[0][1]) == len(self._sides[1][1]), "as many sources as targets"
-
-    @classmethod
-    def encode(cls, split: Split, subwords: Subwords) -> EncodedSplit:
-        """Encode every pair of a split."""
-        sources, targets = (_encode(side, subwords) for side in (split.sources, split.targets))
-        return cls(sources, targets, len(subwords))
-
-    def __len__(self) -> int:
-        return len(self._sides[0][1]) - 1
-
-    def __getitem__(self, index: int) -> Pair:
-        index = range(len(self))[index]
-        source, target = (flat[slice(*ends[index : index + 2])] for flat, ends in self._sides)
-        return source.tolist(), target.tolist(), index
-
-    @property
-    def lengths(self) -> Int[Tensor, "N 2"]:
-        """Tokens of source and target, EOS included."""
-        return torch.from_numpy(np.stack([np.diff(ends) for _, ends in self._sides], axis=1))
-
-
-def _pack(rows: Iterable[Sequence[int]], vocabulary: int) -> tuple[NDArray[Any], Ints]:
-    """All rows end to end, EOS after each, and where they begin and end."""
-    flat, ends = array("H" if vocabulary <= 1 << 16 else "i"), array("q", [0])
-    for row in rows:
-        flat.extend((*row, EOS))
-        ends.append(len(flat))
-    return np.asarray(flat), np.asarray(ends)
-
-
-def _encode(sentences: Sequence[str], subwords: Subwords) -> Iterator[list[int]]:
-    for start in range(0, len(sentences), _CHUNK):
-        yield from subwords.encode_batch(sentences[start : start + _CHUNK])
 
 
 class BucketBatches(Sampler[list[int]]):

@@ -16,11 +16,12 @@ import sentencepiece
 
 from simulmt.data.text import NORMALISATION, normalise
 from simulmt.errors import UserError
+from simulmt.vocabulary import Vocabulary
 
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
-UNKNOWN = "\u2047"  # how UNK reads after decoding: ⁇
+UNKNOWN = "\u2047"  # how the unknown subword reads after decoding: ⁇
 SAMPLE = 1_000_000  # most sentences trained on: of a larger corpus, this many, evenly spaced
-_IDS = {"pad_id": PAD, "unk_id": UNK, "bos_id": BOS, "eos_id": EOS}
+_SPECIAL = Vocabulary(size=4)
+_IDS = {f"{name}_id": getattr(_SPECIAL, name) for name in ("pad", "unk", "bos", "eos")}
 # One thread, for the same bytes every time; log messages from "fatal" up.
 _RUN = {"num_threads": 1, "minloglevel": 3, "max_sentence_length": 1 << 16}
 _FIXED = {**_IDS, **_RUN, "unk_surface": UNKNOWN, "normalization_rule_name": "identity"}
@@ -92,7 +93,7 @@ class Subwords:
             raise UserError(f"subword kind {kind!r} is unknown: choose 'unigram' or 'bpe'")
         if not 0.98 <= character_coverage <= 1:
             raise UserError(f"character_coverage={character_coverage}: choose from 0.98 to 1")
-        if size <= EOS + 1:
+        if size <= _SPECIAL.size:
             raise UserError(f"subword size={size} holds the 4 special pieces at most: raise it")
         text = _Text(sentences)
         options = {"vocab_size": size, "model_type": kind, "character_coverage": character_coverage}
@@ -118,6 +119,11 @@ class Subwords:
 
     def __len__(self) -> int:
         return len(self._surface)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Size and special ids, for models and decoding."""
+        return Vocabulary(len(self))
 
     def __reduce__(self) -> tuple[type[Subwords], tuple[bytes]]:
         return Subwords, (self.model,)

@@ -17,14 +17,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from simulmt.data.subwords import BOS, EOS, PAD
-from simulmt.decoding.greedy import Hypothesis, length_limit
+from simulmt.decoding.hypothesis import Hypothesis
+from simulmt.decoding.policy import length_limit
 from simulmt.decoding.search import Search
 from simulmt.models.model import DecoderStep, Model, State, select
+from simulmt.vocabulary import Vocabulary
 
 
-class Live(NamedTuple):
-    """Hypotheses that go on, `W = beam` rows for each of B sentences, best first."""
+class Beams(NamedTuple):
+    """Hypotheses that go on: `W = beam` rows for each of B sentences, best first."""
 
     state: State
     log_p: Float[Tensor, "BW"]
@@ -55,6 +56,8 @@ class Candidates(NamedTuple):
     parent: Int[Tensor, "B 2W"]
     """Rows of what they continue."""
     token: Int[Tensor, "B 2W"]
+    ends: Bool[Tensor, "B 2W"]
+    """Whether the token is EOS."""
 
 
 @torch.inference_mode()
@@ -76,62 +79,69 @@ def beam_search(
         ValueError: The model writes before it has read all.
     """
     written = [Hypothesis([], [], []) for _ in range(len(source))]
-    live, sentences = _start(model, source, mask, search.beam)
+    beams, sentences = _start(model, source, mask, search.beam)
     length = 0  # of hypotheses that end now, EOS included
     while len(sentences.row):
-        step = model.step(live.tokens[:, -1], live.state)
+        step = model.step(beams.tokens[:, -1], beams.state)
         if (step.read.view(-1, search.beam) != sentences.read[:, None]).any():
             raise ValueError("beam search takes back words: the model has to read all first")
         length += 1
         must_end = length > length_limit(sentences.read)
-        candidates = _continue(step, live, must_end)
-        sentences = _finish(candidates, live, sentences, written, length, search)
-        live = _go_on(candidates, step, live, search.beam)
-        done = must_end | _decided(live, sentences, search)
+        candidates = _continue(step, beams, must_end, model.vocabulary)
+        sentences = _finish(candidates, beams, sentences, written, length, search)
+        beams = _go_on(candidates, step, beams, search.beam)
+        done = must_end | _decided(beams, sentences, search)
         if done.any():
-            live = select(live, ~done.repeat_interleave(search.beam))
+            beams = select(beams, ~done.repeat_interleave(search.beam))
             sentences = select(sentences, ~done)
     return written
 
 
-def _start(model: Model, source: Tensor, mask: Tensor, beam: int) -> tuple[Live, Sentences]:
+def _start(model: Model, source: Tensor, mask: Tensor, beam: int) -> tuple[Beams, Sentences]:
     """Nothing written: one hypothesis for each sentence, and room for the others."""
     B = len(source)
     row = torch.arange(B, device=source.device)
-    state = model.start(model.encode(source, mask), mask, torch.ones_like(mask[:, 0]))
+    state = model.start(model.encode(source, mask))
     log_p = torch.full((B, beam), -torch.inf, dtype=torch.float64, device=source.device)
     log_p[:, 0] = 0
-    tokens = torch.full_like(row, BOS).repeat_interleave(beam)[:, None]
-    live = Live(select(state, row.repeat_interleave(beam)), log_p.flatten(), tokens, tokens[:, :0])
+    tokens = torch.full_like(row, model.vocabulary.bos).repeat_interleave(beam)[:, None]
+    beams = Beams(
+        select(state, row.repeat_interleave(beam)), log_p.flatten(), tokens, tokens[:, :0]
+    )
     best = torch.full_like(log_p[:, 0], -torch.inf)
-    return live, Sentences(row, mask.sum(1), torch.zeros_like(row), best)
+    return beams, Sentences(row, mask.sum(1), torch.zeros_like(row), best)
 
 
-def _continue(step: DecoderStep, live: Live, must_end: Bool[Tensor, "B"]) -> Candidates:
+def _continue(
+    step: DecoderStep, beams: Beams, must_end: Bool[Tensor, "B"], vocabulary: Vocabulary
+) -> Candidates:
     """The likeliest continuations; where the limit is reached, only to end."""
     B, V = len(must_end), step.logits.shape[1]
-    W = len(live.log_p) // B
+    W = len(beams.log_p) // B
     token = torch.arange(V, device=must_end.device)
     # float64: no two logits that differ become a tie, which greedy would not have
     log_p = step.logits.double().log_softmax(-1)
-    log_p[:, [PAD, BOS]] = -torch.inf
-    log_p.masked_fill_(must_end.repeat_interleave(W)[:, None] & (token != EOS), -torch.inf)
-    # 2 W: at most W of them end. There are as many, since V counts PAD, UNK, BOS and EOS.
-    best = (live.log_p[:, None] + log_p).view(B, W * V).topk(2 * W)
+    log_p[:, [vocabulary.pad, vocabulary.bos]] = -torch.inf
+    log_p.masked_fill_(
+        must_end.repeat_interleave(W)[:, None] & (token != vocabulary.eos), -torch.inf
+    )
+    # 2 W, since at most W of them end. V counts four special ids, so there are as many.
+    best = (beams.log_p[:, None] + log_p).view(B, W * V).topk(2 * W)
     first = torch.arange(0, B * W, W, device=must_end.device)[:, None]
-    return Candidates(best.values, first + best.indices // V, best.indices % V)
+    token = best.indices % V
+    return Candidates(best.values, first + best.indices // V, token, token == vocabulary.eos)
 
 
 def _finish(
     candidates: Candidates,
-    live: Live,
+    beams: Beams,
     sentences: Sentences,
     written: list[Hypothesis],
     length: int,
     search: Search,
 ) -> Sentences:
     """Count the hypotheses that end among the likeliest, and write down those that are best."""
-    ends = (candidates.token == EOS) & (candidates.log_p > -torch.inf)
+    ends = candidates.ends & (candidates.log_p > -torch.inf)
     ends[:, search.beam :] = False
     scores = (candidates.log_p / search.normaliser(length)).masked_fill(~ends, -torch.inf)
     score, place = scores.max(1)
@@ -139,32 +149,32 @@ def _finish(
     parents = candidates.parent.gather(1, place[:, None])[better, 0]
     rows, reads = sentences.row[better].tolist(), sentences.read[better].tolist()
     for row, read, parent in zip(rows, reads, parents.tolist(), strict=True):
-        tokens = live.tokens[parent, 1:].tolist()
-        heads = live.positions.shape[1] // max(len(tokens), 1)
-        positions = live.positions[parent].view(len(tokens), heads).tolist()
+        tokens = beams.tokens[parent, 1:].tolist()
+        heads = beams.positions.shape[1] // max(len(tokens), 1)
+        positions = beams.positions[parent].view(len(tokens), heads).tolist()
         written[row] = Hypothesis(tokens, [read] * len(tokens), positions)
     return sentences._replace(
         finished=sentences.finished + ends.sum(1), best=sentences.best.maximum(score)
     )
 
 
-def _go_on(candidates: Candidates, step: DecoderStep, live: Live, beam: int) -> Live:
+def _go_on(candidates: Candidates, step: DecoderStep, beams: Beams, beam: int) -> Beams:
     """The likeliest candidates that do not end."""
-    going = candidates.log_p.masked_fill(candidates.token == EOS, -torch.inf).topk(beam)
+    going = candidates.log_p.masked_fill(candidates.ends, -torch.inf).topk(beam)
     parent = candidates.parent.gather(1, going.indices).flatten()
     token = candidates.token.gather(1, going.indices).flatten()
-    return Live(
+    return Beams(
         select(step.state, parent),
         going.values.flatten(),
-        torch.cat([live.tokens[parent], token[:, None]], 1),
-        torch.cat([live.positions[parent], step.positions[parent]], 1),
+        torch.cat([beams.tokens[parent], token[:, None]], 1),
+        torch.cat([beams.positions[parent], step.positions[parent]], 1),
     )
 
 
-def _decided(live: Live, sentences: Sentences, search: Search) -> Bool[Tensor, "B"]:
+def _decided(beams: Beams, sentences: Sentences, search: Search) -> Bool[Tensor, "B"]:
     """Whether enough hypotheses are finished, or none that goes on can beat the best of them."""
     # At best one ends with log_p / lp(limit + 1): log_p only falls and is never above 0, lp never
     # falls with the length, and the length is at most limit + 1.
     longest = search.normaliser((length_limit(sentences.read) + 1).double())
-    hope = live.log_p.view(-1, search.beam)[:, 0] / longest
+    hope = beams.log_p.view(-1, search.beam)[:, 0] / longest
     return (sentences.finished >= search.beam) | (sentences.best >= hope)

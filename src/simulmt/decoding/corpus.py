@@ -6,12 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
-from simulmt.data.batches import Batch
 from simulmt.data.corpus import Split
+from simulmt.data.encoded import Batch
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.beam import beam_search
-from simulmt.decoding.greedy import Hypothesis, greedy
+from simulmt.decoding.greedy import greedy
+from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.instance import Instance, word_delays
+from simulmt.decoding.policies import OWN
+from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import Search
 from simulmt.models.model import Model
 
@@ -23,6 +26,7 @@ def decode_split(
     batches: Iterable[Batch],
     device: torch.device,
     search: Search,
+    policy: Policy = OWN,
 ) -> Iterator[Instance]:
     """Translate the batches; instances come batch by batch.
 
@@ -32,12 +36,13 @@ def decode_split(
         split: the sentences that the batches' `index` points into.
         batches: what to translate.
         device: where the model is.
-        search: greedy with a beam of 1, which is the one way for a model that streams.
+        search: a beam of 1 is greedy, which is the one way for a model that streams.
+        policy: decides between reading and writing in greedy decoding.
     """
     for batch in batches:
         source, mask = batch.source.to(device), batch.source_mask.to(device)
         if search.beam == 1:
-            hypotheses = greedy(model, source, mask)
+            hypotheses = greedy(model, source, mask, policy)
         else:
             hypotheses = beam_search(model, source, mask, search)
         rows = zip(batch.index.tolist(), hypotheses, _unpadded(batch), strict=True)

@@ -42,8 +42,7 @@ def force(
     Yields:
         The attention of each row, without padding.
     """
-    states = model.encode(source, source_mask)
-    state = model.start(states, source_mask, torch.ones_like(source_mask[:, 0]))
+    state = model.start(model.encode(source, source_mask))
     weights, positions = [], []
     for token in target_input.unbind(1):
         step = model.step(token, state)

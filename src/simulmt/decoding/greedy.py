@@ -7,73 +7,50 @@ tokens and delays of streaming, for a batch at once.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
-from simulmt.data.subwords import BOS, EOS, PAD
+from simulmt.decoding.hypothesis import Hypothesis
+from simulmt.decoding.policies import OWN
+from simulmt.decoding.policy import Policy, Progress
 from simulmt.models.model import Model, select
 
 
-class Hypothesis(NamedTuple):
-    """What was written for one sentence, and when."""
-
-    tokens: list[int]
-    """Subwords, without EOS."""
-    delays: list[int]
-    """Source tokens read, EOS included, before each subword was written."""
-    positions: list[list[int]]
-    """For each subword, where every head of every layer stood."""
-
-
-def length_limit(read: Int[Tensor, "B"]) -> Int[Tensor, "B"]:
-    """The most subwords that may have been written once `read` source tokens are.
-
-    It depends on what was read alone, so that streaming stops where a batch does.
-    """
-    return 2 * read + 20
-
-
-def next_token(logits: Float[Tensor, "B V"]) -> Int[Tensor, "B"]:
-    """The likeliest token that may be written."""
-    logits = logits.clone()
-    logits[:, [PAD, BOS]] = -torch.inf
-    return logits.argmax(-1)
-
-
 @torch.inference_mode()
-def greedy(model: Model, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> list[Hypothesis]:
+def greedy(
+    model: Model,
+    source: Int[Tensor, "B S"],
+    mask: Bool[Tensor, "B S"],
+    policy: Policy = OWN,
+) -> list[Hypothesis]:
     """Translate a batch simultaneously.
 
     Args:
         model: a model in evaluation mode.
         source: token ids, EOS last, padded on the right.
         mask: True for real tokens.
+        policy: decides between reading and writing. Here the whole source is at hand, so the
+            delays are those of the model's own heads or clock.
 
     Returns:
         One hypothesis per row, in the rows' order.
     """
-    finished = torch.ones_like(mask[:, 0])
-    state = model.start(model.encode(source, mask), mask, finished)
-    written = [Hypothesis([], [], []) for _ in range(len(source))]
+    encoded = model.encode(source, mask)
+    state = model.start(encoded)
+    hypotheses = [Hypothesis([], [], []) for _ in range(len(source))]
     rows = torch.arange(len(source), device=source.device)
-    token = torch.full_like(source[:, 0], BOS)
-    count = 0
+    token = torch.full_like(source[:, 0], model.vocabulary.bos)
+    progress = Progress(mask.sum(1), encoded.finished, torch.zeros_like(rows))
     while len(rows):
         step = model.step(token, state)
-        token = next_token(step.logits)
-        count += 1
-        goes_on = (token != EOS) & (count <= length_limit(step.read))
-        token, rows, state = token[goes_on], rows[goes_on], step.state
+        decision = policy.decide(model.vocabulary, progress, step)
+        goes_on = ~decision.ends
+        token, rows, state = decision.token[goes_on], rows[goes_on], step.state
+        progress = progress._replace(written=progress.written + 1)
         if not goes_on.all():
-            state = select(state, goes_on)
+            state, progress = select((state, progress), goes_on)
         delays, positions = step.read[goes_on].tolist(), step.positions[goes_on].tolist()
-        for row, new, delay, stood in zip(
-            rows.tolist(), token.tolist(), delays, positions, strict=True
-        ):
-            written[row].tokens.append(new)
-            written[row].delays.append(delay)
-            written[row].positions.append(stood)
-    return written
+        for row, *written in zip(rows.tolist(), token.tolist(), delays, positions, strict=True):
+            hypotheses[row].write(*written)
+    return hypotheses

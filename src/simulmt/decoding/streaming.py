@@ -1,24 +1,28 @@
 """Streaming, as a listener gets it: read a token, write what can be written.
 
-This is the definition that batched decoding is held against: it holds nothing but the prefix that
-was read, which it encodes anew after every read. That is right for every encoder, and slow.
+`stream` is the definition that batched decoding is held against. It keeps nothing but the prefix
+that was read, which it encodes anew after every read: right for every encoder, and slow.
+`simulmt.decoding.incremental` streams at the cost of what is new.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 
-from simulmt.data.subwords import BOS, EOS
-from simulmt.decoding.greedy import Hypothesis, length_limit, next_token
+from simulmt.decoding.hypothesis import Hypothesis
+from simulmt.decoding.policies import OWN
+from simulmt.decoding.policy import Policy, Progress
 from simulmt.models.model import Model, State
 
-_CPU = torch.device("cpu")
+CPU = torch.device("cpu")
 
 
 @torch.inference_mode()
-def stream(model: Model, source: Iterable[int], device: torch.device = _CPU) -> Hypothesis:
+def stream(
+    model: Model, source: Iterable[int], device: torch.device = CPU, policy: Policy = OWN
+) -> Hypothesis:
     """Translate one sentence whose subwords arrive one by one.
 
     Args:
@@ -26,34 +30,49 @@ def stream(model: Model, source: Iterable[int], device: torch.device = _CPU) -> 
         source: the subwords; the next one is asked for only when it is wanted. EOS follows the
             last one, given or not.
         device: where the model is.
+        policy: decides between reading and writing.
 
     Returns:
         What was written; each delay counts the subwords asked for until then.
     """
-    arriving = iter(source)
-    prefix = [next(arriving, EOS)]
+    arriving, eos = iter(source), model.vocabulary.eos
+    prefix = [next(arriving, eos)]
     written = Hypothesis([], [], [])
     state = replay(model, prefix, written.tokens, device)
     while True:
-        step = model.step(torch.tensor([[BOS, *written.tokens][-1]], device=device), state)
-        if step.wants_to_read:
-            prefix.append(next(arriving, EOS))
+        last = [model.vocabulary.bos, *written.tokens][-1:]
+        step = model.step(torch.tensor(last, device=device), state)
+        progress = progress_of(prefix, written, eos, device)
+        reads, ends, token = policy.decide(model.vocabulary, progress, step)
+        if reads:
+            prefix.append(next(arriving, eos))
             state = replay(model, prefix, written.tokens, device)
-            continue
-        token = int(next_token(step.logits))
-        if token == EOS or len(written.tokens) + 1 > int(length_limit(step.read)):
+        elif ends:
             return written
-        written.tokens.append(token)
-        written.delays.append(len(prefix))
-        written.positions.append(step.positions[0].tolist())
-        state = step.state
+        else:
+            written.write(int(token), len(prefix), step.positions[0].tolist())
+            state = step.state
 
 
-def replay(model: Model, prefix: list[int], tokens: list[int], device: torch.device) -> State:
-    """The decoder that has read the prefix and written the tokens, its last step to be taken."""
-    source = torch.tensor([prefix], device=device)
+def progress_of(
+    prefix: Sequence[int], written: Hypothesis, eos: int, device: torch.device
+) -> Progress:
+    """How far one sentence is."""
+    read, count, ended = (
+        torch.tensor([value], device=device)
+        for value in (len(prefix), len(written.tokens), prefix[-1] == eos)
+    )
+    return Progress(read, ended, count)
+
+
+def replay(
+    model: Model, prefix: Sequence[int], tokens: Sequence[int], device: torch.device
+) -> State:
+    """The decoder that has read a prefix and written tokens, before its next step."""
+    source = torch.tensor([[*prefix]], device=device)
     mask = torch.ones_like(source, dtype=torch.bool)
-    state = model.start(model.encode(source, mask), mask, source[:, -1] == EOS)
-    for token in [BOS, *tokens][:-1]:
+    encoded = model.encode(source, mask, source[:, -1] == model.vocabulary.eos)
+    state = model.start(encoded)
+    for token in [model.vocabulary.bos, *tokens][:-1]:
         state = model.step(torch.tensor([token], device=device), state).state
     return state

@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from simulmt.attention.schedules import Schedule
-from simulmt.data.subwords import BOS, EOS, Subwords
-from simulmt.decoding.greedy import Hypothesis, greedy
+from simulmt.data.subwords import Subwords
+from simulmt.decoding.greedy import greedy
+from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.models.model import Model
 
 
@@ -86,9 +86,8 @@ def trace_sentence(
         line: where it stands, for its title.
     """
     source = subwords.encode(text)
-    hypothesis, end, weights = record(model, [*source, EOS], device)
+    hypothesis, end, weights = record(model, [*source, model.vocabulary.eos], device)
     touched = subwords.words_touched(source)
-    offline = all(part.offline for part in model.modules() if isinstance(part, Schedule))
     return Trace(
         line=line,
         source=(*subwords.pieces(source), "</s>"),
@@ -97,7 +96,7 @@ def trace_sentence(
         target_words=tuple(subwords.words_touched(hypothesis.tokens)),
         delays=tuple(hypothesis.delays),
         end=end,
-        positions=() if offline else tuple(map(tuple, hypothesis.positions)),
+        positions=() if model.mechanism.offline else tuple(map(tuple, hypothesis.positions)),
         weights=weights,
     )
 
@@ -117,9 +116,9 @@ def record(model: Model, source: Sequence[int], device: torch.device) -> Record:
     ids = torch.tensor([source], device=device)
     mask = torch.ones_like(ids, dtype=torch.bool)
     (hypothesis,) = greedy(model, ids, mask)
-    state = model.start(model.encode(ids, mask), mask, mask[:, 0])
+    state = model.start(model.encode(ids, mask))
     weights = []
-    for token in [BOS, *hypothesis.tokens]:
+    for token in [model.vocabulary.bos, *hypothesis.tokens]:
         step = model.step(torch.tensor([token], device=device), state)
         state = step.state
         weights.append(torch.stack(step.weights, 1)[0].double().cpu().numpy())  # (L, H, S)

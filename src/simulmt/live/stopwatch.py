@@ -58,5 +58,5 @@ def _one(
         read = min(count + 1, len(words))
         elapsed += [read + sum(times) / word_ms] * len(new)
     ids = [token for word in words for token in translator.subwords.encode(word)]
-    instance = write_down(index, split, translator.live.written, ids, translator.subwords)
+    instance = write_down(index, split, translator.stream.written, ids, translator.subwords)
     return replace(instance, elapsed=tuple(elapsed)), times

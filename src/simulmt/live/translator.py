@@ -6,11 +6,13 @@ from pathlib import Path
 
 import torch
 
-from simulmt.data.subwords import EOS, Subwords
+from simulmt.builders import pick_device
+from simulmt.data.subwords import Subwords
 from simulmt.data.text import normalise
-from simulmt.decoding.live import Live
+from simulmt.decoding.incremental import SentenceStream
+from simulmt.decoding.policies import OWN
+from simulmt.decoding.policy import Policy
 from simulmt.models.model import Model
-from simulmt.parts import pick_device
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
 
@@ -29,10 +31,14 @@ class Translator:
         model: in evaluation mode, on `device`.
         subwords: its vocabulary.
         device: where the model is.
+        policy: decides between reading and writing.
     """
 
-    def __init__(self, model: Model, subwords: Subwords, device: torch.device) -> None:
+    def __init__(
+        self, model: Model, subwords: Subwords, device: torch.device, policy: Policy = OWN
+    ) -> None:
         self.model = model
+        self.policy = policy
         self.subwords = subwords
         self.device = device
         self.reset()
@@ -55,12 +61,11 @@ class Translator:
     def of(cls, trained: Trained, device: str) -> Translator:
         """The same from what has been read already."""
         where = pick_device(device)
-        model, _ = trained.build()
-        return cls(model.to(where), trained.subwords, where)
+        return cls(trained.build().to(where), trained.subwords, where)
 
     def reset(self) -> None:
         """Forget the sentence and begin another."""
-        self.live = Live(self.model, self.device)
+        self.stream = SentenceStream(self.model, self.device, self.policy)
         self.words_read: list[str] = []
         self.words_written: list[str] = []
         self._subwords_read = 0
@@ -74,7 +79,7 @@ class Translator:
         for word in normalise(text).split():
             self.words_read.append(word)
             for token in self.subwords.encode(word)[: LONGEST - self._subwords_read]:
-                self.live.read(token)
+                self.stream.read(token)
                 self._subwords_read += 1
         return self._decided()
 
@@ -85,13 +90,13 @@ class Translator:
 
     def finish(self) -> list[str]:
         """Say that the sentence has ended; returns the rest of its translation."""
-        self.live.read(EOS)
+        self.stream.read(self.model.vocabulary.eos)
         return self._decided()
 
     def _decided(self) -> list[str]:
-        tokens = self.live.written.tokens
+        tokens = self.stream.written.tokens
         words = self.subwords.decode(tokens).split()
-        is_open = bool(tokens) and not self.live.done and not self.subwords.is_blank(tokens[-1])
+        is_open = bool(tokens) and not self.stream.done and not self.subwords.is_blank(tokens[-1])
         complete = words[: len(words) - is_open]
         new = complete[len(self.words_written) :]
         self.words_written.extend(new)

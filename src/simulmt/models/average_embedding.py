@@ -1,29 +1,29 @@
-"""The average embedding layer: what was read, summed up, beside what a causal encoder knows of it.
+"""The average embedding layer: the mean of what has been read, beside a causal encoder's states.
 
 Zhang et al. (2021), "Future-Guided Incremental Transformer for Simultaneous Translation": a step
 that has read g tokens attends over `z_j + f_g`, where `f_g = W A_g` and `A_g` is the mean of the
-first g source embeddings. So a state of the source takes in tokens that came after it, and yet
-nothing is encoded twice.
+first g source embeddings. So a source state takes in tokens that came after it, and yet no token is
+encoded twice.
 
 `f_g` is the same for all j. It moves all energies of a query alike, which a softmax does not see,
-and it moves the average of the values by its own value. What is left to compute is
+and it moves the average of the values by `V f_g`. What is left to compute is
 
     context_t = sum_j beta_tj V z_j + V f_g(t)
 
-(for learned schedules in expectation over g, head by head), which needs no states for each g. A
-learned schedule decides where to stop by z_j alone: there a shift of the energies would matter.
+(with schedules in expectation over g, head by head), which needs no states for each g. A
+schedule decides where to stop by z_j alone: there a shift of the energies would matter.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from simulmt.attention import Attended, Attention, Memory, Stepped
+from simulmt.attention import Attended, Attention, Memory, Moment, Plan, Source, Stand, Stepped
 from simulmt.attention.scores import join_heads, split_heads
 from simulmt.errors import UserError
 
@@ -69,9 +69,7 @@ class Guided(NamedTuple):
 
 
 class GuidedAttention(nn.Module):
-    """An attention over `z_j + f_g` instead of `z_j`, whatever its schedule and span.
-
-    It takes states of twice the width: `z_j` and, beside it, `f_j`.
+    """An attention over `z_j + f_g` instead of `z_j`, whatever its policy and span.
 
     Args:
         attention: the one over `z_j`; with a softmax of energies that are linear in the states.
@@ -82,7 +80,7 @@ class GuidedAttention(nn.Module):
 
     def __init__(self, attention: Attention) -> None:
         super().__init__()
-        if not attention.score.linear or attention.span.dampens:
+        if not attention.score.linear or attention.traits.dampens:
             raise UserError(
                 "model.average_embedding adds the average of what was read to every state, which "
                 "is defined for a softmax of scores that are linear in the states; take "
@@ -90,61 +88,62 @@ class GuidedAttention(nn.Module):
             )
         self.attention = attention
 
-    def memory(
-        self,
-        states: Float[Tensor, "B S 2*D"],
-        mask: Bool[Tensor, "B S"],
-        finished: Bool[Tensor, "B"],
-    ) -> Guided:
+    def memory(self, source: Source) -> Guided:
         """Project the source states and the averages once."""
-        contextual, average = states.chunk(2, -1)
-        memory = self.attention.memory(contextual, mask, finished)
-        return Guided(memory, self._projected(average))
+        return Guided(self.attention.memory(source), self._projected(source))
 
-    def extend(
-        self, memory: Guided, states: Float[Tensor, "B N 2*D"], finished: Bool[Tensor, "B"]
-    ) -> Guided:
+    def extend(self, memory: Guided, source: Source) -> Guided:
         """The memory with more source states."""
-        contextual, average = states.chunk(2, -1)
-        longer = self.attention.extend(memory.memory, contextual, finished)
-        return Guided(longer, torch.cat([memory.averages, self._projected(average)], 2))
+        longer = self.attention.extend(memory.memory, source)
+        return Guided(longer, torch.cat([memory.averages, self._projected(source)], 2))
 
-    def initial_state(self, memory: Guided) -> Tensor:
-        """That of the schedule, in expectation."""
+    def initial_state(self, memory: Guided) -> Tensor | None:
+        """The state before the first step of training."""
         return self.attention.initial_state(memory.memory)
 
-    def initial_position(self, memory: Guided) -> Int[Tensor, "B H"]:
-        """That of the schedule, standing."""
+    def initial_position(self, memory: Guided) -> Tensor | None:
+        """The state before the first step of inference."""
         return self.attention.initial_position(memory.memory)
 
-    def forward(self, query: Float[Tensor, "B T D"], memory: Guided, state: Tensor) -> Attended:
-        """Contexts of T target steps in expectation."""
-        attended = self.attention(query, memory.memory, state)
-        stops = self.attention.schedule.known_stops(query.shape[1], memory.memory, state)
-        if stops is not None:
-            added = self._at(stops, memory)
+    def forward(
+        self,
+        query: Float[Tensor, "B T D"],
+        memory: Guided,
+        state: Any,
+        plan: Plan | None,
+        moment: Moment,
+    ) -> Attended:
+        """Contexts of T target steps of training."""
+        attended = self.attention(query, memory.memory, state, plan, moment)
+        if attended.alpha is None:
+            added = self._at(attended.stops, memory)
         else:
-            assert attended.alpha is not None, "where nothing is known, it was computed"
             added = attended.alpha.to(memory.averages.dtype) @ memory.averages
         context = attended.context + self._output(added)
         return attended._replace(context=context)  # type: ignore[no-any-return]
 
     def step(
-        self, query: Float[Tensor, "B 1 D"], memory: Guided, state: Int[Tensor, "B H"]
+        self,
+        query: Float[Tensor, "B 1 D"],
+        memory: Guided,
+        state: Any,
+        stand: Stand | None,
     ) -> Stepped:
         """One hard target step."""
-        stepped = self.attention.step(query, memory.memory, state)
+        stepped = self.attention.step(query, memory.memory, state, stand)
         added = self._at(stepped.position[..., None], memory)
         return stepped._replace(context=stepped.context + self._output(added))
 
-    def _projected(self, average: Float[Tensor, "B N D"]) -> Float[Tensor, "B H N d"]:
+    def _projected(self, source: Source) -> Float[Tensor, "B H N d"]:
         """`V f`, without the bias of V, which the attention has added."""
+        assert source.averages is not None, "the encoder of a guided model gives averages"
         weight: Tensor = self.attention.value.weight  # type: ignore[assignment]
-        return split_heads(functional.linear(average, weight), self.attention.heads)
+        return split_heads(functional.linear(source.averages, weight), self.attention.heads)
 
-    def _at(self, position: Int[Tensor, "B H T"], memory: Guided) -> Float[Tensor, "B H T d"]:
+    def _at(self, position: Int[Tensor, "B #H T"], memory: Guided) -> Float[Tensor, "B H T d"]:
         """`V f_g` for heads that stand at `position` and have read what they look ahead to."""
-        ahead = position + self.attention.span.ahead
+        position = position.expand(-1, self.attention.heads, -1)
+        ahead = position + self.attention.traits.ahead
         read = ahead.minimum(memory.memory.length[:, None, None])
         place = (read - 1).clamp(min=0)[..., None].expand(*read.shape, memory.averages.shape[-1])
         return memory.averages.gather(2, place) * (position > 0)[..., None]

@@ -11,16 +11,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from simulmt.attention import Attended, Attention, Stepped, Usual
+from simulmt.attention import Attended, Attention, Moment, Plan, Source, Stand, Stepped
 from simulmt.attention.scores import ScaledDotProduct, join_heads, split_heads
 from simulmt.models.average_embedding import GuidedAttention
 from simulmt.models.reencoding import PrefixAttention
 
 SourceAttention: TypeAlias = Attention | GuidedAttention | PrefixAttention
 """What a decoder layer may have towards the source."""
-
-TRANSFORMER = Usual(ScaledDotProduct, ScaledDotProduct, many_heads=True, projected=True)
-"""Scaled dot products of all heads, with projected values (MMA, Ma et al. 2020)."""
 
 
 class LayerState(NamedTuple):
@@ -29,7 +26,8 @@ class LayerState(NamedTuple):
     self_keys: Float[Tensor, "B H t d"]
     self_values: Float[Tensor, "B H t d"]
     memory: Any
-    attention: Int[Tensor, "B h"]
+    attention: Int[Tensor, "B h"] | None
+    """The schedule's state; None where a clock decides."""
 
 
 class SelfAttention(nn.Module):
@@ -133,33 +131,35 @@ class DecoderLayer(nn.Module):
         self.around_source = Residual(dim, dropout, pre)
         self.around_feed_forward = Residual(dim, dropout, pre)
 
-    def forward(self, x: Float[Tensor, "B T D"], memory: Any) -> tuple[Tensor, Attended]:
+    def forward(
+        self, x: Float[Tensor, "B T D"], memory: Any, plan: Plan | None, moment: Moment
+    ) -> tuple[Tensor, Attended]:
         """All target steps at once."""
         h = self.around_self.before(x)
         x = self.around_self.after(x, self.self_attention(h, None))
         h = self.around_source.before(x)
         state = self.source_attention.initial_state(memory)
-        attended = self.source_attention(h, memory, state)
+        attended = self.source_attention(h, memory, state, plan, moment)
         x = self.around_source.after(x, attended.context)
         h = self.around_feed_forward.before(x)
         return self.around_feed_forward.after(x, self.feed_forward(h)), attended
 
-    def start(self, states: Tensor, mask: Tensor, finished: Tensor) -> LayerState:
+    def start(self, source: Source) -> LayerState:
         """Nothing written yet."""
-        memory: Any = self.source_attention.memory(states, mask, finished)
-        empty = self.self_attention.empty(states)
+        memory: Any = self.source_attention.memory(source)
+        empty = self.self_attention.empty(source.states)
         position = self.source_attention.initial_position(memory)
         return LayerState(empty, empty, memory, position)
 
     def step(
-        self, x: Float[Tensor, "B 1 D"], state: LayerState
+        self, x: Float[Tensor, "B 1 D"], state: LayerState, stand: Stand | None
     ) -> tuple[Tensor, LayerState, Stepped]:
         """One target step: output, next state, what the attention to the source did."""
         h = self.around_self.before(x)
         written, keys, values = self.self_attention.step(h, state.self_keys, state.self_values)
         x = self.around_self.after(x, written)
         h = self.around_source.before(x)
-        stepped = self.source_attention.step(h, state.memory, state.attention)
+        stepped = self.source_attention.step(h, state.memory, state.attention, stand)
         x = self.around_source.after(x, stepped.context)
         h = self.around_feed_forward.before(x)
         x = self.around_feed_forward.after(x, self.feed_forward(h))

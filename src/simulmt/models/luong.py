@@ -13,9 +13,19 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention import Attended, Mechanism, Memory
-from simulmt.models.model import DecoderStep, Model, Translation, check_sizes, join_steps
-from simulmt.models.recurrent import RECURRENT
+from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Memory, Moment, Source
+from simulmt.attention.clock import ClockState
+from simulmt.attention.source import next_token
+from simulmt.models.model import (
+    DecoderStep,
+    Model,
+    Translation,
+    add_losses,
+    all_finished,
+    check_sizes,
+    join_steps,
+)
+from simulmt.vocabulary import Vocabulary
 
 Layers = tuple[Float[Tensor, "L B D"], Float[Tensor, "L B D"]]
 
@@ -28,14 +38,16 @@ class LuongState(NamedTuple):
     fed: Float[Tensor, "B D"]
     """The attentional vector of the step before."""
     memory: Memory
-    attention: Int[Tensor, "B H"]
+    attention: Int[Tensor, "B H"] | None
+    """The schedule's state; None where a clock decides."""
+    clock: ClockState | None
 
 
 class Luong(Model):
     """Stacked unidirectional LSTMs and an attention on top.
 
     Args:
-        vocabulary: number of subwords, shared by both languages.
+        vocabulary: the subwords, shared by both languages.
         mechanism: builds the attention to the source.
         dim: width D of embeddings and states.
         heads: heads of a multihead mechanism; the others have one.
@@ -54,7 +66,7 @@ class Luong(Model):
     def __init__(
         self,
         *,
-        vocabulary: int,
+        vocabulary: Vocabulary,
         mechanism: Mechanism,
         dim: int,
         heads: int,
@@ -65,74 +77,77 @@ class Luong(Model):
     ) -> None:
         super().__init__()
         check_sizes(dim, heads, encoder_layers, decoder_layers, dropout)
+        self.vocabulary, self.mechanism = vocabulary, mechanism
+        self.clock = mechanism.clock(dim)
         self.causal = True
         self.input_feeding = input_feeding
-        self.source_embedding = nn.Embedding(vocabulary, dim)
-        self.target_embedding = nn.Embedding(vocabulary, dim)
+        self.source_embedding = nn.Embedding(vocabulary.size, dim)
+        self.target_embedding = nn.Embedding(vocabulary.size, dim)
         self.dropout = nn.Dropout(dropout)
         self.encoder = stacked(dim, dim, encoder_layers, dropout)
         self.decoder = stacked((2 if input_feeding else 1) * dim, dim, decoder_layers, dropout)
-        self.source_attention = mechanism.attention(RECURRENT, dim=dim, heads=heads)
+        self.source_attention = mechanism.attention(dim, heads, RECURRENT)
         self.combine = nn.Linear(2 * dim, dim, bias=False)
-        self.output = nn.Linear(dim, vocabulary)
+        self.output = nn.Linear(dim, vocabulary.size)
 
     def encode(
-        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
-    ) -> Float[Tensor, "B S D"]:
+        self,
+        source: Int[Tensor, "B S"],
+        mask: Bool[Tensor, "B S"],
+        finished: Bool[Tensor, "B"] | None = None,
+    ) -> Source:
         """States of the source, each from its prefix."""
-        return run(self.encoder, self.dropout(self.source_embedding(source)), None)[0]
+        finished = all_finished(mask) if finished is None else finished
+        states, _ = run(self.encoder, self.dropout(self.source_embedding(source)), None)
+        return Source(source, states, mask, finished)
 
     def decode(
-        self,
-        states: Float[Tensor, "B S D"],
-        source_mask: Bool[Tensor, "B S"],
-        target_input: Int[Tensor, "B T"],
+        self, source: Source, target_input: Int[Tensor, "B T"], moment: Moment = TRAINED
     ) -> Translation:
         """Teacher forcing: step by step with input feeding, else all steps at once."""
-        finished = torch.ones_like(source_mask[:, 0])
-        memory = self.source_attention.memory(states, source_mask, finished)
+        plan = self.planned(source, target_input, moment)
+        memory = self.source_attention.memory(source)
         stood = self.source_attention.initial_state(memory)
         embedded = self.dropout(self.target_embedding(target_input))
         pieces = embedded.split(1, 1) if self.input_feeding else [embedded]
-        fed, layers = torch.zeros_like(embedded[:, :1]), None
-        vectors, alphas = [], []
+        fed, layers, first = torch.zeros_like(embedded[:, :1]), None, 0
+        vectors, answers = [], list[Attended]()
         for piece in pieces:
             x = torch.cat([piece, fed], -1) if self.input_feeding else piece
             s, layers = run(self.decoder, x, layers)
-            attended: Attended = self.source_attention(s, memory, stood)
-            stood = attended.state
-            fed = self._vector(s, attended.context)
+            now = None if plan is None else plan.steps(first, first + piece.shape[1])
+            answers.append(self.source_attention(s, memory, stood, now, moment))
+            fed, stood = self._vector(s, answers[-1].context), answers[-1].state
             vectors.append(fed)
-            alphas.append(attended.alpha)
-        return Translation(self.output(torch.cat(vectors, 1)), join_steps(alphas))
+            first += piece.shape[1]
+        losses = add_losses(
+            [answer.losses for answer in answers] if plan is None else [plan.losses]
+        )
+        alphas = join_steps([answer.alpha for answer in answers])
+        return Translation(torch.cat(vectors, 1), self.output, alphas, losses)
 
-    def start(
-        self,
-        states: Float[Tensor, "B S D"],
-        mask: Bool[Tensor, "B S"],
-        finished: Bool[Tensor, "B"],
-    ) -> LuongState:
+    def start(self, source: Source) -> LuongState:
         """Nothing written yet."""
-        memory = self.source_attention.memory(states, mask, finished)
+        memory, states = self.source_attention.memory(source), source.states
         zeros = states.new_zeros(len(states), self.decoder.num_layers, states.shape[-1])
         position = self.source_attention.initial_position(memory)
-        return LuongState(zeros, zeros, torch.zeros_like(states[:, 0]), memory, position)
+        fed = torch.zeros_like(states[:, 0])
+        return LuongState(zeros, zeros, fed, memory, position, self.clock_state(source))
 
-    def listen(
-        self, token: Int[Tensor, "B"], heard: Layers | None
-    ) -> tuple[Float[Tensor, "B 1 D"], Layers]:
+    def listen(self, token: Int[Tensor, "B"], heard: Layers | None) -> tuple[Source, Layers]:
         """One more source token."""
-        return run(self.encoder, self.dropout(self.source_embedding(token))[:, None], heard)
+        x = self.dropout(self.source_embedding(token))[:, None]
+        states, after = run(self.encoder, x, heard)
+        return next_token(token, self.vocabulary.eos, states), after
 
-    def extend(
-        self, state: LuongState, states: Float[Tensor, "B N D"], finished: Bool[Tensor, "B"]
-    ) -> LuongState:
+    def extend(self, state: LuongState, source: Source) -> LuongState:
         """More of the source."""
-        memory = self.source_attention.extend(state.memory, states, finished)
-        return state._replace(memory=memory)
+        memory = self.source_attention.extend(state.memory, source)
+        return state._replace(memory=memory, clock=self.longer(state.clock, source))
 
     def step(self, token: Int[Tensor, "B"], state: LuongState) -> DecoderStep:
         """One target step."""
+        stand = self.ticked(state.clock, token)
         x = self.dropout(self.target_embedding(token))[:, None]
         if self.input_feeding:
             x = torch.cat([x, state.fed[:, None]], -1)
@@ -142,10 +157,15 @@ class Luong(Model):
             state.cell.transpose(0, 1).contiguous(),
         )
         s, (hidden, cell) = run(self.decoder, x, before)
-        stepped = self.source_attention.step(s, state.memory, state.attention)
+        stepped = self.source_attention.step(s, state.memory, state.attention, stand)
         vector = self._vector(s, stepped.context)[:, 0]
         after = LuongState(
-            hidden.transpose(0, 1), cell.transpose(0, 1), vector, state.memory, stepped.state
+            hidden=hidden.transpose(0, 1),
+            cell=cell.transpose(0, 1),
+            fed=vector,
+            memory=state.memory,
+            attention=stepped.state,
+            clock=None if stand is None else stand.state,
         )
         return DecoderStep(
             logits=self.output(vector),

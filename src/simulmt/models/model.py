@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention import Mechanism
+from simulmt.attention import TRAINED, Losses, Mechanism, Moment, Plan, Source, Stand
+from simulmt.attention.clock import Clock, ClockState
+from simulmt.attention.plan import NO_LOSSES
 from simulmt.errors import UserError
+from simulmt.vocabulary import Vocabulary
 
 T = TypeVar("T")
 
 State = Any
-"""A decoder between two target steps: nested named tuples of tensors, a row for each sentence."""
+"""A decoder or an encoder between two steps: nested named tuples of tensors, a row a sentence."""
 
 
 class Translation(NamedTuple):
     """What teacher forcing gives."""
 
-    logits: Float[Tensor, "B T V"]
+    states: Float[Tensor, "B T E"]
+    """The decoder's last states."""
+    output: Callable[[Tensor], Tensor]
+    """Makes logits (B, T, V) of them. Whoever needs few logits need not hold all."""
     alphas: tuple[Float[Tensor, "B H T S"], ...]
     """Expected alignment of the heads of each layer that attends, moved by what a span looks ahead;
-    empty where the schedule is fixed."""
+    empty where stops are known."""
+    losses: Losses
+    """What clock and schedules ask the objective to weigh, summed over the layers."""
+
+    @property
+    def logits(self) -> Float[Tensor, "B T V"]:
+        """The logits of every target token."""
+        return self.output(self.states)
 
 
 class DecoderStep(NamedTuple):
@@ -48,60 +61,96 @@ class Model(nn.Module, ABC):
 
     usual_beam: ClassVar[int]
     """Hypotheses kept by beam search where the whole sentence is read first."""
+    vocabulary: Vocabulary
+    mechanism: Mechanism
+    clock: Clock | None
+    """Decides when to read for all layers alike; None where a schedule decides in each layer."""
     causal: bool
     """Whether source states depend on their prefix only, so that `listen` can give them in turn."""
 
     @abstractmethod
     def encode(
-        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
-    ) -> Float[Tensor, "B S D"]:
-        """States of the source; those of a causal encoder depend on their prefix only."""
+        self,
+        source: Int[Tensor, "B S"],
+        mask: Bool[Tensor, "B S"],
+        finished: Bool[Tensor, "B"] | None = None,
+    ) -> Source:
+        """Encode whole sentences, or prefixes of sentences.
+
+        Args:
+            source: token ids, padded on the right.
+            mask: True for real tokens.
+            finished: whether a row ends in its sentence's EOS; None if every row does.
+        """
 
     @abstractmethod
     def decode(
-        self,
-        states: Float[Tensor, "B S D"],
-        source_mask: Bool[Tensor, "B S"],
-        target_input: Int[Tensor, "B T"],
+        self, source: Source, target_input: Int[Tensor, "B T"], moment: Moment = TRAINED
     ) -> Translation:
-        """Teacher forcing: logits of each next target token, in expectation over reading."""
+        """Teacher forcing, in expectation over reading.
+
+        Args:
+            source: whole sentences.
+            target_input: what the decoder is given, BOS first.
+            moment: when in the training this is.
+        """
 
     def forward(
         self,
         source: Int[Tensor, "B S"],
         source_mask: Bool[Tensor, "B S"],
         target_input: Int[Tensor, "B T"],
+        moment: Moment = TRAINED,
     ) -> Translation:
         """Encode, then decode."""
-        return self.decode(self.encode(source, source_mask), source_mask, target_input)
+        return self.decode(self.encode(source, source_mask), target_input, moment)
 
     @abstractmethod
-    def start(
-        self,
-        states: Float[Tensor, "B S D"],
-        mask: Bool[Tensor, "B S"],
-        finished: Bool[Tensor, "B"],
-    ) -> State:
+    def start(self, source: Source) -> State:
         """The decoder before its first target step, on what has been read of the source."""
 
     @abstractmethod
-    def listen(
-        self, token: Int[Tensor, "B"], heard: State | None
-    ) -> tuple[Float[Tensor, "B 1 D"], State]:
-        """The state of one more source token, after what was heard before it; None is nothing.
+    def listen(self, token: Int[Tensor, "B"], heard: State | None) -> tuple[Source, State]:
+        """Encode one more source token.
 
-        What `encode` gives all at once, for encoders that are causal.
+        Args:
+            token: the token, for a batch of sentences.
+            heard: the encoder's state after the tokens before; None before the first one.
+
+        Returns:
+            The token's part of what `encode` gives at once, and the encoder's state after it.
         """
 
     @abstractmethod
-    def extend(
-        self, state: State, states: Float[Tensor, "B N D"], finished: Bool[Tensor, "B"]
-    ) -> State:
-        """The decoder with more of the source at hand."""
+    def extend(self, state: State, source: Source) -> State:
+        """The decoder with more of the source, as `listen` gave it."""
 
     @abstractmethod
     def step(self, token: Int[Tensor, "B"], state: State) -> DecoderStep:
         """Take in the last written token and give the next one's logits, reading hard."""
+
+    def planned(
+        self, source: Source, target_input: Int[Tensor, "B T"], moment: Moment
+    ) -> Plan | None:
+        """The clock's plan for a whole target; None where a schedule decides in each layer."""
+        return None if self.clock is None else self.clock.plan(source, target_input, moment)
+
+    def clock_state(self, source: Source) -> ClockState | None:
+        """The clock before the first target step."""
+        return None if self.clock is None else self.clock.start(source)
+
+    def longer(self, state: ClockState | None, source: Source) -> ClockState | None:
+        """The clock once more of the source has been read."""
+        return None if self.clock is None else self.clock.extend(state, source)
+
+    def ticked(self, state: ClockState | None, token: Int[Tensor, "B"]) -> Stand | None:
+        """The clock's decision for one target step."""
+        return None if self.clock is None else self.clock.step(state, token)
+
+
+def all_finished(mask: Bool[Tensor, "B S"]) -> Bool[Tensor, "B"]:
+    """True for every row."""
+    return torch.ones_like(mask[:, 0])
 
 
 def check_sizes(
@@ -151,17 +200,28 @@ def is_causal(encoder: str, mechanism: Mechanism) -> bool:
 def join_steps(
     alphas: Sequence[Float[Tensor, "B H N S"] | None],
 ) -> tuple[Float[Tensor, "B H T S"], ...]:
-    """The expected alignment of one layer, from its pieces; nothing where the schedule is fixed."""
-    learned = [alpha for alpha in alphas if alpha is not None]
-    return (torch.cat(learned, 2),) if learned else ()
+    """The expected alignment of one layer from its pieces; nothing where stops are known."""
+    pieces = [alpha for alpha in alphas if alpha is not None]
+    return (torch.cat(pieces, 2),) if pieces else ()
+
+
+def add_losses(parts: Sequence[Losses]) -> Losses:
+    """Losses summed by name over the layers, or steps, and the clock."""
+    total: dict[str, Tensor] = {}
+    for losses in parts:
+        for name, value in losses.items():
+            total[name] = total[name] + value if name in total else value
+    return total or NO_LOSSES
 
 
 def select(state: T, rows: Tensor) -> T:
-    """The same state for the chosen rows of the batch, in that order."""
+    """The same state for some rows of the batch, given by their numbers or by a mask."""
     return cast("T", _select(state, rows))
 
 
 def _select(state: Any, rows: Tensor) -> Any:
+    if state is None:
+        return None
     if isinstance(state, Tensor):
         return state[rows]
     parts = [_select(part, rows) for part in state]

@@ -1,31 +1,42 @@
-"""A bidirectional encoder that is run again on every prefix: wait-k as it was first trained.
+"""A bidirectional encoder that runs again on every prefix: wait-k as it was first trained.
 
 STACL (Ma et al. 2019). A step that has read g tokens attends over the states of the first g tokens,
-in which each of them has seen all others. Nothing can be kept when another token is read: a
-sentence of S tokens is encoded S times, in training with S times the memory, which is the cost
-that unidirectional encoders and the average embedding layer (Zhang et al. 2021) do away with.
+in which each token has seen all others. No state can be kept when another token is read: a
+sentence of S tokens is encoded S times, in training with S times the memory. Unidirectional
+encoders and the average embedding layer (Zhang et al. 2021) avoid that cost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention import Attended, Attention, Mechanism, Memory, Stepped
+from simulmt.attention import (
+    Attended,
+    Attention,
+    Mechanism,
+    Memory,
+    Moment,
+    Plan,
+    Source,
+    Stand,
+    Stepped,
+)
+from simulmt.attention.plan import Stops
 from simulmt.errors import UserError
 
 REENCODING = "reencoding"
-"""What `model.encoder` calls it."""
+"""The value of `model.encoder` that asks for this."""
 
 
 def encode_prefixes(
     encode: Callable[[Tensor, Tensor], Tensor], x: Float[Tensor, "B S D"]
-) -> Float[Tensor, "B S S*D"]:
-    """The states of every prefix, side by side: those of the first i tokens in row i.
+) -> Float[Tensor, "B S S D"]:
+    """The states of every prefix: row i holds those of the first i tokens.
 
     Args:
         encode: runs the encoder on embeddings (N, S, D), of which (N, 1, 1, S) are visible.
@@ -35,22 +46,16 @@ def encode_prefixes(
     places = torch.arange(S, device=x.device)
     visible = (places <= places[:, None]).expand(B, S, S).reshape(B * S, 1, 1, S)
     again = x[:, None].expand(B, S, S, D).reshape(B * S, S, D)
-    return encode(again, visible).reshape(B, S, S * D)
+    return encode(again, visible).reshape(B, S, S, D)
 
 
 class Prefixes(NamedTuple):
-    """The source as it was seen after each read: P prefixes, the last of them with all S tokens."""
+    """The source as it was after each of the last P reads; the last prefix has all S tokens."""
 
     keys: Float[Tensor, "B P H S d"]
     values: Float[Tensor, "B P H S v"]
     mask: Bool[Tensor, "B S"]
     finished: Bool[Tensor, "B"]
-
-    @property
-    def whole(self) -> Memory:
-        """What a fixed schedule asks of the source: how much there is of it."""
-        none = self.keys.new_empty(len(self.mask), 0, self.mask.shape[1], 0)
-        return Memory(none, none, none, self.mask, self.finished)
 
 
 class PrefixAttention(nn.Module):
@@ -61,12 +66,12 @@ class PrefixAttention(nn.Module):
         mechanism: what built it.
 
     Raises:
-        UserError: where the last token read is not known beforehand, or not where the head stands.
+        UserError: a mechanism whose read lengths are not known before the decoder runs.
     """
 
     def __init__(self, attention: Attention, mechanism: Mechanism) -> None:
         super().__init__()
-        if mechanism.learned or mechanism.offline or attention.span.ahead:
+        if not mechanism.clocked or mechanism.offline or attention.traits.ahead:
             raise UserError(
                 "model.encoder=reencoding runs a bidirectional encoder again on every prefix, "
                 f"which is defined for mechanism=wait_k; mechanism={mechanism.name} takes "
@@ -74,55 +79,62 @@ class PrefixAttention(nn.Module):
             )
         self.attention = attention
 
-    def memory(
-        self,
-        states: Float[Tensor, "B P S*D"],
-        mask: Bool[Tensor, "B S"],
-        finished: Bool[Tensor, "B"],
-    ) -> Prefixes:
+    def memory(self, source: Source) -> Prefixes:
         """Project the states of all prefixes, once each."""
-        B, P, _ = states.shape
-        S = mask.shape[1]
-        rows = states.reshape(B * P, S, -1)
-        own = self.attention.memory(rows, mask.repeat_interleave(P, 0), finished)
-        keys, values = (x.view(B, P, *x.shape[1:]) for x in (own.soft_keys, own.values))
-        return Prefixes(keys, values, mask, finished)
+        return self._projected(source, source.mask)
 
-    def extend(
-        self, memory: Prefixes, states: Float[Tensor, "B 1 S*D"], finished: Bool[Tensor, "B"]
-    ) -> Prefixes:
-        """The newest prefix in the place of the others: what is written next has read all of it."""
-        mask = torch.cat([memory.mask, torch.ones_like(memory.mask[:, :1])], 1)
-        return self.memory(states, mask, finished)
+    def extend(self, memory: Prefixes, source: Source) -> Prefixes:
+        """The newest prefix alone, since the next token is written with all of it read."""
+        return self._projected(source, torch.cat([memory.mask, source.mask], 1))
 
-    def initial_state(self, memory: Prefixes) -> Tensor:
-        """That of the schedule."""
-        return self.attention.initial_state(memory.whole)
+    def initial_state(self, memory: Prefixes) -> None:
+        """Nothing is carried, since a clock decides."""
 
-    def initial_position(self, memory: Prefixes) -> Int[Tensor, "B H"]:
-        """That of the schedule."""
-        return self.attention.initial_position(memory.whole)
+    def initial_position(self, memory: Prefixes) -> None:
+        """Nothing is carried, since a clock decides."""
 
     def forward(
-        self, query: Float[Tensor, "B T D"], memory: Prefixes, state: Int[Tensor, "B H"]
+        self,
+        query: Float[Tensor, "B T D"],
+        memory: Prefixes,
+        state: Any,
+        plan: Plan | None,
+        moment: Moment,
     ) -> Attended:
-        """Contexts of T target steps, each from the prefix that it has read."""
+        """Contexts of T target steps of training, each from the prefix that has been read."""
         B, T, D = query.shape
-        steps = torch.arange(T, device=state.device)
-        counts = (state[:, None] + steps[:, None]).flatten(0, 1)  # (B T, H)
-        stops = self.attention.schedule.known_stops(T, memory.whole, state)
-        assert stops is not None, "the constructor sees to that"
+        assert plan is not None, "the constructor sees to it that a clock decides"
+        assert isinstance(plan.alignment, Stops), "clocks plan known stops"
+        stops = plan.alignment.position  # (B, 1, T)
+        rows = stops.reshape(B * T, 1, 1)
+        weight = None if plan.weight is None else plan.weight.transpose(1, 2).flatten(0, 1)
+        alone = Plan(Stops(rows), None if weight is None else weight[:, None])
         own = self._read(memory, stops[:, 0])
-        attended: Attended = self.attention(query.reshape(B * T, 1, D), own, counts)
-        return Attended(attended.context.view(B, T, D), None, None, state + T)
+        attended: Attended = self.attention(query.reshape(B * T, 1, D), own, None, alone, moment)
+        return Attended(attended.context.view(B, T, D), None, stops, None, plan.losses)
 
     def step(
-        self, query: Float[Tensor, "B 1 D"], memory: Prefixes, state: Int[Tensor, "B H"]
+        self,
+        query: Float[Tensor, "B 1 D"],
+        memory: Prefixes,
+        state: Any,
+        stand: Stand | None,
     ) -> Stepped:
         """One target step from the prefix that has been read."""
-        stand = self.attention.schedule.step(query, memory.whole, state)
-        stepped = self.attention.step(query, self._read(memory, stand.position[:, :1]), state)
+        assert stand is not None, "the constructor sees to it that a clock decides"
+        own = self._read(memory, stand.position[:, :1])
+        stepped = self.attention.step(query, own, None, stand)
         return stepped._replace(wants_to_read=stand.wants_to_read)
+
+    def _projected(self, source: Source, mask: Bool[Tensor, "B S"]) -> Prefixes:
+        assert source.prefixes is not None, "the encoder of a re-encoding model gives prefixes"
+        B, P = source.prefixes.shape[:2]
+        rows = source._replace(
+            states=source.prefixes.flatten(0, 1), mask=mask.repeat_interleave(P, 0)
+        )
+        own = self.attention.memory(rows)
+        keys, values = (x.view(B, P, *x.shape[1:]) for x in (own.soft_keys, own.values))
+        return Prefixes(keys, values, mask, source.finished)
 
     def _read(self, memory: Prefixes, stops: Int[Tensor, "B T"]) -> Memory:
         """For each step, as a row of its own, the sentence as far as it has been read."""

@@ -14,17 +14,21 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention import Mechanism, Memory
+from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Memory, Moment, Plan, Source
+from simulmt.attention.clock import ClockState
+from simulmt.attention.source import next_token
 from simulmt.models.lstm import LSTM, LSTMState, reverse
 from simulmt.models.model import (
     DecoderStep,
     Model,
     Translation,
+    add_losses,
+    all_finished,
     check_sizes,
     is_causal,
     join_steps,
 )
-from simulmt.models.recurrent import RECURRENT
+from simulmt.vocabulary import Vocabulary
 
 PLAIN_LAYERS = 2
 """Layers of the encoder, and of the decoder, before residual connections begin."""
@@ -36,14 +40,16 @@ class RnmtState(NamedTuple):
     layers: tuple[LSTMState, ...]
     context: Float[Tensor, "B D"]
     memory: Memory
-    attention: Int[Tensor, "B H"]
+    attention: Int[Tensor, "B H"] | None
+    """The schedule's state; None where a clock decides."""
+    clock: ClockState | None
 
 
 class RnmtPlus(Model):
     """Encoder, decoder, and an attention which has one head unless the mechanism has many.
 
     Args:
-        vocabulary: number of subwords, shared by both languages.
+        vocabulary: the subwords, shared by both languages.
         mechanism: builds the attention to the source.
         dim: width D of embeddings and states.
         heads: heads of a multihead mechanism; the others have one.
@@ -62,7 +68,7 @@ class RnmtPlus(Model):
     def __init__(
         self,
         *,
-        vocabulary: int,
+        vocabulary: Vocabulary,
         mechanism: Mechanism,
         dim: int,
         heads: int,
@@ -73,99 +79,102 @@ class RnmtPlus(Model):
     ) -> None:
         super().__init__()
         check_sizes(dim, heads, encoder_layers, decoder_layers, dropout)
-        self.source_embedding = nn.Embedding(vocabulary, dim)
-        self.target_embedding = nn.Embedding(vocabulary, dim)
+        self.vocabulary, self.mechanism = vocabulary, mechanism
+        self.clock = mechanism.clock(dim)
+        self.source_embedding = nn.Embedding(vocabulary.size, dim)
+        self.target_embedding = nn.Embedding(vocabulary.size, dim)
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=dim**-0.5)
         self.dropout = nn.Dropout(dropout)
         self.causal = is_causal(encoder, mechanism)
         self.encoder = Encoder(dim, encoder_layers, self.causal, self.dropout)
         self.decoder = nn.ModuleList(LSTM(2 * dim, dim) for _ in range(decoder_layers))
-        self.source_attention = mechanism.attention(RECURRENT, dim=dim, heads=heads)
-        self.output = nn.Linear(2 * dim, vocabulary)
+        self.source_attention = mechanism.attention(dim, heads, RECURRENT)
+        self.output = nn.Linear(2 * dim, vocabulary.size)
 
     def encode(
-        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
-    ) -> Float[Tensor, "B S D"]:
+        self,
+        source: Int[Tensor, "B S"],
+        mask: Bool[Tensor, "B S"],
+        finished: Bool[Tensor, "B"] | None = None,
+    ) -> Source:
         """States of the source."""
-        return self.encoder(self.dropout(self.source_embedding(source)), mask)  # type: ignore[no-any-return]
+        finished = all_finished(mask) if finished is None else finished
+        states = self.encoder(self.dropout(self.source_embedding(source)), mask)
+        return Source(source, states, mask, finished)
 
     def decode(
-        self,
-        states: Float[Tensor, "B S D"],
-        source_mask: Bool[Tensor, "B S"],
-        target_input: Int[Tensor, "B T"],
+        self, source: Source, target_input: Int[Tensor, "B T"], moment: Moment = TRAINED
     ) -> Translation:
         """Teacher forcing: the first layer and the attention step by step, then layer by layer."""
-        finished = torch.ones_like(source_mask[:, 0])
-        memory = self.source_attention.memory(states, source_mask, finished)
-        x, context, alphas = self._first(self.dropout(self.target_embedding(target_input)), memory)
+        plan = self.planned(source, target_input, moment)
+        memory = self.source_attention.memory(source)
+        embedded = self.dropout(self.target_embedding(target_input))
+        x, context, steps = self._first(embedded, memory, plan, moment)
         for number, layer in enumerate(self._layers()[1:], 1):
             y = self.dropout(layer(torch.cat([x, context], -1)))
             x = residual(number, x, y)
-        return Translation(self.output(torch.cat([x, context], -1)), alphas)
+        losses = add_losses([step.losses for step in steps] if plan is None else [plan.losses])
+        alphas = join_steps([step.alpha for step in steps])
+        return Translation(torch.cat([x, context], -1), self.output, alphas, losses)
 
     def _first(
-        self, embedded: Float[Tensor, "B T D"], memory: Memory
-    ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
-        """The first layer and the attention it asks: outputs, contexts, alphas."""
+        self, embedded: Float[Tensor, "B T D"], memory: Memory, plan: Plan | None, moment: Moment
+    ) -> tuple[Tensor, Tensor, list[Attended]]:
+        """The first layer and the attention it asks: outputs, contexts, and each step's answer."""
         layer, attention = self._layers()[0], self.source_attention
         state, stood = layer.initial_state(embedded), attention.initial_state(memory)
         context = torch.zeros_like(embedded[:, 0])
-        outputs, contexts, alphas = [], [], []
-        for token in embedded.unbind(1):
+        outputs, steps = [], list[Attended]()
+        for i, token in enumerate(embedded.unbind(1)):
             state = layer.step(torch.cat([token, context], -1), state)
-            attended = attention(state.hidden[:, None], memory, stood)
-            context, stood = attended.context[:, 0], attended.state
+            now = None if plan is None else plan.steps(i, i + 1)
+            steps.append(attention(state.hidden[:, None], memory, stood, now, moment))
+            context, stood = steps[-1].context[:, 0], steps[-1].state
             outputs.append(state.hidden)
-            contexts.append(context)
-            alphas.append(attended.alpha)
         x = self.dropout(torch.stack(outputs, 1))
-        return x, torch.stack(contexts, 1), join_steps(alphas)
+        return x, torch.cat([step.context for step in steps], 1), steps
 
-    def start(
-        self,
-        states: Float[Tensor, "B S D"],
-        mask: Bool[Tensor, "B S"],
-        finished: Bool[Tensor, "B"],
-    ) -> RnmtState:
+    def start(self, source: Source) -> RnmtState:
         """Nothing written yet."""
-        memory = self.source_attention.memory(states, mask, finished)
+        memory = self.source_attention.memory(source)
         return RnmtState(
-            layers=tuple(layer.initial_state(states) for layer in self._layers()),
-            context=torch.zeros_like(states[:, 0]),
+            layers=tuple(layer.initial_state(source.states) for layer in self._layers()),
+            context=torch.zeros_like(source.states[:, 0]),
             memory=memory,
             attention=self.source_attention.initial_position(memory),
+            clock=self.clock_state(source),
         )
 
     def listen(
         self, token: Int[Tensor, "B"], heard: tuple[LSTMState, ...] | None
-    ) -> tuple[Float[Tensor, "B 1 D"], tuple[LSTMState, ...]]:
+    ) -> tuple[Source, tuple[LSTMState, ...]]:
         """One more source token through the causal encoder."""
         x, after = self.encoder.step(self.dropout(self.source_embedding(token)), heard)
-        return x[:, None], after
+        return next_token(token, self.vocabulary.eos, x[:, None]), after
 
-    def extend(
-        self, state: RnmtState, states: Float[Tensor, "B N D"], finished: Bool[Tensor, "B"]
-    ) -> RnmtState:
+    def extend(self, state: RnmtState, source: Source) -> RnmtState:
         """More of the source."""
-        memory = self.source_attention.extend(state.memory, states, finished)
-        return state._replace(memory=memory)
+        memory = self.source_attention.extend(state.memory, source)
+        return state._replace(memory=memory, clock=self.longer(state.clock, source))
 
     def step(self, token: Int[Tensor, "B"], state: RnmtState) -> DecoderStep:
         """One target step of all layers."""
+        stand = self.ticked(state.clock, token)
         layers = self._layers()
         embedded = self.dropout(self.target_embedding(token))
         first = layers[0].step(torch.cat([embedded, state.context], -1), state.layers[0])
-        stepped = self.source_attention.step(first.hidden[:, None], state.memory, state.attention)
+        query = first.hidden[:, None]
+        stepped = self.source_attention.step(query, state.memory, state.attention, stand)
         context = stepped.context[:, 0]
         x, after = self.dropout(first.hidden), [first]
         for number, layer in enumerate(layers[1:], 1):
             after.append(layer.step(torch.cat([x, context], -1), state.layers[number]))
             x = residual(number, x, self.dropout(after[-1].hidden))
+        clock = None if stand is None else stand.state
         return DecoderStep(
             logits=self.output(torch.cat([x, context], -1)),
-            state=RnmtState(tuple(after), context, state.memory, stepped.state),
+            state=RnmtState(tuple(after), context, state.memory, stepped.state, clock),
             positions=stepped.position,
             read=stepped.read,
             wants_to_read=stepped.wants_to_read,

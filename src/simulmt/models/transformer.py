@@ -16,11 +16,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from simulmt.attention import Mechanism
+from simulmt.attention import TRAINED, Mechanism, Moment, Source
+from simulmt.attention.clock import ClockState
+from simulmt.attention.source import next_token
 from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
 from simulmt.models.layers import (
-    TRANSFORMER,
     DecoderLayer,
     EncoderLayer,
     LayerState,
@@ -32,10 +33,13 @@ from simulmt.models.model import (
     Model,
     State,
     Translation,
+    add_losses,
+    all_finished,
     check_sizes,
     is_causal,
 )
 from simulmt.models.reencoding import REENCODING, PrefixAttention, encode_prefixes
+from simulmt.vocabulary import Vocabulary
 
 
 class Heard(NamedTuple):
@@ -44,9 +48,9 @@ class Heard(NamedTuple):
     layers: tuple[tuple[Float[Tensor, "B H s d"], Float[Tensor, "B H s d"]], ...]
     """Keys and values of each layer."""
     step: Int[Tensor, "B"]
-    """Source tokens taken in so far."""
+    """Source tokens read so far."""
     total: Float[Tensor, "B D"]
-    """Sum of their embeddings."""
+    """Sum of the embeddings of these tokens."""
 
 
 class TransformerState(NamedTuple):
@@ -55,13 +59,14 @@ class TransformerState(NamedTuple):
     layers: tuple[LayerState, ...]
     step: Int[Tensor, "B"]
     """Target tokens taken in so far."""
+    clock: ClockState | None
 
 
 class Transformer(Model):
     """Encoder, decoder and tied embeddings.
 
     Args:
-        vocabulary: number of subwords, shared by both languages.
+        vocabulary: the subwords, shared by both languages.
         mechanism: builds the attention to the source in every decoder layer.
         dim: width D of the model.
         ffn: width of the feed-forward layers.
@@ -85,7 +90,7 @@ class Transformer(Model):
     def __init__(
         self,
         *,
-        vocabulary: int,
+        vocabulary: Vocabulary,
         mechanism: Mechanism,
         dim: int,
         ffn: int,
@@ -105,19 +110,21 @@ class Transformer(Model):
                 "model.average_embedding adds what later tokens tell to a causal encoder's states; "
                 "model.encoder=reencoding has it: take one of the two"
             )
+        self.vocabulary, self.mechanism = vocabulary, mechanism
         self.dim = dim
         self.reencodes = encoder == REENCODING
         self.causal = self.reencodes or is_causal(encoder, mechanism)
-        self.embedding = nn.Embedding(vocabulary, dim)
+        self.embedding = nn.Embedding(vocabulary.size, dim)
         nn.init.normal_(self.embedding.weight, std=dim**-0.5)
         self.dropout = nn.Dropout(dropout)
+        self.clock = mechanism.clock(dim)
         pre = norm == "pre"
         self.encoder = nn.ModuleList(
             EncoderLayer(dim, ffn, heads, dropout, pre) for _ in range(encoder_layers)
         )
 
         def attend() -> SourceAttention:
-            attention = mechanism.attention(TRANSFORMER, dim=dim, heads=heads)
+            attention = mechanism.attention(dim, heads)
             if self.reencodes:
                 return PrefixAttention(attention, mechanism)
             return GuidedAttention(attention) if average_embedding else attention
@@ -130,81 +137,73 @@ class Transformer(Model):
         self.decoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
 
     def encode(
-        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
-    ) -> Float[Tensor, "B S D"]:
-        """States of the source; those of a causal encoder depend on their prefix only.
-
-        Averages of what was read, if the model has these, follow the states in the last dimension.
-        """
+        self,
+        source: Int[Tensor, "B S"],
+        mask: Bool[Tensor, "B S"],
+        finished: Bool[Tensor, "B"] | None = None,
+    ) -> Source:
+        """States of the source, and averages or re-encoded prefixes if the model has these."""
+        finished = all_finished(mask) if finished is None else finished
         x = self._embed(source, torch.zeros_like(source[:, :1]))
         if self.reencodes:
-            return encode_prefixes(self._encoded, x)
-        x = self._encoded(x, None if self.causal else mask[:, None, None])
+            prefixes = encode_prefixes(self._encoded, x)
+            return Source(source, prefixes[:, -1], mask, finished, prefixes=prefixes)
+        states = self._encoded(x, None if self.causal else mask[:, None, None])
         none = source.new_zeros(len(source))
-        return self._guided(x, source, x.new_zeros(len(x), self.dim), none)[0]
+        averages, _ = self._averaged(source, x.new_zeros(len(x), self.dim), none)
+        return Source(source, states, mask, finished, averages)
 
     def _encoded(self, x: Float[Tensor, "B S D"], visible: Tensor | None) -> Tensor:
         for layer in self.encoder:
             x = layer(x, visible)
         return self.encoder_norm(x)  # type: ignore[no-any-return]
 
-    def _guided(
-        self,
-        x: Float[Tensor, "B N D"],
-        tokens: Int[Tensor, "B N"],
-        total: Float[Tensor, "B D"],
-        count: Int[Tensor, "B"],
-    ) -> tuple[Float[Tensor, "B N W"], Float[Tensor, "B D"]]:
-        """States beside the averages of what was read, if the model has these; the new total."""
+    def _averaged(
+        self, tokens: Int[Tensor, "B N"], total: Float[Tensor, "B D"], count: Int[Tensor, "B"]
+    ) -> tuple[Float[Tensor, "B N D"] | None, Float[Tensor, "B D"]]:
+        """The averages of what was read, if the model has these, and the new total."""
         if self.average is None:
-            return x, total
+            return None, total
         averages, total = self.average(self._scaled(tokens), total, count)
-        return torch.cat([x, averages], -1), total
+        return averages, total
 
     def decode(
-        self,
-        states: Float[Tensor, "B S D"],
-        source_mask: Bool[Tensor, "B S"],
-        target_input: Int[Tensor, "B T"],
+        self, source: Source, target_input: Int[Tensor, "B T"], moment: Moment = TRAINED
     ) -> Translation:
-        """Teacher forcing: logits of each next target token, in expectation over reading."""
-        finished = torch.ones_like(source_mask[:, 0])
+        """Teacher forcing: all target steps at once, layer by layer."""
+        plan = self.planned(source, target_input, moment)
         x = self._embed(target_input, torch.zeros_like(target_input[:, :1]))
-        alphas = []
+        alphas, losses = [], [] if plan is None else [plan.losses]
         for layer in self._layers():
-            memory = layer.source_attention.memory(states, source_mask, finished)
-            x, attended = layer(x, memory)
+            x, attended = layer(x, layer.source_attention.memory(source), plan, moment)
             if attended.alpha is not None:
                 alphas.append(attended.alpha)
-        return Translation(self._logits(x), tuple(alphas))
+            if plan is None:
+                losses.append(attended.losses)
+        return Translation(self.decoder_norm(x), self._logits, tuple(alphas), add_losses(losses))
 
-    def start(
-        self,
-        states: Float[Tensor, "B S D"],
-        mask: Bool[Tensor, "B S"],
-        finished: Bool[Tensor, "B"],
-    ) -> TransformerState:
-        """The decoder before its first target step, on what has been read of the source."""
-        layers = tuple(layer.start(states, mask, finished) for layer in self._layers())
-        return TransformerState(layers, torch.zeros_like(mask[:, 0], dtype=torch.long))
+    def start(self, source: Source) -> TransformerState:
+        """Nothing written yet."""
+        layers = tuple(layer.start(source) for layer in self._layers())
+        return TransformerState(
+            layers, torch.zeros_like(source.tokens[:, 0]), self.clock_state(source)
+        )
 
-    def listen(
-        self, token: Int[Tensor, "B"], heard: State | None
-    ) -> tuple[Float[Tensor, "B 1 W"], State]:
-        """One more source token through the encoder."""
+    def listen(self, token: Int[Tensor, "B"], heard: State | None) -> tuple[Source, State]:
+        """One more source token through the encoder, or the whole prefix again."""
         return self._listen_again(token, heard) if self.reencodes else self._listen(token, heard)
 
     def _listen_again(
         self, token: Int[Tensor, "B"], heard: Int[Tensor, "B s"] | None
-    ) -> tuple[Float[Tensor, "B 1 W"], Int[Tensor, "B s+1"]]:
+    ) -> tuple[Source, Int[Tensor, "B n"]]:
         prefix = token[:, None] if heard is None else torch.cat([heard, token[:, None]], 1)
         x = self._embed(prefix, torch.zeros_like(prefix[:, :1]))
-        all_of_it = torch.ones_like(prefix, dtype=torch.bool)[:, None, None]
-        return self._encoded(x, all_of_it).flatten(1)[:, None], prefix
+        whole = torch.ones_like(prefix, dtype=torch.bool)[:, None, None]
+        states = self._encoded(x, whole)
+        source = next_token(token, self.vocabulary.eos, states[:, -1:], prefixes=states[:, None])
+        return source, prefix
 
-    def _listen(
-        self, token: Int[Tensor, "B"], heard: Heard | None
-    ) -> tuple[Float[Tensor, "B 1 W"], Heard]:
+    def _listen(self, token: Int[Tensor, "B"], heard: Heard | None) -> tuple[Source, Heard]:
         none = self.embedding.weight.new_zeros(len(token), self.dim)
         step, total = (torch.zeros_like(token), none) if heard is None else heard[1:]
         x = self._embed(token[:, None], step[:, None])
@@ -213,34 +212,32 @@ class Transformer(Model):
             empty = layer.self_attention.empty(x)
             x, keys, values = layer.step(x, *(heard.layers[number] if heard else (empty, empty)))
             layers.append((keys, values))
-        states, total = self._guided(self.encoder_norm(x), token[:, None], total, step)
-        return states, Heard(tuple(layers), step + 1, total)
+        averages, total = self._averaged(token[:, None], total, step)
+        source = next_token(token, self.vocabulary.eos, self.encoder_norm(x), averages)
+        return source, Heard(tuple(layers), step + 1, total)
 
-    def extend(
-        self,
-        state: TransformerState,
-        states: Float[Tensor, "B N D"],
-        finished: Bool[Tensor, "B"],
-    ) -> TransformerState:
+    def extend(self, state: TransformerState, source: Source) -> TransformerState:
         """More of the source for every layer."""
         layers = zip(self._layers(), state.layers, strict=True)
         longer = tuple(
-            before._replace(memory=layer.source_attention.extend(before.memory, states, finished))
+            before._replace(memory=layer.source_attention.extend(before.memory, source))
             for layer, before in layers
         )
-        return state._replace(layers=longer)
+        return state._replace(layers=longer, clock=self.longer(state.clock, source))
 
     def step(self, token: Int[Tensor, "B"], state: TransformerState) -> DecoderStep:
-        """Take in the last written token and give the next one's logits, reading hard."""
+        """One target step of all layers."""
+        stand = self.ticked(state.clock, token)
         x = self._embed(token[:, None], state.step[:, None])
         layers, steps = [], []
         for layer, before in zip(self._layers(), state.layers, strict=True):
-            x, after, stepped = layer.step(x, before)
+            x, after, stepped = layer.step(x, before, stand)
             layers.append(after)
             steps.append(stepped)
+        clock = None if stand is None else stand.state
         return DecoderStep(
-            logits=self._logits(x)[:, 0],
-            state=TransformerState(tuple(layers), state.step + 1),
+            logits=self._logits(self.decoder_norm(x))[:, 0],
+            state=TransformerState(tuple(layers), state.step + 1, clock),
             positions=torch.cat([step.position for step in steps], 1),  # (B, L*H)
             read=torch.stack([step.read for step in steps]).amax(0),
             wants_to_read=torch.stack([step.wants_to_read for step in steps]).any(0),
@@ -258,8 +255,8 @@ class Transformer(Model):
     def _scaled(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         return self.embedding(tokens) * math.sqrt(self.dim)  # type: ignore[no-any-return]
 
-    def _logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        return functional.linear(self.decoder_norm(x), self.embedding.weight)
+    def _logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+        return functional.linear(states, self.embedding.weight)
 
 
 def _check(dim: int, heads: int, ffn: int, norm: str) -> None:

@@ -13,11 +13,11 @@ from omegaconf import DictConfig
 from simulmt.alignment.aligner import align_text, check_installed
 from simulmt.alignment.links import format_links
 from simulmt.alignment.symmetrise import SYMMETRISE
+from simulmt.builders import build_corpus
 from simulmt.data.corpus import SPLITS
 from simulmt.data.text import text_lines
 from simulmt.errors import UserError
 from simulmt.options import construct, pick
-from simulmt.parts import build_corpus
 from simulmt.programs.plain import plain
 
 

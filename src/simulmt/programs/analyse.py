@@ -16,16 +16,16 @@ from simulmt.analysis.runs import find_runs, read_config
 from simulmt.analysis.studies import STUDIES
 from simulmt.analysis.studies.material import Decoded, Material, write_result
 from simulmt.analysis.target import check_writable
-from simulmt.attention import Mechanism
 from simulmt.attention.attention import Attention
-from simulmt.data.batches import Batch, EncodedSplit, OrderedBatches, collate_pairs
+from simulmt.builders import build_corpus, build_search, pick_device
+from simulmt.data.batches import OrderedBatches
 from simulmt.data.corpus import Corpus, Split
+from simulmt.data.encoded import Batch, EncodedSplit
 from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.corpus import decode_split
 from simulmt.models.model import Model
 from simulmt.options import construct, pick
-from simulmt.parts import build_corpus, build_search, pick_device
 from simulmt.programs.plain import plain
 from simulmt.saved import checkpoint
 
@@ -69,8 +69,8 @@ def _read(root: object, place: Path) -> Corpus:
 
 def _decode(root: object, device: str, place: Path) -> Decoded:
     """The test set, decoded as `train.py` did."""
-    config, subwords, model, mechanism, split, batches, chosen = _test_set(root, device, place)
-    search = build_search(config["decoding"], mechanism, model.usual_beam)
+    config, subwords, model, split, batches, chosen = _test_set(root, device, place)
+    search = build_search(config["decoding"], model)
     decoded = decode_split(model, subwords, split, batches, chosen, search)
     heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
     return Decoded(sorted(decoded, key=lambda instance: instance.index), heads)
@@ -86,7 +86,6 @@ class _TestSet(NamedTuple):
     config: Mapping[str, Any]
     subwords: Subwords
     model: Model
-    mechanism: Mechanism
     split: Split
     batches: Iterable[Batch]
     device: torch.device
@@ -96,14 +95,14 @@ def _test_set(root: object, device: str, place: Path) -> _TestSet:
     """The model of a run, and the test set that it was trained for."""
     trained = checkpoint.load(place)
     config, subwords = trained.config, trained.subwords
-    model, mechanism = trained.build()
+    model = trained.build()
     corpus = build_corpus(config["data"] | _moved(root))
     check_manifest(trained.manifest, manifest(corpus, subwords, ["test"]), ["test"])
     split, chosen = corpus.splits["test"], pick_device(device)
     encoded = EncodedSplit.encode(split, subwords)
     rows = OrderedBatches(encoded.lengths, 2 * config["data"]["batch_tokens"])
-    batches = (collate_pairs([encoded[i] for i in batch]) for batch in rows)
-    return _TestSet(config, subwords, model.to(chosen), mechanism, split, batches, chosen)
+    batches = (encoded.batch(batch) for batch in rows)
+    return _TestSet(config, subwords, model.to(chosen), split, batches, chosen)
 
 
 def _moved(root: object) -> dict[str, str]:

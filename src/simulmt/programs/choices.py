@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulmt.attention import Mechanism
+from simulmt.builders import OF_DATA, build_mechanism, build_objective, build_search, outline_model
 from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.objective import Objective
 from simulmt.options import check, construct
-from simulmt.parts import OF_DATA, build_mechanism, build_search, outline_model
 from simulmt.programs import teacher
 from simulmt.training.loggers import CsvOnly, TensorBoard, choose_logger
 from simulmt.training.optimiser import Adam, make_adam
@@ -21,7 +21,8 @@ from simulmt.training.weights_and_biases import Wandb
 GROUPS = ("data", "mechanism", "model", "teacher", "optim", "trainer", "logger")
 OF_ROOT: dict[str, Any] = {
     **dict.fromkeys((*GROUPS, "objective", "decoding", "sweep"), dict),
-    **dict.fromkeys(("lambda", "lambda_var", "seed"), Any),
+    **dict.fromkeys(("lambda", "lambda_var"), float),
+    "seed": Any,
     "ckpt_path": str | None,
     "init_from": str | None,
     "cache": str,
@@ -35,7 +36,6 @@ class Choices:
 
     plan: Plan
     mechanism: Mechanism
-    objective: Objective
     teacher: teacher.Choice
     adam: Adam
     logger: CsvOnly | TensorBoard | Wandb
@@ -51,17 +51,17 @@ def check_choices(config: Mapping[str, Any]) -> Choices:
     """
     check(config, OF_ROOT, "")
     plan = construct(Plan, config["trainer"], "trainer")
-    mechanism = build_mechanism(config)
+    mechanism = build_mechanism(config["mechanism"])
     _check_numbers(config)
-    model = outline_model(config, mechanism, vocabulary=1)
+    model = outline_model(config["model"], mechanism)
+    _check_objective(build_objective(config), mechanism, plan)
     return Choices(
         plan=plan,
         mechanism=mechanism,
-        objective=build_objective(config, mechanism, plan),
         teacher=teacher.choose_teacher(config),
         adam=make_adam(config["optim"]),
         logger=choose_logger(config["logger"]),
-        search=build_search(config["decoding"], mechanism, model.usual_beam),
+        search=build_search(config["decoding"], model),
     )
 
 
@@ -78,25 +78,23 @@ def _check_numbers(config: Mapping[str, Any]) -> None:
         raise UserError(f"sweep.retries is {config['sweep']['retries']}; it must be at least 0")
 
 
-def build_objective(config: Mapping[str, Any], mechanism: Mechanism, plan: Plan) -> Objective:
-    """The objective, refused where its latency weights would do nothing."""
-    objective = construct(Objective, config["objective"], "objective")
-    if objective.wants_alpha and not mechanism.learned:
+def _check_objective(objective: Objective, mechanism: Mechanism, plan: Plan) -> None:
+    """Refuse latency weights that would do nothing, or would not come into force."""
+    if objective.needs_delays() and not mechanism.learned:
+        weights = ", ".join(f"{k}={v:g}" for k, v in objective.weights(plan.max_updates).items())
         raise UserError(
-            f"lambda={objective.latency_weight} lambda_var={objective.variance_weight} with "
-            f"mechanism={mechanism.name}: its schedule is fixed, so there is no expected delay to "
-            "weigh; set both to 0, or choose a learned mechanism such as mma_il"
+            f"{weights} with mechanism={mechanism.name}: its schedule is fixed, so there is no "
+            "expected delay to weigh; set lambda and lambda_var to 0, or choose a learned "
+            "mechanism such as mma_il"
         )
-    in_force = objective.hold + objective.warmup if objective.wants_alpha else 0
-    if plan.patience is not None and plan.patience * plan.validate_every < in_force:
+    patient = None if plan.patience is None else plan.patience * plan.validate_every
+    if patient is not None and not objective.settled(patient - 1):
         raise UserError(
             f"trainer.patience={plan.patience} validations of {plan.validate_every} updates could "
-            f"end the run before lambda is in force (update {in_force}); raise it"
+            "end the run before lambda is in force (objective.hold, objective.warmup); raise it"
         )
-    if objective.strength(plan.max_updates - 1) < 1:
+    if not objective.settled(plan.max_updates - 1):
         raise UserError(
-            f"lambda is held back for objective.hold={objective.hold} updates, then grown over "
-            f"objective.warmup={objective.warmup}: it would not reach its value within "
-            f"trainer.max_updates={plan.max_updates}; lower them"
+            "lambda is held back for objective.hold updates, then grown over objective.warmup: it "
+            f"would not reach its value within trainer.max_updates={plan.max_updates}; lower them"
         )
-    return objective

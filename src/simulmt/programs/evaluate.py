@@ -11,9 +11,9 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from simulmt.attention import Mechanism
-from simulmt.data.batches import EncodedSplit
+from simulmt.builders import build_corpus, build_search, pick_device
 from simulmt.data.corpus import SPLITS, Split
+from simulmt.data.encoded import EncodedSplit
 from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.text import read_pair
 from simulmt.decoding.instance import Instance, write_instances
@@ -23,7 +23,6 @@ from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 from simulmt.options import construct, pick
-from simulmt.parts import build_corpus, build_search, pick_device
 from simulmt.programs.plain import plain
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
@@ -127,10 +126,8 @@ def evaluate(cfg: DictConfig) -> None:
     device = pick_device(options.device)
     text = read_pair(*options.files) if options.files else None
     trained = checkpoint.load(Path(str(options.checkpoint)))
-    if options.k is not None:
-        _set_k(trained.config["mechanism"], options.k)
-    model, mechanism = trained.build()
-    search = _search(options, trained.config["decoding"], mechanism, model)
+    model = trained.build({} if options.k is None else {"k": options.k})
+    search = _search(options, trained.config["decoding"], model)
     chosen = text or _split(options, trained)
     report.dropped(options.scored, chosen)
 
@@ -151,27 +148,17 @@ def evaluate(cfg: DictConfig) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_instances(folder / "instances.log", instances)
     write_scores(folder / "scores.json", scores)
-    report.results(f"{mechanism.name} on {options.scored}", scores, instances, trained.path, folder)
+    report.results(
+        f"{model.mechanism.name} on {options.scored}", scores, instances, trained.path, folder
+    )
     if "computing_ms" in scores:
         report.computing(scores)
 
 
-def _set_k(mechanism: dict[str, Any], k: Any) -> None:
-    """Wait for another number of tokens than in training; no weight depends on it."""
-    if mechanism.get("schedule") != "wait_k":
-        raise UserError(
-            f"k={k} with mechanism={mechanism.get('name')}: only wait_k waits for k tokens; "
-            "leave k out"
-        )
-    mechanism["k"] = k
-
-
-def _search(
-    options: Options, then: Mapping[str, Any], mechanism: Mechanism, model: Model
-) -> Search:
+def _search(options: Options, then: Mapping[str, Any], model: Model) -> Search:
     """That of training, but for what is asked for."""
     asked = {name: value for name, value in options.decoding.items() if name in _SEARCH}
-    search = build_search({**then, **asked}, mechanism, model.usual_beam)
+    search = build_search({**then, **asked}, model)
     if search.beam == 1 and "length_penalty" in asked:
         raise UserError(
             f"length_penalty={asked['length_penalty']} with a beam of 1: greedy decoding compares "

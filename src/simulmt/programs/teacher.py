@@ -8,23 +8,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from simulmt.attention import Mechanism
+from simulmt.attention import FullSentence, Lookback, Mechanism
+from simulmt.builders import build_model, outline_model
 from simulmt.data.manifest import check_manifest
 from simulmt.errors import UserError
 from simulmt.models.reencoding import REENCODING
+from simulmt.objective.teacher import Joint, Pretrained, Teacher
 from simulmt.options import construct, pick
-from simulmt.parts import build_model, outline_model
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
-from simulmt.teacher import Joint, NoTeacher, Pretrained, Teacher
+from simulmt.vocabulary import Vocabulary
 
-FULL = {
-    "name": "full",
-    "schedule": "full_sentence",
-    "span": "lookback",
-    "heads": "usual",
-    "score": "usual",
-}
+FULL = Mechanism(schedule=FullSentence(), span=Lookback(), name="full")
 """The mechanism of a teacher: attention to the whole sentence."""
 
 
@@ -34,9 +29,8 @@ class WithoutTeacher:
 
     config: Mapping[str, Any]
 
-    def build(self, described: Mapping[str, object], vocabulary: int) -> Teacher:
+    def build(self, described: Mapping[str, object], vocabulary: Vocabulary) -> None:
         """Nothing."""
-        return NoTeacher()
 
 
 @dataclass(frozen=True)
@@ -50,25 +44,19 @@ class JointTeacher:
     def __post_init__(self) -> None:
         if "encoder" not in self.config["model"]:
             raise UserError(
-                f"teacher=joint with model={self.config['model']['name']}: it has but one kind of "
-                "encoder; take model=incremental_transformer, transformer or rnmt_plus"
+                f"teacher=joint with model={self.config['model']['name']}: the model has but one "
+                "kind of encoder; take model=incremental_transformer, transformer or rnmt_plus"
             )
-        model = outline_model(self._sizes, Mechanism(**FULL), vocabulary=1)
-        Joint(model, self.lambda_kd, self._width)
+        Joint(outline_model(self._options, FULL), self.lambda_kd)
 
     @property
-    def _width(self) -> int:
-        return int(self.config["model"]["dim"])
-
-    @property
-    def _sizes(self) -> dict[str, Any]:
+    def _options(self) -> dict[str, Any]:
         plain = {k: v for k, v in self.config["model"].items() if k != "average_embedding"}
-        return {"model": plain | {"encoder": self.encoder}}
+        return plain | {"encoder": self.encoder}
 
-    def build(self, described: Mapping[str, object], vocabulary: int) -> Teacher:
-        """Untrained; it shares no parameter with the student."""
-        model = build_model(self._sizes, Mechanism(**FULL), vocabulary)
-        return Joint(model, self.lambda_kd, self._width)
+    def build(self, described: Mapping[str, object], vocabulary: Vocabulary) -> Teacher:
+        """An untrained teacher, which shares no parameter with the student."""
+        return Joint(build_model(self._options, FULL, vocabulary), self.lambda_kd)
 
 
 @dataclass(frozen=True)
@@ -81,12 +69,12 @@ class PretrainedTeacher:
 
     def __post_init__(self) -> None:
         trained = self._trained
-        model, mechanism = trained.build()
-        Pretrained(model, self.lambda_kd, width=0)
-        if not mechanism.offline:
+        model = trained.build()
+        Pretrained(model, self.lambda_kd)
+        if not model.mechanism.offline:
             raise UserError(
-                f"teacher.checkpoint={self.checkpoint} is a run of {mechanism.name}, which does "
-                "not read the whole sentence first; take one of mechanism=soft"
+                f"teacher.checkpoint={self.checkpoint} is a run of {model.mechanism.name}, which "
+                "does not read the whole sentence first; take one of mechanism=soft"
             )
         widths = trained.config["model"].get("dim"), self.config["model"].get("dim")
         if widths[0] != widths[1]:
@@ -99,11 +87,10 @@ class PretrainedTeacher:
     def _trained(self) -> Trained:
         return checkpoint.load(Path(str(self.checkpoint)))
 
-    def build(self, described: Mapping[str, object], vocabulary: int) -> Teacher:
+    def build(self, described: Mapping[str, object], vocabulary: Vocabulary) -> Teacher:
         """The run's model; refused if it was trained on other subwords or languages."""
         check_manifest(self._trained.manifest, described, [])
-        model, _ = self._trained.build()
-        return Pretrained(model, self.lambda_kd, int(self.config["model"]["dim"]))
+        return Pretrained(self._trained.build(), self.lambda_kd)
 
 
 Choice = WithoutTeacher | JointTeacher | PretrainedTeacher

@@ -9,12 +9,13 @@ from typing import Any
 import pytorch_lightning as pl
 from omegaconf import DictConfig
 
-from simulmt.data.batches import EncodedSplit, check_enough
+from simulmt.builders import build_corpus, build_model, build_objective
+from simulmt.data.batches import check_enough
 from simulmt.data.corpus import SPLITS, Corpus
+from simulmt.data.encoded import EncodedSplit
 from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.search import GREEDY
-from simulmt.parts import build_corpus, build_model
 from simulmt.programs.choices import Choices, check_choices
 from simulmt.programs.plain import plain
 from simulmt.programs.subwords import subwords_given, train_subwords
@@ -52,22 +53,23 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
     corpus, subwords, encoded = build_data(config)
     described = manifest(corpus, subwords)
     report.data(corpus, subwords, folder)
-    model = build_model(config, mechanism, len(subwords))
+    model = build_model(config["model"], mechanism, subwords.vocabulary)
     if start:
         check_manifest(start.manifest, described, [])
         taken, of = load_matching(model, start)
         report.say(f"{taken} of {of} parameter tensors start from {start.path}")
-    report.model(config["model"]["name"], mechanism, choices.objective, model)
+    report.model(config["model"]["name"], model, config["lambda"])
     resume_at = check_resume(resume, config, described, folder) if resume else None
     tokens, seed = config["data"]["batch_tokens"], config["seed"]
     valid, tested = (
         Decoder(corpus.splits[name], encoded[name], subwords, 2 * tokens, how)
         for name, how in (("valid", GREEDY), ("test", choices.search))
     )
+    teacher = choices.teacher.build(described, subwords.vocabulary)
     module = TranslationModule(
         model=model,
-        objective=choices.objective,
-        teacher=choices.teacher.build(described, len(subwords)),
+        objective=build_objective(config, teacher),
+        updates=plan.max_updates,
         optimiser=choices.adam,
         passport=passport(config, subwords, described),
         seed=seed,

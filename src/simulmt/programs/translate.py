@@ -13,15 +13,16 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import track
 
-from simulmt.data.batches import EncodedSplit, OrderedBatches, collate_pairs
+from simulmt.builders import build_search
+from simulmt.data.batches import OrderedBatches
 from simulmt.data.corpus import Split
+from simulmt.data.encoded import EncodedSplit
 from simulmt.data.text import normalise, text_lines
 from simulmt.decoding.corpus import decode_split
 from simulmt.errors import UserError
 from simulmt.live.interpreter import END, Actions, Plain, Told, arriving, interpret, parts_of
 from simulmt.live.translator import LONGEST, Translator
 from simulmt.options import construct
-from simulmt.parts import build_mechanism, build_search
 from simulmt.programs.plain import plain
 from simulmt.saved import checkpoint
 
@@ -160,11 +161,11 @@ def translate_lines(
             f"line {filled[longest] + 1} has {lengths[longest, 0] - 1:,} subwords, a sentence "
             f"{LONGEST:,} at the most: split it"
         )
-    search = build_search(config["decoding"], build_mechanism(config), model.usual_beam)
+    search = build_search(config["decoding"], model)
     chosen = [*OrderedBatches(lengths, max(1, batch_tokens // search.beam))]
     console = Console(stderr=True)
     shown = track(chosen, "translating", console=console, disable=not console.is_terminal)
-    batches = (collate_pairs([encoded[row] for row in rows]) for rows in shown)
+    batches = (encoded.batch(rows) for rows in shown)
     for instance in decode_split(model, subwords, split, batches, device, search):
         translations[filled[instance.index]] = instance.prediction
     return translations

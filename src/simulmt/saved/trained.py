@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from simulmt.attention import Mechanism
+from simulmt.builders import build_mechanism, outline_model
 from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
 from simulmt.models.model import Model
-from simulmt.parts import build_mechanism, outline_model
 
+UNTURNED: Mapping[str, float] = {}
 _GROUPS = ("mechanism", "model", "data", "decoding")
 _ASKED: tuple[tuple[str, str, type], ...] = (
     ("model", "name", str),
@@ -57,16 +58,20 @@ class Trained:
                     f"{kind.__name__}; train or export it anew"
                 )
 
-    def build(self) -> tuple[Model, Mechanism]:
-        """The model with its weights, on the CPU in evaluation mode, and its mechanism.
+    def build(self, dials: Mapping[str, float] = UNTURNED) -> Model:
+        """The model with its weights, on the CPU in evaluation mode.
 
         Nothing is allocated before the configuration and the weights are known to fit.
 
+        Args:
+            dials: other values of the mechanism's dials than in training.
+
         Raises:
-            UserError: an option that this package does not define, or weights of another model.
+            UserError: an option that this package does not define, weights of another model, or a
+                dial that the mechanism does not have.
         """
-        mechanism = build_mechanism(self.config)
-        model = outline_model(self.config, mechanism, len(self.subwords))
+        mechanism = build_mechanism(self.config["mechanism"]).turned(dials)
+        model = outline_model(self.config["model"], mechanism, self.subwords.vocabulary)
         wanted = model.state_dict()
         for name in sorted({*wanted, *self.weights}):
             found, asked = (
@@ -79,4 +84,4 @@ class Trained:
                     f"describes ({name} is {found}, it should be {asked})"
                 )
         model.load_state_dict(self.weights, assign=True)
-        return model.eval(), mechanism
+        return model.eval()

@@ -12,8 +12,9 @@ import torch
 from pytorch_lightning.callbacks import RichProgressBar
 from torch import distributed
 
-from simulmt.data.batches import EncodedSplit, OrderedBatches, collate_pairs
+from simulmt.data.batches import OrderedBatches
 from simulmt.data.corpus import Split
+from simulmt.data.encoded import EncodedSplit
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.corpus import decode_split
 from simulmt.decoding.instance import Instance
@@ -70,7 +71,7 @@ class Decoder:
         """
         lengths = self.encoded.lengths
         chosen = [*OrderedBatches(lengths, self.tokens, rank=rank, world_size=world_size)]
-        batches = (collate_pairs([self.encoded[row] for row in rows]) for rows in watch(chosen))
+        batches = (self.encoded.batch(rows) for rows in watch(chosen))
         was_training = model.training
         model.eval()
         found = [*decode_split(model, self.subwords, self.split, batches, device, self.search)]
@@ -141,7 +142,7 @@ class SimultaneousDecoding(pl.Callback):
         )
         scores = score(instances, None)
         values = flat(scores)
-        in_force = pl_module.objective.strength(trainer.global_step) == 1.0
+        in_force = pl_module.objective.settled(trainer.global_step)
         values["selection"] = selection(scores, self.dal_range, in_force)
         for name, value in values.items():
             pl_module.log(f"valid/{name}", value, prog_bar=True)

@@ -6,14 +6,8 @@ from collections.abc import Iterator
 
 import pytorch_lightning as pl
 
-from simulmt.data.batches import (
-    Batch,
-    BucketBatches,
-    EncodedSplit,
-    OrderedBatches,
-    check_budget,
-    collate_pairs,
-)
+from simulmt.data.batches import BucketBatches, OrderedBatches, check_budget
+from simulmt.data.encoded import Batch, EncodedSplit
 from simulmt.training import report
 
 
@@ -32,7 +26,7 @@ class TrainLoader:
         if state["position"] >= len(self):
             self.batches.set_epoch(state["epoch"] + 1)
         for rows in self.batches:
-            yield collate_pairs([self.split[row] for row in rows])
+            yield self.split.batch(rows)
 
     def state_dict(self) -> dict[str, int]:
         """Epoch and position within it."""
@@ -55,7 +49,7 @@ class ValidLoader:
 
     def __iter__(self) -> Iterator[Batch]:
         for rows in self.batches:
-            yield collate_pairs([self.split[row] for row in rows])
+            yield self.split.batch(rows)
 
 
 class TranslationData(pl.LightningDataModule):

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytorch_lightning as pl
 import torch
+from jaxtyping import Float, Int
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 
-from simulmt.data.batches import Batch
+from simulmt.attention import Moment
+from simulmt.data.encoded import Batch
 from simulmt.models.model import Model
 from simulmt.objective import Loss, Objective
-from simulmt.teacher import Guidance, Teacher
 from simulmt.training.optimiser import Adam
 
 
@@ -27,10 +28,10 @@ class TranslationModule(pl.LightningModule):
     Args:
         model: the translation model.
         objective: what is minimised.
-        teacher: what is minimised beside it, for the encoder's sake.
+        updates: updates that the whole training takes, for curricula.
         optimiser: Adam's settings and learning rate.
         passport: what travels with every checkpoint besides the weights.
-        seed: of dropout and noise.
+        seed: of dropout, noise and random policies.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class TranslationModule(pl.LightningModule):
         *,
         model: Model,
         objective: Objective,
-        teacher: Teacher,
+        updates: int,
         optimiser: Adam,
         passport: dict[str, Any],
         seed: int,
@@ -46,7 +47,7 @@ class TranslationModule(pl.LightningModule):
         super().__init__()
         self.model = model
         self.objective = objective
-        self.teacher = teacher
+        self.updates = updates
         self.optimiser = optimiser
         self.passport = passport
         self.seed = seed
@@ -54,23 +55,8 @@ class TranslationModule(pl.LightningModule):
         self._dev_sums = torch.zeros(2)
         self._clock: tuple[float, Tensor | int] = (time.perf_counter(), 0)
 
-    def _loss(self, batch: Batch) -> Loss:
-        states = self.model.encode(batch.source, batch.source_mask)
-        return self._loss_on(states, batch)
-
-    def _loss_on(self, states: Tensor, batch: Batch) -> Loss:
-        out = self.model.decode(states, batch.source_mask, batch.target_input)
-        return self.objective(
-            out.logits,
-            out.alphas,
-            batch.target,
-            batch.source_mask,
-            batch.target_mask,
-            self.global_step,
-        )
-
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Sum of the batch's losses; see `on_before_optimizer_step` for the division.
+        """The sum of the batch's losses; see `on_before_optimizer_step` for the division.
 
         Every batch of every process has a random stream of its own, so that a resumed run draws
         what it would have drawn.
@@ -78,16 +64,15 @@ class TranslationModule(pl.LightningModule):
         batches = self.trainer.fit_loop.epoch_loop.total_batch_idx
         stream = np.random.SeedSequence((self.seed, self.global_rank, batches))
         torch.manual_seed(int(stream.generate_state(1, np.uint64)[0] >> 1))
-        states = self.model.encode(batch.source, batch.source_mask)
-        loss = self._loss_on(states, batch)
-        guidance: Guidance = self.teacher(batch, states)
+        draw = sentence_draws(self.seed, self.global_step, batch.index)
+        loss: Loss = self.objective(self.model, batch, Moment(self.global_step, self.updates, draw))
         self._tokens = self._tokens + loss.tokens
         accumulate = self.trainer.accumulate_grad_batches
         if (batch_idx + 1) % accumulate == 0:
-            self._watch(loss, guidance)
-        return (loss.total + guidance.total) * accumulate  # Lightning divides by it
+            self._watch(loss)
+        return loss.total * accumulate  # Lightning divides by it
 
-    def _watch(self, loss: Loss, guidance: Guidance) -> None:
+    def _watch(self, loss: Loss) -> None:
         """Log one update in so many, from its last batch."""
         started, seen = self._clock
         self._clock = (started, seen + self._tokens)
@@ -97,20 +82,16 @@ class TranslationModule(pl.LightningModule):
         self._clock = (now, 0)
         tokens = int(loss.tokens)
         rate = int(seen + self._tokens) / max(now - started, 1e-9) * self.trainer.world_size
-        strength = self.objective.strength(self.global_step)
         values = {
-            "train/loss": float(loss.total.detach()) / tokens,
-            "train/nll": float(loss.nll) / tokens,
-            "train/lr": self.optimiser.lr(self.global_step),
-            "train/tokens_per_s": rate,
+            **{name: float(value) / tokens for name, value in loss.per_token.items()},
+            "lr": self.optimiser.lr(self.global_step),
+            "tokens_per_s": rate,
+            **{name: float(value) / loss.sentences for name, value in loss.per_sentence.items()},
         }
-        if loss.learned:
-            values["train/latency"] = float(loss.latency) / loss.sentences
-            values["train/variance"] = float(loss.variance) / loss.sentences
-            values["train/lambda"] = self.objective.latency_weight * strength
-        values |= {f"train/{name}": value for name, value in guidance.figures(tokens).items()}
+        if self.model.mechanism.learned:
+            values |= self.objective.weights(self.global_step)
         for name, value in values.items():
-            self.log(name, value, prog_bar=True, sync_dist=True)
+            self.log(f"train/{name}", value, prog_bar=True, sync_dist=True)
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Turn the gradient of the sum into that of the mean over target tokens."""
@@ -126,8 +107,8 @@ class TranslationModule(pl.LightningModule):
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Add up what teacher forcing says of the development set."""
-        loss = self._loss(batch)
-        self._dev_sums += torch.stack([loss.nll.double(), loss.tokens.double()])
+        loss = self.objective(self.model, batch, Moment(self.global_step, self.updates))
+        self._dev_sums += torch.stack([loss.per_token["nll"].double(), loss.tokens.double()])
 
     def on_validation_epoch_end(self) -> None:
         """Log the development likelihood in nats per token, over all processes."""
@@ -150,3 +131,23 @@ class TranslationModule(pl.LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Put the passport beside the weights."""
         checkpoint["simulmt"] = self.passport
+
+
+def sentence_draws(seed: int, update: int, index: Int[Tensor, "B"]) -> Float[Tensor, "B"]:
+    """A random number in [0, 1) for each sentence.
+
+    It depends on seed, update and the sentence's place in its split alone, whatever batch and rank
+    the sentence is on. The numbers are hashes (SplitMix64; Steele et al. 2014), computed where
+    `index` is.
+    """
+    key = int(np.random.SeedSequence((seed, update)).generate_state(1, np.uint64)[0])
+    x = (index + 1) * _signed(0x9E3779B97F4A7C15) + _signed(key)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> shift & (1 << 64 - shift) - 1)) * _signed(factor)
+    x = x ^ (x >> 31 & (1 << 33) - 1)
+    return (x >> 40 & (1 << 24) - 1).float() / (1 << 24)  # the 24 bits that float32 holds
+
+
+def _signed(word: int) -> int:
+    """A 64-bit word as the signed integer that torch takes."""
+    return word - (1 << 64) if word >> 63 else word

@@ -13,16 +13,14 @@ from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 from rich.console import Console
 from rich.progress import track
-from torch import nn
 
 from simulmt.analysis.path import render_path
 from simulmt.analysis.path_picture import draw_path
 from simulmt.analysis.table import score_table
-from simulmt.attention import Mechanism
 from simulmt.data.corpus import Corpus, Split
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.instance import Instance
-from simulmt.objective import Objective
+from simulmt.models.model import Model
 from simulmt.scoring.guards import residue
 from simulmt.scoring.score import write_scores
 from simulmt.training.callbacks import flat
@@ -80,10 +78,10 @@ def dropped(name: str, split: Split) -> None:
 
 
 @rank_zero_only
-def model(name: str, mechanism: Mechanism, objective: Objective, built: nn.Module) -> None:
+def model(name: str, built: Model, latency_weight: float) -> None:
     """Say what is trained, and what is not."""
-    say(f"{name} with {mechanism.name}: {count_parameters(built):,} parameters")
-    if mechanism.learned and not objective.latency_weight:
+    say(f"{name} with {built.mechanism.name}: {count_parameters(built):,} parameters")
+    if built.mechanism.learned and not latency_weight:
         say("lambda is 0: nothing but the text tells the model when to write")
 
 

@@ -1,14 +1,16 @@
-"""Schedules: when a head stops reading."""
+"""Schedules, a file each, and the table that `mechanism.schedule` is looked up in."""
 
-from simulmt.attention.schedules.fixed import FixedSchedule, FullSentence, WaitK
-from simulmt.attention.schedules.monotonic import Monotonic
-from simulmt.attention.schedules.schedule import Schedule, Stand
+from simulmt.attention.clock import ClockRecipe
+from simulmt.attention.clocks import FullSentence, WaitK
+from simulmt.attention.schedule import ScheduleRecipe
+from simulmt.attention.schedules.monotonic import Monotonic, MonotonicHeads
 
-__all__ = ["SCHEDULES", "FixedSchedule", "FullSentence", "Monotonic", "Schedule", "Stand", "WaitK"]
+__all__ = ["SCHEDULES", "Monotonic", "MonotonicHeads"]
 
-SCHEDULES: dict[str, type[Schedule]] = {
+SCHEDULES: dict[str, type[ClockRecipe] | type[ScheduleRecipe]] = {
     "full_sentence": FullSentence,
     "wait_k": WaitK,
     "monotonic": Monotonic,
 }
-"""What `mechanism.schedule` can name."""
+"""What `mechanism.schedule` can name: clocks, which decide before the decoder, and schedules, which
+decide inside its attention."""

@@ -1,8 +1,8 @@
-"""Spans: what a head looks back on once it stands somewhere."""
+"""Spans, and the table that `mechanism.span` is looked up in."""
 
 from simulmt.attention.spans.luong import PredictedWindow, Window
 from simulmt.attention.spans.monotonic import Chunk, Lookback, Stopped
-from simulmt.attention.spans.span import Look, Span, expectation, weights
+from simulmt.attention.spans.span import Look, Span, SpanRecipe, expectation, weights
 
 __all__ = [
     "SPANS",
@@ -11,13 +11,14 @@ __all__ = [
     "Lookback",
     "PredictedWindow",
     "Span",
+    "SpanRecipe",
     "Stopped",
     "Window",
     "expectation",
     "weights",
 ]
 
-SPANS: dict[str, type[Span]] = {
+SPANS: dict[str, type[SpanRecipe]] = {
     "stopped": Stopped,
     "chunk": Chunk,
     "lookback": Lookback,

@@ -2,59 +2,53 @@
 
 from __future__ import annotations
 
-from abc import ABC
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention.spans.span import Look, Span, expectation, places
+from simulmt.attention.spans.span import (
+    Look,
+    PlainSpan,
+    Span,
+    SpanRecipe,
+    Traits,
+    expectation,
+    places,
+)
 
 
-class Around(Span, ABC):
-    """What both windows share.
+@dataclass(frozen=True)
+class Window(PlainSpan):
+    """`[p - D, p + D]` around the position p of the head; local-m if p moves with the target.
 
-    Args:
-        window: D, in source positions.
-    """
-
-    def __init__(self, *, window: int) -> None:
-        super().__init__()
-        if window < 1:
-            raise ValueError(f"window is {window}; it reaches at least 1 position to each side")
-        self.window = window
-
-    def expected(
-        self,
-        query: Float[Tensor, "B T D"],
-        alpha: Float[Tensor, "B H T S"],
-        energy: Float[Tensor, "B H T S"],
-        mask: Bool[Tensor, "B S"],
-    ) -> Float[Tensor, "B H T S"]:
-        """By its definition."""
-        return expectation(self, query, alpha, energy, mask)
-
-
-class Window(Around):
-    """`[p - D, p + D]` around the position p of the head: local-m, if that moves with the target.
-
-    What lies outside the sentence is left out. A head sees D positions ahead, so they have to be
-    read before it is asked. One that would be past the sentence's end stands at the last position,
-    which stays the centre.
+    Positions outside the sentence are left out. A head sees D positions ahead, so they have to be
+    read before the head can attend. A head that would be past the sentence's end stands at the last
+    position, which stays the centre.
 
     Args:
         window: D, in source positions.
         gaussian: whether weights are multiplied by `exp(-(j - p)^2 / (2 sigma^2))`, `sigma = D/2`,
-            as local-p does; they then sum to less than 1.
+            as in local-p; the weights then sum to less than 1.
+
+    Raises:
+        ValueError: a window that reaches nowhere.
     """
 
-    def __init__(self, *, window: int, gaussian: bool) -> None:
-        super().__init__(window=window)
-        self.gaussian = self.dampens = gaussian
-        self.ahead = window
+    window: int
+    gaussian: bool
+
+    def __post_init__(self) -> None:
+        _check(self.window)
+
+    @property
+    def traits(self) -> Traits:
+        """D positions ahead; dampened by the Gaussian."""
+        return Traits(ahead=self.window, dampens=self.gaussian)
 
     def look(
-        self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B H T"], length: int
+        self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B #H T"], length: int
     ) -> Look:
         """`|j - p| <= D`."""
         away = places(position, length) - position[..., None]
@@ -63,30 +57,65 @@ class Window(Around):
             return Look(visible)
         return Look(visible, gaussian(away.to(exact(query.dtype)), self.window))
 
+    def expected(
+        self,
+        query: Float[Tensor, "B T D"],
+        alpha: Float[Tensor, "B H T S"],
+        energy: Float[Tensor, "B H T S"],
+        mask: Bool[Tensor, "B S"],
+    ) -> Float[Tensor, "B H T S"]:
+        """By the definition of an expectation."""
+        return expectation(self, query, alpha, energy, mask)
 
-class PredictedWindow(Around):
+
+@dataclass(frozen=True)
+class PredictedWindow(SpanRecipe):
     """local-p: `[p - D, p + D]` around `p = t sigmoid(v^T tanh(W s))`, with a Gaussian.
 
     t is where the head stands: the end of the sentence in the paper, so that the guess is a share
-    of the sentence; the end of what was read with another schedule.
+    of the sentence; with another policy the end of what has been read.
+
+    Args:
+        window: D, in source positions; the Gaussian's sigma is D/2.
+
+    Raises:
+        ValueError: a window that reaches nowhere.
+    """
+
+    window: int
+
+    def __post_init__(self) -> None:
+        _check(self.window)
+
+    @property
+    def traits(self) -> Traits:
+        """Dampened by the Gaussian."""
+        return Traits(dampens=True)
+
+    def build(self, dim: int, heads: int) -> Span:
+        """A guess for each head."""
+        return Guess(dim, heads, self.window)
+
+
+class Guess(nn.Module, Span):
+    """The window of one layer's heads, each with a guess of its own.
 
     Args:
         dim: width of the queries.
-        heads: number of heads, each with a guess of its own.
-        window: D, in source positions; the Gaussian's sigma is D/2.
+        heads: number of heads.
+        window: D, in source positions.
     """
 
-    dampens = True
-
-    def __init__(self, *, dim: int, heads: int, window: int) -> None:
-        super().__init__(window=window)
+    def __init__(self, dim: int, heads: int, window: int) -> None:
+        super().__init__()
+        self.window = window
         self.hidden = nn.Linear(dim, dim, bias=False)
         self.share = nn.Linear(dim, heads, bias=False)
         for projection in (self.hidden, self.share):
             nn.init.xavier_uniform_(projection.weight)
 
     def look(
-        self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B H T"], length: int
+        self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B #H T"], length: int
     ) -> Look:
         """`|j - p| <= D` and `j <= t`."""
         guess = self.share(torch.tanh(self.hidden(query))).transpose(1, 2)  # (B, H, T)
@@ -95,6 +124,21 @@ class PredictedWindow(Around):
         away = j - centre[..., None]
         visible = (away.abs() <= self.window) & (j <= position[..., None])
         return Look(visible, gaussian(away, self.window))
+
+    def expected(
+        self,
+        query: Float[Tensor, "B T D"],
+        alpha: Float[Tensor, "B H T S"],
+        energy: Float[Tensor, "B H T S"],
+        mask: Bool[Tensor, "B S"],
+    ) -> Float[Tensor, "B H T S"]:
+        """By the definition of an expectation."""
+        return expectation(self, query, alpha, energy, mask)
+
+
+def _check(window: int) -> None:
+    if window < 1:
+        raise ValueError(f"window is {window}; it reaches at least 1 position to each side")
 
 
 def gaussian(away: Float[Tensor, "*N"], window: int) -> Float[Tensor, "*N"]:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from simulmt.attention.spans.span import Look, Span, places
-from simulmt.ops import expected_alignment_and_attention, expected_attention
+from simulmt.attention.spans.span import Look, PlainSpan, Traits, places
+from simulmt.ops import expected_attention
 
 
-class Stopped(Span):
+@dataclass(frozen=True)
+class Stopped(PlainSpan):
     """The one state that the head stopped at (Raffel et al. 2017; MMA-H, Ma et al. 2020)."""
 
-    scored = False
+    takes_score: ClassVar[bool] = False
+
+    @property
+    def traits(self) -> Traits:
+        """Nothing to be weighed."""
+        return Traits(scored=False)
 
     def look(
-        self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B H T"], length: int
+        self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B #H T"], length: int
     ) -> Look:
         """`j = t`."""
         return Look(places(position, length) == position[..., None])
@@ -31,18 +40,30 @@ class Stopped(Span):
         return alpha
 
 
-class Chunk(Span):
-    """The last c states up to the one stopped at (MoChA, Chiu & Raffel 2018; MMA-C)."""
+@dataclass(frozen=True)
+class Chunk(PlainSpan):
+    """The last c states up to the one stopped at (MoChA, Chiu & Raffel 2018; MMA-C).
 
-    def __init__(self, *, chunk: int) -> None:
-        super().__init__()
-        if chunk < 1:
-            raise ValueError(f"chunk is {chunk}; it must be at least 1 source position")
-        self.chunk = chunk
-        self.scored = chunk > 1  # a lone state has nothing to be weighed against
+    Args:
+        chunk: c.
+
+    Raises:
+        ValueError: a chunk of no state.
+    """
+
+    chunk: int
+
+    def __post_init__(self) -> None:
+        if self.chunk < 1:
+            raise ValueError(f"chunk is {self.chunk}; it must be at least 1 source position")
+
+    @property
+    def traits(self) -> Traits:
+        """A chunk of one state has nothing to be weighed against."""
+        return Traits(scored=self.chunk > 1)
 
     def look(
-        self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B H T"], length: int
+        self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B #H T"], length: int
     ) -> Look:
         """`t - c < j <= t`."""
         j, t = places(position, length), position[..., None]
@@ -59,11 +80,17 @@ class Chunk(Span):
         return expected_attention(alpha, energy, chunk=self.chunk)
 
 
-class Lookback(Span):
+@dataclass(frozen=True)
+class Lookback(PlainSpan):
     """Everything read (MILk, Arivazhagan et al. 2019, eq. 14; MMA-IL; wait-k; soft attention)."""
 
+    @property
+    def traits(self) -> Traits:
+        """All that has been read is seen."""
+        return Traits(unlimited=True)
+
     def look(
-        self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B H T"], length: int
+        self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B #H T"], length: int
     ) -> Look:
         """`j <= t`."""
         return Look(places(position, length) <= position[..., None])
@@ -75,16 +102,5 @@ class Lookback(Span):
         energy: Float[Tensor, "B H T S"],
         mask: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B H T S"]:
-        """Expected softmax over all that was read when the head stopped."""
+        """Expected softmax over all that had been read when the head stopped."""
         return expected_attention(alpha, energy)
-
-    def aligned(
-        self,
-        query: Float[Tensor, "B T D"],
-        logit: Float[Tensor, "B H T S"],
-        initial: Float[Tensor, "B H S"],
-        energy: Float[Tensor, "B H T S"],
-        mask: Bool[Tensor, "B S"],
-    ) -> tuple[Float[Tensor, "B H T S"], Float[Tensor, "B H T S"]]:
-        """Both in one pass."""
-        return expected_alignment_and_attention(logit, energy, initial)

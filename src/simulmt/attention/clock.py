@@ -1,0 +1,113 @@
+"""Clocks: policies that decide *before* the decoder when to read, for all layers and heads alike.
+
+A clock sees the source and the target written so far, and nothing of the decoder (wait-k; Ma et al.
+2019). A frozen recipe such as `WaitK(k=3)` holds a clock's options; `build` makes the clock of a
+model from the recipe. A clock without parameters is its own recipe.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from simulmt.attention.moment import Moment
+from simulmt.attention.plan import Plan, Stand, Stops
+from simulmt.attention.source import Source
+
+ClockState = Any
+"""A clock between two target steps: nested named tuples of tensors, a row for each sentence."""
+
+
+class Clock(ABC):
+    """Says how much of the source is read before each target token."""
+
+    @abstractmethod
+    def plan(self, source: Source, target: Int[Tensor, "B T"], moment: Moment) -> Plan:
+        """Known stops for T target steps of training.
+
+        Args:
+            source: whole sentences.
+            target: what the decoder is given, BOS first; step i may look at `target[:, :i]` alone.
+            moment: when in the training this is.
+        """
+
+    @abstractmethod
+    def start(self, source: Source) -> ClockState:
+        """The state before the first target step, on what has been read of the source."""
+
+    @abstractmethod
+    def extend(self, state: ClockState, source: Source) -> ClockState:
+        """The state once more of the source has been read."""
+
+    @abstractmethod
+    def step(self, state: ClockState, token: Int[Tensor, "B"]) -> Stand:
+        """Decide one target step of inference; `token` is the last one written."""
+
+
+class ClockRecipe(ABC):
+    """The options of a clock."""
+
+    learned: ClassVar[bool] = False
+    """Whether expected delays have a gradient, so that a latency loss can act."""
+    offline: ClassVar[bool] = False
+    """Whether the whole source is read before the first target token."""
+    dials: ClassVar[tuple[str, ...]] = ()
+    """The options that trade quality for latency in a trained model."""
+
+    @abstractmethod
+    def build(self, dim: int) -> Clock:
+        """The clock of a model of width `dim`."""
+
+
+class Ticks(NamedTuple):
+    """A timetable between two target steps."""
+
+    written: Int[Tensor, "B"]
+    """Target steps taken so far."""
+    read: Int[Tensor, "B"]
+    """Source tokens read so far."""
+    finished: Bool[Tensor, "B"]
+
+
+class Timetable(ClockRecipe, Clock, ABC):
+    """A clock that goes by the number of the target step alone; its own recipe."""
+
+    @abstractmethod
+    def wanted(self, step: Int[Tensor, "*N"]) -> Int[Tensor, "*N"]:
+        """Source tokens to read before target step `step`, from 1, of an endless source.
+
+        At least 1, and never less than for the step before.
+        """
+
+    def build(self, dim: int) -> Clock:
+        """The timetable itself, since it has no parameters."""
+        return self
+
+    def plan(self, source: Source, target: Int[Tensor, "B T"], moment: Moment) -> Plan:
+        """`min(wanted(i), S)` for each target step i."""
+        steps = torch.arange(1, target.shape[1] + 1, device=target.device)
+        stops = self.wanted(steps).minimum(source.mask.sum(-1, keepdim=True))  # (B, T)
+        return Plan(Stops(stops[:, None]))
+
+    def start(self, source: Source) -> Ticks:
+        """No step taken yet."""
+        read = source.mask.sum(-1)
+        return Ticks(torch.zeros_like(read), read, source.finished)
+
+    def extend(self, state: Ticks, source: Source) -> Ticks:
+        """More of the source."""
+        read = state.read + source.mask.sum(-1)
+        return Ticks(state.written, read, source.finished)
+
+    def step(self, state: Ticks, token: Int[Tensor, "B"]) -> Stand:
+        """Stand at the wanted position, or at the end of what has been read."""
+        wanted = self.wanted(state.written + 1)
+        return Stand(
+            position=wanted.minimum(state.read)[:, None],
+            state=state._replace(written=state.written + 1),
+            wants_to_read=(wanted > state.read) & ~state.finished,
+        )

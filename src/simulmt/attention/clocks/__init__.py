@@ -1,0 +1,6 @@
+"""Clocks, a file each."""
+
+from simulmt.attention.clocks.full_sentence import FullSentence
+from simulmt.attention.clocks.wait_k import WaitK
+
+__all__ = ["FullSentence", "WaitK"]

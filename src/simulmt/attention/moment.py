@@ -1,0 +1,28 @@
+"""The moment of training at which a batch is seen: curricula and random policies depend on it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+class Moment(NamedTuple):
+    """When, in its training, a model sees a batch. The default stands for a trained model."""
+
+    update: int = 1
+    """Updates done so far."""
+    updates: int = 1
+    """Updates that the whole training takes."""
+    draw: Float[Tensor, "B"] | None = None
+    """A random number in [0, 1) for each sentence, the same in all layers. The draw depends on
+    seed, update and sentence alone, so it is the same on one rank as on many."""
+
+    @property
+    def share(self) -> float:
+        """Share of the training that is done, from 0 to 1."""
+        return self.update / self.updates
+
+
+TRAINED = Moment()

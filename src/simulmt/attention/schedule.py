@@ -1,0 +1,78 @@
+"""Schedules: policies that decide *inside* the attention of a layer when to read, head by head.
+
+A schedule asks the decoder's state (Raffel et al. 2017; MILk; MMA). It owns its alignment: `plan`
+says in training where the heads of a layer stand, with what odds, or with what expected alignment;
+`step` gives hard positions at inference, from whatever part of the source has been read.
+A frozen recipe such as `Monotonic(noise=3.0, ...)` holds the options; `build` makes the schedule of
+one layer from the recipe.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from simulmt.attention.memory import Memory
+from simulmt.attention.moment import Moment
+from simulmt.attention.plan import Plan, Stand
+from simulmt.attention.scores import Score
+
+
+class Schedule(nn.Module, ABC):
+    """When the heads of one layer stop reading."""
+
+    @abstractmethod
+    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
+        """What the schedule computes once for each source state."""
+
+    @abstractmethod
+    def initial_state(self, memory: Memory) -> Float[Tensor, "B H S"]:
+        """The expected alignment before the first target step, `alpha_0`."""
+
+    @abstractmethod
+    def plan(
+        self, query: Float[Tensor, "B T D"], memory: Memory, state: Tensor, moment: Moment
+    ) -> Plan:
+        """The alignment of T target steps of training, and what the schedule adds to it.
+
+        Args:
+            query: decoder states.
+            memory: the whole source.
+            state: the last row of the alignment before these steps, or `initial_state`.
+            moment: when in the training this is.
+        """
+
+    @abstractmethod
+    def initial_position(self, memory: Memory) -> Int[Tensor, "B H"]:
+        """The state before the first target step of inference."""
+
+    @abstractmethod
+    def step(
+        self, query: Float[Tensor, "B 1 D"], memory: Memory, state: Int[Tensor, "B H"]
+    ) -> Stand:
+        """Decide one target step of inference from the part of the source that has been read."""
+
+
+class ScheduleRecipe(ABC):
+    """The options of a schedule."""
+
+    learned: ClassVar[bool] = True
+    """Whether expected delays have a gradient, so that a latency loss can act."""
+    offline: ClassVar[bool] = False
+    """Whether the whole source is read before the first target token."""
+    dials: ClassVar[tuple[str, ...]] = ()
+    """The options that trade quality for latency in a trained model."""
+
+    @abstractmethod
+    def build(self, dim: int, heads: int, score: Callable[[int, int], Score]) -> Schedule:
+        """The schedule of one layer.
+
+        Args:
+            dim: width of queries and source states.
+            heads: number of heads.
+            score: the model's usual score for selection energies, built from width and heads.
+        """

@@ -1,0 +1,28 @@
+"""What a family of models uses where a mechanism leaves the choice to the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simulmt.attention.scores import Additive, NormalisedAdditive, ScaledDotProduct, ScoreFactory
+
+
+@dataclass(frozen=True)
+class Usual:
+    """A family's own scores, heads and projections."""
+
+    selection: ScoreFactory
+    """Energies of a schedule."""
+    soft: ScoreFactory
+    """Energies of a span."""
+    many_heads: bool
+    """Whether attention that is not monotonic has several heads."""
+    projected: bool
+    """Whether values and contexts are projected even for one head."""
+
+
+TRANSFORMER = Usual(ScaledDotProduct, ScaledDotProduct, many_heads=True, projected=True)
+"""Scaled dot products of all heads, with projected values (MMA, Ma et al. 2020)."""
+RECURRENT = Usual(NormalisedAdditive, Additive, many_heads=False, projected=False)
+"""Additive energies, one head unless the mechanism is multihead, contexts that are sums of states
+(MILk, Arivazhagan et al. 2019; Raffel et al. 2017)."""

@@ -1,0 +1,167 @@
+"""Builders: from the plain values of a configuration to objects.
+
+Names are looked up in tables, which a package of one's own may extend. A part's signature is the
+schema of its group: an option that is unknown or missing is an error that lists the part's options.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from simulmt.attention import Mechanism
+from simulmt.attention.clock import ClockRecipe
+from simulmt.attention.mechanism import HEADS
+from simulmt.attention.schedule import ScheduleRecipe
+from simulmt.attention.schedules import SCHEDULES
+from simulmt.attention.scores import SCORES
+from simulmt.attention.spans import SPANS
+from simulmt.data.corpus import Corpus
+from simulmt.data.text import read_text
+from simulmt.data.verbfinal import verbfinal
+from simulmt.decoding.search import Search
+from simulmt.errors import UserError
+from simulmt.models.luong import Luong
+from simulmt.models.model import Model
+from simulmt.models.rnmt_plus import RnmtPlus
+from simulmt.models.transformer import Transformer
+from simulmt.objective import OBJECTIVES, Objective
+from simulmt.objective.teacher import Teacher
+from simulmt.options import asked_of, check, construct, pick
+from simulmt.vocabulary import Vocabulary
+
+T = TypeVar("T")
+USUAL = "usual"
+"""Stands for the model's usual score."""
+SMALLEST = Vocabulary(size=4)
+"""For models that are built only to check their options."""
+
+CORPORA: dict[str, Callable[..., Corpus]] = {"verbfinal": verbfinal, "text": read_text}
+OF_DATA = {"name": str, "corpus": str, "subwords": dict, "batch_tokens": int}
+"""Options of a `conf/data` group that are not the corpus reader's."""
+MODELS: dict[str, type[Model]] = {
+    "transformer": Transformer,
+    "rnmt_plus": RnmtPlus,
+    "luong": Luong,
+}
+
+
+def build_mechanism(options: Mapping[str, Any]) -> Mechanism:
+    """The mechanism of a `conf/mechanism` group.
+
+    Each option goes to the part whose signature names it.
+
+    Raises:
+        UserError: an unknown name, or an option that is missing, unknown or out of range.
+    """
+    if missing := {"name", "schedule", "span", "heads"} - set(options):
+        raise UserError(f"mechanism lacks a value for {', '.join(sorted(missing))}")
+    schedule: Callable[..., ClockRecipe | ScheduleRecipe] = pick(
+        SCHEDULES, options["schedule"], "mechanism.schedule"
+    )
+    span = pick(SPANS, options["span"], "mechanism.span")
+    heads = pick({name: name for name in HEADS}, options["heads"], "mechanism.heads")
+    asked = asked_of(schedule, {}) | asked_of(span, {})
+    scored = {"score": str} if span.takes_score else {}
+    own = {k: v for k, v in options.items() if k not in ("name", "schedule", "span", "heads")}
+    check(own, asked | scored, "mechanism")
+    name = str(options["name"])
+    mechanism = Mechanism(
+        schedule=_part(schedule, own, name),
+        span=_part(span, own, name),
+        score=pick({USUAL: None, **SCORES}, own.get("score", USUAL), "mechanism.score"),
+        heads=heads,
+        name=name,
+    )
+    mechanism.clock(dim=1), mechanism.attention(dim=1, heads=1)  # what is out of range shows here
+    return mechanism
+
+
+def _part(make: Callable[..., T], options: Mapping[str, Any], name: str) -> T:
+    """A schedule or a span with the options that its signature names."""
+    own = {key: options[key] for key in asked_of(make, {})}
+    return construct(make, own, f"mechanism={name}")
+
+
+def build_corpus(options: Mapping[str, Any]) -> Corpus:
+    """The corpus of a `conf/data` group."""
+    read = pick(CORPORA, options.get("corpus"), "data.corpus")
+    ours = set(OF_DATA) - set(inspect.signature(read).parameters)  # the rest is the reader's
+    return construct(read, {k: v for k, v in options.items() if k not in ours}, "data")
+
+
+def build_model(options: Mapping[str, Any], mechanism: Mechanism, vocabulary: Vocabulary) -> Model:
+    """The model of a `conf/model` group."""
+    options = dict(options)
+    make = pick(MODELS, options.pop("name", None), "model.name")
+    given = {"vocabulary": vocabulary, "mechanism": mechanism}
+    return construct(make, options, "model", given)
+
+
+def outline_model(
+    options: Mapping[str, Any], mechanism: Mechanism, vocabulary: Vocabulary = SMALLEST
+) -> Model:
+    """The same model without memory for its parameters, which have a shape and no value."""
+    try:
+        with torch.device("meta"), _Uninitialised():
+            return build_model(options, mechanism, vocabulary)
+    except RuntimeError as error:  # sizes beyond what can be counted
+        raise UserError(f"model: {str(error).splitlines()[0]}; lower its sizes") from None
+
+
+def build_objective(config: Mapping[str, Any], teacher: Teacher | None = None) -> Objective:
+    """The objective of a `conf/objective` group, with lambda and lambda_var of the root."""
+    options = dict(config["objective"])
+    make = pick(OBJECTIVES, options.pop("name", None), "objective.name")
+    given = {
+        "lambda_": float(config["lambda"]),
+        "lambda_var": float(config["lambda_var"]),
+        "teacher": teacher,
+    }
+    return construct(make, options, "objective", given)
+
+
+class _Uninitialised(TorchFunctionMode):
+    """Leaves out random initialisation, for which torch loads its compiler on the meta device."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Call the function, unless it fills a tensor with random values."""
+        given = kwargs or {}
+        if func in (Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_):
+            return given["tensor"] if "tensor" in given else args[0]
+        return func(*args, **given)
+
+
+def build_search(options: Mapping[str, Any], model: Model) -> Search:
+    """How the test set is searched.
+
+    A beam of None is the model's usual beam, or 1 for a mechanism that streams.
+    """
+    options, mechanism = dict(options), model.mechanism
+    if "beam" in options and options["beam"] is None:
+        options["beam"] = model.usual_beam if mechanism.offline else 1
+    search = construct(Search, options, "decoding")
+    if search.beam > 1 and not mechanism.offline:
+        raise UserError(
+            f"decoding.beam={search.beam} with mechanism={mechanism.name}: the mechanism writes "
+            "before it has read the whole sentence, and what was written cannot be taken back for "
+            "a better hypothesis; set decoding.beam=1 (evaluate.py: beam=1), or take mechanism=soft"
+        )
+    return search
+
+
+def pick_device(choice: str) -> torch.device:
+    """`auto` is the GPU if there is one."""
+    if choice not in ("auto", "cpu", "cuda"):
+        raise UserError(f"device is {choice!r}; choose auto, cpu or cuda")
+    if choice == "cuda" and not torch.cuda.is_available():
+        raise UserError("device=cuda, but no GPU was found; choose cpu or auto")
+    cuda = choice != "cpu" and torch.cuda.is_available()
+    return torch.device("cuda" if cuda else "cpu")

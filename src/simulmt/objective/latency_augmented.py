@@ -1,0 +1,194 @@
+"""The latency-augmented objective: likelihood, latency and head divergence (MILk; MMA).
+
+    L = sum over sentences [-log p(y|x) + lambda * L_avg + lambda_var * L_var] / target tokens
+
+(MILk eq. 15; MMA eq. 17.) Losses that clocks and schedules hand on join the sum with weights of
+their own, and so does a teacher (`simulmt.objective.teacher`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from simulmt import latency
+from simulmt.attention import Losses, Moment
+from simulmt.data.encoded import Batch
+from simulmt.errors import UserError
+from simulmt.models.model import Model, Translation
+from simulmt.objective.objective import Loss, Objective
+from simulmt.objective.teacher import Teacher
+from simulmt.options import pick
+
+LATENCIES = {
+    "dal": latency.differentiable_average_lagging,
+    "ap": latency.average_proportion,
+}
+"""What `objective.latency` can name."""
+LOST_MASS = {"length": 1, "nothing": 0}
+"""How many times the source's length a delay counts that ran off the end."""
+
+
+class LatencyAugmented(Objective):
+    """Likelihood, and what pushes a model to write early.
+
+    Args:
+        lambda_: lambda, the weight of the latency.
+        lambda_var: the weight of the head divergence (MMA eq. 16).
+        label_smoothing: mass spread over the vocabulary.
+        latency: `dal` or `ap`.
+        lost_mass: what attention that ran off the end counts as in an expected delay: `length`, or
+            `nothing` as in the MILk paper before it preserves mass.
+        hold: updates during which lambda and lambda_var are held at 0.
+        warmup: updates over which both then grow to their values.
+        terms: weights of the losses that clocks and schedules hand on, by name.
+        teacher: adds terms of its own; None for no teacher.
+
+    Raises:
+        UserError: a value out of range.
+    """
+
+    def __init__(
+        self,
+        *,
+        lambda_: float,
+        lambda_var: float,
+        label_smoothing: float,
+        latency: str,
+        lost_mass: str,
+        hold: int,
+        warmup: int,
+        terms: dict[str, float],
+        teacher: Teacher | None = None,
+    ) -> None:
+        super().__init__()
+        for name, value in (("lambda", lambda_), ("lambda_var", lambda_var)):
+            if not 0 <= value < math.inf:
+                raise UserError(f"{name} is {value}; it must be at least 0, and finite")
+        for name, value in terms.items():
+            if not math.isfinite(value):
+                raise UserError(f"objective.terms.{name} is {value}; it must be finite")
+        if min(hold, warmup) < 0:
+            raise UserError(
+                f"objective.hold is {hold}, objective.warmup {warmup}; both count updates, from 0"
+            )
+        if not 0 <= label_smoothing < 1:
+            raise UserError(f"objective.label_smoothing is {label_smoothing}; it lies in [0, 1)")
+        self.lambda_ = lambda_
+        self.lambda_var = lambda_var
+        self.label_smoothing = label_smoothing
+        self.latency = pick(LATENCIES, latency, "objective.latency")
+        self.lost_mass = pick(LOST_MASS, lost_mass, "objective.lost_mass")
+        self.hold = hold
+        self.warmup = warmup
+        self.terms = terms
+        self.teacher = teacher
+
+    def needs_delays(self) -> bool:
+        """Whether a latency weight is above 0."""
+        return self.lambda_ > 0 or self.lambda_var > 0
+
+    def strength(self, update: int) -> float:
+        """Share of the latency weights in force at an update, from 0."""
+        if not self.needs_delays():
+            return 1.0
+        return min(max((update + 1 - self.hold) / max(self.warmup, 1), 0.0), 1.0)
+
+    def settled(self, update: int) -> bool:
+        """Whether the latency weights have grown to their values."""
+        return self.strength(update) == 1.0
+
+    def weights(self, update: int) -> Mapping[str, float]:
+        """The latency's weight."""
+        return {"lambda": self.lambda_ * self.strength(update)}
+
+    def forward(self, model: Model, batch: Batch, moment: Moment) -> Loss:
+        """Translate the batch once, and let the teacher do so, too, in training."""
+        source = model.encode(batch.source, batch.source_mask)
+        translation = model.decode(source, batch.target_input, moment)
+        loss = self.loss(translation, batch, moment.update)
+        if self.teacher is None or not self.training:
+            return loss
+        guidance = self.teacher(batch, source)
+        return loss._replace(
+            total=loss.total + guidance.total,
+            per_token={**loss.per_token, **guidance.per_token},
+            per_sentence={**loss.per_sentence, **guidance.per_sentence},
+        )
+
+    def loss(self, translation: Translation, batch: Batch, update: int) -> Loss:
+        """The losses of a translation at the weights in force at `update`, from 0."""
+        smoothed, nll = self._likelihood(translation.logits, batch.target, batch.target_mask)
+        total, per_sentence = smoothed, dict[str, Tensor]()
+        if translation.alphas:
+            with torch.autocast(smoothed.device.type, enabled=False):  # positions need float32
+                lag, variance = self._latency(translation.alphas, batch)
+            total = smoothed + self.strength(update) * (
+                self.lambda_ * lag + self.lambda_var * variance
+            )
+            per_sentence = {"latency": lag.detach(), "variance": variance.detach()}
+        for name, value in self._weighed(translation.losses).items():
+            total = total + self.terms[name] * value
+            per_sentence[name] = value.detach()
+        per_token = {"loss": total.detach(), "nll": nll.detach()}
+        tokens = batch.target_mask.sum()
+        return Loss(total, tokens, len(batch.target), per_token, per_sentence)
+
+    def _likelihood(
+        self,
+        logits: Float[Tensor, "B T V"],
+        target: Int[Tensor, "B T"],
+        mask: Bool[Tensor, "B T"],
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        """Negative log-likelihood with label smoothing, and without."""
+        scores = logits.float().log_softmax(-1)
+        loss = -scores.gather(-1, target[..., None])[..., 0]  # (B, T)
+        smoothed = torch.lerp(loss, -scores.mean(-1), self.label_smoothing)
+        return (smoothed * mask).sum(), (loss * mask).sum()
+
+    def _latency(
+        self, alphas: Sequence[Float[Tensor, "B H T S"]], batch: Batch
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        """L_avg and L_var, summed over sentences; EOS counts in both lengths."""
+        lengths = batch.source_mask.sum(-1), batch.target_mask.sum(-1)
+        delays = expected_delays(alphas, self.lost_mass * lengths[0])
+        lag = self.latency(weighted_delay(delays), *lengths).sum()
+        return lag, head_divergence(delays, batch.target_mask).sum()
+
+    def _weighed(self, losses: Losses) -> Mapping[str, Float[Tensor, ""]]:
+        """The losses that the model hands on, summed over sentences; each has to have a weight."""
+        if losses.keys() != self.terms.keys():
+            raise UserError(
+                f"objective.terms weighs {', '.join(self.terms) or 'nothing'}, the mechanism hands "
+                f"on {', '.join(losses) or 'no losses'}; give a weight for each, and no other"
+            )
+        return {name: value.sum() for name, value in losses.items()}
+
+
+def expected_delays(
+    alphas: Sequence[Float[Tensor, "B H T S"]], when_lost: Int[Tensor, "B"]
+) -> Float[Tensor, "B LH T"]:
+    """`g_i = sum_j j alpha_ij + L (1 - sum_j alpha_ij)` of every head: lost mass counts as L.
+
+    Summed as `L + sum_j (j - L) alpha_ij`, which passes over alpha once.
+    """
+    lost = when_lost.to(alphas[0].dtype)[:, None, None, None]
+    places = torch.arange(1, alphas[0].shape[-1] + 1, device=lost.device, dtype=lost.dtype)
+    return torch.cat([(alpha * (places - lost)).sum(-1) for alpha in alphas], 1) + lost[..., 0]
+
+
+def weighted_delay(delays: Float[Tensor, "B LH T"]) -> Float[Tensor, "B T"]:
+    """Weighted average over the heads, the slowest weighing most (MMA eq. 14)."""
+    return (delays.softmax(1) * delays).sum(1)
+
+
+def head_divergence(
+    delays: Float[Tensor, "B LH T"], target_mask: Bool[Tensor, "B T"]
+) -> Float[Tensor, "B"]:
+    """Variance of the delays over the heads, averaged over target steps (MMA eq. 16)."""
+    variance = (delays - delays.mean(1, keepdim=True)).square().mean(1)  # (B, T)
+    return (variance * target_mask).sum(-1) / target_mask.sum(-1)

@@ -1,0 +1,117 @@
+"""A full-sentence model that teaches an incremental encoder to anticipate.
+
+Zhang et al. (2021), "Future-Guided Incremental Transformer for Simultaneous Translation":
+
+    L = L(incremental) + L(full) + lambda_kd * 1/n sum_i || z_i^incremental - z_i^full ||^2
+
+with the states z of the last encoder layer and n source tokens. The teacher is trained beside the
+student (`Joint`) or has been trained before (`Pretrained`). It shares no parameter with the
+student, and no model that is saved to be used holds any of the teacher's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from simulmt.attention import Source
+from simulmt.data.encoded import Batch
+from simulmt.errors import UserError
+from simulmt.models.model import Model
+
+
+class Guidance(NamedTuple):
+    """Sums over a batch that a teacher adds to the student's loss."""
+
+    total: Float[Tensor, ""]
+    """The sum that is minimised."""
+    per_token: Mapping[str, Float[Tensor, ""]]
+    """Negative log-likelihood of the teacher in nats, if the teacher is trained: `teacher_nll`."""
+    per_sentence: Mapping[str, Float[Tensor, ""]]
+    """Squared distance of the encoders' states, a mean over the tokens of each sentence:
+    `distance`."""
+
+
+class Teacher(nn.Module, ABC):
+    """Adds to the loss of a student."""
+
+    @abstractmethod
+    def forward(self, batch: Batch, student: Source) -> Guidance:
+        """Guide the student.
+
+        Args:
+            batch: the sentences.
+            student: the source sentences as the student has encoded them.
+        """
+
+
+class Joint(Teacher):
+    """A teacher that is trained beside the student; each is drawn to the other.
+
+    Args:
+        model: reads the whole sentence first.
+        lambda_kd: weight of the distance.
+    """
+
+    def __init__(self, model: Model, lambda_kd: float) -> None:
+        super().__init__()
+        self.model = model
+        self.lambda_kd = _checked(lambda_kd)
+
+    def forward(self, batch: Batch, student: Source) -> Guidance:
+        """The teacher's own likelihood, and the distance."""
+        source = self.model.encode(batch.source, batch.source_mask)
+        translation = self.model.decode(source, batch.target_input)
+        nll = likelihood(translation.logits, batch.target, batch.target_mask)
+        apart = distance(student.states, source.states, batch.source_mask)
+        logged = {"teacher_nll": nll.detach()}, {"distance": apart.detach()}
+        return Guidance(nll + self.lambda_kd * apart, *logged)
+
+
+class Pretrained(Teacher):
+    """A teacher that has been trained before and does not change.
+
+    Args:
+        model: reads the whole sentence first.
+        lambda_kd: weight of the distance.
+    """
+
+    def __init__(self, model: Model, lambda_kd: float) -> None:
+        super().__init__()
+        self.model = model.requires_grad_(False).train()  # Lightning warns of one in eval mode
+        self.lambda_kd = _checked(lambda_kd)
+
+    def forward(self, batch: Batch, student: Source) -> Guidance:
+        """The distance; the teacher has no dropout."""
+        self.model.eval()
+        with torch.no_grad():
+            source = self.model.encode(batch.source, batch.source_mask)
+        apart = distance(student.states, source.states, batch.source_mask)
+        return Guidance(self.lambda_kd * apart, {}, {"distance": apart.detach()})
+
+
+def distance(
+    student: Float[Tensor, "B S D"], full: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]
+) -> Float[Tensor, ""]:
+    """`1/n sum_i ||z_i - z_i^full||^2`, summed over sentences."""
+    apart = (student - full).float().square().sum(-1)  # (B, S)
+    return ((apart * mask).sum(1) / mask.sum(1)).sum()
+
+
+def likelihood(
+    logits: Float[Tensor, "B T V"], target: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]
+) -> Float[Tensor, ""]:
+    """Negative log-likelihood of the targets, summed over their tokens."""
+    scores = logits.float().log_softmax(-1)
+    return -(scores.gather(-1, target[..., None])[..., 0] * mask).sum()
+
+
+def _checked(lambda_kd: float) -> float:
+    if not 0 <= lambda_kd < float("inf"):
+        raise UserError(f"teacher.lambda_kd is {lambda_kd}; it must be at least 0, and finite")
+    return lambda_kd
