@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from simulmt.data.corpus import Corpus, Split, Splits
+from simulmt.data.corpus import Corpus, LazySplits, Split
 from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.subwords import Subwords
 from simulmt.data.text import NORMALISATION
@@ -61,7 +61,7 @@ def test_the_name_and_unasked_splits_may_differ(corpus: Corpus, subwords: Subwor
 
 def test_no_other_split_is_read(corpus: Corpus, subwords: Subwords) -> None:
     lazy = replace(
-        corpus, splits=Splits({"train": pytest.fail, "test": lambda: Split(["a"], ["b"])})
+        corpus, splits=LazySplits({"train": pytest.fail, "test": lambda: Split(["a"], ["b"])})
     )
     assert list(manifest(lazy, subwords, ["test"])["splits"]) == ["test"]  # type: ignore[call-overload]
 

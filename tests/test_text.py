@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simulmt.data.corpus import Corpus
-from simulmt.data.lines import Joined, Lines
+from simulmt.data.lines import ConcatenatedLines, PackedLines
 from simulmt.data.text import normalise, read_text
 from simulmt.errors import UserError
 
@@ -205,7 +205,7 @@ def test_real_layouts() -> None:
 
 def test_lines_are_a_list_of_strings():
     text = ["ein Hut", "", "zwei Hüte", "三顶帽子", "🎩"]
-    lines = Lines(text[:3])
+    lines = PackedLines(text[:3])
     for line in text[3:]:
         lines.append(line)
     assert lines == text
@@ -218,6 +218,6 @@ def test_lines_are_a_list_of_strings():
     assert "zwei" not in lines
     with pytest.raises(IndexError):
         lines[5]
-    both = Joined(lines, text[::-1])
+    both = ConcatenatedLines(lines, text[::-1])
     assert [*both] == text + text[::-1]
     assert [both[-1], both[5], both[4:6]] == ["ein Hut", "🎩", ["🎩", "🎩"]]
