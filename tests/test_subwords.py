@@ -15,6 +15,7 @@ import sentencepiece
 from simulmt.data import subwords as module
 from simulmt.data.subwords import BOS, EOS, PAD, UNK, Subwords
 from simulmt.data.text import normalise, read_text
+from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
@@ -233,6 +234,14 @@ def test_same_text_same_bytes_in_another_process(kind: str) -> None:
     assert run.stderr == ""
 
 
+@pytest.mark.skipif(sentencepiece.__version__ != "0.2.3", reason="of one SentencePiece version")
+def test_models_and_cache_keys_stay_the_same(tmp_path: Path) -> None:
+    text = verbfinal(1, 500, 0, 0).splits["train"].text
+    subwords = Subwords.train(text, 120, "bpe", cache=tmp_path)
+    assert subwords.digest.startswith("205c1fd4ed8a")
+    assert [entry.name[:12] for entry in tmp_path.iterdir()] == ["776ef37f4746"]
+
+
 def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = []
     train = module._train
@@ -282,8 +291,8 @@ def test_unusable_cache(tmp_path: Path) -> None:
 
 def test_large_corpora_are_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SAMPLE", 3)
-    assert list(module._Text([*"abcdefgh"])) == ["a", "c", "f"]
-    assert list(module._Text([*"ab"])) == ["a", "b"]
+    assert list(module._sample([*"abcdefgh"])) == ["a", "c", "f"]
+    assert list(module._sample([*"ab"])) == ["a", "b"]
 
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
