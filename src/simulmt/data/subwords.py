@@ -180,11 +180,16 @@ def _surface(processor: sentencepiece.SentencePieceProcessor, piece: int) -> str
 
 
 def _train_or_reuse(text: Sequence[str], options: _Options, cache: Path | None) -> bytes:
-    """The model in the cache, else a new one; processes that train at once write the same."""
+    """The model in the cache, else a new one; processes that train at once write the same.
+
+    A cache entry is the SHA-256 of a model and the model.
+    """
     if cache is None:
         return _train(text, options)
     entry = cache.expanduser() / f"{_key(text, options)}.subwords"
-    if (model := _read_entry(entry)) is None:
+    content = entry.read_bytes() if entry.is_file() else b""
+    digest, model = content[:32], content[32:]
+    if not model or hashlib.sha256(model).digest() != digest:  # absent or damaged
         entry.parent.mkdir(parents=True, exist_ok=True)
         model = _train(text, options)
         _write(entry, hashlib.sha256(model).digest() + model)
@@ -227,13 +232,6 @@ def _explain(message: str, options: _Options) -> str:
         coverage = f"lower character_coverage (now {options['character_coverage']})"
         return f"{choice} is too small for this text: set it to {limit[1]} or more, or {coverage}"
     return f"{choice}: SentencePiece refuses ({message.strip()}); choose another, or check the text"
-
-
-def _read_entry(entry: Path) -> bytes | None:
-    """The model of a cache entry, which begins with its SHA-256; None if absent or damaged."""
-    content = entry.read_bytes() if entry.is_file() else b""
-    digest, model = content[:32], content[32:]
-    return model if model and hashlib.sha256(model).digest() == digest else None
 
 
 def _write(path: Path, content: bytes) -> None:

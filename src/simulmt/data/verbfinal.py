@@ -35,7 +35,6 @@ from simulmt.data.verbfinal_grammar import (
     gloss,
     main_clause,
     maybe,
-    nothing,
     subordinate_clause,
 )
 from simulmt.errors import UserError
@@ -127,7 +126,7 @@ def reason(rng: random.Random) -> Phrase:
     because, main = subordinate_clause(rng, "weil", "because"), rng.choice((present, copula))
     if rng.random() < 0.5:
         return main(rng, because + gloss(",", ","))
-    return main(rng, nothing()) + gloss(",", "") + because
+    return main(rng, Phrase()) + gloss(",", "") + because
 
 
 #: The constructions and their shares in percent.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from simulmt.data import verbfinal_lexicon as lexicon
@@ -35,8 +35,8 @@ class English(NamedTuple):
 class Phrase:
     """A part of a sentence in both languages, each in its own order."""
 
-    german: list[Word]
-    english: list[English]
+    german: list[Word] = field(default_factory=list)
+    english: list[English] = field(default_factory=list)
 
     def __add__(self, other: Phrase) -> Phrase:
         return Phrase(self.german + other.german, self.english + other.english)
@@ -60,7 +60,7 @@ class Clause(NamedTuple):
 
 def gloss(german: str, english: str) -> Phrase:
     """A phrase of fixed words; "|" divides both sides into pieces that translate one by one."""
-    phrase = Phrase([], [])
+    phrase = Phrase()
     for piece, translation in zip(german.split("|"), english.split("|"), strict=True):
         words = [Word(text) for text in piece.split()]
         phrase.german += words
@@ -68,19 +68,9 @@ def gloss(german: str, english: str) -> Phrase:
     return phrase
 
 
-def nothing() -> Phrase:
-    """The empty phrase."""
-    return gloss("", "")
-
-
 def maybe(rng: random.Random, chance: float, entries: Sequence[tuple[str, str]]) -> Phrase:
     """A random entry with probability `chance`, else the empty phrase."""
-    return gloss(*rng.choice(entries)) if entries and rng.random() < chance else nothing()
-
-
-def indefinite_article(following: str) -> str:
-    """The article before an English word: "a" or "an"."""
-    return "an" if following[0] in "aeiou" else "a"
+    return gloss(*rng.choice(entries)) if entries and rng.random() < chance else Phrase()
 
 
 def noun_phrase(
@@ -97,7 +87,7 @@ def noun_phrase(
     """
     column = case + (3 if plural else "mfn".index(noun.gender))
     forms, endings = lexicon.DETERMINERS[determiner]
-    phrase = nothing()
+    phrase = Phrase()
     if rng.random() < 0.33:
         adjective, english = rng.choice(lexicon.ADJECTIVES)
         phrase = gloss(adjective + endings[column], english)
@@ -109,7 +99,8 @@ def noun_phrase(
     article, following = Word(form), phrase.german[0]
     links: tuple[Word, ...] = (article,)
     if determiner == "a":
-        determiner, links = indefinite_article(phrase.english[0].text), (article, following)
+        vowel = phrase.english[0].text[0] in "aeiou"
+        determiner, links = "an" if vowel else "a", (article, following)
     elif determiner == "this" and form == "diese":  # the next word tells feminine from plural
         determiner, links = "these" if plural else "this", (article, following)
     return Phrase([article, *phrase.german], [English(determiner, links), *phrase.english])
@@ -162,7 +153,7 @@ def draw_clause(
     thing, definite = draw_object(rng, subject)
     time, place = maybe(rng, chance, times), maybe(rng, chance, lexicon.PLACES)
     manner = maybe(rng, chance, lexicon.MANNERS)
-    front = nothing()
+    front = Phrase()
     if rng.random() < fronting:
         if time.german:
             front, time = time, front
