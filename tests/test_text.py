@@ -12,7 +12,7 @@ from simulmt.data.text import normalise, read_text
 from simulmt.errors import UserError
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
-needs_data = pytest.mark.skipif(not SHARED.is_dir(), reason="no real corpora beside the repository")
+needs_data = pytest.mark.skipif(not SHARED.is_dir(), reason="needs the real corpora")
 
 
 def write(root: Path, stem: str, source: bytes, target: bytes, gz: bool = False) -> None:
@@ -24,7 +24,7 @@ def write(root: Path, stem: str, source: bytes, target: bytes, gz: bool = False)
 def read(root: Path, max_words: int = 50, **stems: str) -> Corpus:
     names = {"train": "train", "valid": "val", "test": "test", **stems}
     corpus = read_text(str(root), "de", "en", max_words=max_words, name="toy", **names)
-    assert len([*corpus.splits.values()]) == 3  # reads them all
+    assert len([*corpus.splits.values()]) == 3  # reads all splits
     return corpus
 
 
@@ -45,7 +45,7 @@ def test_reads_the_three_splits(root: Path) -> None:
         assert split.dropped == {"empty": 0, "too_long": 0}
 
 
-def test_reads_what_is_asked_for(root: Path) -> None:
+def test_a_split_is_read_once_at_its_first_access(root: Path) -> None:
     corpus = read_text(str(root), "de", "en", "missing", "val", "test", 50, "toy")
     assert "train" in corpus.splits
     test = corpus.splits["test"]
@@ -63,7 +63,7 @@ def test_gz_and_plain_alike_and_no_final_newline(root: Path) -> None:
     assert read(root) == plain
 
 
-def test_plain_goes_before_gz(root: Path) -> None:
+def test_a_plain_file_is_preferred_to_gz(root: Path) -> None:
     write(root, "train", b"old\n", b"old\n", gz=True)
     assert read(root).splits["train"].sources == ["ein Hut", "zwei"]
 
@@ -129,8 +129,8 @@ def test_different_line_counts(root: Path) -> None:
 def test_invalid_utf8_names_line_and_byte(tmp_path: Path, gz: bool) -> None:
     for stem in ("train", "val", "test"):
         write(tmp_path, stem, b"a\nb\xc3\xbc\xfcr\n", b"a\nb\n", gz)
-    wanted = r"train\.de(\.gz)?, line 2, byte offset 3 in that line \(0xfc\).*iconv"
-    with pytest.raises(UserError, match=wanted):
+    message = r"train\.de(\.gz)?, line 2, byte offset 3 in that line \(0xfc\).*iconv"
+    with pytest.raises(UserError, match=message):
         read(tmp_path)
 
 

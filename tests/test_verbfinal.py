@@ -1,4 +1,4 @@
-"""The embedded corpus: its grammar, its word alignment and what makes it hard."""
+"""The embedded corpus: its grammar, its word alignment and its difficulty."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from simulmt.data.verbfinal import (
 from simulmt.data.verbfinal_grammar import ACCUSATIVE, NOMINATIVE, Phrase, noun_phrase
 from simulmt.errors import UserError
 
-SHARES = {rule.__name__: share / 100 for rule, share in CONSTRUCTIONS.items()}
+SHARES = {construction.__name__: share / 100 for construction, share in CONSTRUCTIONS.items()}
 VERB_LAST = ("past", "present_perfect", "past_perfect", "modal", "separable", "opinion")
 
 
@@ -143,7 +143,7 @@ def test_fast(timed_corpus: tuple[Corpus, float]) -> None:
 @pytest.mark.parametrize(
     ("sizes", "named"), [((-1, 1, 1), "train=-1"), ((1, SIZE_LIMIT + 1, 1), "valid=1000001")]
 )
-def test_nonsense_sizes(sizes: tuple[int, int, int], named: str) -> None:
+def test_sizes_out_of_range(sizes: tuple[int, int, int], named: str) -> None:
     with pytest.raises(UserError, match=rf"{named} .* 0 to {SIZE_LIMIT}: choose"):
         verbfinal(1, *sizes)
 
@@ -226,7 +226,7 @@ def test_oracle_reads_enough_with_the_whole_lexicon(pairs: list[Pair]) -> None:
 
 
 def check_oracle(pairs: list[Pair], least: bool) -> None:
-    """Compare every sentence with those that agree on what is read and written so far."""
+    """Compare every sentence with the sentences of the same source and target prefix."""
     join = "{} {}".format
     rows = [
         (
@@ -278,7 +278,7 @@ def entropy(counts: Counter[str]) -> float:
 @pytest.mark.parametrize(
     "constructions", [("past", "present_perfect", "past_perfect"), ("modal",), ("opinion",)]
 )
-def test_no_word_before_the_verb_betrays_it(
+def test_no_word_before_the_verb_predicts_it(
     drawn: list[tuple[str, Pair]], constructions: tuple[str, ...]
 ) -> None:
     verbs = len(lexicon.VERBS)
@@ -338,11 +338,11 @@ def test_any_verb_can_end_a_sentence(
 
 
 def test_separable_particles_are_no_other_word(drawn: list[tuple[str, Pair]]) -> None:
-    """A particle that could also begin an adverbial would be known only by the next word."""
+    """Only the next word would tell a particle from the first word of an adverbial."""
     particles = {verb.particle for verb in lexicon.SEPARABLE_VERBS}
     for construction, pair in drawn:
-        found = [i for i, word in enumerate(pair.german) if word in particles]
-        assert found == ([len(pair.german) - 2] if construction == "separable" else [])
+        places = [i for i, word in enumerate(pair.german) if word in particles]
+        assert places == ([len(pair.german) - 2] if construction == "separable" else [])
 
 
 def test_constructions_have_their_shares(drawn: list[tuple[str, Pair]]) -> None:
