@@ -8,7 +8,8 @@ import pytest
 
 from simulmt.data.corpus import Corpus
 from simulmt.data.lines import ConcatenatedLines, PackedLines
-from simulmt.data.text import normalise, read_text
+from simulmt.data.text import normalise, read_text, word_count
+from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
@@ -78,6 +79,16 @@ def test_byte_order_mark_and_composition(root: Path) -> None:
     text = "\ufeffu\u0308ber\nu\u0308\n".encode()
     write(root, "train", text, text)
     assert read(root).splits["train"].sources == ["\u00fcber", "\u00fc"]
+
+
+def test_the_lines_of_a_corpus_are_normalised(root: Path) -> None:
+    odd = "a\u2028b\x85c\u2581d \u00a0 u\u0308\t\r\n\ufeff \u212b\n".encode()
+    write(root, "train", odd, odd)
+    write(root, "val", odd, odd)
+    for corpus in (read(root), verbfinal(1, 500, 50, 50)):
+        for split in corpus.splits.values():
+            assert [*map(normalise, split.text)] == split.text
+            assert [*map(word_count, split.text)] == [len(line.split()) for line in split.text]
 
 
 def test_normalise_is_idempotent() -> None:
