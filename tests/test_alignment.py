@@ -1,4 +1,4 @@
-"""Word alignments: their files, both directions made one, and what is measured with them."""
+"""Word alignments: their files, symmetrisation, and the measures that use them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def links(text: str) -> frozenset[tuple[int, int]]:
 # ------------------------------------------------------------------------------- links and files
 
 
-def test_a_line_comes_back():
+def test_a_line_parses_to_the_links_it_was_written_from():
     rng = random.Random(1)
     for _ in range(50):
-        some = frozenset((rng.randrange(9), rng.randrange(9)) for _ in range(rng.randrange(12)))
-        assert parse_links(format_links(some)) == Gold(some, some)
+        pairs = frozenset((rng.randrange(9), rng.randrange(9)) for _ in range(rng.randrange(12)))
+        assert parse_links(format_links(pairs)) == Gold(pairs, pairs)
     assert format_links(links("3-1 0-1 2-0")) == "2-0 0-1 3-1"
     assert parse_links("0-0 1?2") == Gold(links("0-0"), links("0-0 1-2"))
 
@@ -86,27 +86,27 @@ def test_known_links_are_sure_where_there_is_one_and_fit_the_needs():
 
 def test_grow_diag_final_and_by_hand():
     forward, backward = links("0-0 1-1 2-1 4-4 6-2"), links("0-0 1-2 4-3 5-5")
-    # 1-1 touches 0-0, then 1-2 and 2-1 touch it and link a new word; 4-4, 5-5 and 4-3 touch
-    # nothing that is there; the final step takes 4-4, then 5-5, but not 6-2 and 4-3
+    # 1-1 touches 0-0; 1-2 and 2-1 then touch 1-1 and link a new word. 4-4, 5-5 and 4-3 touch no
+    # link. The final step adds 4-4, then 5-5, but neither 6-2 nor 4-3.
     expected = links("0-0 1-1 1-2 2-1 4-4 5-5")
     assert grow_diag_final_and(forward, backward) == expected
     assert intersection(forward, backward) == links("0-0")
-    # a word already linked on both sides is not linked again, though the link is near
+    # a near link is not added if both of its words have a link
     square = links("0-0 1-1")
     assert grow_diag_final_and(square | links("0-1"), square) == square
 
 
-def test_it_lies_between_intersection_and_union():
+def test_grow_diag_final_and_lies_between_intersection_and_union():
     rng = random.Random(2)
     for _ in range(100):
-        one, other = (
-            frozenset((rng.randrange(6), rng.randrange(6)) for _ in range(8)) for _ in "ab"
+        forward, backward = (
+            frozenset((rng.randrange(6), rng.randrange(6)) for _ in range(8)) for _ in range(2)
         )
-        found = grow_diag_final_and(one, other)
-        assert one & other <= found <= one | other
-        for i, j in (one | other) - found:  # final-and left nothing that links two free words
-            assert i in {a for a, _ in found} or j in {b for _, b in found}
-        assert grow_diag_final_and(one, one) == one
+        grown = grow_diag_final_and(forward, backward)
+        assert forward & backward <= grown <= forward | backward
+        for i, j in (forward | backward) - grown:  # no link of two unlinked words is left
+            assert i in {a for a, _ in grown} or j in {b for _, b in grown}
+        assert grow_diag_final_and(forward, forward) == forward
 
 
 # ------------------------------------------------------------------------------- error rate
@@ -114,15 +114,15 @@ def test_it_lies_between_intersection_and_union():
 
 def test_error_rate_by_hand():
     gold = [Gold(links("0-0 1-1"), links("0-0 1-1 1-2")), Gold(links("0-0"), links("0-0"))]
-    found = [links("0-0 1-2 2-2"), links("")]
+    alignments = [links("0-0 1-2 2-2"), links("")]
     # |A| = 3, |S| = 3, |A∩S| = 1, |A∩P| = 2
-    assert error_rate(found, gold) == (1 - 3 / 6, 2 / 3, 1 / 3, 3)
+    assert error_rate(alignments, gold) == (1 - 3 / 6, 2 / 3, 1 / 3, 3)
     assert error_rate([], []) == (None, None, None, 0)
     assert error_rate([links(""), links("")], gold) == (1, None, 0, 0)
 
 
 def test_the_gold_standard_makes_no_error():
-    for choose in (min, max):  # any link of a word that has several
+    for choose in (min, max):  # any link of a word with several links will do
         one_each = [
             frozenset((choose(i for i, k in g.possible if k == j), j) for _, j in g.possible)
             for g in GOLD
@@ -156,21 +156,24 @@ def test_a_reference_word_makes_one_word_right():
 def test_the_oracle_writes_no_absent_word():
     for reference, gold, needs in zip(SPLIT.targets, GOLD, SPLIT.needs, strict=True):
         words = reference.split()
-        found = [
+        counts = [
             judge(words, delays, gold.possible, words, gold.possible).tolist()
             for delays in (oracle_delays(needs), [0] * len(words))
         ]
         all_right = [len(words), len(words)]
-        assert found == [[[0, 0], all_right, [0, 0]], [all_right, [0, 0], [0, 0]]]
+        assert counts == [[[0, 0], all_right, [0, 0]], [all_right, [0, 0], [0, 0]]]
 
 
 def test_projecting_by_hand():
     reference, known = ["the", "man", "buys", "a", "hat"], links("0-0 1-1 4-2 2-3 3-3 3-4")
     for output, expected in (
         ("the man buys a hat", known),
-        ("The man sells a hat", known),  # in its place
+        ("The man sells a hat", known),  # at its place
         ("the man a hat", links("0-0 1-1 2-2 3-2 3-3")),
-        ("oh the man buys the new hat", links("0-1 1-2 4-3 2-4 3-4 3-6")),  # new is left over
+        (
+            "oh the man buys the new hat",
+            links("0-1 1-2 4-3 2-4 3-4 3-6"),
+        ),  # "new" stands for no word
         ("", links("")),
     ):
         assert project(output.split(), reference, known) == expected, output
@@ -234,7 +237,7 @@ def test_links_of_attention_do_not_depend_on_batches():
 
 @pytest.fixture
 def diagonal(monkeypatch):
-    """In the place of eflomal, an aligner that links the nth word to the nth."""
+    """An aligner in place of eflomal: word n is linked to word n."""
 
     class Aligner:
         def align(self, sources, targets, forward, backward):
@@ -250,16 +253,16 @@ def diagonal(monkeypatch):
 
 
 def test_empty_sentences_have_no_links(diagonal):
-    found = align_text(["a b", "", "c", "d"], ["x y z", "x", " ", "x"])
-    assert [*map(format_links, found)] == ["0-0 1-1", "", "", "0-0"]
+    all_links = align_text(["a b", "", "c", "d"], ["x y z", "x", " ", "x"])
+    assert [*map(format_links, all_links)] == ["0-0 1-1", "", "", "0-0"]
     assert align_text([], []) == []
-    some = align_text(["a b", "", "c", "d"], ["x y z", "x", "x", "x"], wanted=2)
-    assert [*map(format_links, some)] == ["0-0 1-1", ""]
+    first_links = align_text(["a b", "", "c", "d"], ["x y z", "x", "x", "x"], wanted=2)
+    assert [*map(format_links, first_links)] == ["0-0 1-1", ""]
     assert align_text([""], ["a"]) == [frozenset()]
 
 
-def test_what_cannot_be_aligned_is_said(diagonal, monkeypatch):
-    with pytest.raises(UserError, match=f"begins 'b b .* has 1,024 words.*{LONGEST:,}"):
+def test_failures_of_the_aligner_are_named(diagonal, monkeypatch):
+    with pytest.raises(UserError, match=f"begins 'b b .* has 1,024 words.*at most {LONGEST:,}"):
         align_text(["a", "a"], ["b", "b " * 1024])
     with pytest.raises(UserError, match="symmetrise is 'both'; choose one of grow"):
         align_text(["a"], ["b"], "both")
@@ -317,6 +320,6 @@ def test_eflomal_finds_most_links():
     split = verbfinal(1, 1000, 0, 0).splits["train"]
     gold = [known_links(sentence) for sentence in split.links]
     for name, least in (("grow-diag-final-and", 0.7), ("intersection", 0.7)):
-        found = error_rate(align_text(split.sources, split.targets, name), gold)
-        assert found.precision > least  # it samples: about 0.85 and 0.95 here
-        assert found.recall > 0.7
+        rate = error_rate(align_text(split.sources, split.targets, name), gold)
+        assert rate.precision > least  # eflomal samples: about 0.85 and 0.95 here
+        assert rate.recall > 0.7

@@ -49,7 +49,7 @@ METRICS = [
 ]
 
 
-def one(metric, delays, source_length, *reference_length):
+def value_of(metric, delays, source_length, *reference_length):
     row = torch.tensor([delays], dtype=torch.float64)
     lengths = [torch.tensor([n]) for n in (source_length, len(delays), *reference_length)]
     return metric(row, *lengths).item()
@@ -85,7 +85,7 @@ def yaal_by_the_definition(delays, source_length, pace_length):
 
 
 def atd_by_the_chunks(delays):
-    """Literally: chunks, their sizes, the ends of the tokens in time, and whom each matches."""
+    """The definition: chunks, their sizes, the end of each token in time, and its match."""
     chunks = [list(group) for _, group in itertools.groupby(delays)]
     read_by = [0, *(chunk[0] for chunk in chunks)]
     source_sizes = [after - before for before, after in pairwise(read_by)]
@@ -118,35 +118,37 @@ def padded_batch(seed=0, sentences=20, padding=0.0):
     return batch, source, target
 
 
-def test_the_worked_example_of_milk():
+def test_the_example_of_the_milk_paper():
     wait_3 = [3, 4, 4, 4]
-    assert one(average_lagging, wait_3, 4) == 3
-    assert one(differentiable_average_lagging, wait_3, 4) == 3
-    assert one(average_proportion, [1, 2], 2) == 0.75
-    assert one(consecutive_wait, wait_3, 4) == 2
+    assert value_of(average_lagging, wait_3, 4) == 3
+    assert value_of(differentiable_average_lagging, wait_3, 4) == 3
+    assert value_of(average_proportion, [1, 2], 2) == 0.75
+    assert value_of(consecutive_wait, wait_3, 4) == 2
 
 
 def test_wait_k_lags_by_k():
     for length in (1, 2, 7, 30):
         for k in range(1, length + 1):
             delays = wait(k, length, length)
-            assert one(average_lagging, delays, length) == pytest.approx(k)
-            assert one(differentiable_average_lagging, delays, length) == pytest.approx(k)
+            assert value_of(average_lagging, delays, length) == pytest.approx(k)
+            assert value_of(differentiable_average_lagging, delays, length) == pytest.approx(k)
 
 
 def test_reading_all_first_lags_by_the_whole_source():
     for metric in (average_lagging, differentiable_average_lagging, consecutive_wait):
-        assert one(metric, [7] * 5, 7) == pytest.approx(7)
-    assert one(average_proportion, [7] * 5, 7) == 1
+        assert value_of(metric, [7] * 5, 7) == pytest.approx(7)
+    assert value_of(average_proportion, [7] * 5, 7) == 1
 
 
-def test_dal_is_the_literal_recurrence():
+def test_dal_is_its_recurrence():
     rng = random.Random(1)
     for _ in range(200):
         delays, source_length = random_sentence(rng)
         delays = [delay + rng.random() for delay in delays]  # expected delays
         expected = dal_by_the_recurrence(delays, source_length)
-        assert one(differentiable_average_lagging, delays, source_length) == pytest.approx(expected)
+        assert value_of(differentiable_average_lagging, delays, source_length) == pytest.approx(
+            expected
+        )
 
 
 def test_al_is_its_definition_at_the_hypothesis_and_at_the_reference_pace():
@@ -155,20 +157,20 @@ def test_al_is_its_definition_at_the_hypothesis_and_at_the_reference_pace():
         delays, source_length = random_sentence(rng)
         pace = rng.randint(1, 12)
         expected = al_by_the_definition(delays, source_length, len(delays))
-        assert one(average_lagging, delays, source_length) == pytest.approx(expected)
+        assert value_of(average_lagging, delays, source_length) == pytest.approx(expected)
         expected = al_by_the_definition(delays, source_length, pace)
-        assert one(average_lagging, delays, source_length, pace) == pytest.approx(expected)
+        assert value_of(average_lagging, delays, source_length, pace) == pytest.approx(expected)
         expected = al_by_the_definition(delays, source_length, max(len(delays), pace))
-        value = one(length_adaptive_average_lagging, delays, source_length, pace)
+        value = value_of(length_adaptive_average_lagging, delays, source_length, pace)
         assert value == pytest.approx(expected)
 
 
 def test_al_of_a_source_that_is_never_read_to_its_end_runs_over_all_words():
-    assert one(average_lagging, [1, 1, 2], 6) == pytest.approx((1 + (1 - 2) + (2 - 4)) / 3)
+    assert value_of(average_lagging, [1, 1, 2], 6) == pytest.approx((1 + (1 - 2) + (2 - 4)) / 3)
 
 
 def test_al_stops_at_a_first_delay_beyond_the_source():
-    assert one(average_lagging, [5, 9, 9], 4) == 5
+    assert value_of(average_lagging, [5, 9, 9], 4) == 5
 
 
 def test_laal_is_never_below_al_and_equals_it_for_short_hypotheses():
@@ -176,15 +178,17 @@ def test_laal_is_never_below_al_and_equals_it_for_short_hypotheses():
     for _ in range(100):
         delays, source_length = random_sentence(rng)
         reference = rng.randint(1, 12)
-        adaptive = one(length_adaptive_average_lagging, delays, source_length, reference)
-        assert adaptive >= one(average_lagging, delays, source_length, reference) - 1e-12
+        adaptive = value_of(length_adaptive_average_lagging, delays, source_length, reference)
+        assert adaptive >= value_of(average_lagging, delays, source_length, reference) - 1e-12
         if len(delays) <= reference:
-            assert adaptive == one(average_lagging, delays, source_length, reference)
+            assert adaptive == value_of(average_lagging, delays, source_length, reference)
 
 
 def test_ap_by_the_reference_divides_by_its_length():
-    assert one(average_proportion, [1, 2, 2], 2, 2) == 5 / 4
-    assert one(average_proportion, [1, 2, 2], 2, 3) == one(average_proportion, [1, 2, 2], 2)
+    assert value_of(average_proportion, [1, 2, 2], 2, 2) == 5 / 4
+    assert value_of(average_proportion, [1, 2, 2], 2, 3) == value_of(
+        average_proportion, [1, 2, 2], 2
+    )
 
 
 def test_yaal_is_its_definition():
@@ -194,47 +198,47 @@ def test_yaal_is_its_definition():
         reference = rng.randint(1, 12)
         pace = max(len(delays), reference)
         expected = yaal_by_the_definition(delays, source_length, pace)
-        value = one(yet_another_average_lagging, delays, source_length, reference)
+        value = value_of(yet_another_average_lagging, delays, source_length, reference)
         assert value == pytest.approx(expected, nan_ok=True)
 
 
 def test_yaal_is_laal_where_the_source_is_never_read_to_its_end():
     delays = (1, 2, 2, 5), 6, 3
-    assert one(yet_another_average_lagging, *delays) == one(
+    assert value_of(yet_another_average_lagging, *delays) == value_of(
         length_adaptive_average_lagging, *delays
     )
 
 
 def test_yaal_of_reading_all_first_is_not_defined():
     for first in (4, 9):
-        assert math.isnan(one(yet_another_average_lagging, [first, 9], 4, 2))
-    assert one(yet_another_average_lagging, [3, 4], 4, 2) == 3
+        assert math.isnan(value_of(yet_another_average_lagging, [first, 9], 4, 2))
+    assert value_of(yet_another_average_lagging, [3, 4], 4, 2) == 3
 
 
-def test_atd_is_literally_what_its_chunks_give():
+def test_atd_is_its_definition_by_chunks():
     rng = random.Random(5)
     for _ in range(300):
         delays, source_length = random_sentence(rng)
-        value = one(average_token_delay, delays, source_length)
+        value = value_of(average_token_delay, delays, source_length)
         assert value == pytest.approx(atd_by_the_chunks(delays))
 
 
 def test_atd_of_wait_k_and_of_reading_all_first():
     # source unit i ends at i, target unit i, written in one go with wait-k, at k - 1 + i + 1
-    assert one(average_token_delay, wait(1, 5, 5), 5) == 1
-    assert one(average_token_delay, wait(3, 9, 7), 9) == 3
-    # all read first: target unit i ends at 4 + i and matches source unit i
-    assert one(average_token_delay, [4] * 4, 4) == 4
-    # writing goes on after the end: nothing later to match
-    assert one(average_token_delay, [2] * 4, 2) == (2 + 2 + 3 + 4) / 4
+    assert value_of(average_token_delay, wait(1, 5, 5), 5) == 1
+    assert value_of(average_token_delay, wait(3, 9, 7), 9) == 3
+    # reading all first: target unit i ends at 4 + i and matches source unit i
+    assert value_of(average_token_delay, [4] * 4, 4) == 4
+    # units written after the end of the source match its last unit
+    assert value_of(average_token_delay, [2] * 4, 2) == (2 + 2 + 3 + 4) / 4
 
 
 def test_consecutive_wait_counts_the_runs_of_reading():
-    assert one(consecutive_wait, [2, 2, 5, 6, 6], 6) == 2
-    assert one(consecutive_wait, [0, 0, 4], 6) == 4
-    assert one(consecutive_wait, [0, 0], 6) == 0
-    assert one(consecutive_wait, [2, 4], 6, 6) == 3  # with what is read after the last unit
-    assert one(consecutive_wait, [0, 0], 6, 6) == 0
+    assert value_of(consecutive_wait, [2, 2, 5, 6, 6], 6) == 2
+    assert value_of(consecutive_wait, [0, 0, 4], 6) == 4
+    assert value_of(consecutive_wait, [0, 0], 6) == 0
+    assert value_of(consecutive_wait, [2, 4], 6, 6) == 3  # with the reads after the last unit
+    assert value_of(consecutive_wait, [0, 0], 6, 6) == 0
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from simulmt.data.corpus import Corpus, Split, Splits
+from simulmt.data.corpus import Corpus, LazySplits, Split
 from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.subwords import Subwords
 from simulmt.data.text import NORMALISATION
@@ -29,23 +29,17 @@ def subwords(corpus: Corpus) -> Subwords:
 
 
 def test_manifest_is_plain_json(corpus: Corpus, subwords: Subwords) -> None:
-    found = manifest(corpus, subwords)
-    assert json.loads(json.dumps(found)) == found
-    digest = hashlib.sha256("ein Hut\nzwei Hüte\n".encode()).hexdigest()
-    other = hashlib.sha256(b"a hat\ntwo hats\n").hexdigest()
-    assert found["splits"]["train"] == {  # type: ignore[index]
+    description: dict[str, Any] = manifest(corpus, subwords)
+    assert json.loads(json.dumps(description)) == description
+    assert description["splits"]["train"] == {
         "pairs": 2,
         "dropped": {"empty": 1},
-        "source_sha256": digest,
-        "target_sha256": other,
+        "source_sha256": hashlib.sha256("ein Hut\nzwei Hüte\n".encode()).hexdigest(),
+        "target_sha256": hashlib.sha256(b"a hat\ntwo hats\n").hexdigest(),
     }
-    assert found["subwords"] == {"digest": subwords.digest, "size": 20}
-    assert found["normalisation"] == NORMALISATION
-    assert (found["name"], found["source_language"], found["target_language"]) == (
-        "toy",
-        "de",
-        "en",
-    )
+    assert description["subwords"] == {"digest": subwords.digest, "size": 20}
+    assert description["normalisation"] == NORMALISATION
+    assert [*description.values()][:3] == ["toy", "de", "en"]
 
 
 def test_the_same_data_pass(corpus: Corpus, subwords: Subwords) -> None:
@@ -53,7 +47,7 @@ def test_the_same_data_pass(corpus: Corpus, subwords: Subwords) -> None:
     check_manifest(expected, manifest(corpus, subwords), ["train", "valid", "test"])
 
 
-def test_the_name_and_unasked_splits_may_differ(corpus: Corpus, subwords: Subwords) -> None:
+def test_the_name_and_the_other_splits_may_differ(corpus: Corpus, subwords: Subwords) -> None:
     other = replace(corpus, name="x", splits={**corpus.splits, "train": Split(["a"], ["a"])})
     check_manifest(manifest(corpus, subwords), manifest(other, subwords), ["valid", "test"])
     check_manifest(manifest(corpus, subwords), manifest(replace(other, splits={}), subwords), [])
@@ -61,7 +55,7 @@ def test_the_name_and_unasked_splits_may_differ(corpus: Corpus, subwords: Subwor
 
 def test_no_other_split_is_read(corpus: Corpus, subwords: Subwords) -> None:
     lazy = replace(
-        corpus, splits=Splits({"train": pytest.fail, "test": lambda: Split(["a"], ["b"])})
+        corpus, splits=LazySplits({"train": pytest.fail, "test": lambda: Split(["a"], ["b"])})
     )
     assert list(manifest(lazy, subwords, ["test"])["splits"]) == ["test"]  # type: ignore[call-overload]
 
@@ -82,13 +76,13 @@ def test_what_differs_is_named(
     corpus: Corpus, subwords: Subwords, path: tuple[str, ...], remedy: str, value: str | None
 ) -> None:
     expected = manifest(corpus, subwords)
-    found: dict[str, Any] = copy.deepcopy(expected)
-    part, old = found, expected
+    present: dict[str, Any] = copy.deepcopy(expected)
+    part, old = present, expected
     for key in path[:-1]:
         part, old = part[key], old[key]  # type: ignore[assignment]
     part[path[-1]] = value
     with pytest.raises(UserError) as error:
-        check_manifest(expected, found, ["test"])
+        check_manifest(expected, present, ["test"])
     message = str(error.value)
     assert message.startswith("the data are not those of the model. ")
     here = "nothing" if value is None else value
@@ -103,10 +97,10 @@ def test_all_differences_at_once(corpus: Corpus, subwords: Subwords) -> None:
         check_manifest(manifest(corpus, subwords), manifest(other, subwords), ["test"])
 
 
-def test_a_split_or_manifest_that_is_not_there(corpus: Corpus, subwords: Subwords) -> None:
-    found = manifest(corpus, subwords)
+def test_an_absent_split_or_an_empty_manifest(corpus: Corpus, subwords: Subwords) -> None:
+    whole = manifest(corpus, subwords)
     with pytest.raises(UserError, match=r"splits dev source_sha256 \(model: nothing, here: noth"):
-        check_manifest(found, found, ["dev"])
+        check_manifest(whole, whole, ["dev"])
     empty: Mapping[str, object] = {}
     with pytest.raises(UserError, match=r"source_language .model: nothing, here: de"):
-        check_manifest(empty, found, [])
+        check_manifest(empty, whole, [])

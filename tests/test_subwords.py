@@ -15,6 +15,7 @@ import sentencepiece
 from simulmt.data import subwords as module
 from simulmt.data.subwords import Subwords
 from simulmt.data.text import normalise, read_text
+from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
 from zoo import BOS, EOS, PAD, UNK
 
@@ -106,9 +107,9 @@ def test_words_of_anything_a_decoder_may_write(subwords: Subwords) -> None:
     pool = [UNK, blank, blank, *range(EOS + 1, SIZE)]
     for _ in range(3000):
         check_words(subwords, rng.choices(pool, k=rng.randrange(9)))
-    few = [UNK, blank, subwords.encode("a")[-1]]
+    three = [UNK, blank, subwords.encode("a")[-1]]
     for _ in range(1000):
-        check_words(subwords, rng.choices(few, k=rng.randrange(7)))
+        check_words(subwords, rng.choices(three, k=rng.randrange(7)))
 
 
 def test_words_by_hand(subwords: Subwords) -> None:
@@ -125,9 +126,9 @@ def test_words_by_hand(subwords: Subwords) -> None:
 def test_too_large_names_the_largest(kind: str) -> None:
     with pytest.raises(UserError, match=rf"size=5000 with {kind} is too large.*or less") as error:
         Subwords.train(TEXT, 5000, kind)
-    found = re.search(r"set it to (\d+) or less", str(error.value))
-    assert found
-    largest = int(found[1])
+    limit = re.search(r"set it to (\d+) or less", str(error.value))
+    assert limit
+    largest = int(limit[1])
     assert len(Subwords.train(TEXT, largest, kind)) == largest
     with pytest.raises(UserError, match=f"set it to {largest} or less"):
         Subwords.train(TEXT, largest + 1, kind)
@@ -137,9 +138,9 @@ def test_too_large_names_the_largest(kind: str) -> None:
 def test_too_small_names_the_smallest(kind: str) -> None:
     with pytest.raises(UserError, match=rf"size=9 with {kind} is too small.*coverage") as error:
         Subwords.train(TEXT, 9, kind)
-    found = re.search(r"set it to (\d+) or more", str(error.value))
-    assert found
-    assert len(Subwords.train(TEXT, int(found[1]), kind)) == int(found[1])
+    limit = re.search(r"set it to (\d+) or more", str(error.value))
+    assert limit
+    assert len(Subwords.train(TEXT, int(limit[1]), kind)) == int(limit[1])
 
 
 @pytest.mark.parametrize(
@@ -169,24 +170,24 @@ def test_coverage_makes_rare_characters_unknown() -> None:
 def test_saves_loads_and_pickles(subwords: Subwords, tmp_path: Path) -> None:
     path = tmp_path / "joint.model"
     subwords.save(path)
-    for other in (Subwords.load(path), pickle.loads(pickle.dumps(subwords))):
-        assert other.digest == subwords.digest
-        assert other.encode(TEXT[0]) == subwords.encode(TEXT[0])
+    for copied in (Subwords.load(path), pickle.loads(pickle.dumps(subwords))):
+        assert copied.digest == subwords.digest
+        assert copied.encode(TEXT[0]) == subwords.encode(TEXT[0])
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_cannot_be_loaded(tmp_path: Path) -> None:
+def test_unusable_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "joint.model"
     with pytest.raises(UserError, match=r"joint\.model.*No such file.*check the path"):
         Subwords.load(path)
     for content in (b"", b"no model at all", b"\0" * 40):
         path.write_bytes(content)
-        wanted = rf"joint\.model: {len(content)} bytes that are no Sent.*give a \.model"
-        with pytest.raises(UserError, match=wanted):
+        message = rf"joint\.model: {len(content)} bytes that are no Sent.*give a \.model"
+        with pytest.raises(UserError, match=message):
             Subwords.load(path)
 
 
-def foreign(**options: Any) -> bytes:
+def trained_elsewhere(**options: Any) -> bytes:
     model = io.BytesIO()
     settings: dict[str, Any] = {
         "pad_id": 0,
@@ -203,22 +204,22 @@ def foreign(**options: Any) -> bytes:
     return model.getvalue()
 
 
-def test_foreign_models(tmp_path: Path) -> None:
-    assert Subwords(foreign(vocab_size=80)).decode([UNK, UNK]) == "⁇⁇"
-    wanted = r"'pad_id': -1, 'unk_id': 0.* instead of .*'pad_id': 0.*train one with the latter"
-    with pytest.raises(UserError, match=wanted):
-        Subwords(foreign(vocab_size=80, pad_id=-1, unk_id=0, bos_id=1, eos_id=2))
+def test_models_trained_elsewhere(tmp_path: Path) -> None:
+    assert Subwords(trained_elsewhere(vocab_size=80)).decode([UNK, UNK]) == "⁇⁇"
+    message = r"'pad_id': -1, 'unk_id': 0.* instead of .*'pad_id': 0.*train one with the latter"
+    with pytest.raises(UserError, match=message):
+        Subwords(trained_elsewhere(vocab_size=80, pad_id=-1, unk_id=0, bos_id=1, eos_id=2))
     with pytest.raises(UserError, match=r"spans words.*without byte_fallback"):
-        Subwords(foreign(vocab_size=330, byte_fallback=True, hard_vocab_limit=False))
+        Subwords(trained_elsewhere(vocab_size=330, byte_fallback=True, hard_vocab_limit=False))
     with pytest.raises(UserError, match=r"spans words.*split_by_whitespace"):
-        Subwords(foreign(vocab_size=150, split_by_whitespace=False))
+        Subwords(trained_elsewhere(vocab_size=150, split_by_whitespace=False))
     path = tmp_path / "joint.model"
     for rule in ("nmt_nfkc", "nfkc", "nmt_nfkc_cf"):
-        path.write_bytes(foreign(vocab_size=80, normalization_rule_name=rule))
+        path.write_bytes(trained_elsewhere(vocab_size=80, normalization_rule_name=rule))
         with pytest.raises(UserError, match=r"joint\.model: .*reads '▁A▁´▁½' as .*=identity"):
             Subwords.load(path)
     with pytest.raises(UserError, match=r"as 'A▁´▁½': train one with .*add_dummy_prefix"):
-        Subwords(foreign(vocab_size=80, add_dummy_prefix=False))
+        Subwords(trained_elsewhere(vocab_size=80, add_dummy_prefix=False))
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
@@ -232,6 +233,14 @@ def test_same_text_same_bytes_in_another_process(kind: str) -> None:
     )
     assert run.stdout.strip() == Subwords.train(iter(TEXT), SIZE, kind).digest
     assert run.stderr == ""
+
+
+@pytest.mark.skipif(sentencepiece.__version__ != "0.2.3", reason="digests of SentencePiece 0.2.3")
+def test_models_and_cache_keys_stay_the_same(tmp_path: Path) -> None:
+    text = verbfinal(1, 500, 0, 0).splits["train"].text
+    subwords = Subwords.train(text, 120, "bpe", cache=tmp_path)
+    assert subwords.digest.startswith("205c1fd4ed8a")
+    assert [entry.name[:12] for entry in tmp_path.iterdir()] == ["776ef37f4746"]
 
 
 def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,8 +292,8 @@ def test_unusable_cache(tmp_path: Path) -> None:
 
 def test_large_corpora_are_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SAMPLE", 3)
-    assert list(module._Text([*"abcdefgh"])) == ["a", "c", "f"]
-    assert list(module._Text([*"ab"])) == ["a", "b"]
+    assert list(module._sample([*"abcdefgh"])) == ["a", "c", "f"]
+    assert list(module._sample([*"ab"])) == ["a", "b"]
 
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
@@ -294,7 +303,7 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="no real corpora beside the repository")
+@pytest.mark.skipif(not SHARED.is_dir(), reason="needs the real corpora")
 def test_real_text() -> None:
     folder = str(SHARED / "multi30k")
     corpus = read_text(folder, "de", "en", "train", "val", "test_2016_flickr", 100, "multi30k")

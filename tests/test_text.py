@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from simulmt.data.corpus import Corpus
-from simulmt.data.lines import Joined, Lines
-from simulmt.data.text import normalise, read_text
+from simulmt.data.lines import ConcatenatedLines, PackedLines
+from simulmt.data.text import normalise, read_text, word_count
+from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
-needs_data = pytest.mark.skipif(not SHARED.is_dir(), reason="no real corpora beside the repository")
+needs_data = pytest.mark.skipif(not SHARED.is_dir(), reason="needs the real corpora")
 
 
 def write(root: Path, stem: str, source: bytes, target: bytes, gz: bool = False) -> None:
@@ -24,7 +25,7 @@ def write(root: Path, stem: str, source: bytes, target: bytes, gz: bool = False)
 def read(root: Path, max_words: int = 50, **stems: str) -> Corpus:
     names = {"train": "train", "valid": "val", "test": "test", **stems}
     corpus = read_text(str(root), "de", "en", max_words=max_words, name="toy", **names)
-    assert len([*corpus.splits.values()]) == 3  # reads them all
+    assert len([*corpus.splits.values()]) == 3  # reads all splits
     return corpus
 
 
@@ -45,7 +46,7 @@ def test_reads_the_three_splits(root: Path) -> None:
         assert split.dropped == {"empty": 0, "too_long": 0}
 
 
-def test_reads_what_is_asked_for(root: Path) -> None:
+def test_a_split_is_read_once_at_its_first_access(root: Path) -> None:
     corpus = read_text(str(root), "de", "en", "missing", "val", "test", 50, "toy")
     assert "train" in corpus.splits
     test = corpus.splits["test"]
@@ -63,7 +64,7 @@ def test_gz_and_plain_alike_and_no_final_newline(root: Path) -> None:
     assert read(root) == plain
 
 
-def test_plain_goes_before_gz(root: Path) -> None:
+def test_a_plain_file_is_preferred_to_gz(root: Path) -> None:
     write(root, "train", b"old\n", b"old\n", gz=True)
     assert read(root).splits["train"].sources == ["ein Hut", "zwei"]
 
@@ -78,6 +79,16 @@ def test_byte_order_mark_and_composition(root: Path) -> None:
     text = "\ufeffu\u0308ber\nu\u0308\n".encode()
     write(root, "train", text, text)
     assert read(root).splits["train"].sources == ["\u00fcber", "\u00fc"]
+
+
+def test_the_lines_of_a_corpus_are_normalised(root: Path) -> None:
+    odd = "a\u2028b\x85c\u2581d \u00a0 u\u0308\t\r\n\ufeff \u212b\n".encode()
+    write(root, "train", odd, odd)
+    write(root, "val", odd, odd)
+    for corpus in (read(root), verbfinal(1, 500, 50, 50)):
+        for split in corpus.splits.values():
+            assert [*map(normalise, split.text)] == split.text
+            assert [*map(word_count, split.text)] == [len(line.split()) for line in split.text]
 
 
 def test_normalise_is_idempotent() -> None:
@@ -129,8 +140,8 @@ def test_different_line_counts(root: Path) -> None:
 def test_invalid_utf8_names_line_and_byte(tmp_path: Path, gz: bool) -> None:
     for stem in ("train", "val", "test"):
         write(tmp_path, stem, b"a\nb\xc3\xbc\xfcr\n", b"a\nb\n", gz)
-    wanted = r"train\.de(\.gz)?, line 2, byte offset 3 in that line \(0xfc\).*iconv"
-    with pytest.raises(UserError, match=wanted):
+    message = r"train\.de(\.gz)?, line 2, byte offset 3 in that line \(0xfc\).*iconv"
+    with pytest.raises(UserError, match=message):
         read(tmp_path)
 
 
@@ -205,7 +216,7 @@ def test_real_layouts() -> None:
 
 def test_lines_are_a_list_of_strings():
     text = ["ein Hut", "", "zwei Hüte", "三顶帽子", "🎩"]
-    lines = Lines(text[:3])
+    lines = PackedLines(text[:3])
     for line in text[3:]:
         lines.append(line)
     assert lines == text
@@ -218,6 +229,6 @@ def test_lines_are_a_list_of_strings():
     assert "zwei" not in lines
     with pytest.raises(IndexError):
         lines[5]
-    both = Joined(lines, text[::-1])
+    both = ConcatenatedLines(lines, text[::-1])
     assert [*both] == text + text[::-1]
     assert [both[-1], both[5], both[4:6]] == ["ein Hut", "🎩", ["🎩", "🎩"]]

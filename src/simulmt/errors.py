@@ -1,10 +1,10 @@
-"""The one exception for what a user can put right."""
+"""The exception for errors that a user can correct."""
 
 from __future__ import annotations
 
 
 class UserError(Exception):
-    """Bad input or a bad choice: the message names the value, the limit and the remedy.
+    """A bad input or option; the message names the value, the limit and the remedy.
 
-    The command-line programs print it without a traceback and exit with status 2.
+    The command-line programs print the message without a traceback and exit with status 2.
     """

@@ -1,19 +1,20 @@
-"""Latency of a translation from its delays: one batched formula per metric.
+"""Latency of a translation from its delays: one batched function for each metric.
 
 A delay `g_i` is the number of source units read before target unit `i` is written. The training
-objective calls these functions on expected delays, the evaluation on counted ones. All of them
-take a padded batch and return one value per sentence, in source units (AP is a share):
+objective calls these functions with expected delays, the evaluation with counted delays. Each
+function takes a padded batch and returns one value per sentence, in source units (AP: a share):
 
-- `delays` (B, T): source units read before each target unit was written; counts or expectations;
+- `delays` (B, T): source units read before each target unit was written, counted or expected;
 - `source_length` (B,): the number of source units, |x|;
 - `target_length` (B,): the number of written units, |y|;
 - `reference_length` (B,): the number of units of the reference, |y*|.
 
-What lies beyond `target_length` reaches neither the value nor the gradient. Delays are taken as
-they are: clipping them to the source's length and leaving out EOS is the caller's part, as is
-leaving out the sentences without a target unit (their value is 0).
+Padding, the delays beyond `target_length`, affects neither value nor gradient. The caller clips
+delays to the source's length and leaves out EOS. The caller also leaves out sentences without a
+target unit: their value here is 0, or NaN for YAAL.
 
-Half-precision delays are computed in float32: bfloat16 cannot tell position 257 from 256.
+Half-precision delays are computed in float32, since bfloat16 cannot distinguish position 257
+from 256.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ def average_proportion(
     target_length: Shaped[Tensor, "B"],
     reference_length: Shaped[Tensor, "B"] | None = None,
 ) -> Float[Tensor, "B"]:
-    r"""Average proportion of the source that had been read (AP).
+    r"""Average proportion of the source read before a target unit is written (AP).
 
     .. math:: AP = \frac{1}{|x| |y|} \sum_{i=1}^{|y|} g_i
 
     Cho and Esipova (2016), "Can neural machine translation do simultaneous translation?"; eq. 17
-    of Arivazhagan et al. (2019), "Monotonic Infinite Lookback Attention" (MILk). Between 0 and 1
-    for delays between 0 and :math:`|x|`; with `reference_length`, by which SimulEval divides in
-    the place of :math:`|y|`, above 1 for long translations.
+    of Arivazhagan et al. (2019), "Monotonic Infinite Lookback Attention" (MILk). AP is between 0
+    and 1 for delays between 0 and :math:`|x|`. With `reference_length` the divisor is
+    :math:`|x| |y^*|`, as in SimulEval, and AP exceeds 1 for long translations.
     """
     delays = _at_least_float32(delays)
     written = _written(delays, target_length)
@@ -52,21 +53,21 @@ def average_lagging(
     target_length: Shaped[Tensor, "B"],
     reference_length: Shaped[Tensor, "B"] | None = None,
 ) -> Float[Tensor, "B"]:
-    r"""Average lagging behind a writer that keeps pace with the source (AL).
+    r"""Average lagging behind an ideal translator that writes at the source's pace (AL).
 
     .. math::
 
         AL = \frac{1}{\tau} \sum_{i=1}^{\tau} \Big[ g_i - \frac{i-1}{\gamma} \Big], \qquad
         \gamma = \frac{|y|}{|x|}, \qquad \tau = \min \{ i : g_i \ge |x| \}
 
-    and :math:`\tau = |y|` where the source is never read to its end. Ma et al. (2019), "STACL";
-    eq. 18 and 19 of MILk. With `reference_length` the pace is the reference's,
-    :math:`\gamma = |y^*| / |x|`, as SimulEval has it; without it the hypothesis's, as in the
-    papers. A first delay beyond the source ends the sum at once (:math:`\tau = 1`), which is
-    SimulEval's :math:`AL = g_1`.
+    and :math:`\tau = |y|` if the source is never read to its end. Ma et al. (2019), "STACL";
+    eq. 18 and 19 of MILk. Without `reference_length` the pace is that of the hypothesis, as in the
+    papers. With `reference_length` it is that of the reference, :math:`\gamma = |y^*| / |x|`, as
+    in SimulEval. A first delay of :math:`|x|` or more gives :math:`\tau = 1`, hence
+    :math:`AL = g_1`, as in SimulEval.
 
-    The sum's end :math:`\tau` jumps with the delays; the gradient is that of the sum for the
-    :math:`\tau` at hand.
+    :math:`\tau` is a step function of the delays; the gradient is that of the sum with
+    :math:`\tau` held constant.
     """
     delays = _at_least_float32(delays)
     written = _written(delays, target_length)
@@ -82,7 +83,7 @@ def length_adaptive_average_lagging(
     target_length: Shaped[Tensor, "B"],
     reference_length: Shaped[Tensor, "B"],
 ) -> Float[Tensor, "B"]:
-    r"""Average lagging that does not reward writing too much (LAAL).
+    r"""Length-adaptive average lagging, which does not reward long translations (LAAL).
 
     :func:`average_lagging` with :math:`\gamma = \max(|y|, |y^*|) / |x|`. Papi et al. (2022),
     "Over-Generation Cannot Be Rewarded".
@@ -97,17 +98,17 @@ def yet_another_average_lagging(
     target_length: Shaped[Tensor, "B"],
     reference_length: Shaped[Tensor, "B"],
 ) -> Float[Tensor, "B"]:
-    r"""Average lagging of what is written while the source still comes in (YAAL).
+    r"""Average lagging of the units written before the source ends (YAAL).
 
     .. math::
 
         YAAL = \frac{1}{\tau} \sum_{i=1}^{\tau} \Big[ g_i - \frac{i-1}{\gamma} \Big], \qquad
         \gamma = \frac{\max(|y|, |y^*|)}{|x|}, \qquad \tau = \min \{ i : g_i \ge |x| \} - 1
 
-    and :math:`\tau = |y|` where the source is never read to its end. Polák et al. (2025), "Better
+    and :math:`\tau = |y|` if the source is never read to its end. Polák et al. (2025), "Better
     Late Than Never: Evaluation of Latency Metrics for Simultaneous Speech-to-Text Translation",
-    for segmented text. LAAL counts the first unit after the end, too; here only units count whose
-    delay the model chose. A sentence without any has no YAAL: its value is NaN, to be left out.
+    for segmented text. LAAL also counts the first unit after the end; YAAL counts only units whose
+    delay the model chose. The value of a sentence without such units is NaN: leave it out.
     """
     delays = _at_least_float32(delays)
     written = _written(delays, target_length)
@@ -123,7 +124,7 @@ def differentiable_average_lagging(
     source_length: Shaped[Tensor, "B"],
     target_length: Shaped[Tensor, "B"],
 ) -> Float[Tensor, "B"]:
-    r"""Average lagging where writing takes time, too (DAL).
+    r"""Average lagging in which writing a unit takes time (DAL).
 
     .. math::
 
@@ -132,7 +133,7 @@ def differentiable_average_lagging(
         \gamma = \frac{|y|}{|x|}
 
     Cherry and Foster (2019), "Thinking Slow about Latency Evaluation"; eq. 20 and 21 of MILk.
-    Unrolled, the recurrence is
+    The recurrence unrolls to
     :math:`g'_i = \max_{k \le i} (g_k + (i-k)/\gamma)`, so that
     :math:`g'_i - (i-1)/\gamma = \max_{k \le i} (g_k - (k-1)/\gamma)`: a running maximum.
     """
@@ -146,7 +147,7 @@ def average_token_delay(
     source_length: Shaped[Tensor, "B"],
     target_length: Shaped[Tensor, "B"],
 ) -> Float[Tensor, "B"]:
-    r"""Mean time from a source unit's end to that of the target unit that matches it (ATD).
+    r"""Average time from the end of a source unit to the end of its target unit (ATD).
 
     .. math::
 
@@ -154,15 +155,15 @@ def average_token_delay(
         T(y_i) = \max(g_i, T(y_{i-1})) + 1, \qquad a_i = \min(s_i, g_i), \qquad
         s_i = i - \max(0, b_i - g_{b_i})
 
-    A unit takes a unit of time to read and to write. Units with the same delay are a chunk;
-    :math:`b_i` units were written before the chunk of :math:`y_i`, when :math:`g_{b_i}` source
-    units (:math:`g_0 = 0`) had been read: if the translation ran ahead of the source by then,
-    unit :math:`i` matches an earlier source unit, and never one that was not read. Kano et al.
-    (2023), "Average Token Delay: A Latency Metric for Simultaneous Translation", for text to
-    text. Unrolled, :math:`T(y_i) = i + \max_{k \le i} (g_k - (k-1))`.
+    Reading a unit and writing a unit each take one unit of time. Units with the same delay form a
+    chunk. Before the chunk of :math:`y_i`, :math:`b_i` units were written and :math:`g_{b_i}`
+    source units read (:math:`g_0 = 0`). If the translation was ahead of the source by then, unit
+    :math:`i` matches an earlier source unit; it never matches an unread one. Kano et al. (2023),
+    "Average Token Delay: A Latency Metric for Simultaneous Translation", for text to text. The
+    recurrence unrolls to :math:`T(y_i) = i + \max_{k \le i} (g_k - (k-1))`.
 
-    `source_length` is not used, but here so that all metrics are called alike. The gradient is
-    that for the chunks at hand; with expected delays nearly every unit is a chunk.
+    `source_length` is unused; it gives all metrics the same signature. The gradient holds the
+    chunks constant; with expected delays nearly every unit is a chunk of its own.
     """
     del source_length
     delays = _at_least_float32(delays)
@@ -184,16 +185,17 @@ def consecutive_wait(
     target_length: Shaped[Tensor, "B"],
     read_length: Shaped[Tensor, "B"] | None = None,
 ) -> Float[Tensor, "B"]:
-    r"""Mean number of source units read in one go (CW).
+    r"""Consecutive wait: the average number of source units in a run of reads (CW).
 
     .. math:: CW = \frac{g_{|y|}}{\#\{ i : g_i > g_{i-1} \}}, \qquad g_0 = 0
 
     Gu et al. (2017), "Learning to Translate in Real-time with Neural Machine Translation",
-    section 4, averaged over the sentence's runs of reading; what is read after the last written
-    unit, if anything, belongs to no delay and is not counted, unless `read_length` says how many
-    units were read in all. 0 where nothing was read. The number of runs is a count without a
-    gradient, and with expected delays nearly every step is a run: this one is for counted delays.
-    `source_length` is not used, but here so that all metrics are called alike.
+    section 4, averaged over the runs of a sentence. Reads after the last written unit have no delay
+    and are not counted, unless `read_length` (B,) gives the number of units read in total. CW is 0
+    if nothing was read. CW is for counted delays: the number of runs has no gradient, and with
+    expected delays nearly every step is a run.
+
+    `source_length` is unused; it gives all metrics the same signature.
     """
     del source_length
     delays = _at_least_float32(delays)
@@ -211,7 +213,7 @@ def _at_least_float32(delays: Tensor) -> Float[Tensor, "B T"]:
 def _written(
     delays: Float[Tensor, "B T"], target_length: Shaped[Tensor, "B"]
 ) -> Bool[Tensor, "B T"]:
-    """True at the units that were written, False at padding."""
+    """True for written units, False for padding."""
     return torch.arange(delays.shape[1], device=delays.device) < target_length.unsqueeze(1)
 
 
@@ -227,5 +229,5 @@ def _lag(
 
 
 def _mean(values: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B"]:
-    """Mean over each row's masked-in entries, 0 where there are none."""
+    """The mean of each row over the entries in the mask; 0 for an empty mask."""
     return values.masked_fill(~mask, 0).sum(dim=1) / mask.sum(dim=1).clamp(min=1)

@@ -1,7 +1,7 @@
-"""A constructor's signature is the schema of the options that it is given.
+"""Options of a configuration, checked against the signature of the constructor that takes them.
 
-Names that it does not know, names that it lacks and values of another type are errors which list
-what there is, before anything is built.
+Unknown names, missing names and values of a wrong type are errors before anything is built; each
+error lists the options that exist.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from simulmt.errors import UserError
 
 T = TypeVar("T")
 SAME_RUN = (
-    "ckpt_path",  # an interrupted run ends as an uninterrupted one does
-    "cache",  # where files lie
-    "logger",  # who is told
+    "ckpt_path",  # a resumed run ends as an uninterrupted run does
+    "cache",  # the folder of cached files
+    "logger",  # the destinations of the metrics
     "trainer.progress",
-    "trainer.log_every",  # how often
-    "hydra",  # where the run is written
-    "sweep",  # whether and how often it is tried
+    "trainer.log_every",  # the interval of logging
+    "hydra",  # the run directory
+    "sweep",  # whether a run is trained anew, and how often a failed run is repeated
 )
-"""Where the keys begin that do not change what is trained."""
+"""Prefixes of the keys that do not affect training."""
 
 
 def asked_of(make: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that a user chooses, with their types: all but what the program gives."""
+    """The types of the options that a user chooses: the parameters of `make` without `given`."""
     hints = typing.get_type_hints(make.__init__ if inspect.isclass(make) else make)
     names = [name for name in inspect.signature(make).parameters if name not in given]
     return {name: hints.get(name, Any) for name in names}
@@ -40,11 +40,17 @@ def construct(
     where: str,
     given: Mapping[str, Any] | None = None,
 ) -> T:
-    """Call `make` with the options of a group and what the program itself gives.
+    """The object that `make` returns for the options of a group.
+
+    Args:
+        make: a class or function; its signature is the schema of the options.
+        options: the options that the user chose.
+        where: the name of the group, for messages.
+        given: the arguments that the program adds.
 
     Raises:
-        UserError: an option that is unknown, missing or of the wrong type; or a ValueError of
-            `make`, whose message is passed on.
+        UserError: an option is unknown, missing or of the wrong type, or `make` raised a
+            ValueError; then the message is that of the ValueError.
     """
     given = given or {}
     parameters = inspect.signature(make).parameters.items()
@@ -57,10 +63,10 @@ def construct(
 
 
 def pick(table: Mapping[str, T], name: object, what: str) -> T:
-    """What a name stands for.
+    """The entry of a table by its name; `what` names the option in the message.
 
     Raises:
-        UserError: the table has no such name; the message lists those it has.
+        UserError: the table has no such name; the message lists its names.
     """
     if not isinstance(name, str) or name not in table:
         raise UserError(f"{what} is {name!r}; choose one of {', '.join(table)}")
@@ -73,7 +79,17 @@ def check(
     where: str,
     optional: Collection[str] = (),
 ) -> None:
-    """Compare options with the names and types that are asked for; `where` is "" at the root."""
+    """Refuse options that do not match a schema.
+
+    Args:
+        options: the options that the user chose.
+        asked: the type of each option that exists.
+        where: the name of the group, for messages; "" for the root of the configuration.
+        optional: names of the options that may be missing.
+
+    Raises:
+        UserError: an option is unknown, missing or of the wrong type.
+    """
     listed, prefix = ", ".join(asked) or "none", f"{where}." if where else ""
     where = where or "the configuration"
     if unknown := sorted(set(options) - set(asked)):
@@ -89,7 +105,7 @@ def check(
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a plain value is of a type; an int is a float too, a bool is no number."""
+    """Whether a plain value has a type; an int is also a float, a bool is not a number."""
     if hint is Any:
         return True
     origin = typing.get_origin(hint)
@@ -113,7 +129,7 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def flat_options(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A configuration without nesting: `{"mechanism.k": 3, ...}`."""
+    """A nested configuration as a flat one: `{"mechanism.k": 3, ...}`."""
     found: dict[str, Any] = {}
     for key, value in config.items():
         name = f"{prefix}{key}"

@@ -1,1 +1,1 @@
-"""Which word translates which: aligners' files, the aligner, and what is measured with links."""
+"""Word alignments: their files, an aligner, and the measures that compare them with a model."""

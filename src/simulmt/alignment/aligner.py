@@ -1,19 +1,24 @@
-"""eflomal (Östling and Tiedemann 2016), which aligns a corpus from its text alone."""
+"""The word aligner eflomal (Östling and Tiedemann 2016), which needs only the text of a corpus.
+
+No other file knows eflomal, an optional package.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from simulmt.alignment.links import Links, form, parse_links
 from simulmt.alignment.symmetrise import SYMMETRISE
+from simulmt.data.text import word_count
 from simulmt.errors import UserError
 from simulmt.options import pick
 
 LONGEST = 1023
-"""Words of a sentence: eflomal takes longer ones for empty."""
+"""The most words of a sentence: eflomal treats longer sentences as empty."""
 
 
 def align_text(
@@ -22,45 +27,42 @@ def align_text(
     symmetrise: str = "grow-diag-final-and",
     wanted: int | None = None,
 ) -> list[Links]:
-    """Align sentence pairs; the more of them, the better each.
+    """The links of each sentence pair; an empty set where a side is empty.
 
-    eflomal samples, and takes its seed from the system: two calls differ in some links.
+    More pairs give better links. eflomal samples with a seed from the system, so two calls differ
+    in some links.
 
     Args:
-        sources: Words separated by white space; may be empty.
-        targets: As many.
-        symmetrise: How both directions become one, a name of `SYMMETRISE`.
-        wanted: How many pairs to return, the first; the others are aligned for their sake. None:
-            all.
-
-    Returns:
-        The links of each pair that is wanted; none where a side is empty.
+        sources: words separated by white space; may be empty.
+        targets: as many sentences.
+        symmetrise: how to combine both directions, a name of `SYMMETRISE`.
+        wanted: the number of pairs to return, from the first; the other pairs only improve the
+            links of these. None returns all.
 
     Raises:
-        UserError: eflomal is not installed or failed, a name that is unknown, a sentence that is
+        UserError: eflomal is not installed or failed, `symmetrise` is unknown, or a sentence is
             too long.
     """
-    join = pick(SYMMETRISE, symmetrise, "symmetrise")
-    both = [[_forms(line) for line in side] for side in (sources, targets)]
-    filled = [n for n, (left, right) in enumerate(zip(*both, strict=True)) if left and right]
-    for side in both:
-        for n in filled:
-            if (words := side[n].count(" ") + 1) > LONGEST:
-                raise UserError(
-                    f"the sentence that begins {side[n][:60]!r} has {words:,} words, the aligner "
-                    f"takes {LONGEST:,} at the most: split it, or leave it out"
-                )
-    found: list[Links] = [frozenset()] * (len(sources) if wanted is None else wanted)
-    asked = [n for n in filled if n < len(found)]  # the first of those that are aligned
-    left, right = ([side[n] for n in filled] for side in both)
-    directions = _both_directions(left, right, len(asked))
-    for n, there, back in zip(asked, *directions, strict=True):
-        found[n] = join(there, back)
-    return found
+    combine = pick(SYMMETRISE, symmetrise, "symmetrise")
+    pairs = [(_forms(left), _forms(right)) for left, right in zip(sources, targets, strict=True)]
+    filled = [number for number, pair in enumerate(pairs) if all(pair)]
+    for line in chain.from_iterable(pairs[number] for number in filled):
+        if (words := word_count(line)) > LONGEST:
+            raise UserError(
+                f"the sentence that begins {line[:60]!r} has {words:,} words, but the aligner "
+                f"takes at most {LONGEST:,}: split it, or leave it out"
+            )
+    links: list[Links] = [frozenset()] * (len(pairs) if wanted is None else wanted)
+    returned = [number for number in filled if number < len(links)]
+    left, right = ([pairs[number][side] for number in filled] for side in (0, 1))
+    forward, backward = _both_directions(left, right, len(returned))
+    for number, there, back in zip(returned, forward, backward, strict=True):
+        links[number] = combine(there, back)
+    return links
 
 
 def check_installed() -> None:
-    """Refuse before the work what `align_text` would refuse.
+    """Refuse before any work what `align_text` would refuse later.
 
     Raises:
         UserError: eflomal is not installed.
@@ -79,33 +81,31 @@ def _forms(line: str) -> str:
 
 
 def _both_directions(
-    sources: list[str], targets: list[str], asked: int
+    sources: list[str], targets: list[str], wanted: int
 ) -> tuple[list[Links], list[Links]]:
+    """The links of the first `wanted` pairs: forward, then backward."""
     check_installed()
     from eflomal import Aligner  # noqa: PLC0415  (optional)
 
     if not sources:
         return [], []
-    logging.getLogger("eflomal").setLevel(logging.WARNING)  # it counts sentences on our output
+    logging.getLogger("eflomal").setLevel(logging.WARNING)  # else it prints sentence counts
     with TemporaryDirectory() as folder:
         paths = [Path(folder) / name for name in ("forward", "backward")]
         Aligner().align(sources, targets, *map(str, paths))
-        (forward, ahead), (backward, back) = (_first(path, asked) for path in paths)
-    if not ahead == back == len(sources):
+        (forward, forward_lines), (backward, backward_lines) = (_read(p, wanted) for p in paths)
+    if not forward_lines == backward_lines == len(sources):
         raise UserError(
-            f"eflomal failed on {len(sources):,} sentence pairs; what it says is above. Is there "
-            "enough memory, and is it built for this machine?"
+            f"eflomal failed on {len(sources):,} sentence pairs; its message is above. Check that "
+            "there is enough memory and that eflomal was built for this machine"
         )
     return forward, backward
 
 
-def _first(path: Path, asked: int) -> tuple[list[Links], int]:
-    """The links of a file's first lines, and how many lines it has."""
+def _read(path: Path, wanted: int) -> tuple[list[Links], int]:
+    """The links of the first `wanted` lines of a file, and the number of all its lines."""
     if not path.is_file():
         return [], 0
-    links, lines = list[Links](), 0
     with path.open(encoding="ascii") as file:
-        for lines, line in enumerate(file, 1):
-            if lines <= asked:
-                links.append(parse_links(line).sure)
-    return links, lines
+        links = [parse_links(line).sure for line in islice(file, wanted)]
+        return links, len(links) + sum(1 for _ in file)

@@ -1,4 +1,4 @@
-"""How far an alignment is from one made by hand."""
+"""The alignment error rate: the distance of an alignment from one made by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from simulmt.alignment.links import Gold, Links
 
 
 class ErrorRate(NamedTuple):
-    """AER of a corpus, and what it is made of; None where there is nothing to count it on."""
+    """AER, precision and recall of a corpus, None where undefined; `links` is |A|."""
 
     aer: float | None
     precision: float | None
@@ -17,20 +17,20 @@ class ErrorRate(NamedTuple):
     links: int
 
 
-def error_rate(found: Iterable[Links], gold: Iterable[Gold]) -> ErrorRate:
+def error_rate(alignments: Iterable[Links], gold: Iterable[Gold]) -> ErrorRate:
     r"""Alignment error rate over a whole corpus (Och and Ney 2003; Luong et al. 2015, table 6).
 
     .. math:: AER = 1 - \frac{|A \cap S| + |A \cap P|}{|A| + |S|}
 
-    with the links found A, the sure ones S and the possible ones P, S among them. Precision is
-    :math:`|A \cap P| / |A|`, recall :math:`|A \cap S| / |S|`.
+    with the links A to judge, the sure links S and the possible links P, which include S.
+    Precision is :math:`|A \cap P| / |A|`, recall :math:`|A \cap S| / |S|`.
 
     Args:
-        found: A of each sentence pair.
-        gold: S and P of each.
+        alignments: A of each sentence pair.
+        gold: S and P of each sentence pair.
     """
     links = in_sure = in_possible = sure = 0
-    for a, (s, p) in zip(found, gold, strict=True):
+    for a, (s, p) in zip(alignments, gold, strict=True):
         links, sure = links + len(a), sure + len(s)
         in_sure, in_possible = in_sure + len(a & s), in_possible + len(a & p)
     return ErrorRate(

@@ -1,70 +1,75 @@
-"""Word alignments, and the text format in which aligners pass them on.
+"""Word alignments, and the text format that aligners write.
 
-A line for each sentence pair, `0-0 1-2`: source word 0 and target word 0, counted from 0. A file
-made by hand may tell sure links, `1-2`, from possible ones, `1?2` (Och and Ney 2003).
+Each line is a sentence pair: `0-0 1-2` links source word 0 to target word 0 and source word 1 to
+target word 2, counted from 0. A file made by hand may distinguish sure links, `1-2`, from possible
+links, `1?2` (Och and Ney 2003).
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from simulmt.data.text import text_lines
+from simulmt.data.text import text_lines, word_count
 from simulmt.errors import UserError
 
 Links: TypeAlias = frozenset[tuple[int, int]]
-"""Of one sentence pair: source word and target word, each counted from 0."""
+"""The links of a sentence pair: (source word, target word), counted from 0."""
 
 _LINK = re.compile(r"(\d{1,6})([-?])(\d{1,6})", re.ASCII)
 
 
 class Gold(NamedTuple):
-    """Links made by hand; every sure one is possible, too."""
+    """Links made by hand; every sure link is also possible."""
 
     sure: Links
     possible: Links
 
 
 def form(word: str) -> str:
-    """A word without case and without the punctuation at its ends, unless it is nothing else.
+    """The word in lower case without punctuation at its ends; only punctuation stays whole.
 
-    Words are what white space divides, so "Bench." and "bench" are two; a sentence's first and
-    last word would otherwise be rare words for the aligner, and wrong ones for the reference.
+    White space separates words, so the text has "Bench." and "bench". Without `form` the first and
+    last word of a sentence would be rare words for the aligner and wrong words for a reference.
     """
     inside = [i for i, sign in enumerate(word) if unicodedata.category(sign)[0] != "P"]
     return (word[inside[0] : inside[-1] + 1] if inside else word).lower()
 
 
 def parse_links(line: str) -> Gold:
-    """The links of a line; ValueError if it holds anything else."""
-    found = [(item, _LINK.fullmatch(item)) for item in line.split()]
-    if wrong := [item for item, match in found if match is None]:
-        raise ValueError(f"{wrong[0]!r} is no link such as 0-1 (sure) or 0?1 (possible)")
-    links = [(int(match[1]), match[2], int(match[3])) for _, match in found if match]
-    sure = frozenset((i, j) for i, sign, j in links if sign == "-")
-    return Gold(sure, sure | {(i, j) for i, _, j in links})
+    """The links of a line; ValueError if the line holds anything else."""
+    sure, possible = set[tuple[int, int]](), set[tuple[int, int]]()
+    for item in line.split():
+        match = _LINK.fullmatch(item)
+        if match is None:
+            raise ValueError(f"{item!r} is no link such as 0-1 (sure) or 0?1 (possible)")
+        link = (int(match[1]), int(match[3]))
+        possible.add(link)
+        if match[2] == "-":
+            sure.add(link)
+    return Gold(frozenset(sure), frozenset(possible))
 
 
 def format_links(links: Links) -> str:
-    """The line of some links, in the order of the target."""
+    """The line of the links, in the order of the target words."""
     ordered = sorted(links, key=lambda link: (link[1], link[0]))
     return " ".join(f"{i}-{j}" for i, j in ordered)
 
 
 def read_links(path: Path, sources: Sequence[str], targets: Sequence[str]) -> list[Gold]:
-    """Read the links of a corpus.
+    """The links of each sentence pair of a corpus.
 
     Args:
-        path: A line for each pair, empty where nothing is linked; plain, or .gz.
-        sources: Words separated by spaces.
-        targets: As many.
+        path: a file with a line for each pair, empty for a pair without links; plain or `.gz`.
+        sources: normalised lines.
+        targets: as many normalised lines.
 
     Raises:
-        UserError: an unreadable file, one with another number of lines, a line that is none, or a
-            link to a word that its sentence does not have; the message names the line.
+        UserError: the file cannot be read or has another number of lines than the text; or a line
+            holds no links, or a link to a word that its sentence does not have.
     """
     lines = [*text_lines(path)]
     if len(lines) != len(sources):
@@ -72,29 +77,28 @@ def read_links(path: Path, sources: Sequence[str], targets: Sequence[str]) -> li
             f"links={path} has {len(lines)} lines, the text {len(sources)} sentence pairs; give a "
             "line for each pair, as align.py writes them"
         )
-    found = []
+    links = []
     for number, (line, source, target) in enumerate(zip(lines, sources, targets, strict=True), 1):
         try:
-            gold = parse_links(line)
+            links.append(parse_links(line))
         except ValueError as error:
             raise UserError(f"links={path}, line {number}: {error}") from None
-        sizes = (len(source.split()), len(target.split()))
-        for i, j in sorted(gold.possible):
-            if i >= sizes[0] or j >= sizes[1]:
+        words = (word_count(source), word_count(target))
+        for i, j in sorted(links[-1].possible):
+            if i >= words[0] or j >= words[1]:
                 raise UserError(
-                    f"links={path}, line {number}: {i}-{j} in a pair of {sizes[0]} and {sizes[1]} "
-                    "words, which are counted from 0; is it of another text, or target-source?"
+                    f"links={path}, line {number}: {i}-{j} in a pair of {words[0]} and {words[1]} "
+                    "words, which are counted from 0; give the links of this text, source first"
                 )
-        found.append(gold)
-    return found
+    return links
 
 
-def known_links(needed: Sequence[Iterable[int]]) -> Gold:
-    """Links of a sentence whose alignment is known by construction, as in `Split.links`.
+def known_links(needed: Sequence[Sequence[int]]) -> Gold:
+    """The links of a sentence pair whose alignment is known by construction, as in `Split.links`.
 
-    A word that is linked to a single source word is sure of it. One that hangs on several has
-    possible links alone, as Och and Ney (2003) mark what is ambiguous: any of them will do.
+    The link of a word with one source word is sure. All links of a word with several source words
+    are only possible: Och and Ney (2003) mark an ambiguous alignment so.
     """
-    words = [(j, [*positions]) for j, positions in enumerate(needed)]
-    sure = frozenset((i - 1, j) for j, positions in words for i in positions if len(positions) == 1)
-    return Gold(sure, frozenset((i - 1, j) for j, positions in words for i in positions))
+    links = [(i - 1, j, len(positions)) for j, positions in enumerate(needed) for i in positions]
+    sure = frozenset((i, j) for i, j, count in links if count == 1)
+    return Gold(sure, frozenset((i, j) for i, j, _ in links))

@@ -1,29 +1,28 @@
-"""One alignment from two: an aligner links every target word to a source word, and vice versa."""
+"""One alignment from two: source to target and target to source."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import product
 
 from simulmt.alignment.links import Links
 
-_NEIGHBOURS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
-
 
 def intersection(forward: Links, backward: Links) -> Links:
-    """What both directions agree on: few links, and mostly right."""
+    """The links of both directions: few, and mostly right."""
     return forward & backward
 
 
 def grow_diag_final_and(forward: Links, backward: Links) -> Links:
-    """From what both agree on to what either says (Koehn et al. 2003; Koehn et al. 2005).
+    """The intersection, extended by links of the union (Koehn et al. 2003; Koehn et al. 2005).
 
     1. Begin with the intersection.
-    2. Grow: add links of the union that touch a link, diagonally too, and link a word on either
-       side that has none yet; until there are none.
-    3. Final-and: add links of the forward, then of the backward direction, both of whose words
-       have none yet.
+    2. Grow: add links of the union that touch a link, also diagonally, and link a word on either
+       side that has no link yet; repeat until there are none.
+    3. Final-and: add links of the forward, then of the backward direction, if neither of their
+       words has a link yet.
 
-    Links are taken in order, so the same two directions give the same alignment.
+    Links are added in sorted order, so equal directions give equal alignments.
     """
     union, links = forward | backward, set(forward & backward)
     sources, targets = {i for i, _ in links}, {j for _, j in links}
@@ -37,8 +36,7 @@ def grow_diag_final_and(forward: Links, backward: Links) -> Links:
     while size != len(links):
         size = len(links)
         for i, j in sorted(links):
-            for down, right in _NEIGHBOURS:
-                near = (i + down, j + right)
+            for near in product((i - 1, i, i + 1), (j - 1, j, j + 1)):
                 free = near[0] not in sources or near[1] not in targets
                 if near in union and near not in links and free:
                     add(near)
@@ -53,4 +51,4 @@ SYMMETRISE: Mapping[str, Callable[[Links, Links], Links]] = {
     "grow-diag-final-and": grow_diag_final_and,
     "intersection": intersection,
 }
-"""By name."""
+"""The ways to combine both directions, by name."""

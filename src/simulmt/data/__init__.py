@@ -1,1 +1,1 @@
-"""From text to batches: corpora, subwords, buckets, manifest."""
+"""Text to batches: corpora, subwords, batches of similar lengths, and the manifest."""

@@ -1,33 +1,37 @@
-"""What a parallel corpus is, wherever it comes from."""
+"""What a parallel corpus is, whatever its source."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate
 
-from simulmt.data.lines import Joined
+from simulmt.data.lines import ConcatenatedLines
 
 SPLITS = ("train", "valid", "test")
 """The names of a corpus's splits."""
 
 
 def oracle_delays(needs: Sequence[int]) -> list[int]:
-    """The least delays with which a perfect translator can write the reference.
+    """The smallest delays with which a perfect translator can write the reference.
 
-    Delay i is the number of source words read when target word i is written: a word waits for
-    whatever it needs and for every word before it.
+    Delay i is the number of source words read when target word i is written. A word waits for
+    the source words that it needs and for every target word before it.
+
+    Args:
+        needs: the number of source words that each target word needs, as in `Split.needs`.
     """
     return list(accumulate(needs, max))
 
 
 @dataclass(frozen=True)
 class Split:
-    """Parallel sentences, in order, words separated by single spaces.
+    """N sentence pairs, in order; every line is as `simulmt.data.text.normalise` returns it.
 
     `links[n][i]` holds the 1-based positions of the source words that target word i of sentence n
-    is aligned to; None where no word alignment is known.
+    is aligned to. `links` is None if the word alignment is unknown. `dropped` counts the pairs
+    that the reader left out, by reason.
     """
 
     sources: Sequence[str]
@@ -41,30 +45,28 @@ class Split:
     @property
     def text(self) -> Sequence[str]:
         """All sources, then all targets."""
-        return Joined(self.sources, self.targets)
+        return ConcatenatedLines(self.sources, self.targets)
 
     @cached_property
     def needs(self) -> list[list[int]] | None:
-        """How many source words must have been read before each target word can be written.
+        """For every target word, how many source words must be read before it can be written.
 
-        It is the position of the last one that the word is aligned to, 0 for none.
+        This is the position of the last source word that the target word is aligned to, 0 for a
+        target word without links. None if the word alignment is unknown.
         """
         if self.links is None:
             return None
         return [[max(links, default=0) for links in sentence] for sentence in self.links]
 
 
-class Splits(Mapping[str, Split]):
-    """Splits by name, each read when it is first asked for."""
+class LazySplits(Mapping[str, Split]):
+    """Splits by name; each is read at its first access."""
 
     def __init__(self, readers: Mapping[str, Callable[[], Split]]) -> None:
-        self._readers = readers
-        self._read = dict[str, Split]()
+        self._readers = {name: cache(reader) for name, reader in readers.items()}
 
     def __getitem__(self, name: str) -> Split:
-        if name not in self._read:
-            self._read[name] = self._readers[name]()
-        return self._read[name]
+        return self._readers[name]()
 
     def __contains__(self, name: object) -> bool:
         return name in self._readers
@@ -78,7 +80,7 @@ class Splits(Mapping[str, Split]):
 
 @dataclass(frozen=True)
 class Corpus:
-    """The splits of one language pair, named as in `SPLITS`."""
+    """The splits of a language pair, by the names in `SPLITS`."""
 
     name: str
     source_language: str

@@ -1,4 +1,4 @@
-"""Many lines of text in little memory."""
+"""Sequences of text lines that take little memory."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 
-class Text(Sequence[str]):
-    """Lines, each of which is made when it is asked for. Equal to any sequence of the same ones."""
+class LineSequence(Sequence[str]):
+    """Lines that are made anew at each access; equal to any sequence of equal lines."""
 
     @abstractmethod
-    def line(self, place: int) -> str:
-        """The one at a place from 0."""
+    def line(self, index: int) -> str:
+        """The line at `index`, 0 to length - 1."""
 
     @overload
     def __getitem__(self, index: int) -> str: ...
     @overload
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
-        """One, or a list of some."""
-        if isinstance(index, slice):
-            return [self.line(place) for place in range(*index.indices(len(self)))]
-        return self.line(range(len(self))[index])
+        """One line, or the list of lines of a slice."""
+        positions = range(len(self))[index]
+        return self.line(positions) if isinstance(positions, int) else [*map(self.line, positions)]
 
     def __iter__(self) -> Iterator[str]:
         return map(self.line, range(len(self)))
@@ -39,8 +38,8 @@ class Text(Sequence[str]):
         return f"{type(self).__name__}({list(self)!r})"
 
 
-class Lines(Text):
-    """A list of strings that only grows, as one block of UTF-8: 8 bytes a line besides its text."""
+class PackedLines(LineSequence):
+    """A growing list of lines in one block of UTF-8; each line costs its text and 8 bytes."""
 
     def __init__(self, lines: Iterable[str] = ()) -> None:
         self._text = bytearray()
@@ -49,20 +48,20 @@ class Lines(Text):
             self.append(line)
 
     def append(self, line: str) -> None:
-        """Add one at the end."""
+        """Add a line at the end."""
         self._text += line.encode("utf-8")
         self._ends.append(len(self._text))
 
     def __len__(self) -> int:
         return len(self._ends) - 1
 
-    def line(self, place: int) -> str:
-        """Decoded anew every time."""
-        return self._text[self._ends[place] : self._ends[place + 1]].decode("utf-8")
+    def line(self, index: int) -> str:
+        """The line at `index`, decoded anew at each call."""
+        return self._text[self._ends[index] : self._ends[index + 1]].decode("utf-8")
 
 
-class Joined(Text):
-    """The lines of one text after those of another, neither of them copied."""
+class ConcatenatedLines(LineSequence):
+    """The lines of `first`, then those of `second`; neither is copied."""
 
     def __init__(self, first: Sequence[str], second: Sequence[str]) -> None:
         self._first, self._second = first, second
@@ -70,7 +69,7 @@ class Joined(Text):
     def __len__(self) -> int:
         return len(self._first) + len(self._second)
 
-    def line(self, place: int) -> str:
-        """Of the one or the other."""
-        beyond = place - len(self._first)
-        return self._first[place] if beyond < 0 else self._second[beyond]
+    def line(self, index: int) -> str:
+        """The line at `index` of the concatenation."""
+        rest = index - len(self._first)
+        return self._first[index] if rest < 0 else self._second[rest]

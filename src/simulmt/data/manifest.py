@@ -1,4 +1,7 @@
-"""What data a model was made from, as plain JSON: no model is fed by another pipeline unseen."""
+"""The manifest of a model: which data made it, as plain JSON.
+
+Whoever goes on with a model compares its manifest with that of the data at hand.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,16 @@ from simulmt.data.corpus import Corpus, Split
 from simulmt.data.subwords import Subwords
 from simulmt.data.text import NORMALISATION
 from simulmt.errors import UserError
-
-_ABSENT = "nothing"
+from simulmt.options import flat_options
 
 
 def manifest(
     corpus: Corpus, subwords: Subwords, splits: Iterable[str] | None = None
 ) -> dict[str, object]:
-    """Describe the corpus and its subwords so that a later run can tell whether they are the same.
+    """The manifest of a corpus and its subwords.
 
     Args:
-        corpus: the corpus; no other splits of it than those named are read.
+        corpus: the corpus; only the splits that `splits` names are read.
         subwords: the subwords of both languages.
         splits: names of the splits to describe; None for all.
 
@@ -28,50 +30,51 @@ def manifest(
         `subwords` ({`digest`: SHA-256 in hex, `size`: pieces}) and `splits` ({split: {`pairs`,
         `dropped`, `source_sha256`, `target_sha256`}}).
     """
-    chosen = corpus.splits if splits is None else splits
+    names = corpus.splits if splits is None else splits
     return {
         "name": corpus.name,
         "source_language": corpus.source_language,
         "target_language": corpus.target_language,
         "normalisation": NORMALISATION,
         "subwords": {"digest": subwords.digest, "size": len(subwords)},
-        "splits": {name: _describe(corpus.splits[name]) for name in chosen},
+        "splits": {name: _describe(corpus.splits[name]) for name in names},
     }
 
 
 def check_manifest(
-    expected: Mapping[str, object], found: Mapping[str, object], splits: Iterable[str]
+    expected: Mapping[str, object], present: Mapping[str, object], splits: Iterable[str]
 ) -> None:
-    """Refuse data that differ from those a model was made from.
+    """Refuse data that differ from the data that a model was made from.
 
-    Compared are the languages, the normalisation, the subword model and the text of `splits`;
-    the name of the corpus and the other splits may differ.
+    The languages, the normalisation, the subword model and the text of `splits` must be the
+    same; the name of the corpus and the other splits may differ.
 
     Args:
         expected: the manifest kept with the model.
-        found: the manifest of the data at hand.
+        present: the manifest of the data at hand.
         splits: names of the splits whose text must be the same, such as `["test"]`.
 
     Raises:
-        UserError: names everything that differs, with both values, and what to do.
+        UserError: names each difference, with both values and a remedy.
     """
-    fields = [
-        (("source_language",), "choose the data of the model's language pair"),
-        (("target_language",), "choose the data of the model's language pair"),
-        (("normalisation",), "use the version of simulmt that made the model, or train again"),
-        (("subwords", "digest"), "train with the model's own (data.subwords.model=RUN)"),
-    ]
+    remedies = {
+        "source_language": "choose the data of the model's language pair",
+        "target_language": "choose the data of the model's language pair",
+        "normalisation": "use the version of simulmt that made the model, or train again",
+        "subwords.digest": "train with the model's own (data.subwords.model=RUN)",
+    }
     for split in splits:
-        advice = f"use the {split} files the model was made with, or do not ask for {split}"
-        fields += [(("splits", split, f"{side}_sha256"), advice) for side in ("source", "target")]
+        remedy = f"use the {split} files the model was made with, or do not ask for {split}"
+        remedies |= {f"splits.{split}.{side}_sha256": remedy for side in ("source", "target")}
+    model, here = flat_options(expected), flat_options(present)
     differences: dict[str, list[str]] = {}
-    for path, advice in fields:
-        before, now = _look_up(expected, path), _look_up(found, path)
-        if before != now or before == _ABSENT:
-            text = f"{' '.join(path)} (model: {before}, here: {now})"
-            differences.setdefault(advice, []).append(text)
+    for key, remedy in remedies.items():
+        before, now = model.get(key), here.get(key)
+        if before is None or before != now:
+            values = f"(model: {before or 'nothing'}, here: {now or 'nothing'})"
+            differences.setdefault(remedy, []).append(f"{key.replace('.', ' ')} {values}")
     if differences:
-        reasons = [f"{', '.join(names)}: {advice}" for advice, names in differences.items()]
+        reasons = [f"{', '.join(fields)}: {remedy}" for remedy, fields in differences.items()]
         raise UserError("the data are not those of the model. " + "; ".join(reasons))
 
 
@@ -90,9 +93,3 @@ def _digest(lines: Iterable[str]) -> str:
     for line in lines:
         state.update(line.encode("utf-8") + b"\n")
     return state.hexdigest()
-
-
-def _look_up(tree: object, path: tuple[str, ...]) -> str:
-    for key in path:
-        tree = tree.get(key) if isinstance(tree, Mapping) else None
-    return _ABSENT if tree is None else str(tree)

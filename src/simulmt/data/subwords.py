@@ -1,4 +1,4 @@
-"""One SentencePiece model for both languages, held as bytes, and where its words end."""
+"""The SentencePiece model of both languages, and the words that its pieces form."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import sentencepiece
 
@@ -18,30 +19,31 @@ from simulmt.data.text import NORMALISATION, normalise
 from simulmt.errors import UserError
 from simulmt.vocabulary import Vocabulary
 
-UNKNOWN = "\u2047"  # how the unknown subword reads after decoding: ⁇
-SAMPLE = 1_000_000  # most sentences trained on: of a larger corpus, this many, evenly spaced
+UNKNOWN = "\u2047"  # ⁇, the text that the unknown subword decodes to
+SAMPLE = 1_000_000  # the most sentences to train on, evenly spaced over a larger corpus
 _SPECIAL = Vocabulary(size=4)
 _IDS = {f"{name}_id": getattr(_SPECIAL, name) for name in ("pad", "unk", "bos", "eos")}
-# One thread, for the same bytes every time; log messages from "fatal" up.
+# One thread gives the same bytes every time; level 3 logs fatal errors only.
 _RUN = {"num_threads": 1, "minloglevel": 3, "max_sentence_length": 1 << 16}
 _FIXED = {**_IDS, **_RUN, "unk_surface": UNKNOWN, "normalization_rule_name": "identity"}
-_PROBE = "\u2581A\u2581\u00b4\u2581\u00bd"  # A ´ ½, which SentencePiece's normalisers change
+_PROBE = "\u2581A\u2581\u00b4\u2581\u00bd"  # A ´ ½: SentencePiece's normalisers change this text
+_Options: TypeAlias = dict[str, Any]  # keyword arguments of SentencePiece's trainer
 
 
 class Subwords:
-    """A SentencePiece model each of whose pieces is a part of one word, or begins one.
+    """A SentencePiece model whose every piece is a part of one word.
 
-    A word is a maximal run of anything but white space in the decoded text. `encode` normalises
-    as `normalise` does, so for text whose characters are all known
-    `decode(encode(text)) == normalise(text)`; unknown characters come back as ⁇.
+    A word is a maximal run of characters other than white space in the decoded text. For text
+    of known characters `decode(encode(text)) == normalise(text)`; an unknown character decodes to
+    ⁇.
     """
 
     def __init__(self, model: bytes) -> None:
         """Read a serialised model.
 
         Raises:
-            UserError: no SentencePiece model, or one with other ids for pad, unk, bos, eos than
-                0 to 3, with byte pieces or pieces that span words, or with a normaliser.
+            UserError: the bytes are no SentencePiece model; or the model has other ids than 0 to 3
+                for pad, unk, bos and eos, byte pieces, pieces that span words, or a normaliser.
         """
         self.model = model
         self.digest = hashlib.sha256(model).hexdigest()
@@ -76,18 +78,19 @@ class Subwords:
         character_coverage: float = 1.0,
         cache: Path | None = None,
     ) -> Subwords:
-        """Train a joint model, or take it from the cache: same text and options, same bytes.
+        """A joint model of both languages: the same text and options give the same bytes.
 
         Args:
-            sentences: text of both languages, such as `split.text`;
-                at most `SAMPLE` of them are used, and none of more than 64 KiB.
+            sentences: normalised lines of both languages, such as `Split.text`, of at most 64 KiB
+                each; at most `SAMPLE` of them are used.
             size: number of pieces, the four special ones included.
             kind: "unigram" or "bpe".
             character_coverage: share of all characters that get a piece, 0.98 to 1.
-            cache: folder of trained models, made where absent; None trains anew.
+            cache: folder of trained models, created if absent; None trains anew.
 
         Raises:
-            UserError: an impossible choice (with the limit), no text, or an unusable cache.
+            UserError: an option is out of its range (the message has the limit), there is no text,
+                or the cache cannot be used.
         """
         if kind not in ("unigram", "bpe"):
             raise UserError(f"subword kind {kind!r} is unknown: choose 'unigram' or 'bpe'")
@@ -95,10 +98,10 @@ class Subwords:
             raise UserError(f"character_coverage={character_coverage}: choose from 0.98 to 1")
         if size <= _SPECIAL.size:
             raise UserError(f"subword size={size} holds the 4 special pieces at most: raise it")
-        text = _Text(sentences)
+        text = sentences if isinstance(sentences, Sequence) else list(sentences)
         options = {"vocab_size": size, "model_type": kind, "character_coverage": character_coverage}
         try:
-            return cls(_train_once(text, {**_FIXED, **options}, cache))
+            return cls(_train_or_reuse(text, {**_FIXED, **options}, cache))
         except OSError as error:
             raise UserError(
                 f"the subword cache {cache} cannot be used ({error}): choose a writable folder"
@@ -106,7 +109,7 @@ class Subwords:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Subwords:
-        """Read a `.model` file; UserError where it is absent or no usable model."""
+        """The model of a `.model` file; UserError if the file or a usable model is missing."""
         try:
             return cls(Path(path).read_bytes())
         except (OSError, UserError) as error:
@@ -114,7 +117,7 @@ class Subwords:
             raise UserError(f"subword model {path}: {error}{advice}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as SentencePiece does, whole or not at all; the folder must exist."""
+        """Write the `.model` file into an existing folder, whole or not at all."""
         _write(Path(path), self.model)
 
     def __len__(self) -> int:
@@ -129,29 +132,30 @@ class Subwords:
         return Subwords, (self.model,)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of the normalised text, without BOS and EOS; empty for blank text."""
+        """Ids of any text, which is normalised first; no BOS, no EOS, none for blank text."""
         return [*self._processor.encode(normalise(text))]
 
-    def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
-        """`encode` of every text, on all cores."""
-        return [*self._processor.encode([normalise(text) for text in texts])]
+    def encode_batch(self, lines: Iterable[str]) -> list[list[int]]:
+        """Ids of lines that are normalised already, as those of a `Split`; on all cores."""
+        return [*self._processor.encode([*lines])]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """The pieces' own spelling, a word's first one marked by U+2581."""
+        """The pieces as SentencePiece spells them: U+2581 marks the first piece of a word."""
         return [self._processor.IdToPiece(piece) for piece in ids]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text with single spaces; PAD, BOS and EOS read as nothing, UNK as ⁇."""
+        """The text, with single spaces; UNK decodes to ⁇, and PAD, BOS and EOS to nothing."""
         return " ".join("".join(self._surface[piece] for piece in ids).split())
 
     def is_blank(self, piece: int) -> bool:
-        """Whether the piece is a lone ▁ or adds nothing to the text."""
+        """Whether the piece adds no character to a word: a lone ▁, PAD, BOS or EOS."""
         return self._blank[piece]
 
     def words_touched(self, ids: Iterable[int]) -> list[int]:
-        """For every subword the 1-based index of the word it belongs to.
+        """For every subword, the 1-based index of its word.
 
-        A lone ▁ belongs to the word after it, at the end to the last one. 0 where no word is.
+        A lone ▁ belongs to the next word, or to the last word if no other follows. All are 0 if
+        there is no word.
         """
         touched: list[int] = []
         word, boundary = 0, True
@@ -163,90 +167,81 @@ class Subwords:
         return [min(index, word) for index in touched]
 
     def word_ends(self, ids: Iterable[int]) -> list[int]:
-        """For every word of `decode(ids).split()` the 1-based index of its last subword."""
-        touched = self.words_touched(ids)
-        following = [*touched[1:], 0][: len(touched)]
-        pairs = enumerate(zip(touched, following, strict=True), 1)
-        return [index for index, (word, after) in pairs if word != after]
-
-
-class _Text:
-    """The sentences to train on, normalised on the fly, as often as wanted."""
-
-    def __init__(self, sentences: Iterable[str]) -> None:
-        self.sentences = sentences if isinstance(sentences, Sequence) else list(sentences)
-
-    def __iter__(self) -> Iterator[str]:
-        count, kept = len(self.sentences), min(len(self.sentences), SAMPLE)
-        lines = (normalise(self.sentences[index * count // kept]) for index in range(kept))
-        return filter(None, lines)
-
-    def digest(self, options: dict[str, Any]) -> str:
-        """SHA-256 in hex of all that decides the model."""
-        settings = [options, NORMALISATION, sentencepiece.__version__]
-        state = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-        for line in self:
-            state.update(b"\n" + line.encode("utf-8"))
-        return state.hexdigest()
+        """For every word of `decode(ids).split()`, the 1-based index of its last subword."""
+        steps = enumerate(pairwise([*self.words_touched(ids), 0]), 1)
+        return [index for index, (word, following) in steps if word != following]
 
 
 def _surface(processor: sentencepiece.SentencePieceProcessor, piece: int) -> str:
-    """What a piece adds to the text: at most a leading space, then a part of one word."""
+    """The text of a piece: a leading space if it begins a word, then a part of one word."""
     if processor.is_unknown(piece) or processor.is_control(piece):
         return UNKNOWN if processor.is_unknown(piece) else ""
     text: str = processor.id_to_piece(piece).replace("\u2581", " ")
     if processor.is_byte(piece) or text.lstrip(" ") != "".join(text.split()):
         raise UserError(
             f"piece {piece} of the subword model, {text!r}, is a byte or spans words: "
-            "train one without byte_fallback and with split_by_whitespace"
+            "train one on normalised text, without byte_fallback and with split_by_whitespace"
         )
     return text
 
 
-def _train(text: Iterable[str], options: dict[str, Any]) -> bytes:
-    if next(iter(text), None) is None:
-        raise UserError("no text to train subwords on: give at least one non-empty sentence")
-    model = io.BytesIO()
-    train = sentencepiece.SentencePieceTrainer.train
-    try:
-        train(sentence_iterator=iter(text), model_writer=model, **options)
-    except RuntimeError as error:
-        raise UserError(_explain(str(error), options)) from error
-    return model.getvalue()
+def _train_or_reuse(text: Sequence[str], options: _Options, cache: Path | None) -> bytes:
+    """The model in the cache, else a new one; processes that train at once write the same.
 
-
-def _explain(message: str, options: dict[str, Any]) -> str:
-    """What SentencePiece has to say, with the limit and the remedy."""
-    choice = f"subword size={options['vocab_size']} with {options['model_type']}"
-    if found := re.search(r"Please set it to a value <= (\d+)", message):
-        return f"{choice} is too large for this text: set it to {found[1]} or less, or add text"
-    if found := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):
-        coverage = f"lower character_coverage (now {options['character_coverage']})"
-        return f"{choice} is too small for this text: set it to {found[1]} or more, or {coverage}"
-    return f"{choice}: SentencePiece refuses ({message.strip()}); choose another, or check the text"
-
-
-def _train_once(text: _Text, options: dict[str, Any], cache: Path | None) -> bytes:
-    """The cached model, or a new one: processes that train at the same time write the same."""
+    A cache entry is the SHA-256 of a model and the model.
+    """
     if cache is None:
         return _train(text, options)
-    entry = cache.expanduser() / f"{text.digest(options)}.subwords"
-    if (model := _read_entry(entry)) is None:
+    entry = cache.expanduser() / f"{_key(text, options)}.subwords"
+    content = entry.read_bytes() if entry.is_file() else b""
+    digest, model = content[:32], content[32:]
+    if not model or hashlib.sha256(model).digest() != digest:  # absent or damaged
         entry.parent.mkdir(parents=True, exist_ok=True)
         model = _train(text, options)
         _write(entry, hashlib.sha256(model).digest() + model)
     return model
 
 
-def _read_entry(entry: Path) -> bytes | None:
-    """The model behind its SHA-256; None where there is none, or a damaged one."""
-    content = entry.read_bytes() if entry.is_file() else b""
-    digest, model = content[:32], content[32:]
-    return model if model and hashlib.sha256(model).digest() == digest else None
+def _train(text: Sequence[str], options: _Options) -> bytes:
+    if not any(_sample(text)):
+        raise UserError("no text to train subwords on: give at least one non-empty sentence")
+    model = io.BytesIO()
+    train = sentencepiece.SentencePieceTrainer.train
+    try:
+        train(sentence_iterator=_sample(text), model_writer=model, **options)
+    except RuntimeError as error:
+        raise UserError(_explain(str(error), options)) from error
+    return model.getvalue()
+
+
+def _sample(text: Sequence[str]) -> Iterator[str]:
+    """The sentences to train on: at most `SAMPLE`, evenly spaced, without blank ones."""
+    count = min(len(text), SAMPLE)
+    return filter(str.strip, (text[index * len(text) // count] for index in range(count)))
+
+
+def _key(text: Sequence[str], options: _Options) -> str:
+    """SHA-256 in hex of everything that determines the model."""
+    settings = [options, NORMALISATION, sentencepiece.__version__]
+    state = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    for line in _sample(text):
+        state.update(b"\n" + line.encode("utf-8"))
+    return state.hexdigest()
+
+
+def _explain(message: str, options: _Options) -> str:
+    """SentencePiece's error message with the limit and the remedy."""
+    choice = f"subword size={options['vocab_size']} with {options['model_type']}"
+    if limit := re.search(r"Please set it to a value <= (\d+)", message):
+        return f"{choice} is too large for this text: set it to {limit[1]} or less, or add text"
+    if limit := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):
+        coverage = f"lower character_coverage (now {options['character_coverage']})"
+        return f"{choice} is too small for this text: set it to {limit[1]} or more, or {coverage}"
+    return f"{choice}: SentencePiece refuses ({message.strip()}); choose another, or check the text"
 
 
 def _write(path: Path, content: bytes) -> None:
-    """All or nothing, whoever else writes or reads the same path."""
+    """Write a file whole or not at all, whichever other processes read or write it."""
     draft = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         draft.write_bytes(content)

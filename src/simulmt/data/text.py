@@ -1,33 +1,41 @@
-"""Parallel text files -> Corpus: plain or gzipped UTF-8, one sentence per line."""
+"""The reader of parallel text files, plain or gzipped UTF-8 with one sentence per line.
+
+Reading normalises every line, once. The rest of the package takes the lines of a `Split` as
+normalised; text from elsewhere passes through `normalise` where it enters.
+"""
 
 from __future__ import annotations
 
 import gzip
 import unicodedata
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from simulmt.data.corpus import Corpus, Split, Splits
-from simulmt.data.lines import Lines
+from simulmt.data.corpus import Corpus, LazySplits, Split
+from simulmt.data.lines import PackedLines
 from simulmt.errors import UserError
 
 NORMALISATION = "NFC, white space and U+2581 folded"
-"""What `normalise` does, in words: part of every manifest. Change it when `normalise` changes."""
+"""What `normalise` does, in words. Every manifest has it: change it with `normalise`."""
 
 _BOM = b"\xef\xbb\xbf"
-_SUFFIXES = ("", ".gz")
 
 
 def normalise(line: str) -> str:
-    """Unicode NFC; every run of white space becomes one space, none at the ends; idempotent.
+    """Unicode NFC, with every run of white space as one space and none at the ends; idempotent.
 
-    U+2581, SentencePiece's own sign for a space, counts as white space (SentencePiece reads it
-    so in any case), and so do no-break spaces, tabs and Unicode's line separators.
+    No-break spaces, tabs and Unicode's line separators are white space. So is U+2581: it is
+    SentencePiece's sign for a space.
     """
     return " ".join(unicodedata.normalize("NFC", line).replace("\u2581", " ").split())
+
+
+def word_count(line: str) -> int:
+    """The number of words of a normalised line: its single spaces separate them."""
+    return line.count(" ") + 1 if line else 0
 
 
 def read_text(
@@ -40,25 +48,26 @@ def read_text(
     max_words: int,
     name: str,
 ) -> Corpus:
-    """Three splits from `<root>/<stem>.<language>`, or else from the same with `.gz`.
+    """A corpus of the files `<root>/<stem>.<language>`, or of the same with `.gz` if absent.
 
-    Lines end with LF or CR LF, nothing else; a byte-order mark is skipped. Pairs with an empty
-    side are dropped from all splits, longer ones only from `train`: `Split.dropped` counts them.
-    A split is read when it is first asked for.
+    Only LF or CR LF ends a line; a byte-order mark is skipped. A pair with an empty side is
+    dropped from every split, a pair that is too long from `train` alone. `Split.dropped` counts
+    both. Each split is read at its first access.
 
     Args:
         root: the folder of the files; `~` is expanded.
-        source: language code of the source: the ending of its files.
+        source: language code of the source, the suffix of its files.
         target: language code of the target.
         train: stem of the training files, such as "train".
         valid: stem of the validation files, such as "val".
         test: stem of the test files, such as "test_2016_flickr".
-        max_words: longest training sentence on either side, in words.
-        name: name of the corpus, for reports and manifests.
+        max_words: the most words that either side of a training pair may have.
+        name: name of the corpus in reports and manifests.
 
     Raises:
-        UserError: no such folder, or, from a split that is asked for, a file that is missing,
-            damaged, not UTF-8 or of another length than its partner, or nothing left of it.
+        UserError: there is no such folder or `max_words` is below 1. At the first access to a
+            split: a file is missing, damaged, not UTF-8 or of another length than its partner,
+            or no pair is left.
     """
     folder = Path(root).expanduser()
     if not folder.is_dir():
@@ -68,51 +77,52 @@ def read_text(
         )
     if max_words < 1:
         raise UserError(f"max_words={max_words} would drop every pair: set it to 1 or more")
+
+    def read(stem: str, limit: int | None) -> Split:
+        left, right = (_find(folder, stem, side, (source, target)) for side in (source, target))
+        return read_pair(left, right, limit)
+
     stems = {"train": (train, max_words), "valid": (valid, None), "test": (test, None)}
-    readers = {key: partial(_read, folder, source, target, *stems[key]) for key in stems}
-    return Corpus(name, source, target, Splits(readers))
-
-
-def _read(folder: Path, source: str, target: str, stem: str, max_words: int | None) -> Split:
-    left, right = (_find(folder, stem, side, (source, target)) for side in (source, target))
-    return read_pair(left, right, max_words)
+    readers = {split: partial(read, stem, limit) for split, (stem, limit) in stems.items()}
+    return Corpus(name, source, target, LazySplits(readers))
 
 
 def _find(folder: Path, stem: str, language: str, pair: tuple[str, str]) -> Path:
-    """The file of one side of one split; the error tells what is there instead."""
-    wanted = [folder / f"{stem}.{language}{suffix}" for suffix in _SUFFIXES]
-    for path in wanted:
+    """The file of one side of a split; the error lists the files that the folder has instead."""
+    paths = [folder / f"{stem}.{language}{suffix}" for suffix in ("", ".gz")]
+    for path in paths:
         if path.is_file():
             return path
-    both = sorted(_stems(folder, pair[0]) & _stems(folder, pair[1]))
-    if both:
-        found = f"stems with both {' and '.join(pair)} there: {', '.join(both)}"
+    names = sorted(path.name for path in folder.iterdir() if path.is_file())
+    if both := sorted(_stems(names, pair[0]) & _stems(names, pair[1])):
+        instead = f"stems with both {' and '.join(pair)} there: {', '.join(both)}"
     else:
-        names = sorted(path.name for path in folder.iterdir() if path.is_file())
         listing = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-        found = f"no stem there has both {' and '.join(pair)}; files: {listing or 'none'}"
-    looked = " nor ".join(str(path) for path in wanted)
-    raise UserError(f"found neither {looked}; {found}. Correct the stem, the language or `root`")
+        instead = f"no stem there has both {' and '.join(pair)}; files: {listing or 'none'}"
+    raise UserError(
+        f"neither {' nor '.join(map(str, paths))} is there; {instead}. "
+        "Correct the stem, the language or `root`"
+    )
 
 
-def _stems(folder: Path, language: str) -> set[str]:
-    endings = [f".{language}{suffix}" for suffix in _SUFFIXES]
-    return {
-        path.name.removesuffix(ending)
-        for path in folder.iterdir()
-        for ending in endings
-        if path.name.endswith(ending) and path.is_file()
-    }
+def _stems(names: Iterable[str], language: str) -> set[str]:
+    plain = {name.removesuffix(".gz") for name in names}
+    return {name.removesuffix(f".{language}") for name in plain if name.endswith(f".{language}")}
 
 
 def read_pair(source: Path, target: Path, max_words: int | None = None) -> Split:
-    """Both sides in lockstep; `max_words` None drops no pair for its length.
+    """The pairs of two files; line n of one is the translation of line n of the other.
+
+    Args:
+        source: the file of the source.
+        target: the file of the target.
+        max_words: the most words that either side of a pair may have; None for any number.
 
     Raises:
-        UserError: a file that is missing, damaged, not UTF-8 or of another length than its
-            partner, or nothing left of them.
+        UserError: a file is missing, damaged, not UTF-8 or of another length than its partner,
+            or no pair is left.
     """
-    sources, targets = Lines(), Lines()
+    sources, targets = PackedLines(), PackedLines()
     dropped = {"empty": 0, "too_long": 0}
     source_lines = target_lines = 0
     for left, right in zip_longest(text_lines(source), text_lines(target)):
@@ -120,7 +130,7 @@ def read_pair(source: Path, target: Path, max_words: int | None = None) -> Split
         target_lines += right is not None
         if not left or not right:
             dropped["empty"] += 1
-        elif max_words is not None and max(left.count(" "), right.count(" ")) >= max_words:
+        elif max_words is not None and max(word_count(left), word_count(right)) > max_words:
             dropped["too_long"] += 1
         else:
             sources.append(left)
@@ -141,19 +151,22 @@ def read_pair(source: Path, target: Path, max_words: int | None = None) -> Split
 
 
 def text_lines(path: Path, errors: str = "strict") -> Iterator[str]:
-    """Normalised lines of one file, plain or .gz; only LF ends one, a byte-order mark is skipped.
+    """The normalised lines of a file, plain or `.gz`.
+
+    Only LF or CR LF ends a line; a byte-order mark is skipped.
 
     Args:
         path: the file.
-        errors: what is done about bytes that are not UTF-8, as for `bytes.decode`.
+        errors: how to treat bytes that are not UTF-8, as for `bytes.decode`.
 
     Raises:
-        UserError: it cannot be read, is damaged or, with `strict`, not UTF-8.
+        UserError: the file cannot be read, is damaged or, with `errors="strict"`, is not UTF-8.
     """
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
             for number, raw in enumerate(file, 1):
-                yield _decode(raw.removeprefix(_BOM) if number == 1 else raw, path, number, errors)
+                line = raw.removeprefix(_BOM) if number == 1 else raw
+                yield normalise(_decode(line, path, number, errors))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(
             f"{path} is damaged, or no gzip file ({error}): "
@@ -165,12 +178,12 @@ def text_lines(path: Path, errors: str = "strict") -> Iterator[str]:
         ) from error
 
 
-def _decode(raw: bytes, path: Path, number: int, errors: str) -> str:
+def _decode(line: bytes, path: Path, number: int, errors: str) -> str:
     try:
-        return normalise(raw.decode("utf-8", errors))
+        return line.decode("utf-8", errors)
     except UnicodeDecodeError as error:
         raise UserError(
             f"{path}, line {number}, byte offset {error.start} in that line "
-            f"(0x{raw[error.start]:02x}) is not UTF-8: convert the file, for example with "
+            f"(0x{line[error.start]:02x}) is not UTF-8: convert the file, for example with "
             "`iconv -f LATIN1 -t UTF-8`, or fetch it again"
         ) from error

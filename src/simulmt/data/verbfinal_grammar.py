@@ -1,31 +1,31 @@
-"""The grammar of the embedded corpus: German and English phrases built side by side.
+"""The grammar of the embedded corpus: it builds German and English phrases side by side.
 
 Its unit is the `Phrase`: German words in German order, English words in English order, and for
-each English word the German words without which it cannot be known. The grammar moves words
-around; the word alignment simply follows them.
+each English word the German words that determine it. Moving words keeps these links, so the word
+alignment of a sentence is exact by construction.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from simulmt.data import verbfinal_lexicon as lexicon
 
-NOMINATIVE, ACCUSATIVE = 0, 4  # where the columns of a case begin in `lexicon.DETERMINERS`
+NOMINATIVE, ACCUSATIVE = 0, 4  # the first column of a case in `lexicon.DETERMINERS`
 
 
 @dataclass(eq=False, slots=True)
 class Word:
-    """One German word of one sentence: two equal words are still different ones."""
+    """One German word in a sentence; words of equal text differ."""
 
     text: str
 
 
 class English(NamedTuple):
-    """One English word and the German words that must be known to write it."""
+    """An English word and the German words that must be read before it can be written."""
 
     text: str
     links: tuple[Word, ...]
@@ -33,40 +33,34 @@ class English(NamedTuple):
 
 @dataclass(slots=True)
 class Phrase:
-    """A piece of a sentence in both languages, each in its own order."""
+    """A part of a sentence in both languages, each in its own order."""
 
-    german: list[Word]
-    english: list[English]
+    german: list[Word] = field(default_factory=list)
+    english: list[English] = field(default_factory=list)
 
     def __add__(self, other: Phrase) -> Phrase:
         return Phrase(self.german + other.german, self.english + other.english)
 
 
 class Subject(NamedTuple):
-    """A subject, its number, and the possessive ("his") that refers back to it, if any."""
+    """A subject, its number, and the possessive that refers to it ("his"), if any."""
 
     phrase: Phrase
     plural: bool
     possessive: str | None
 
 
-class Content(NamedTuple):
-    """A clause without its verb: `middle` and `tail` are its German and English remainders."""
+class Clause(NamedTuple):
+    """A clause without its verb: the adverbial in front, the subject, and the rest."""
 
     front: Phrase
     subject: Subject
-    middle: list[Word]
-    tail: list[English]
-
-
-def nothing() -> Phrase:
-    """The empty phrase."""
-    return Phrase([], [])
+    rest: Phrase
 
 
 def gloss(german: str, english: str) -> Phrase:
-    """A fixed expression; "|" divides both sides into pieces that translate one by one."""
-    phrase = nothing()
+    """A phrase of fixed words; "|" divides both sides into pieces that translate one by one."""
+    phrase = Phrase()
     for piece, translation in zip(german.split("|"), english.split("|"), strict=True):
         words = [Word(text) for text in piece.split()]
         phrase.german += words
@@ -75,22 +69,25 @@ def gloss(german: str, english: str) -> Phrase:
 
 
 def maybe(rng: random.Random, chance: float, entries: Sequence[tuple[str, str]]) -> Phrase:
-    """One of the entries, or with probability 1 - chance nothing."""
-    return gloss(*rng.choice(entries)) if entries and rng.random() < chance else nothing()
-
-
-def indefinite_article(following: str) -> str:
-    """The form "a" or "an" takes before an English word."""
-    return "an" if following[0] in "aeiou" else "a"
+    """A random entry with probability `chance`, else the empty phrase."""
+    return gloss(*rng.choice(entries)) if entries and rng.random() < chance else Phrase()
 
 
 def noun_phrase(
     rng: random.Random, noun: lexicon.Noun, plural: bool, determiner: str, case: int
 ) -> Phrase:
-    """Determiner, perhaps an adjective, noun: agreeing in case, gender and number."""
+    """Determiner, with probability 0.33 an adjective, and noun, in agreement.
+
+    Args:
+        rng: the source of chance.
+        noun: the noun.
+        plural: its number.
+        determiner: a key of `lexicon.DETERMINERS`.
+        case: `NOMINATIVE` or `ACCUSATIVE`.
+    """
     column = case + (3 if plural else "mfn".index(noun.gender))
     forms, endings = lexicon.DETERMINERS[determiner]
-    phrase = nothing()
+    phrase = Phrase()
     if rng.random() < 0.33:
         adjective, english = rng.choice(lexicon.ADJECTIVES)
         phrase = gloss(adjective + endings[column], english)
@@ -102,8 +99,9 @@ def noun_phrase(
     article, following = Word(form), phrase.german[0]
     links: tuple[Word, ...] = (article,)
     if determiner == "a":
-        determiner, links = indefinite_article(phrase.english[0].text), (article, following)
-    elif determiner == "this" and form == "diese":  # feminine or plural? The next word tells.
+        vowel = phrase.english[0].text[0] in "aeiou"
+        determiner, links = "an" if vowel else "a", (article, following)
+    elif determiner == "this" and form == "diese":  # the next word tells feminine from plural
         determiner, links = "these" if plural else "this", (article, following)
     return Phrase([article, *phrase.german], [English(determiner, links), *phrase.english])
 
@@ -131,37 +129,31 @@ def draw_object(rng: random.Random, subject: Subject) -> tuple[Phrase, bool]:
     return noun_phrase(rng, noun, plural, determiner, ACCUSATIVE), determiner != "a"
 
 
-def draw_participle(rng: random.Random) -> tuple[Word, lexicon.Verb]:
-    """The participle of some verb, and that verb."""
-    verb = rng.choice(lexicon.VERBS)
-    return Word(verb.particle + verb.participle), verb
-
-
-def draw_content(
+def draw_clause(
     rng: random.Random,
     times: Sequence[tuple[str, str]],
     *,
     chance: float = 0.5,
     fronting: float = 0.4,
     aspect: Word | None = None,
-) -> Content:
-    """Subject, object and 0 to 3 adverbials for a clause whose verb comes last.
+) -> Clause:
+    """Subject, object and 0 to 3 adverbials of a clause whose verb comes last.
 
-    German orders time, manner, place, around which a definite object may stand on either side
-    and an indefinite one last; English orders object, manner, place, time.
+    German orders time, manner, place; the object precedes or follows them if it is definite and
+    follows them if it is indefinite. English orders object, manner, place, time.
 
     Args:
         rng: the source of chance.
-        times: the time adverbials that suit the tense.
+        times: the adverbials of time that suit the tense.
         chance: the probability of each adverbial.
-        fronting: the probability that an adverbial of time, or else of place, opens the clause.
-        aspect: an adverb of the middle field whose English belongs to the verb.
+        fronting: the probability that an adverbial opens the clause: the time, else the place.
+        aspect: an adverb after the subject whose English belongs to the verb.
     """
     subject = draw_subject(rng, lexicon.PERSONS)
     thing, definite = draw_object(rng, subject)
     time, place = maybe(rng, chance, times), maybe(rng, chance, lexicon.PLACES)
     manner = maybe(rng, chance, lexicon.MANNERS)
-    front = nothing()
+    front = Phrase()
     if rng.random() < fronting:
         if time.german:
             front, time = time, front
@@ -169,28 +161,31 @@ def draw_content(
             front, place = place, front
     adverbials = [*([aspect] if aspect else []), *(time + manner + place).german]
     early = definite and rng.random() < 0.5
-    middle = thing.german + adverbials if early else adverbials + thing.german
-    return Content(front, subject, middle, (thing + manner + place + time).english)
+    german = thing.german + adverbials if early else adverbials + thing.german
+    return Clause(front, subject, Phrase(german, (thing + manner + place + time).english))
 
 
-def main_clause(
-    content: Content, finite: Word, final: Sequence[Word], verb: Iterable[English]
-) -> Phrase:
-    """Finite verb second, the rest of the verb last; the whole English verb after the subject."""
-    front, subject = content.front, content.subject.phrase
+def main_clause(clause: Clause, verb: Phrase) -> Phrase:
+    """The clause with its first German verb form second and the other forms last.
+
+    In English the whole verb follows the subject.
+    """
+    front, (subject, *_), rest = clause
+    finite, *final = verb.german
     second = [finite, *subject.german] if front.german else [*subject.german, finite]
     return Phrase(
-        [*front.german, *second, *content.middle, *final],
-        [*front.english, *subject.english, *verb, *content.tail],
+        [*front.german, *second, *rest.german, *final],
+        [*front.english, *subject.english, *verb.english, *rest.english],
     )
 
 
 def subordinate_clause(rng: random.Random, german: str, english: str) -> Phrase:
-    """A conjunction, then a clause in the present tense with its whole verb last."""
-    content = draw_content(rng, lexicon.PRESENT, chance=0.35, fronting=0)
-    verb, (subject, plural, _) = rng.choice(lexicon.VERBS), content.subject
-    final = Word(verb.particle + (verb.plural if plural else verb.singular))
-    finite = English(verb.base if plural else verb.third, (final,))
+    """A conjunction and a clause in the present tense whose German verb comes last."""
+    _, (subject, plural, _), rest = draw_clause(rng, lexicon.PRESENT, chance=0.35, fronting=0)
+    entry = rng.choice(lexicon.VERBS)
+    stem, translation = entry.present(plural)
+    verb = gloss(entry.particle + stem, translation)
     return gloss(german, english) + Phrase(
-        [*subject.german, *content.middle, final], [*subject.english, finite, *content.tail]
+        [*subject.german, *rest.german, *verb.german],
+        [*subject.english, *verb.english, *rest.english],
     )

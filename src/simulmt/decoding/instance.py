@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
 
@@ -76,17 +77,17 @@ class Instance:
                 f"{start}; a word is not written before its delay, here {list(self.delays)}"
             )
 
-    @property
+    @cached_property
     def source_length(self) -> int:
         """Number of source words."""
         return len(self.source.split())
 
-    @property
+    @cached_property
     def prediction_length(self) -> int:
         """Number of written words."""
         return len(self.prediction.split())
 
-    @property
+    @cached_property
     def reference_length(self) -> int:
         """Number of words of the reference."""
         return len(self.reference.split())
