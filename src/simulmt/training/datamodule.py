@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytorch_lightning as pl
 
+from simulmt.console import say
 from simulmt.data.batches import (
     Batch,
     BucketBatches,
@@ -14,48 +16,45 @@ from simulmt.data.batches import (
     check_budget,
     collate_pairs,
 )
-from simulmt.training import report
 
 
-class TrainLoader:
-    """Shuffled batches of one rank, epoch after epoch; a run resumes where it was saved."""
-
-    def __init__(self, split: EncodedSplit, batches: BucketBatches) -> None:
-        self.split = split
-        self.batches = batches
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __iter__(self) -> Iterator[Batch]:
-        state = self.batches.state_dict()
-        if state["position"] >= len(self):
-            self.batches.set_epoch(state["epoch"] + 1)
-        for rows in self.batches:
-            yield collate_pairs([self.split[row] for row in rows])
-
-    def state_dict(self) -> dict[str, int]:
-        """Epoch and position within it."""
-        return self.batches.state_dict()
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on from there."""
-        self.batches.load_state_dict(state)
-
-
+@dataclass(frozen=True)
 class ValidLoader:
     """Development batches of one rank."""
 
-    def __init__(self, split: EncodedSplit, batches: OrderedBatches) -> None:
-        self.split = split
-        self.batches = batches
+    split: EncodedSplit
+    batches: OrderedBatches | BucketBatches
 
     def __len__(self) -> int:
         return len(self.batches)
 
     def __iter__(self) -> Iterator[Batch]:
-        for rows in self.batches:
-            yield collate_pairs([self.split[row] for row in rows])
+        return (collate_pairs([self.split[row] for row in rows]) for rows in self.batches)
+
+
+@dataclass(frozen=True)
+class TrainLoader:
+    """Shuffled batches of one rank, epoch after epoch; a run resumes where it was saved."""
+
+    split: EncodedSplit
+    batches: BucketBatches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[Batch]:
+        state = self.state_dict()
+        if state["position"] >= len(self):
+            self.batches.set_epoch(state["epoch"] + 1)
+        yield from ValidLoader(self.split, self.batches)
+
+    def state_dict(self) -> dict[str, int]:
+        """Return the epoch, and the position within it."""
+        return self.batches.state_dict()
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Continue from there."""
+        self.batches.load_state_dict(state)
 
 
 class TranslationData(pl.LightningDataModule):
@@ -80,7 +79,7 @@ class TranslationData(pl.LightningDataModule):
         self.seed = seed
 
     def train_dataloader(self) -> TrainLoader:
-        """Batches of this rank."""
+        """Return the batches of this rank."""
         assert self.trainer is not None
         batches = BucketBatches(
             self.train.lengths,
@@ -91,14 +90,14 @@ class TranslationData(pl.LightningDataModule):
             multiple=self.trainer.accumulate_grad_batches,
         )
         if batches.skipped:
-            report.say(
+            say(
                 f"left out {batches.skipped} training pairs of more than "
                 f"data.batch_tokens={self.tokens} subwords"
             )
         return TrainLoader(self.train, batches)
 
     def val_dataloader(self) -> ValidLoader:
-        """Every development pair once, over all ranks."""
+        """Return the batches of this rank; together the ranks have every development pair once."""
         assert self.trainer is not None
         batches = OrderedBatches(
             self.valid.lengths,
