@@ -21,14 +21,7 @@ from simulmt.data.text import normalise, text_lines
 from simulmt.decoding.search import Search
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
-from simulmt.live.interpreter import (
-    END,
-    arriving,
-    interpret,
-    print_events,
-    print_translation,
-    words_of,
-)
+from simulmt.live import interpreter
 from simulmt.live.translator import LONGEST, Translator
 from simulmt.options import construct
 from simulmt.parts import build_mechanism, build_search
@@ -107,19 +100,23 @@ def live(
 
         with closing(Screen(Console(highlight=False))) as screen:
             words = remember(typed(sys.stdin.fileno(), screen.typing), sentences)
-            for event in interpret(translator, words, warn):
+            for event in interpreter.interpret(translator, words, warn):
                 screen.show(event)
         return
-    arrived = words_of(text_lines(file, errors="replace")) if file else arriving(sys.stdin.fileno())
-    events = interpret(translator, remember(arrived, sentences), warn)
-    (print_events if actions else print_translation)(events, sys.stdout)
+    if file is None:
+        words = interpreter.arriving(sys.stdin.fileno())
+    else:
+        words = interpreter.words_of(text_lines(file, errors="replace"))
+    events = interpreter.interpret(translator, remember(words, sentences), warn)
+    show = interpreter.print_events if actions else interpreter.print_translation
+    show(events, sys.stdout)
 
 
 def remember(words: Iterable[str], sentences: dict[int, str]) -> Iterator[str]:
     """Yield the words, and keep the first sentences: up to one more than a picture shows."""
     sentence, line = list[str](), 1
     for word in words:
-        if word == END:
+        if word == interpreter.END:
             if text := normalise(" ".join(sentence)):
                 sentences[line] = text
             sentence, line = [], line + 1

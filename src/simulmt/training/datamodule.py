@@ -16,6 +16,7 @@ from simulmt.data.batches import (
     check_budget,
     collate_pairs,
 )
+from simulmt.processes import rank_and_world_size
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class TrainLoader:
 
 
 class TranslationData(pl.LightningDataModule):
-    """Hands the encoded splits to the trainer.
+    """Gives the trainer the batches of the encoded splits.
 
     Args:
         train: encoded training split.
@@ -81,12 +82,13 @@ class TranslationData(pl.LightningDataModule):
     def train_dataloader(self) -> TrainLoader:
         """Return the batches of this rank."""
         assert self.trainer is not None
+        rank, world_size = rank_and_world_size()
         batches = BucketBatches(
             self.train.lengths,
             self.tokens,
             seed=self.seed,
-            rank=self.trainer.global_rank,
-            world_size=self.trainer.world_size,
+            rank=rank,
+            world_size=world_size,
             multiple=self.trainer.accumulate_grad_batches,
         )
         if batches.skipped:
@@ -98,11 +100,7 @@ class TranslationData(pl.LightningDataModule):
 
     def val_dataloader(self) -> ValidLoader:
         """Return the batches of this rank; together the ranks have every development pair once."""
-        assert self.trainer is not None
-        batches = OrderedBatches(
-            self.valid.lengths,
-            self.tokens,
-            rank=self.trainer.global_rank,
-            world_size=self.trainer.world_size,
-        )
+        rank, world_size = rank_and_world_size()
+        lengths = self.valid.lengths
+        batches = OrderedBatches(lengths, self.tokens, rank=rank, world_size=world_size)
         return ValidLoader(self.valid, batches)
