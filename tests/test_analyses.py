@@ -452,7 +452,7 @@ def test_attention_that_is_right_makes_no_error(tmp_path, monkeypatch):
         Way("attention", 1, 0): [frozenset() for _ in gold],
         Way("position", 1, 2): [one.sure for one in gold],
     }
-    monkeypatch.setattr("simulmt.programs.analyse._attend", lambda root, device, place: looked)
+    monkeypatch.setattr("simulmt.programs.analyse._Reader.attend", lambda reader, run: looked)
     rows = study("aer", tmp_path)
     assert [(r["what"], r["layer"], r["head"], float(r["AER"])) for r in rows] == [
         ("attention", "all", "all", 0), ("attention", "1", "all", 1), ("position", "1", "2", 0)
