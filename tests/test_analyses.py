@@ -253,7 +253,7 @@ def test_other_sentences_than_the_data_hold_are_refused(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"a: sentence 1 of instances.log is not that of the test"):
         study("by_reordering", other)
     text = Corpus("text", "de", "en", {"test": Split(SPLIT.sources, SPLIT.targets)})
-    monkeypatch.setattr("simulmt.programs.analyse._read", lambda root, place: text)
+    monkeypatch.setattr("simulmt.programs.analyse._Reader.read", lambda reader, run: text)
     with pytest.raises(UserError, match=r"data=verbfinal has no word alignments.*study=by_length"):
         study("by_reordering", other)
 
@@ -425,7 +425,7 @@ def test_without_links_an_aligner_takes_outputs_and_training_text(tmp_path, monk
     make(tmp_path / "b", "wait_k", {}, wait_k(2))
     train = Split(["x"], ["y"])
     text = Corpus("text", "de", "en", {"train": train, "test": Split(SPLIT.sources, SPLIT.targets)})
-    monkeypatch.setattr("simulmt.programs.analyse._read", lambda root, place: text)
+    monkeypatch.setattr("simulmt.programs.analyse._Reader.read", lambda reader, run: text)
     lines = dict(zip(SPLIT.targets, SPLIT.links, strict=True))
     asked = []
 
@@ -452,7 +452,7 @@ def test_attention_that_is_right_makes_no_error(tmp_path, monkeypatch):
         Way("attention", 1, 0): [frozenset() for _ in gold],
         Way("position", 1, 2): [one.sure for one in gold],
     }
-    monkeypatch.setattr("simulmt.programs.analyse._attend", lambda root, device, place: looked)
+    monkeypatch.setattr("simulmt.programs.analyse._Reader.attend", lambda reader, run: looked)
     rows = study("aer", tmp_path)
     assert [(r["what"], r["layer"], r["head"], float(r["AER"])) for r in rows] == [
         ("attention", "all", "all", 0), ("attention", "1", "all", 1), ("position", "1", "2", 0)

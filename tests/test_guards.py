@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from simulmt.analysis import summary
 from simulmt.decoding.instance import Instance
 from simulmt.scoring.guards import residue
 from simulmt.scoring.score import score
-from simulmt.training import report
 
 
 def instance(index, **text):
@@ -83,7 +83,7 @@ def test_a_few_lines_and_a_count_of_the_rest():
 
 def test_the_report_at_the_end_of_a_run_prints_them(tmp_path, capsys):
     corpus = [instance(0, reference="don &apos;t [x]"), instance(1)]
-    report.results("wait_k on test", score(corpus), corpus, tmp_path / "best.ckpt", tmp_path)
+    summary.results("wait_k on test", score(corpus), corpus, tmp_path / "best.ckpt", tmp_path)
     lines = capsys.readouterr().out.splitlines()
     (warning,) = residue(corpus)
     assert warning in lines
@@ -95,7 +95,7 @@ def test_computing_is_told_though_nothing_was_written(capsys):
     for prediction, told in (("", False), ("a sentence", True)):
         one = instance(0, prediction=prediction)
         one = replace(one, elapsed=tuple(1.5 + delay for delay in one.delays))
-        report.computing(scores | score([one]))
+        summary.computing(scores | score([one]))
         said = " ".join(capsys.readouterr().out.split())
         assert said.startswith("computing for a source word: median 1.2 ms, 95% within 2.0 ms")
         assert ("at 300 ms a word, AL is" in said) == told

@@ -8,7 +8,14 @@ import os
 
 import pytest
 
-from simulmt.live.interpreter import END, Actions, Plain, arriving, interpret, parts_of
+from simulmt.live.interpreter import (
+    END,
+    arriving,
+    interpret,
+    print_events,
+    print_translation,
+    words_of,
+)
 
 
 def pieces(*chunks: bytes) -> list[str]:
@@ -43,8 +50,8 @@ def test_words_and_ends_of_lines(chunks, expected):
     assert pieces(*chunks) == expected
 
 
-def test_lines_give_the_same_parts():
-    assert [*parts_of(["ein Wort", "", "x", ""])] == pieces(b"ein Wort\n\nx\n ")
+def test_lines_give_the_same_words():
+    assert [*words_of(["ein Wort", "", "x", ""])] == pieces(b"ein Wort\n\nx\n ")
 
 
 def test_no_word_is_endless(tmp_path):
@@ -94,20 +101,20 @@ class Echo:
 
 def test_the_translation_is_a_line_for_a_line():
     output = io.StringIO()
-    interpret(Echo(), ["a", "b", END, END, "c", END], Plain(output), pytest.fail)
+    print_translation(interpret(Echo(), ["a", "b", END, END, "c", END], pytest.fail), output)
     assert output.getvalue() == "A B\n\nC\n"
 
 
 def test_an_endless_sentence_is_cut():
     output, warnings = io.StringIO(), []
-    interpret(Echo(), [*"abcdefghi", END], Plain(output), warnings.append)
+    print_translation(interpret(Echo(), [*"abcdefghi", END], warnings.append), output)
     assert output.getvalue() == "A B C D\nE F G H\nI\n"
     assert len(warnings) == 2
 
 
 def test_actions_tell_every_word():
     output = io.StringIO()
-    interpret(Echo(), ["a", "b", END, "c", END], Actions(output), pytest.fail)
+    print_events(interpret(Echo(), ["a", "b", END, "c", END], pytest.fail), output)
     events = [json.loads(line) for line in output.getvalue().splitlines()]
     seconds = [event.pop("seconds") for event in events]
     assert seconds == sorted(seconds)

@@ -7,14 +7,16 @@ import os
 import pty
 import termios
 import tty
+from contextlib import closing
 
 import pytest
 from rich.console import Console
 
-from simulmt.live.interpreter import END
+from simulmt.live.interpreter import END, Event
 from simulmt.live.keyboard import Screen, typed
 
 FINISH = "\x04"
+ACTIONS = ("READ", "WRITE", "READ", "WRITE", "WRITE", "END")
 
 
 @pytest.fixture
@@ -62,13 +64,10 @@ def test_a_word_goes_off_before_the_line_ends(terminal):
 
 def test_the_screen_shows_both_sides():
     output = io.StringIO()
-    with Screen(Console(file=output, force_terminal=True, width=60)) as screen:
+    with closing(Screen(Console(file=output, force_terminal=True, width=60))) as screen:
         screen.typing("de")
-        screen.read("der")
-        screen.wrote(["the"])
-        screen.read("Mann")
-        screen.wrote(["man", "[red]"])
-        screen.ended()
+        for action, word in zip(ACTIONS, ["der", "the", "Mann", "man", "[red]", ""], strict=True):
+            screen.show(Event(action, 1, word))
     text = output.getvalue()
     assert "> de" in text
     assert "> der Mann" in text

@@ -6,15 +6,18 @@ import csv
 import itertools
 import math
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
+from simulmt.builders import MODELS
 from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
 from simulmt.training.run_name import run_name
@@ -32,6 +35,8 @@ TABLES = sorted(
     for path in HOME.rglob("*.csv")
     if path.parent.name != "streaming" and path.name != "cost.csv"  # these say nothing of quality
 )
+
+SHARES = ("hold", "warmup")  # of the updates
 
 QUALITY = re.compile(r"(BLEU(_one|_other)?|chrF|absent|present)$")
 FIGURE = re.compile(rf"{QUALITY.pattern}|(AP|AL|LAAL|DAL|CW)(_\w+)?$")
@@ -59,18 +64,21 @@ def sweep(config: DictConfig) -> dict[str, list[str]]:
     Of a range that Optuna searches, its two ends.
     """
     params = config.hydra.sweeper.get("params") or {}
-    parsed = OverridesParser.create().parse_overrides([f"{k}={v}" for k, v in params.items()])
-    assert all(one.is_sweep_override() for one in parsed)
-    return {
-        one.get_key_element(): (
-            [*one.sweep_string_iterator()]
-            if one.is_discrete_sweep()
-            else [str(one.value().start), str(one.value().end)]
-        )
-        for one in parsed
-    }
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):  # where globs look
+        parser = OverridesParser.create(GlobalHydra.instance().config_loader())
+        parsed = parser.parse_overrides([f"{k}={v}" for k, v in params.items()])
+        assert all(one.is_sweep_override() for one in parsed)
+        return {
+            one.get_key_element(): (
+                [str(one.value().start), str(one.value().end)]
+                if one.is_interval_sweep()
+                else [*one.sweep_string_iterator()]
+            )
+            for one in parsed
+        }
 
 
+@cache
 def runs(preset: str) -> list[dict[str, Any]]:
     """The plain configuration of each run of a preset."""
     config = composed(preset)
@@ -156,3 +164,17 @@ def test_the_sweeps_of_milk_cover_its_tables(number):
         (parameter,) = {row["parameter"] for row in ours}
         values = swept["lambda" if parameter == "lambda" else f"mechanism.{parameter}"]
         assert {float(row["value"]) for row in ours} <= {float(value) for value in values}
+
+
+def test_the_zoo_has_every_mechanism_on_every_model():
+    trained = runs("zoo/all")
+    pairs = {(run["model"]["name"], run["mechanism"]["name"]) for run in trained}
+    known = {path.stem for path in (ROOT / "conf" / "mechanism").glob("*.yaml")}
+    assert len(trained) == len(pairs)
+    assert pairs == {*itertools.product(MODELS, known)}
+    for run in trained:
+        learned = check_choices(run).mechanism.learned
+        assert run["lambda"] == run["objective"]["latency_weight"] == (0.2 if learned else 0.0)
+        assert run["optim"]["lr"] == (2e-3 if run["model"]["name"] == "transformer" else 4e-3)
+        shares = (run["objective"][name] / run["trainer"]["max_updates"] for name in SHARES)
+        assert [*shares] == [0.4, 0.2]

@@ -452,7 +452,7 @@ def test_sigterm_ends_several_processes(to, tmp_path):
         # -9: Lightning saw the second process end before the first one was quite gone
         assert process.returncode in {TERMINATED, -signal.SIGKILL}
         assert said.count("terminated at update") == said.count("error:") == 1
-        assert "with ckpt_path=last goes on" in said
+        assert "with ckpt_path=last resumes" in said
         assert "Traceback" not in said
 
 

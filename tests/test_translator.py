@@ -69,11 +69,20 @@ def test_a_sentence_may_come_in_any_portions_and_be_empty(finished):
         assert " ".join(words) == translator.subwords.decode(translator.stream.written.tokens)
 
 
-def test_no_lightning_and_no_hydra_are_needed() -> None:
-    heavy = "{'hydra', 'pytorch_lightning'}"
-    code = f"import sys, simulmt.live.translator; print({heavy} & {{*sys.modules}})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"
+WHAT_IS_LOADED = """
+import sys
+import simulmt.live.translator
+print({"hydra", "omegaconf", "pytorch_lightning", "wandb"} & {*sys.modules})
+from simulmt.analysis import report
+from simulmt.programs import align, analyse, evaluate, export, translate
+print({"pytorch_lightning", "lightning", "wandb"} & {*sys.modules})
+"""
+
+
+def test_translating_needs_no_hydra_and_only_training_needs_lightning():
+    command = [sys.executable, "-c", WHAT_IS_LOADED]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\nset()\n"
 
 
 def test_what_is_no_checkpoint_is_refused(tmp_path):

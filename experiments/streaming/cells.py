@@ -1,4 +1,4 @@
-"""What is compared: checkpoints or random weights, in a batch and as a stream, in float64."""
+"""Decodes sentences in a batch and as streams, in float64, and counts what differs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from simulmt.attention.schedules import MonotonicHeads
 from simulmt.builders import build_mechanism, build_model
+from simulmt.data.encoded import collate
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
@@ -21,7 +22,6 @@ from simulmt.decoding.instance import word_delays
 from simulmt.live.translator import Translator
 from simulmt.models.lstm import LSTM
 from simulmt.models.model import Model
-from simulmt.vocabulary import Vocabulary
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 CPU = torch.device("cpu")
@@ -40,10 +40,15 @@ class Cell:
     run: Path | None
     """None for random weights."""
 
+    @property
+    def weights(self) -> str:
+        """Return the name of the weights in tables."""
+        return "trained" if self.run else "random"
+
 
 @dataclass(frozen=True)
 class Counts:
-    """What came of some sentences. The first four count sentences, the others words or delays."""
+    """Counts over some sentences: first of sentences, from `words` on of words or delays."""
 
     sentences: int = 0
     tokens: int = 0
@@ -56,9 +61,9 @@ class Counts:
     early: int = 0
     """Words that were written before all of the source was read."""
     held: int = 0
-    """Words that are given out later, since their end was not known when they were written."""
+    """Words that the translator wrote later, since their end was not known at first."""
     held_for: int = 0
-    """How many more source words those took, in all."""
+    """How many more source words these waited for, in all."""
 
     def __add__(self, other: Counts) -> Counts:
         pairs = zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)
@@ -76,36 +81,35 @@ def compare(cell: Cell, sources: Sequence[str], subwords: Subwords) -> Counts:
     """
     translator = _translator(cell, subwords)
     ids = [translator.subwords.encode(source) for source in sources]
-    lengths = torch.tensor([len(row) + 1 for row in ids])
-    source = torch.nn.utils.rnn.pad_sequence(
-        [torch.tensor([*row, translator.model.vocabulary.eos]) for row in ids], batch_first=True
-    )
-    batch = greedy(translator.model, source, torch.arange(source.shape[1]) < lengths[:, None])
-    rows = zip(sources, ids, batch, strict=True)
+    eos = subwords.vocabulary.eos
+    pairs = [([*row, eos], [eos], i) for i, row in enumerate(ids)]
+    batch = collate(pairs, translator.subwords.vocabulary)
+    hypotheses = greedy(translator.model, batch.source, batch.source_mask)
+    rows = zip(sources, ids, hypotheses, strict=True)
     return sum((_compare_one(translator, *row) for row in rows), Counts())
 
 
 def _compare_one(
     translator: Translator, source: str, ids: Sequence[int], batch: Hypothesis
 ) -> Counts:
-    """Feed one sentence word by word, and hold what comes out against the batch's."""
+    """Translate one sentence word by word, and compare the result with the batch's."""
     subwords, words = translator.subwords, source.split()
     translator.reset()
     arrived: list[int] = []  # source words read when each subword was written
-    given: list[int] = []  # ... when each word was given out
+    written: list[int] = []  # ... when each word was written
     for count in range(1, len(words) + 2):
         new = translator.read(words[count - 1]) if count <= len(words) else translator.finish()
         read = min(count, len(words))
-        given += [read] * len(new)
+        written += [read] * len(new)
         arrived += [read] * (len(translator.stream.written.tokens) - len(arrived))
     live = translator.stream.written
     touched, ends = subwords.words_touched(ids), subwords.word_ends(batch.tokens)
     delays = word_delays(batch.delays, ends, touched)
-    said = subwords.decode(batch.tokens).split()
-    tokens = live.tokens != batch.tokens or translator.words_written != said
+    decoded = subwords.decode(batch.tokens).split()
+    tokens = live.tokens != batch.tokens or translator.words_written != decoded
     by_subword = (live.delays, live.positions) != (batch.delays, batch.positions)
     by_word = [arrived[end - 1] for end in subwords.word_ends(live.tokens)] != delays
-    held = [max(late - delay, 0) for late, delay in zip(given, delays, strict=False)]
+    held = [max(late - delay, 0) for late, delay in zip(written, delays, strict=False)]
     return Counts(
         sentences=1,
         tokens=tokens,
@@ -131,7 +135,7 @@ def _translator(cell: Cell, subwords: Subwords) -> Translator:
 
 
 def random_model(kind: str, mechanism: str, vocabulary: Vocabulary) -> Model:
-    """Random float64 weights whose learned heads take varied decisions, most of them early."""
+    """Return a random float64 model whose learned heads take varied decisions, mostly early."""
     torch.manual_seed(0)
     names = {"model": kind, "mechanism": mechanism}
     config = {
@@ -140,8 +144,8 @@ def random_model(kind: str, mechanism: str, vocabulary: Vocabulary) -> Model:
     }
     parts = build_mechanism(config["mechanism"])
     model = build_model(config["model"], parts, vocabulary).double().eval()
-    # Fresh weights write one token again and again. Not so the layers of LSTMs: with large weights
-    # they are chaotic, and make a sentence of 200 words another one out of the last digit.
+    # Fresh weights write one token again and again, so they are enlarged. The layers of LSTMs stay:
+    # with large weights they are chaotic, and in 200 words the last digit grows to another word.
     tied = kind == "transformer"  # the embeddings are the output, too
     lstms = [part for part in model.modules() if isinstance(part, LSTM)]
     recurrent = {id(part) for lstm in lstms for part in lstm.modules()}

@@ -2,10 +2,10 @@
 
     python experiments/streaming/equality.py [--runs runs/zoo] [--sentences 1000] [--jobs N] ...
 
-Each sentence is decoded in a batch, and again by a translator that is handed one word after the
-other; subwords, their delays and those of words have to be the same. That is done on random
-weights, and on the checkpoints `MODEL/MECHANISM` in `--runs` (see experiments/zoo), in float64,
-where rounding does not decide what is likelier. The exit status is 1 if anything differs.
+Each sentence is decoded in a batch, and again by a translator that gets one word after the other.
+Subwords, their delays and the delays of words must be the same. The check decodes with random
+weights and with the checkpoints `MODEL/MECHANISM` in `--runs` (see experiments/zoo), in float64,
+where rounding does not decide which word is likelier. The exit status is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import argparse
 import csv
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from multiprocessing import get_context
@@ -25,7 +25,6 @@ import yaml  # type: ignore[import-untyped, unused-ignore]
 from cells import CONF, Cell, Counts, compare
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from simulmt.builders import build_mechanism
 from simulmt.data.subwords import Subwords
@@ -36,11 +35,11 @@ MODELS = ("transformer", "rnmt_plus", "luong")
 LONG = 200  # words of the longest sentence
 CHUNK = 50  # sentences in a batch
 UNKNOWN = "☃ 你好 ☃☃"
-Found = dict[Cell, Counts]
+Results = dict[Cell, Counts]
 
 
 def read_sentences(count: int) -> tuple[list[str], Subwords]:
-    """The first test sentences and odd ones; subwords for random weights."""
+    """Return the first test sentences and four odd ones, and subwords for random weights."""
     data = yaml.safe_load((CONF / "data" / "verbfinal.yaml").read_text(encoding="utf-8"))
     if not 0 <= count <= data["test"]:
         raise UserError(f"--sentences is {count}; the test set has {data['test']}")
@@ -55,15 +54,15 @@ def read_sentences(count: int) -> tuple[list[str], Subwords]:
 
 
 def make_cells(options: argparse.Namespace) -> list[Cell]:
-    """Random weights of each pair that streams, and its run if there is one."""
+    """Return random weights of each pair that streams, and its run if there is one."""
     known = sorted(path.stem for path in (CONF / "mechanism").glob("*.yaml"))
-    chosen = options.mechanisms or known
-    if unknown := {*chosen} - {*known} | {*options.models} - {*MODELS}:
+    mechanisms = options.mechanisms or known
+    if unknown := {*mechanisms} - {*known} | {*options.models} - {*MODELS}:
         raise UserError(f"there is no {', '.join(sorted(unknown))}; known: {MODELS}, {known}")
     if options.runs and not options.runs.is_dir():
         raise UserError(f"--runs {options.runs}: no such directory")
     cells = []
-    for mechanism in filter(_streams, chosen):
+    for mechanism in filter(_streams, mechanisms):
         for model in options.models:
             run = options.runs and options.runs / model / mechanism
             if run and (run / "checkpoints").is_dir():
@@ -78,12 +77,12 @@ def _streams(mechanism: str) -> bool:
     return not build_mechanism(yaml.safe_load(text)).offline
 
 
-def measure(cells: Sequence[Cell], options: argparse.Namespace, console: Console) -> Found:
-    """Compare all cells on all sentences, `--jobs` processes at a time."""
+def measure(cells: Sequence[Cell], options: argparse.Namespace, console: Console) -> Results:
+    """Return what came of each cell on all sentences; `--jobs` processes work at a time."""
     sources, subwords = read_sentences(options.sentences)
-    # the long sentence is last: begun first, none waits for it
+    # the last chunk has the longest sentence: begun first, no process waits for it
     chunks = [sources[at : at + CHUNK] for at in range(0, len(sources), CHUNK)][::-1]
-    found = dict.fromkeys(cells, Counts())
+    results = dict.fromkeys(cells, Counts())
     context = get_context("spawn")
     with ProcessPoolExecutor(options.jobs, context, torch.set_num_threads, (1,)) as pool:
         tasks: dict[Future[Counts], Cell] = {
@@ -91,53 +90,43 @@ def measure(cells: Sequence[Cell], options: argparse.Namespace, console: Console
         }
         try:
             for task in track(as_completed(tasks), total=len(tasks), console=console):
-                found[tasks[task]] += task.result()
+                results[tasks[task]] += task.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return found
+    return results
 
 
-def lines_of(found: Found) -> Iterator[list[str]]:
-    """The table: for each mechanism, sentences and mismatches by weights and model."""
-    columns = [
-        (weights, model)
-        for weights in ("random", "trained")
-        for model in MODELS
-        if any(cell.model == model and _weights(cell) == weights for cell in found)
-    ]
-    yield ["mechanism", *(f"{model}, {weights}" for weights, model in columns)]
-    for mechanism in dict.fromkeys(cell.mechanism for cell in found):
+def table(results: Results) -> str:
+    """Return the sentences and the mismatches of each mechanism, by model and weights."""
+    cells = sorted(results, key=lambda cell: (cell.run is not None, MODELS.index(cell.model)))
+    columns = dict.fromkeys(f"{cell.model}, {cell.weights}" for cell in cells)
+    rows = [["mechanism", *columns], ["---", *["---:"] * len(columns)]]
+    for mechanism in dict.fromkeys(cell.mechanism for cell in results):
         counts = {
-            (_weights(cell), cell.model): f"{count.sentences:,}: {count.mismatches}"
-            for cell, count in found.items()
+            f"{cell.model}, {cell.weights}": f"{count.sentences:,}: {count.mismatches}"
+            for cell, count in results.items()
             if cell.mechanism == mechanism
         }
-        yield [mechanism, *(counts.get(column, "–") for column in columns)]
+        rows.append([mechanism, *(counts.get(column, "–") for column in columns)])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def write_files(found: Found, folder: Path) -> None:
-    """`equality.csv`, with what differs and how long words are held back; `equality.md`."""
+def write_files(results: Results, folder: Path) -> None:
+    """Write `equality.md`, the table, and `equality.csv`, which also counts words held back."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "equality.md").write_text(table(results), encoding="utf-8")
     with (folder / "equality.csv").open("w", encoding="utf-8", newline="") as file:
         names = ["mechanism", "model", "weights"]
         writer = csv.DictWriter(file, [*names, *asdict(Counts())], lineterminator="\n")
         writer.writeheader()
-        for cell, counts in found.items():
-            place = (cell.mechanism, cell.model, _weights(cell))
+        for cell, counts in results.items():
+            place = (cell.mechanism, cell.model, cell.weights)
             writer.writerow(dict(zip(names, place, strict=True)) | asdict(counts))
-    head, *lines = lines_of(found)
-    rows = [head, ["---", *["---:"] * (len(head) - 1)], *lines]
-    text = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-    (folder / "equality.md").write_text(text, encoding="utf-8")
-
-
-def _weights(cell: Cell) -> str:
-    return "trained" if cell.run else "random"
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compare, print the table and write it down; the exit status."""
+    """Compare, print the table and write it; return the exit status."""
     if options.jobs < 1:
         raise UserError(f"--jobs is {options.jobs}; it must be at least 1")
     cells = make_cells(options)
@@ -145,19 +134,15 @@ def run(options: argparse.Namespace) -> int:
         raise UserError("there is nothing to compare: name a mechanism that streams, or its --runs")
     console = Console(highlight=False)
     console.width = max(console.width, 0 if console.is_terminal else 120)
-    found = measure(cells, options, console)
-    head, *lines = lines_of(found)
-    table = Table(*head, title="sentences: those that a stream and a batch do not agree on")
-    for line in lines:
-        table.add_row(*line)
-    console.print(table)
-    write_files(found, options.output)
+    results = measure(cells, options, console)
+    print(f"sentences: those in which stream and batch differ\n\n{table(results)}")
+    write_files(results, options.output)
     console.print(f"written: {options.output / 'equality.csv'}, .md", markup=False)
-    return int(any(counts.mismatches for counts in found.values()))
+    return int(any(counts.mismatches for counts in results.values()))
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
 
     def names(text: str) -> list[str]:
@@ -176,7 +161,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run the program; what a user can put right is said in one line."""
+    """Run the program; an error that a user can put right is one line."""
     try:
         return run(parse())
     except UserError as error:

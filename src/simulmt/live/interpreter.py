@@ -1,4 +1,4 @@
-"""Translates what arrives on a stream: words while they come in, a line a sentence."""
+"""Translates a stream word by word; each line is a sentence."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ import json
 import os
 import re
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TextIO
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, NamedTuple, TextIO
 
 from simulmt.data.text import normalise
 from simulmt.live.translator import LONGEST, Translator
 
 END = "\n"
-"""Stands among the words for the end of a sentence."""
+"""The end of a sentence, among the words."""
 _LONGEST_WORD = 1 << 16
 
 
 def arriving(descriptor: int) -> Iterator[str]:
-    """Words as soon as white space follows them, and `END` for each end of a line.
+    """Yield each word as soon as white space follows it, and `END` at the end of each line.
 
-    White space is what `normalise` takes for it; a byte-order mark is skipped. Bytes that are no
-    UTF-8 become the replacement character, and what goes on for 64 Ki characters without white
-    space is a word. What is left when the stream ends is a line, too.
+    White space is what `normalise` takes as such. A byte-order mark is skipped, and bytes that are
+    not UTF-8 become the replacement character. After 64 Ki characters without white space the word
+    ends there. The last line needs no line end.
     """
     decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
     rest, ended, open_line = "", False, False
@@ -43,107 +42,77 @@ def arriving(descriptor: int) -> Iterator[str]:
         yield END
 
 
-def parts_of(lines: Iterable[str]) -> Iterator[str]:
-    """The same of lines that are there already, each of them normalised."""
+def words_of(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the words of lines that are normalised already, and `END` after each line."""
     for line in lines:
         yield from line.split()
         yield END
 
 
-def interpret(
-    translator: Translator, parts: Iterable[str], told: Told, warn: Callable[[str], None]
-) -> None:
-    """Translate sentence after sentence; a line without a word is one in the translation, too.
+class Event(NamedTuple):
+    """A word that is read or written, or the end of a sentence."""
 
-    A sentence that grows too long is ended there, and another begun.
+    action: Literal["READ", "WRITE", "END"]
+    sentence: int
+    """Its number, from 1."""
+    word: str = ""
+    read: int = 0
+    """Words of the sentence that have been read by now."""
+
+
+def interpret(
+    translator: Translator, words: Iterable[str], warn: Callable[[str], None]
+) -> Iterator[Event]:
+    """Translate sentence after sentence, and yield what happens as it happens.
+
+    A line without a word has none in its translation. A sentence that grows too long is ended, and
+    another begun.
 
     Args:
-        translator: takes the words in.
-        parts: words, and `END` after each sentence.
-        told: is told what happens, at once.
-        warn: is told of sentences that were cut.
+        translator: reads the words.
+        words: source words, and `END` after each sentence.
+        warn: called with a warning for each sentence that is cut.
     """
     translator.reset()
-    for part in parts:
-        if part != END:
-            told.read(part)
-            told.wrote(translator.read(part))
+    sentence, read = 1, 0
+    for word in words:
+        if word != END:
+            read += 1
+            yield Event("READ", sentence, word, read)
+            for written in translator.read(word):
+                yield Event("WRITE", sentence, written, read)
             if not translator.full:
                 continue
             warn(f"a sentence reached {LONGEST:,} subwords, the most there can be: ended here")
-        if translator.words_read:
-            told.wrote(translator.finish())
-        told.ended()
+        for written in translator.finish() if translator.words_read else ():
+            yield Event("WRITE", sentence, written, read)
+        yield Event("END", sentence)
         translator.reset()
+        sentence, read = sentence + 1, 0
 
 
-class Told(ABC):
-    """Is told of every word that was read or written."""
-
-    @abstractmethod
-    def read(self, word: str) -> None:
-        """A source word has been read."""
-
-    @abstractmethod
-    def wrote(self, words: Sequence[str]) -> None:
-        """Words of the translation have been decided."""
-
-    @abstractmethod
-    def ended(self) -> None:
-        """The sentence has ended."""
+def print_translation(events: Iterable[Event], output: TextIO) -> None:
+    """Print the translation as text, a line for each sentence, flushed at every word."""
+    before = ""
+    for event in events:
+        if event.action == "END":
+            output.write("\n")
+            before = ""
+        elif event.action == "WRITE":
+            output.write(before + event.word)
+            before = " "
+        output.flush()
 
 
-class Plain(Told):
-    """The translation as text, a line a sentence, flushed at every word."""
-
-    def __init__(self, output: TextIO) -> None:
-        self.output = output
-        self._before = ""
-
-    def read(self, word: str) -> None:
-        """Nothing is said of it."""
-
-    def wrote(self, words: Sequence[str]) -> None:
-        """Add the words to the line."""
-        for word in words:
-            self.output.write(self._before + word)
-            self._before = " "
-        self.output.flush()
-
-    def ended(self) -> None:
-        """End the line."""
-        self.output.write("\n")
-        self.output.flush()
-        self._before = ""
-
-
-class Actions(Told):
-    """A JSON line a word: sentence (from 1), READ or WRITE, the word, seconds since the start."""
-
-    def __init__(self, output: TextIO) -> None:
-        self.output = output
-        self._started = time.perf_counter()
-        self._sentence = 1
-        self._words_read = 0
-
-    def read(self, word: str) -> None:
-        """One more source word."""
-        self._words_read += 1
-        self._say(action="READ", word=word)
-
-    def wrote(self, words: Sequence[str]) -> None:
-        """Each word, and how many source words had been read by then."""
-        for word in words:
-            self._say(action="WRITE", word=word, read=self._words_read)
-
-    def ended(self) -> None:
-        """Count the next sentence."""
-        self._say(action="END")
-        self._sentence += 1
-        self._words_read = 0
-
-    def _say(self, **event: Any) -> None:
-        seconds = round(time.perf_counter() - self._started, 6)
-        event = {"sentence": self._sentence, **event, "seconds": seconds}
-        self.output.write(json.dumps(event, ensure_ascii=False) + "\n")
-        self.output.flush()
+def print_events(events: Iterable[Event], output: TextIO) -> None:
+    """Print each event as a line of JSON, with the seconds since the start."""
+    started = time.perf_counter()
+    for event in events:
+        fields: dict[str, object] = {"sentence": event.sentence, "action": event.action}
+        if event.action != "END":
+            fields["word"] = event.word
+        if event.action == "WRITE":
+            fields["read"] = event.read
+        fields["seconds"] = round(time.perf_counter() - started, 6)
+        output.write(json.dumps(fields, ensure_ascii=False) + "\n")
+        output.flush()

@@ -3,9 +3,9 @@
     simuleval --agent-class simulmt.live.simuleval_agent.SimulmtAgent --checkpoint RUN \
         --source source.txt --target reference.txt --output DIR
 
-SimulEval hands over a source word at a time and asks once after each what is to be written. It
-is given all words decided by then, so a word's delay there is the number of source words that had
-been read when the word was known to be complete.
+SimulEval hands over one source word at a time and asks once after each word what to write. The
+agent writes all words decided by then. So SimulEval's delay of a word is the number of source words
+that had been read when the word was known to be complete.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from simulmt.live.translator import Translator
 
 @entrypoint
 class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no types
-    """Reads and writes as the checkpoint's mechanism has it.
+    """Reads and writes as the checkpoint's mechanism decides.
 
-    A translation that ends early is finished with the source all the same: there is nothing to
-    write in between. A line without a word has none in its translation, too.
+    A translation that ends early is finished only with the source: the agent has nothing to write
+    in between. A line without a word has none in its translation.
     """
 
     def __init__(self, args: Namespace, translator: Translator) -> None:
@@ -35,13 +35,13 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
 
     @staticmethod
     def add_args(parser: ArgumentParser) -> None:
-        """What SimulEval's command line takes besides its own options."""
+        """Add this agent's options to those of SimulEval's command line."""
         where = "run directory, .ckpt file or exported folder"
         parser.add_argument("--checkpoint", required=True, help=where)
 
     @classmethod
     def from_args(cls, args: Namespace) -> SimulmtAgent:
-        """Load `--checkpoint` on `--device`; exits with 2 where that cannot be done."""
+        """Load `--checkpoint` on `--device`; exit with 2 where that is impossible."""
         try:
             if args.fp16 or args.dtype == "fp16":
                 raise UserError("half precision is not offered; leave out --fp16 and --dtype fp16")
@@ -57,7 +57,7 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
         self._taken = 0
 
     def policy(self) -> Action:
-        """Take in the words that are new; write those decided upon them."""
+        """Read the new source words, and write the words that they decide."""
         states, words = self.states, list[str]()
         for word in states.source[self._taken :]:
             words += self.translator.read(word)

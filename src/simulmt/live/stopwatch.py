@@ -1,4 +1,4 @@
-"""A split translated word by word with a clock running: what computing adds to the latency."""
+"""A split translated word by word against the clock: what computing adds to the latency."""
 
 from __future__ import annotations
 
@@ -20,43 +20,42 @@ def translate_timed(
     word_ms: float,
     watch: Callable[[list[int]], Iterable[int]] = iter,
 ) -> tuple[list[Instance], dict[str, float]]:
-    """Translate a split as a listener gets it.
+    """Translate a split word by word.
 
     Args:
-        translator: one sentence at a time.
+        translator: translates one sentence at a time.
         split: the sentences.
-        word_ms: how long a source word lasts, in milliseconds.
-        watch: wraps the loop over sentences, to show how far it is.
+        word_ms: duration of a source word, in milliseconds.
+        watch: wraps the loop over sentences, to show its progress.
 
     Returns:
-        The instances, `elapsed` in source words: those read when a word was given out, and the
-        computing time of the sentence so far. And milliseconds of computing for each source
-        word (the end of the sentence counts as one): `median`, `p95` and `max`.
+        The instances, and milliseconds of computing for a source word: `median`, `p95` and `max`;
+        the end of the sentence counts as a word. `Instance.elapsed` of a target word is in source
+        words: those read when the word was written, plus the computing time of the sentence so far.
     """
     if len(split):  # what is loaded once is no part of translating
-        _one(translator, split, 0, word_ms)
-    instances, took = [], list[float]()
+        _translate(translator, split, 0, word_ms)
+    instances, computing = [], list[float]()
     for index in watch([*range(len(split))]):
-        instance, times = _one(translator, split, index, word_ms)
+        instance, times = _translate(translator, split, index, word_ms)
         instances.append(instance)
-        took += times
-    median, p95, most = np.quantile(took, (0.5, 0.95, 1.0)).tolist()
+        computing += times
+    median, p95, most = np.quantile(computing, (0.5, 0.95, 1.0)).tolist()
     return instances, {"median": median, "p95": p95, "max": most}
 
 
-def _one(
+def _translate(
     translator: Translator, split: Split, index: int, word_ms: float
 ) -> tuple[Instance, list[float]]:
-    """One sentence, and the milliseconds that each read took."""
+    """Return the instance of a sentence, and the milliseconds that each read took."""
     translator.reset()
     words = split.sources[index].split()
     elapsed, times = list[float](), list[float]()
-    for count in range(len(words) + 1):
+    for count in range(1, len(words) + 2):
         started = time.perf_counter()
-        new = translator.read(words[count]) if count < len(words) else translator.finish()
+        new = translator.read(words[count - 1]) if count <= len(words) else translator.finish()
         times.append(1000 * (time.perf_counter() - started))
-        read = min(count + 1, len(words))
-        elapsed += [read + sum(times) / word_ms] * len(new)
+        elapsed += [min(count, len(words)) + sum(times) / word_ms] * len(new)
     ids = [token for word in words for token in translator.subwords.encode(word)]
     instance = write_down(index, split, translator.stream.written, ids, translator.subwords)
     return replace(instance, elapsed=tuple(elapsed)), times

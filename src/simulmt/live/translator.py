@@ -1,4 +1,4 @@
-"""A trained checkpoint that translates live: words in as they arrive, words out once decided."""
+"""A trained model that reads words as they arrive, and writes words once they are decided."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
 
 LONGEST = 4096
-"""Subwords that a sentence has at the most."""
+"""The most subwords of a sentence."""
 
 
 class Translator:
     """Translates one sentence after another, word by word.
 
-    A source word costs one encoder step for each of its subwords; a bidirectional encoder is run
-    once, when the sentence has ended, and one that re-encodes is run on the whole prefix at each
-    subword. What was written is never taken back.
+    A source word costs one encoder step for each of its subwords. A bidirectional encoder runs
+    once, when the sentence has ended; one that re-encodes runs on the whole prefix at each subword.
+    What was written is never taken back.
 
     Args:
         model: in evaluation mode, on `device`.
-        subwords: its vocabulary.
+        subwords: the model's vocabulary.
         device: where the model is.
         policy: decides between reading and writing.
     """
@@ -45,7 +45,7 @@ class Translator:
 
     @classmethod
     def load(cls, place: str | Path, device: str = "auto") -> Translator:
-        """Load a trained model; nothing of it is executed.
+        """Return the translator of a trained model; loading executes nothing that the file holds.
 
         Args:
             place: a run directory, whose average or best checkpoint is taken, a `.ckpt` file, or
@@ -53,13 +53,13 @@ class Translator:
             device: `auto`, `cpu` or `cuda`.
 
         Raises:
-            UserError: nothing there, something damaged, or no such device.
+            UserError: there is no checkpoint, it is damaged, or there is no such device.
         """
         return cls.of(checkpoint.load(Path(place)), device)
 
     @classmethod
     def of(cls, trained: Trained, device: str) -> Translator:
-        """The same from what has been read already."""
+        """Return the translator of a model that has been loaded already."""
         where = pick_device(device)
         return cls(trained.build().to(where), trained.subwords, where)
 
@@ -71,10 +71,10 @@ class Translator:
         self._subwords_read = 0
 
     def read(self, text: str) -> list[str]:
-        """Take in a word, or several; returns the words decided upon it.
+        """Read a word, or several; return the words that are now decided.
 
-        A word is decided once it is known to be complete: with the next one's first subword, or
-        with the end of the translation.
+        A word is decided once it is known to be complete: with the first subword of the next word,
+        or with the end of the translation.
         """
         for word in normalise(text).split():
             self.words_read.append(word)
@@ -85,11 +85,11 @@ class Translator:
 
     @property
     def full(self) -> bool:
-        """Whether the sentence is as long as it may be: what else is read is passed over."""
+        """Whether the sentence is as long as it may be; further words are ignored."""
         return self._subwords_read >= LONGEST
 
     def finish(self) -> list[str]:
-        """Say that the sentence has ended; returns the rest of its translation."""
+        """End the sentence; return the rest of its translation."""
         self.stream.read(self.model.vocabulary.eos)
         return self._decided()
 

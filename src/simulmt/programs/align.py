@@ -14,7 +14,7 @@ from simulmt.alignment.aligner import align_text, check_installed
 from simulmt.alignment.links import format_links
 from simulmt.alignment.symmetrise import SYMMETRISE
 from simulmt.builders import build_corpus
-from simulmt.data.corpus import SPLITS
+from simulmt.data.corpus import SPLITS, Split
 from simulmt.data.text import text_lines
 from simulmt.errors import UserError
 from simulmt.options import construct, pick
@@ -23,7 +23,7 @@ from simulmt.programs.plain import plain
 
 @dataclass(frozen=True)
 class Options:
-    """`conf/align.yaml` says what each entry means."""
+    """The options of `conf/align.yaml`, which explains each of them."""
 
     source: Any
     target: Any
@@ -53,41 +53,37 @@ def align(cfg: DictConfig) -> None:
     """
     options = construct(Options, plain(cfg), "align.py")
     check_installed()
-    sources, targets, more = _pairs(options)
-    links = align_text([*sources, *more[0]], [*targets, *more[1]], options.symmetrise, len(sources))
-    text = "".join(format_links(one) + "\n" for one in links)
+    aligned, *more = _splits(options)
+    sources = [line for split in (aligned, *more) for line in split.sources]
+    targets = [line for split in (aligned, *more) for line in split.targets]
+    links = align_text(sources, targets, options.symmetrise, len(aligned))
+    text = "".join(format_links(pair) + "\n" for pair in links)
     if options.to is None:
         sys.stdout.write(text)
         return
-    path = Path(str(options.to))
     try:
-        path.write_text(text, encoding="ascii", newline="\n")
+        Path(str(options.to)).write_text(text, encoding="ascii", newline="\n")
     except OSError as error:
-        raise _unwritable(path, error.strerror) from None
-    print(f"written: {path}, {len(links):,} lines")
+        raise _unwritable(options.to, error.strerror) from None
+    print(f"written: {options.to}, {len(links):,} lines")
 
 
 def _unwritable(path: object, why: str | None) -> UserError:
     return UserError(f"to={path} cannot be written ({why}); name a file in a folder that exists")
 
 
-def _pairs(
-    options: Options,
-) -> tuple[Sequence[str], Sequence[str], tuple[Sequence[str], Sequence[str]]]:
-    """The pairs to be aligned, and more of their kind."""
-    if options.data is None:
-        paths = [Path(str(path)) for path in (options.source, options.target)]
-        sources, targets = ([*text_lines(path)] for path in paths)
-        if len(sources) != len(targets):
-            fewer, more = sorted((len(sources), len(targets)))
-            raise UserError(
-                f"{paths[0]} has {len(sources)} lines but {paths[1]} has {len(targets)}: from line "
-                f"{fewer + 1} to {more} one has no partner; line n of one must be the translation "
-                "of line n of the other"
-            )
-        return sources, targets, ([], [])
-    splits = build_corpus(options.data).splits
-    chosen, train = splits[options.split], splits["train"]
-    if options.split == "train":
-        return chosen.sources, chosen.targets, ([], [])
-    return chosen.sources, chosen.targets, (train.sources, train.targets)
+def _splits(options: Options) -> Sequence[Split]:
+    """Return the pairs to align; for another split than `train`, the training pairs as well."""
+    if options.data is not None:
+        splits = build_corpus(options.data).splits
+        return [splits[name] for name in dict.fromkeys((options.split, "train"))]
+    paths = [Path(str(path)) for path in (options.source, options.target)]
+    sources, targets = ([*text_lines(path)] for path in paths)
+    if len(sources) != len(targets):
+        fewer, more = sorted((len(sources), len(targets)))
+        raise UserError(
+            f"{paths[0]} has {len(sources)} lines but {paths[1]} has {len(targets)}: from line "
+            f"{fewer + 1} to {more} one has no partner; line n of one must be the translation "
+            "of line n of the other"
+        )
+    return [Split(sources, targets)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from omegaconf import DictConfig, OmegaConf
@@ -20,90 +20,101 @@ from simulmt.attention.attention import Attention
 from simulmt.builders import build_corpus, build_search, pick_device
 from simulmt.data.batches import OrderedBatches
 from simulmt.data.corpus import Corpus, Split
-from simulmt.data.encoded import Batch, EncodedSplit
+from simulmt.data.encoded import EncodedSplit
 from simulmt.data.manifest import check_manifest, manifest
-from simulmt.data.subwords import Subwords
-from simulmt.decoding.corpus import decode_split
-from simulmt.models.model import Model
+from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.options import construct, pick
 from simulmt.programs.plain import plain
 from simulmt.saved import checkpoint
+from simulmt.saved.trained import Trained
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of `conf/analyse.yaml`, which explains each of them."""
+
+    study: Any
+    runs: Any
+    to: Any
+    unit: Any
+    bins: Any
+    links: Any
+    device: str
+    data_root: Any
+
+    @property
+    def of_study(self) -> dict[str, Any]:
+        """The options that the user gave to the study itself."""
+        options = {"unit": self.unit, "bins": self.bins, "links": self.links}
+        return {name: value for name, value in options.items() if value is not None}
 
 
 def analyse(cfg: DictConfig) -> None:
-    """Make a study, and say where its figure and its table are.
+    """Make a study, and print where its figure and its table are.
 
     Raises:
         UserError: anything a user can put right.
     """
-    options = plain(cfg)
-    name, folder, to = options.pop("study"), Path(str(options.pop("runs"))), options.pop("to")
-    study = pick(STUDIES, name, "study")
-    device, root = options.pop("device"), options.pop("data_root")
-    pick_device(device)
+    options = construct(Options, plain(cfg), "analyse.py")
+    study, folder = pick(STUDIES, options.study, "study"), Path(str(options.runs))
+    reader = _Reader(options.data_root, pick_device(options.device))
     found = find_runs(folder)
-    target = Path(str(to)) if to else folder / "analysis"
+    target = Path(str(options.to)) if options.to else folder / "analysis"
     check_writable(target)
-    material = Material(
-        folder,
-        comparable(found, folder, "paper"),
-        partial(_read, root),
-        partial(_decode, root, device),
-        partial(_attend, root, device),
-    )
+    runs = comparable(found, folder, "paper")
+    material = Material(folder, runs, reader.read, reader.decode, reader.attend)
     for note in found.damaged:
         print(f"left out: {note}")
     if found.unfinished:
         print(f"not finished, and left out: {found.unfinished} more")
-    asked = {key: value for key, value in options.items() if value is not None}
-    result = construct(study, asked, f"study={name}", {"material": material})
-    files = write_result(result, target, name)
-    print(f"written: {', '.join(map(str, files))}")
+    where = f"study={options.study}"
+    result = construct(study, options.of_study, where, {"material": material})
+    print(f"written: {', '.join(map(str, write_result(result, target, options.study)))}")
 
 
-def _read(root: object, place: Path) -> Corpus:
-    """The data of a run, as its configuration describes them."""
-    config = plain(OmegaConf.create(read_config(place)))
-    return build_corpus(config["data"] | _moved(root))
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the data and the model of a run directory.
 
+    Attributes:
+        root: Where the text files are, if they have moved.
+        device: Where models run.
+    """
 
-def _decode(root: object, device: str, place: Path) -> Decoded:
-    """The test set, decoded as `train.py` did."""
-    config, subwords, model, split, batches, chosen = _test_set(root, device, place)
-    search = build_search(config["decoding"], model)
-    decoded = decode_split(model, subwords, split, batches, chosen, search)
-    heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
-    return Decoded(sorted(decoded, key=lambda instance: instance.index), heads)
-
-
-def _attend(root: object, device: str, place: Path) -> Looked:
-    """Where the model looks while it writes the references of the test set."""
-    made = _test_set(root, device, place)
-    return attention_links(made.model, made.subwords, made.batches, made.device)
-
-
-class _TestSet(NamedTuple):
-    config: Mapping[str, Any]
-    subwords: Subwords
-    model: Model
-    split: Split
-    batches: Iterable[Batch]
+    root: Any
     device: torch.device
 
+    def read(self, run: Path) -> Corpus:
+        """Return the data of a run, as its configuration describes them."""
+        return self._corpus(plain(OmegaConf.create(read_config(run))))
 
-def _test_set(root: object, device: str, place: Path) -> _TestSet:
-    """The model of a run, and the test set that it was trained for."""
-    trained = checkpoint.load(place)
-    config, subwords = trained.config, trained.subwords
-    model = trained.build()
-    corpus = build_corpus(config["data"] | _moved(root))
-    check_manifest(trained.manifest, manifest(corpus, subwords, ["test"]), ["test"])
-    split, chosen = corpus.splits["test"], pick_device(device)
-    encoded = EncodedSplit.encode(split, subwords)
-    rows = OrderedBatches(encoded.lengths, 2 * config["data"]["batch_tokens"])
-    batches = (encoded.batch(batch) for batch in rows)
-    return _TestSet(config, subwords, model.to(chosen), split, batches, chosen)
+    def decode(self, run: Path) -> Decoded:
+        """Return the test set, decoded as `train.py` did."""
+        trained, split, encoded = self._test_set(run)
+        config, subwords = trained.config, trained.subwords
+        model = trained.build()
+        search = build_search(config["decoding"], model)
+        decoder = SplitDecoder(split, encoded, subwords, 2 * config["data"]["batch_tokens"], search)
+        heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
+        return Decoded(decoder(model.to(self.device), self.device), heads)
 
+    def attend(self, run: Path) -> Looked:
+        """Return where the model looks while it writes the references of the test set."""
+        trained, _, encoded = self._test_set(run)
+        model = trained.build()
+        rows = OrderedBatches(encoded.lengths, 2 * trained.config["data"]["batch_tokens"])
+        batches = (encoded.batch(batch) for batch in rows)
+        return attention_links(model.to(self.device), trained.subwords, batches, self.device)
 
-def _moved(root: object) -> dict[str, str]:
-    return {"root": str(root)} if root else {}
+    def _test_set(self, run: Path) -> tuple[Trained, Split, EncodedSplit]:
+        """Return what was trained, and the test set that it was trained for."""
+        trained = checkpoint.load(run)
+        corpus = self._corpus(trained.config)
+        described = manifest(corpus, trained.subwords, ["test"])
+        check_manifest(trained.manifest, described, ["test"])
+        split = corpus.splits["test"]
+        return trained, split, EncodedSplit.encode(split, trained.subwords)
+
+    def _corpus(self, config: Mapping[str, Any]) -> Corpus:
+        moved = {"root": str(self.root)} if self.root else {}
+        return build_corpus(config["data"] | moved)

@@ -15,7 +15,7 @@ from simulmt.options import check, construct
 from simulmt.programs import teacher
 from simulmt.training.loggers import CsvOnly, TensorBoard, choose_logger
 from simulmt.training.optimiser import Adam, make_adam
-from simulmt.training.run import Plan
+from simulmt.training.plan import Plan
 from simulmt.training.weights_and_biases import Wandb
 
 GROUPS = ("data", "mechanism", "model", "teacher", "optim", "trainer", "logger")

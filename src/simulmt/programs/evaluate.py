@@ -11,13 +11,16 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from simulmt.analysis import summary
 from simulmt.builders import build_corpus, build_search, pick_device
+from simulmt.console import watch
 from simulmt.data.corpus import SPLITS, Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.text import read_pair
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.decoding.search import Search
+from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
 from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
@@ -27,8 +30,6 @@ from simulmt.programs.plain import plain
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
 from simulmt.scoring.score import score, write_scores
-from simulmt.training import report
-from simulmt.training.callbacks import Decoder
 
 _SEARCH = ("beam", "length_penalty")
 _NAME = re.compile(r"[\w.+-]{1,60}")
@@ -129,7 +130,7 @@ def evaluate(cfg: DictConfig) -> None:
     model = trained.build({} if options.k is None else {"k": options.k})
     search = _search(options, trained.config["decoding"], model)
     chosen = text or _split(options, trained)
-    report.dropped(options.scored, chosen)
+    summary.dropped(options.scored, chosen)
 
     translator = Translator(model.to(device), trained.subwords, device)
     if options.word_ms is None:
@@ -148,11 +149,11 @@ def evaluate(cfg: DictConfig) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_instances(folder / "instances.log", instances)
     write_scores(folder / "scores.json", scores)
-    report.results(
+    summary.results(
         f"{model.mechanism.name} on {options.scored}", scores, instances, trained.path, folder
     )
     if "computing_ms" in scores:
-        report.computing(scores)
+        summary.computing(scores)
 
 
 def _search(options: Options, then: Mapping[str, Any], model: Model) -> Search:
@@ -184,8 +185,8 @@ def _at_once(
 ) -> tuple[list[Instance], dict[str, Any]]:
     """In batches of so many tokens."""
     subwords = translator.subwords
-    decoder = Decoder(chosen, EncodedSplit.encode(chosen, subwords), subwords, tokens, search)
-    instances = decoder(translator.model, translator.device, watch=report.watch)
+    decoder = SplitDecoder(chosen, EncodedSplit.encode(chosen, subwords), subwords, tokens, search)
+    instances = decoder(translator.model, translator.device, watch)
     return instances, {"decoding": search.described}
 
 
@@ -193,7 +194,7 @@ def _timed(
     translator: Translator, chosen: Split, word_ms: float
 ) -> tuple[list[Instance], dict[str, Any]]:
     """Word by word, with a clock running."""
-    instances, computing = translate_timed(translator, chosen, word_ms, report.watch)
+    instances, computing = translate_timed(translator, chosen, word_ms, watch)
     decoding = {"beam": 1, "live": True, "word_ms": word_ms}
     return instances, {"computing_ms": computing, "decoding": decoding}
 

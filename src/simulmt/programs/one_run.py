@@ -1,39 +1,43 @@
 """One run of a sweep, in a process of its own: `python -m simulmt.programs.one_run FOLDER CKPT`.
 
-The configuration is the one that Hydra wrote into the run directory. With several processes,
-Lightning repeats this very command for each of them, so all of them read the same file.
+The process reads the configuration that Hydra wrote into the run directory. With several processes,
+Lightning repeats this command for each of them, so all of them read the same file.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
-import threading
 import traceback
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
 from simulmt.errors import UserError
+from simulmt.processes import end_with, is_first_process
 from simulmt.programs.outcome import CONFIG, Outcome, write_outcome
 from simulmt.programs.train import train
-from simulmt.training import report
+
+ENDS_WITH = "SIMULMT_ENDS_WITH"
+"""Environment variable: the id of the parent process, with which a run of a sweep ends."""
 
 
 def main(folder: Path, ckpt_path: str) -> int:
-    """Train; the exit status, with the reason in the run directory if it is not 0.
+    """Train; the run directory then holds the reason of a failure.
 
     Args:
         folder: the run directory.
-        ckpt_path: what to resume from, empty for nothing.
+        ckpt_path: the checkpoint to resume from; empty for none.
+
+    Returns:
+        The exit status: 0 after success, 2 for what a user can put right, else 1.
     """
     config = OmegaConf.load(folder / CONFIG)
     assert isinstance(config, DictConfig)
     config.ckpt_path = ckpt_path or None
-    if report.is_first_process():
-        form = "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s"  # that of Hydra
+    if is_first_process():
+        form = "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s"  # Hydra's
         logging.basicConfig(filename=folder / "train.log", level=logging.INFO, format=form)
     try:
         train(config, str(folder))
@@ -41,26 +45,14 @@ def main(folder: Path, ckpt_path: str) -> int:
         write_outcome(folder, Outcome("failed", str(error)))
         return 2
     except Exception as error:
-        said = f"{type(error).__name__}: {error}".splitlines()[0]
-        write_outcome(folder, Outcome("failed", said))
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        write_outcome(folder, Outcome("failed", reason))
         traceback.print_exc()
         return 1
     return 0
 
 
-def end_with_parent() -> None:
-    """Die when the other end of the standard input goes, however its process ended.
-
-    Otherwise a sweep that is started again after a kill would find its runs still being trained.
-    """
-
-    def wait() -> None:
-        os.read(0, 1)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
 if __name__ == "__main__":
-    end_with_parent()
+    end_with(int(os.environ[ENDS_WITH]))
+    os.environ[ENDS_WITH] = str(os.getpid())  # for the processes that Lightning starts
     sys.exit(main(Path(sys.argv[1]), sys.argv[2]))

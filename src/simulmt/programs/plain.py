@@ -1,4 +1,4 @@
-"""From Hydra's configuration to plain values, which is all that the rest of the package sees."""
+"""Turns Hydra's configuration into plain values: the rest of the package sees nothing else."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from simulmt.errors import UserError
 
 
 def plain(cfg: DictConfig) -> dict[str, Any]:
-    """The resolved configuration as plain Python values."""
+    """Return the resolved configuration as plain Python values.
+
+    Raises:
+        UserError: a mandatory value is missing, or an interpolation leads nowhere.
+    """
     try:
         resolved = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         key = getattr(error, "full_key", None)
         raise UserError(f"{key or 'configuration'}: {str(error).splitlines()[0]}") from None
     assert isinstance(resolved, dict)
-    resolved.pop("experiments", None)
+    resolved.pop("experiments", None)  # what a preset looks values up in
     return {str(key): value for key, value in resolved.items()}

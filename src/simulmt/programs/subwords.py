@@ -1,4 +1,4 @@
-"""The subwords of a run, from `data.subwords`: those that are given, or trained on its text."""
+"""The subwords of a run, from `data.subwords`: a given model, or one trained on the text."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from simulmt.saved.checkpoint import load_subwords
 
 
 def subwords_given(options: Mapping[str, Any]) -> Subwords | None:
-    """Those that `data.subwords.model` names; None where they are to be trained.
+    """Return the subwords that `data.subwords.model` names; None if it is null.
 
     Raises:
-        UserError: an option that is unknown or of the wrong type, or no usable model there.
+        UserError: an option is unknown or of the wrong type, or there is no usable model.
     """
-    ours = {"sentences": None, "cache": None}
-    asked = asked_of(Subwords.train, ours) | {"model": str | None}
+    asked = asked_of(Subwords.train, {"sentences": None, "cache": None}) | {"model": str | None}
     check(options, asked, "data.subwords", optional=asked)
     place = options.get("model")
     if place is None:
@@ -33,7 +32,6 @@ def subwords_given(options: Mapping[str, Any]) -> Subwords | None:
 
 
 def train_subwords(options: Mapping[str, Any], text: Iterable[str], cache: Path) -> Subwords:
-    """A new model of the text, or the same from the cache."""
-    chosen = {name: value for name, value in options.items() if name != "model"}
-    given = {"sentences": text, "cache": cache}
-    return construct(Subwords.train, chosen, "data.subwords", given)
+    """Return subwords trained on the text, or the same from the cache."""
+    options = {name: value for name, value in options.items() if name != "model"}
+    return construct(Subwords.train, options, "data.subwords", {"sentences": text, "cache": cache})

@@ -1,10 +1,11 @@
-"""A run within a sweep: skipped if it is finished, resumed if it is half-trained, else trained.
+"""A run within a sweep: skipped if finished, resumed if half-trained, else trained.
 
-A run on its own replaces what it finds, because who types its command again wants it trained; who
-types that of a sweep again, after an interruption or with more values, wants what is missing.
+A run on its own replaces what its directory holds, because who types its command again wants it
+trained. Who types the command of a sweep again, after an interruption or with more values, wants
+what is missing.
 
-Each run is trained in a process of its own. What happens to it, memory that runs out included,
-then happens to no other run, and several processes (trainer=ddp) do not meet Hydra's sweep.
+Each run trains in a process of its own. Its failures, running out of memory included, then touch no
+other run, and several processes for one run (trainer=ddp) do not meet Hydra's sweep.
 """
 
 from __future__ import annotations
@@ -17,26 +18,28 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
+from simulmt.console import console, say
 from simulmt.errors import UserError
+from simulmt.processes import end_with
 from simulmt.programs.choices import check_choices
-from simulmt.programs.outcome import CONFIG, SWEEP_ID, Outcome, read_outcome, write_outcome
+from simulmt.programs.one_run import ENDS_WITH
+from simulmt.programs.outcome import CONFIG, OUTCOME, SWEEP_ID, Outcome, read_outcome, write_outcome
 from simulmt.programs.plain import plain
-from simulmt.training import report
 from simulmt.training.state import State, read_state
 
 FAILED = -10_000.0
-"""Value of a failed run for a sweeper that searches: below all that `selection` gives."""
-_PARENT = os.getppid()
+"""Value of a failed run for a sweeper that searches: below everything that `selection` returns."""
 _OF_PROCESSES = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def sweep_run(cfg: DictConfig, folder: Path, number: int) -> float:
-    """Do what is missing of a run; nothing that goes wrong with it is raised.
+    """Do what is missing of a run; no failure is raised.
 
     Args:
         cfg: its configuration.
@@ -44,52 +47,53 @@ def sweep_run(cfg: DictConfig, folder: Path, number: int) -> float:
         number: its place in the sweep.
 
     Returns:
-        What a sweeper that searches makes the most of (see `value`).
+        The value that a sweeper maximises (see `value`).
     """
     began = time.monotonic()
+    sweep = os.environ.get(SWEEP_ID, "")
+    if sweep and not sweep.startswith(f"{os.getpid()}-"):  # a launcher's worker
+        end_with(os.getppid())
     try:
         config = plain(cfg)
         check_choices(config)
         if not (folder / CONFIG).is_file():
             raise UserError("a sweep needs hydra.output_subdir=.hydra; leave it as it is")
-        outcome, reason, tries = _run(config, folder)
+        outcome = _run(config, folder)
     except UserError as error:
-        outcome, reason, tries = "failed", str(error), 0
+        outcome = Outcome("failed", str(error), 0)
     except Exception as error:  # the other runs of the sweep go on
         traceback.print_exc()
-        outcome, reason, tries = "failed", f"{type(error).__name__}: {error}".splitlines()[0], 0
+        outcome = Outcome("failed", f"{type(error).__name__}: {error}".splitlines()[0], 0)
     seconds = round(time.monotonic() - began, 1)
-    sweep = os.environ.get(SWEEP_ID, "")
-    write_outcome(folder, Outcome(outcome, reason, tries, seconds, sweep, number))
-    line = f"{folder.name}: {outcome}{': ' if reason else ''}{reason}"
-    report.console.print(line, markup=False, soft_wrap=True)
-    return FAILED if outcome == "failed" else value(folder)
+    write_outcome(folder, replace(outcome, seconds=seconds, sweep=sweep, number=number))
+    line = f"{folder.name}: {outcome.outcome}{': ' if outcome.reason else ''}{outcome.reason}"
+    console.print(line, markup=False, soft_wrap=True)
+    return FAILED if outcome.outcome == "failed" else value(folder)
 
 
-def _run(config: Mapping[str, Any], folder: Path) -> tuple[Any, str, int]:
-    """Outcome, reason and number of tries."""
+def _run(config: Mapping[str, Any], folder: Path) -> Outcome:
+    """Train a run until it is finished or has failed too often."""
     restart, retries = config["sweep"]["restart"], config["sweep"]["retries"]
     state = State("new", "sweep.restart=true") if restart else read_state(folder, config)
     if state.kind == "finished":
-        return "skipped", state.reason or "finished before", 0
-    outcome = "resumed" if state.kind == "half" else "trained"
-    said = [state.reason] if state.reason else []
+        return Outcome("skipped", state.reason or "finished before", 0)
+    reasons = [state.reason] if state.reason else []
+    done = Outcome("resumed" if state.kind == "half" else "trained")
     for tries in range(1, retries + 2):
         status = _start(folder, _ckpt_path(config, state))
-        if status == 0:
-            return outcome, "; ".join(said), tries
-        reason = _explain(status, folder)
-        said.append(f"try {tries} failed: {reason}")
-        state = read_state(folder, config)
-        if state.kind == "finished":  # all is written, and only its end went wrong
-            return outcome, "; ".join(said), tries
+        if status:
+            failure = _explain(status, folder)
+            reasons.append(f"try {tries} failed: {failure}")
+            state = read_state(folder, config)
+        if status == 0 or state.kind == "finished":  # or its exit alone went wrong
+            return replace(done, reason="; ".join(reasons), tries=tries)
         if status == 2:  # a bad choice stays one
-            return "failed", reason, tries
-    return "failed", "; ".join(said), tries
+            return Outcome("failed", failure, tries)
+    return Outcome("failed", "; ".join(reasons), retries + 1)
 
 
 def _ckpt_path(config: Mapping[str, Any], state: State) -> str:
-    """Where to go on: the run's own last checkpoint, or one that was asked for by name."""
+    """Return where to resume: the run's own last checkpoint, or the one that the user named."""
     if state.kind != "new":
         return "last"
     asked = config["ckpt_path"] or ""
@@ -97,41 +101,24 @@ def _ckpt_path(config: Mapping[str, Any], state: State) -> str:
 
 
 def _start(folder: Path, ckpt_path: str) -> int:
-    """Train in another process, and wait for it; its exit status."""
-    (folder / "outcome.json").unlink(missing_ok=True)
+    """Train in another process, which ends with this one; return its exit status."""
+    (folder / OUTCOME).unlink(missing_ok=True)
     environment = {k: v for k, v in os.environ.items() if k not in _OF_PROCESSES}
     environment["SLURM_JOB_NAME"] = "interactive"  # or Lightning leaves it to srun to start more
+    environment[ENDS_WITH] = str(os.getpid())
     command = [sys.executable, "-m", "simulmt.programs.one_run", str(folder), ckpt_path]
-    # it ends with this process, as nobody else holds the pipe
-    process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE)
     try:
-        return _wait(process)
+        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
     except KeyboardInterrupt:
-        report.say("interrupted: the same command goes on with what is not finished")
+        say("interrupted: the same command goes on with what is not finished")
         raise
-    finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        process.wait()
-
-
-def _wait(process: subprocess.Popen[bytes]) -> int:
-    """Its exit status; a launcher's worker ends, and it too, if the sweep itself is killed."""
-    name = os.environ.get(SWEEP_ID, "")
-    typed = not name or name.startswith(f"{os.getpid()}-")
-    while True:
-        try:
-            return process.wait(timeout=1)
-        except subprocess.TimeoutExpired:
-            if not typed and os.getppid() != _PARENT:
-                os.kill(os.getpid(), signal.SIGKILL)
+    return done.returncode
 
 
 def _explain(status: int, folder: Path) -> str:
-    """Why it ended with this status."""
-    left = read_outcome(folder)
-    if left:
-        return left.reason
+    """Return why the process ended with this status."""
+    if outcome := read_outcome(folder):
+        return outcome.reason
     if status >= 0:
         return f"exit status {status}"
     name = signal.Signals(-status).name
@@ -139,14 +126,14 @@ def _explain(status: int, folder: Path) -> str:
 
 
 def value(folder: Path) -> float:
-    """The most of `valid/selection` in `metrics.csv`, which is what the best checkpoint has.
+    """Return the greatest `valid/selection` in `metrics.csv`: that of the best checkpoint.
 
-    That is BLEU on the development set, and below 0 outside `trainer.dal_range` by the distance
-    from it (`simulmt.training.callbacks.selection`). The test set has no say in a search.
+    It is BLEU on the development set; outside `trainer.dal_range` it is negative, by the distance
+    from the range (`simulmt.training.callbacks.selection`). A search never sees the test set.
     """
     try:
         with (folder / "metrics.csv").open(newline="", encoding="utf-8") as file:
-            found = [row.get("valid/selection") for row in csv.DictReader(file)]
+            values = [row.get("valid/selection") for row in csv.DictReader(file)]
     except OSError:
         return FAILED
-    return max((float(one) for one in found if one), default=FAILED)
+    return max((float(value) for value in values if value), default=FAILED)

@@ -1,4 +1,4 @@
-"""Around a sweep: its name before, and the table of outcomes and the report of its folder after."""
+"""Names a sweep before it begins; after it, reports its folder and the outcome of each run."""
 
 from __future__ import annotations
 
@@ -16,46 +16,41 @@ from simulmt.programs.outcome import SWEEP_ID, find_outcomes, outcome_table, wri
 
 
 class SweepEnd(Callback):
-    """Called by Hydra; of a multirun only in the process that was typed, whatever the launcher."""
+    """Hydra calls it in the process that the user started, whatever the launcher."""
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Give the sweep a name, by which its outcomes are found."""
         os.environ[SWEEP_ID] = f"{os.getpid()}-{secrets.token_hex(8)}"
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
-        """Show and write what came of each run, and compare all finished ones of the folder.
+        """Compare all finished runs of the folder; print and write the outcome of each run.
 
         Raises:
-            SystemExit: with 1, if a run is not finished.
+            SystemExit: with 1, if a run of the sweep is not finished.
         """
         from rich.console import Console  # noqa: PLC0415  (every run makes this object)
+
+        from simulmt.analysis.report import report  # noqa: PLC0415  (seconds to import)
 
         folder = Path(config.hydra.sweep.dir)
         outcomes = find_outcomes(folder, os.environ[SWEEP_ID])
         console = Console(highlight=False)
         console.width = max(console.width, 0 if console.is_terminal else 140)
-        _report(report_options(config) | {"runs": str(folder)}, console)
+        try:
+            report(report_options(config) | {"runs": str(folder)})
+        except UserError as error:  # nothing to compare is no failure of the sweep
+            console.print(f"no report: {error}", markup=False, soft_wrap=True)
         console.print(outcome_table(outcomes))
         write_table(outcomes, folder / "sweep.csv")
-        failed = sum(each.outcome == "failed" for each in outcomes)
+        failed = sum(outcome.outcome == "failed" for outcome in outcomes)
         console.print(f"{len(outcomes)} runs, {failed} failed; written: {folder / 'sweep.csv'}")
         if failed or not outcomes:
             sys.exit(1)
 
 
 def report_options(config: DictConfig) -> dict[str, Any]:
-    """What `report.py` is told by default."""
+    """Return the default options of `report.py`."""
     (home,) = [s.path for s in config.hydra.runtime.config_sources if s.provider == "main"]
     options = OmegaConf.to_container(OmegaConf.load(Path(home) / "report.yaml"))
     assert isinstance(options, dict)
     return {str(k): v for k, v in options.items() if k not in ("defaults", "hydra")}
-
-
-def _report(options: dict[str, Any], console: Any) -> None:
-    """Compare the runs; that there is nothing to compare is no failure of the sweep."""
-    from simulmt.analysis.report import report  # noqa: PLC0415  (seconds to import)
-
-    try:
-        report(options)
-    except UserError as error:
-        console.print(f"no report: {error}", markup=False, soft_wrap=True)

@@ -9,20 +9,22 @@ from typing import Any
 import pytorch_lightning as pl
 from omegaconf import DictConfig
 
+from simulmt.analysis import summary
 from simulmt.builders import build_corpus, build_model, build_objective
+from simulmt.console import busy, say
 from simulmt.data.batches import check_enough
 from simulmt.data.corpus import SPLITS, Corpus
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.search import GREEDY
+from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.programs.choices import Choices, check_choices
 from simulmt.programs.plain import plain
 from simulmt.programs.subwords import subwords_given, train_subwords
 from simulmt.saved import checkpoint
 from simulmt.saved.checkpoint import load_matching, passport
 from simulmt.training import report
-from simulmt.training.callbacks import Decoder
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.files import alone_in
 from simulmt.training.loggers import open_loggers
@@ -57,12 +59,12 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
     if start:
         check_manifest(start.manifest, described, [])
         taken, of = load_matching(model, start)
-        report.say(f"{taken} of {of} parameter tensors start from {start.path}")
+        say(f"{taken} of {of} parameter tensors start from {start.path}")
     report.model(config["model"]["name"], model, config["lambda"])
     resume_at = check_resume(resume, config, described, folder) if resume else None
     tokens, seed = config["data"]["batch_tokens"], config["seed"]
     valid, tested = (
-        Decoder(corpus.splits[name], encoded[name], subwords, 2 * tokens, how)
+        SplitDecoder(corpus.splits[name], encoded[name], subwords, 2 * tokens, how)
         for name, how in (("valid", GREEDY), ("test", choices.search))
     )
     teacher = choices.teacher.build(described, subwords.vocabulary)
@@ -83,7 +85,7 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
         trainer = make_trainer(plan, folder, valid, loggers, config)
         chosen = fit(trainer, module, data, resume, folder, plan.average)
         scores, instances = test(trainer, module, tested, folder)
-        report.results(f"{mechanism.name} on test", scores, instances, chosen, folder)
+        summary.results(f"{mechanism.name} on test", scores, instances, chosen, folder)
         report.log_results(loggers, scores, instances, folder, trainer.global_step - 1)
     report.write_test_scores(folder, scores)  # last: a run that has its scores is finished
 
@@ -95,9 +97,9 @@ def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, E
     corpus = build_corpus(config["data"])
     # the small ones first, since what is wrong with them then shows before the long work
     splits = {name: corpus.splits[name] for name in reversed(SPLITS)}
-    with report.busy("subwords"):
+    with busy("subwords"):
         cache = Path(config["cache"]) / "subwords"
         subwords = given or train_subwords(options, splits["train"].text, cache)
-    with report.busy("encoding"):
+    with busy("encoding"):
         encoded = {n: EncodedSplit.encode(s, subwords) for n, s in splits.items()}
     return corpus, subwords, encoded

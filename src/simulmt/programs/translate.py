@@ -1,38 +1,40 @@
-"""`translate.py`: translate what arrives, while it arrives, or a file at once."""
+"""`translate.py`: translate what arrives while it arrives, or a file at once."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 from rich.console import Console
-from rich.progress import track
 
 from simulmt.builders import build_search
-from simulmt.data.batches import OrderedBatches
+from simulmt.console import watch
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.text import normalise, text_lines
-from simulmt.decoding.corpus import decode_split
+from simulmt.decoding.search import Search
+from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
-from simulmt.live.interpreter import END, Actions, Plain, Told, arriving, interpret, parts_of
+from simulmt.live import interpreter
 from simulmt.live.translator import LONGEST, Translator
 from simulmt.options import construct
 from simulmt.programs.plain import plain
 from simulmt.saved import checkpoint
 
 PICTURED = 20
-"""The most sentences that go into a picture: the first ones."""
+"""The most sentences of a picture: the first ones."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """`conf/translate.yaml` says what each entry means."""
+    """The options of `conf/translate.yaml`, which explains each of them."""
 
     checkpoint: Any
     input: Any
@@ -50,6 +52,11 @@ class Options:
 
             check_picture(str(self.picture), self.heads)
 
+    @property
+    def file(self) -> Path | None:
+        """The file to translate; None for standard input."""
+        return None if self.input is None else Path(str(self.input))
+
 
 def translate(cfg: DictConfig) -> None:
     """Translate standard input while it comes in, or a file in batches.
@@ -58,63 +65,63 @@ def translate(cfg: DictConfig) -> None:
         UserError: anything a user can put right.
     """
     options = construct(Options, plain(cfg), "translate.py")
-    given = None if options.input is None else Path(str(options.input))
-    if given and not given.is_file():
-        raise UserError(f"input={given}: there is no such file")
+    if options.file and not options.file.is_file():
+        raise UserError(f"input={options.file}: there is no such file")
     trained = checkpoint.load(Path(str(options.checkpoint)))
     translator, sentences = Translator.of(trained, options.device), dict[int, str]()
-    if given and not options.actions:
-        lines = [*text_lines(given, errors="replace")]
-        for line in translate_lines(translator, trained.config, lines, options.batch_tokens):
-            print(line)
-        if options.picture is not None:
-            sentences = {number: line for number, line in enumerate(lines, 1) if line}
-            draw(translator, sentences, options)
-        return
     try:
-        live(translator, given, options.actions, sentences)
+        if options.file and not options.actions:
+            lines = [*text_lines(options.file, errors="replace")]
+            search = build_search(trained.config["decoding"], translator.model)
+            for line in translate_lines(translator, search, lines, options.batch_tokens):
+                print(line)
+            sentences |= {number: line for number, line in enumerate(lines, 1) if line}
+        else:
+            live(translator, options.file, options.actions, sentences)
     finally:
-        if options.picture is not None and sentences:  # of what there was before Ctrl-C, too
+        if options.picture is not None and sentences:  # after Ctrl-C, of the sentences until then
             draw(translator, sentences, options)
 
 
 def live(
-    translator: Translator, given: Path | None, actions: bool, sentences: dict[int, str]
+    translator: Translator, file: Path | None, actions: bool, sentences: dict[int, str]
 ) -> None:
-    """Translate what arrives; a person at a terminal is shown both sides.
+    """Translate words as they arrive; at a terminal, show both sides.
 
     Args:
-        translator: takes the words in.
-        given: a file; None for standard input.
+        translator: reads the words.
+        file: the source; None for standard input.
         actions: whether to print events instead of the translation.
-        sentences: the first ones are added to it, each by the number of its line.
+        sentences: takes the first sentences, each by the number of its line.
     """
-    if given is None and not actions and _at_terminal():
+    if file is None and not actions and _at_terminal():
         from simulmt.live.keyboard import Screen, typed  # noqa: PLC0415  (imports what Windows lacks)
 
-        with Screen() as screen:
-            parts = remember(typed(sys.stdin.fileno(), screen.typing), sentences)
-            interpret(translator, parts, screen, warn)
+        with closing(Screen(Console(highlight=False))) as screen:
+            words = remember(typed(sys.stdin.fileno(), screen.typing), sentences)
+            for event in interpreter.interpret(translator, words, warn):
+                screen.show(event)
         return
-    told: Told = Actions(sys.stdout) if actions else Plain(sys.stdout)
-    if given is None:
-        parts = arriving(sys.stdin.fileno())
+    if file is None:
+        words = interpreter.arriving(sys.stdin.fileno())
     else:
-        parts = parts_of(text_lines(given, errors="replace"))
-    interpret(translator, remember(parts, sentences), told, warn)
+        words = interpreter.words_of(text_lines(file, errors="replace"))
+    events = interpreter.interpret(translator, remember(words, sentences), warn)
+    show = interpreter.print_events if actions else interpreter.print_translation
+    show(events, sys.stdout)
 
 
-def remember(parts: Iterable[str], sentences: dict[int, str]) -> Iterator[str]:
-    """Hand the parts on and keep the first sentences: one more than are pictured, if there is."""
-    words, line = list[str](), 1
-    for part in parts:
-        if part == END:
-            if sentence := normalise(" ".join(words)):
-                sentences[line] = sentence
-            words, line = [], line + 1
+def remember(words: Iterable[str], sentences: dict[int, str]) -> Iterator[str]:
+    """Yield the words, and keep the first sentences: up to one more than a picture shows."""
+    sentence, line = list[str](), 1
+    for word in words:
+        if word == interpreter.END:
+            if text := normalise(" ".join(sentence)):
+                sentences[line] = text
+            sentence, line = [], line + 1
         elif len(sentences) <= PICTURED:
-            words.append(part)
-        yield part
+            sentence.append(word)
+        yield word
 
 
 def draw(translator: Translator, sentences: Mapping[int, str], options: Options) -> None:
@@ -131,51 +138,47 @@ def draw(translator: Translator, sentences: Mapping[int, str], options: Options)
 
 
 def translate_lines(
-    translator: Translator, config: Mapping[str, Any], lines: Sequence[str], batch_tokens: int
+    translator: Translator, search: Search, lines: Sequence[str], batch_tokens: int
 ) -> list[str]:
     """Translate in batches, as `train.py` translated the test set.
 
     Args:
         translator: has the model.
-        config: of its training.
-        lines: a sentence each, normalised.
+        search: greedy or beam search.
+        lines: one sentence each, normalised.
         batch_tokens: token budget of a batch.
 
     Returns:
         A translation for each line, empty for a blank one.
 
     Raises:
-        UserError: a line that is too long.
+        UserError: a line is too long.
     """
     translations = ["" for _ in lines]
-    filled = [number for number, line in enumerate(lines) if line]
-    if not filled:
+    numbers = [number for number, line in enumerate(lines) if line]
+    if not numbers:
         return translations
-    split = Split([lines[number] for number in filled], ["" for _ in filled])
-    model, subwords, device = translator.model, translator.subwords, translator.device
-    encoded = EncodedSplit.encode(split, subwords)
-    lengths = encoded.lengths
-    longest = int(lengths[:, 0].argmax())
-    if lengths[longest, 0] > LONGEST + 1:
+    split = Split([lines[number] for number in numbers], ["" for _ in numbers])
+    encoded = EncodedSplit.encode(split, translator.subwords)
+    lengths = encoded.lengths[:, 0] - 1  # without EOS
+    longest = int(lengths.argmax())
+    if lengths[longest] > LONGEST:
         raise UserError(
-            f"line {filled[longest] + 1} has {lengths[longest, 0] - 1:,} subwords, a sentence "
+            f"line {numbers[longest] + 1} has {lengths[longest]:,} subwords, a sentence "
             f"{LONGEST:,} at the most: split it"
         )
-    search = build_search(config["decoding"], model)
-    chosen = [*OrderedBatches(lengths, max(1, batch_tokens // search.beam))]
-    console = Console(stderr=True)
-    shown = track(chosen, "translating", console=console, disable=not console.is_terminal)
-    batches = (encoded.batch(rows) for rows in shown)
-    for instance in decode_split(model, subwords, split, batches, device, search):
-        translations[filled[instance.index]] = instance.prediction
+    decoder = SplitDecoder(split, encoded, translator.subwords, batch_tokens, search)
+    progress = partial(watch, what="translating", on=Console(stderr=True))
+    for instance in decoder(translator.model, translator.device, progress):
+        translations[numbers[instance.index]] = instance.prediction
     return translations
 
 
 def warn(message: str) -> None:
-    """Say something that does not end the program."""
+    """Print a message that does not end the program."""
     print(f"warning: {message}", file=sys.stderr)
 
 
 def _at_terminal() -> bool:
-    """Whether a person types and sees what is printed."""
+    """Return whether a person types and sees what is printed."""
     return sys.platform != "win32" and os.isatty(sys.stdin.fileno()) and sys.stdout.isatty()

@@ -1,90 +1,20 @@
-"""Callbacks: the progress bar, and the development set decoded simultaneously to find the best."""
+"""Callbacks: the progress bar, and simultaneous decoding of the development set."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytorch_lightning as pl
-import torch
 from pytorch_lightning.callbacks import RichProgressBar
-from torch import distributed
 
-from simulmt.data.batches import OrderedBatches
-from simulmt.data.corpus import Split
-from simulmt.data.encoded import EncodedSplit
-from simulmt.data.subwords import Subwords
-from simulmt.decoding.corpus import decode_split
 from simulmt.decoding.instance import Instance
-from simulmt.decoding.search import Search
-from simulmt.models.model import Model
+from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.scoring.score import score
 from simulmt.training.module import TranslationModule
 from simulmt.training.weights_and_biases import show_samples
-
-Watch = Callable[[list[list[int]]], Iterable[list[int]]]
-
-
-class Decoder:
-    """Decodes one split over all processes; every process gets every instance.
-
-    Args:
-        split: the sentences.
-        encoded: the same as subwords.
-        subwords: the vocabulary.
-        tokens: token budget of a batch, for all hypotheses together.
-        search: greedy or beam search.
-    """
-
-    def __init__(
-        self,
-        split: Split,
-        encoded: EncodedSplit,
-        subwords: Subwords,
-        tokens: int,
-        search: Search,
-    ) -> None:
-        self.split = split
-        self.encoded = encoded
-        self.subwords = subwords
-        self.tokens = max(1, tokens // search.beam)
-        self.search = search
-
-    def __call__(
-        self,
-        model: Model,
-        device: torch.device,
-        rank: int = 0,
-        world_size: int = 1,
-        watch: Watch = iter,
-    ) -> list[Instance]:
-        """The instances in the order of the split, none missing and none twice.
-
-        Args:
-            model: what decodes.
-            device: where it is.
-            rank: of this process.
-            world_size: number of processes.
-            watch: wraps the loop over batches, to show how far it is.
-        """
-        lengths = self.encoded.lengths
-        chosen = [*OrderedBatches(lengths, self.tokens, rank=rank, world_size=world_size)]
-        batches = (self.encoded.batch(rows) for rows in watch(chosen))
-        was_training = model.training
-        model.eval()
-        found = [*decode_split(model, self.subwords, self.split, batches, device, self.search)]
-        model.train(was_training)
-        return sorted(_gather(found), key=lambda instance: instance.index)
-
-
-def _gather(found: list[Instance]) -> Iterable[Instance]:
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return found
-    parts: list[list[Instance]] = [[] for _ in range(distributed.get_world_size())]
-    distributed.all_gather_object(parts, found)
-    return [instance for part in parts for instance in part]
 
 
 class Progress(RichProgressBar):
@@ -101,12 +31,12 @@ class Progress(RichProgressBar):
     def get_metrics(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule
     ) -> dict[str, int | str | float | dict[str, float]]:
-        """How far the run is, and the figures, renamed and rounded."""
-        found = trainer.progress_bar_metrics
+        """Return the number of updates so far, and the figures, renamed and rounded."""
+        logged = trainer.progress_bar_metrics
         figures = {
-            short: format(found[name], form)
+            short: format(logged[name], form)
             for name, (short, form) in self.SHOWN.items()
-            if name in found
+            if name in logged
         }
         return {"update": f"{trainer.global_step}/{trainer.max_steps}", **figures}
 
@@ -116,19 +46,19 @@ class Progress(RichProgressBar):
 
 
 class SimultaneousDecoding(pl.Callback):
-    """Decodes the development set at every validation and logs quality and latency.
+    """Decodes the development set at every validation, and logs quality and latency.
 
-    Logs `valid/BLEU`, `valid/chrF`, `valid/word/AL` and so on, and `valid/selection`, which the
-    best checkpoint has most of (see `selection`).
+    Logs `valid/BLEU`, `valid/chrF`, `valid/word/AL` and so on, and `valid/selection`: the best
+    checkpoint is the one where this value (`selection`) is greatest.
 
     Args:
         decoder: of the development set.
         dal_range: wanted word-level DAL, (least, most); None for any.
-        samples: sentences shown in the logger's table.
+        samples: number of sentences in the logger's table.
     """
 
     def __init__(
-        self, decoder: Decoder, dal_range: tuple[float, float] | None, samples: int = 5
+        self, decoder: SplitDecoder, dal_range: tuple[float, float] | None, samples: int = 5
     ) -> None:
         self.decoder = decoder
         self.dal_range = dal_range
@@ -137,13 +67,10 @@ class SimultaneousDecoding(pl.Callback):
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Decode, score, log."""
         assert isinstance(pl_module, TranslationModule)
-        instances = self.decoder(
-            pl_module.model, pl_module.device, trainer.global_rank, trainer.world_size
-        )
+        instances = self.decoder(pl_module.model, pl_module.device)
         scores = score(instances, None)
-        values = flat(scores)
         in_force = pl_module.objective.settled(trainer.global_step)
-        values["selection"] = selection(scores, self.dal_range, in_force)
+        values = flat(scores) | {"selection": selection(scores, self.dal_range, in_force)}
         for name, value in values.items():
             pl_module.log(f"valid/{name}", value, prog_bar=True)
         if trainer.is_global_zero:
@@ -151,20 +78,20 @@ class SimultaneousDecoding(pl.Callback):
 
     @staticmethod
     def _show(trainer: pl.Trainer, instances: Sequence[Instance]) -> None:
-        """A table of sample translations in the run directory, and in W&B."""
-        columns = ["source", "reference", "prediction", "delays"]
-        rows = [
-            [i.source, i.reference, i.prediction, " ".join(map(str, i.delays))] for i in instances
+        """Write sample translations into the run directory, and show them in W&B."""
+        rows = [("source", "reference", "prediction", "delays")]
+        rows += [
+            (i.source, i.reference, i.prediction, " ".join(map(str, i.delays))) for i in instances
         ]
         folder = Path(trainer.default_root_dir) / "samples"
         folder.mkdir(exist_ok=True)
-        text = "".join("\t".join(row) + "\n" for row in [columns, *rows])
+        text = "".join("\t".join(row) + "\n" for row in rows)
         (folder / f"step-{trainer.global_step:07d}.tsv").write_text(text, encoding="utf-8")
         show_samples(trainer.loggers, "valid/samples", instances)
 
 
 def flat(scores: Mapping[str, Any]) -> dict[str, float]:
-    """Quality and latencies under one-line names; a figure that nothing defines is NaN."""
+    """Return quality and latencies under one-line names; an undefined figure is NaN."""
     values = {name: scores["quality"][name] for name in ("BLEU", "chrF")}
     for unit, latencies in scores["latency"].items():
         for name, value in latencies.items():
@@ -176,7 +103,7 @@ def flat(scores: Mapping[str, Any]) -> dict[str, float]:
 def selection(
     scores: Mapping[str, Any], dal_range: tuple[float, float] | None, in_force: bool
 ) -> float:
-    """What the best checkpoint has most of.
+    """Return the value by which checkpoints, and runs of a search, are chosen: greater is better.
 
     Args:
         scores: of the development set.
@@ -184,8 +111,8 @@ def selection(
         in_force: whether the latency weights have grown to their values.
 
     Returns:
-        BLEU; -1 minus the distance outside the range; at most -1000 before the weights are in
-        force, so that a model that has not yet learnt to be quick is a last resort.
+        BLEU; outside the range, -1 minus the distance from it. Before the weights are in force,
+        at most -1000: a model that has not yet learnt to be quick is a last resort.
     """
     bleu, dal = float(scores["quality"]["BLEU"]), scores["latency"]["word"]["DAL"]
     if dal_range is not None:

@@ -3,57 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytorch_lightning as pl
 
+from simulmt.console import say
 from simulmt.data.batches import BucketBatches, OrderedBatches, check_budget
 from simulmt.data.encoded import Batch, EncodedSplit
-from simulmt.training import report
+from simulmt.processes import rank_and_world_size
 
 
-class TrainLoader:
-    """Shuffled batches of one rank, epoch after epoch; a run resumes where it was saved."""
-
-    def __init__(self, split: EncodedSplit, batches: BucketBatches) -> None:
-        self.split = split
-        self.batches = batches
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __iter__(self) -> Iterator[Batch]:
-        state = self.batches.state_dict()
-        if state["position"] >= len(self):
-            self.batches.set_epoch(state["epoch"] + 1)
-        for rows in self.batches:
-            yield self.split.batch(rows)
-
-    def state_dict(self) -> dict[str, int]:
-        """Epoch and position within it."""
-        return self.batches.state_dict()
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on from there."""
-        self.batches.load_state_dict(state)
-
-
+@dataclass(frozen=True)
 class ValidLoader:
     """Development batches of one rank."""
 
-    def __init__(self, split: EncodedSplit, batches: OrderedBatches) -> None:
-        self.split = split
-        self.batches = batches
+    split: EncodedSplit
+    batches: OrderedBatches | BucketBatches
 
     def __len__(self) -> int:
         return len(self.batches)
 
     def __iter__(self) -> Iterator[Batch]:
-        for rows in self.batches:
-            yield self.split.batch(rows)
+        return (self.split.batch(rows) for rows in self.batches)
+
+
+@dataclass(frozen=True)
+class TrainLoader:
+    """Shuffled batches of one rank, epoch after epoch; a run resumes where it was saved."""
+
+    split: EncodedSplit
+    batches: BucketBatches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[Batch]:
+        state = self.state_dict()
+        if state["position"] >= len(self):
+            self.batches.set_epoch(state["epoch"] + 1)
+        yield from ValidLoader(self.split, self.batches)
+
+    def state_dict(self) -> dict[str, int]:
+        """Return the epoch, and the position within it."""
+        return self.batches.state_dict()
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Continue from there."""
+        self.batches.load_state_dict(state)
 
 
 class TranslationData(pl.LightningDataModule):
-    """Hands the encoded splits to the trainer.
+    """Gives the trainer the batches of the encoded splits.
 
     Args:
         train: encoded training split.
@@ -74,30 +74,27 @@ class TranslationData(pl.LightningDataModule):
         self.seed = seed
 
     def train_dataloader(self) -> TrainLoader:
-        """Batches of this rank."""
+        """Return the batches of this rank."""
         assert self.trainer is not None
+        rank, world_size = rank_and_world_size()
         batches = BucketBatches(
             self.train.lengths,
             self.tokens,
             seed=self.seed,
-            rank=self.trainer.global_rank,
-            world_size=self.trainer.world_size,
+            rank=rank,
+            world_size=world_size,
             multiple=self.trainer.accumulate_grad_batches,
         )
         if batches.skipped:
-            report.say(
+            say(
                 f"left out {batches.skipped} training pairs of more than "
                 f"data.batch_tokens={self.tokens} subwords"
             )
         return TrainLoader(self.train, batches)
 
     def val_dataloader(self) -> ValidLoader:
-        """Every development pair once, over all ranks."""
-        assert self.trainer is not None
-        batches = OrderedBatches(
-            self.valid.lengths,
-            self.tokens,
-            rank=self.trainer.global_rank,
-            world_size=self.trainer.world_size,
-        )
+        """Return the batches of this rank; together the ranks have every development pair once."""
+        rank, world_size = rank_and_world_size()
+        lengths = self.valid.lengths
+        batches = OrderedBatches(lengths, self.tokens, rank=rank, world_size=world_size)
         return ValidLoader(self.valid, batches)

@@ -13,7 +13,7 @@ import torch
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from simulmt.errors import UserError
-from simulmt.training import report
+from simulmt.processes import is_first_process
 
 
 class WholeFiles(TorchCheckpointIO):
@@ -44,7 +44,7 @@ def alone_in(folder: Path) -> Iterator[None]:
     Raises:
         UserError: another process trains there.
     """
-    if not report.is_first_process():  # its first process holds it for all
+    if not is_first_process():  # its first process holds it for all
         yield
         return
     folder.mkdir(parents=True, exist_ok=True)

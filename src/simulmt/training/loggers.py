@@ -14,9 +14,10 @@ from typing import Any
 from pytorch_lightning.loggers import Logger, TensorBoardLogger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 
+from simulmt.console import say
 from simulmt.errors import UserError
 from simulmt.options import construct, pick
-from simulmt.training import report
+from simulmt.processes import is_first_process
 from simulmt.training.weights_and_biases import Wandb
 
 
@@ -131,7 +132,7 @@ def open_loggers(
 ) -> Iterator[list[Logger]]:
     """`metrics.csv` and, on the first process, the chosen logger; closed whatever happens."""
     loggers: list[Logger] = [MetricsFile(folder / "metrics.csv", resume_at)]
-    if report.is_first_process():
+    if is_first_process():
         extra = chosen.open(folder, dict(config))
         loggers += [extra] if extra else []
     status, code = "failed", 1
@@ -145,4 +146,4 @@ def open_loggers(
             kept = loggers[-1].experiment
             kept.finish(exit_code=code)
             if kept.offline:
-                report.say(f"not uploaded yet: wandb sync {Path(kept.dir).parent}")
+                say(f"not uploaded yet: wandb sync {Path(kept.dir).parent}")

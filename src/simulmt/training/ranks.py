@@ -1,4 +1,4 @@
-"""All processes of a run must have been told the same, and end together."""
+"""The processes of a run have the same configuration, and end together."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ import atexit
 import os
 import signal
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any, NoReturn
 
 import pytorch_lightning as pl
-from torch import distributed
 
 from simulmt.errors import UserError
 from simulmt.options import flat_options
+from simulmt.processes import end_with, gather
 
 TERMINATED = 128 + signal.SIGTERM
-"""Exit status of a run that SIGTERM has ended, as shells have it."""
+"""Exit status of a run that SIGTERM has ended, by the convention of shells."""
 
 
 class SameConfiguration(pl.Callback):
     """Compares the configurations of all processes before the first update.
 
-    Every process reads its configuration by itself. With different ones they would still add up
-    their gradients, without any error.
+    Every process reads its configuration by itself. With different ones, the processes would add up
+    gradients of different objectives without any error.
 
     Args:
         config: of this process.
@@ -35,61 +34,53 @@ class SameConfiguration(pl.Callback):
         self.options = flat_options(config)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Gather and compare; the processes know one another by now, and nothing else is done."""
-        if not (distributed.is_available() and distributed.is_initialized()):
-            return
-        everyone: list[dict[str, Any]] = [{} for _ in range(distributed.get_world_size())]
-        distributed.all_gather_object(everyone, self.options)
-        refuse_differences(everyone)
+        """Gather and compare: the processes have just connected, and have done nothing else."""
+        refuse_differences(gather(self.options))
 
 
-def refuse_differences(everyone: Sequence[Mapping[str, Any]]) -> None:
+def refuse_differences(configurations: Sequence[Mapping[str, Any]]) -> None:
     """Compare the flat configurations of all ranks.
 
     Raises:
-        UserError: they differ; raised on every rank, naming the keys and values.
+        UserError: the configurations differ; raised on every rank, naming keys and values.
     """
-    keys = dict.fromkeys(key for options in everyone for key in options)
-    differing = []
-    for key in keys:
-        values = [options.get(key) for options in everyone]
+    differences = []
+    for key in dict.fromkeys(key for options in configurations for key in options):
+        values = [options.get(key) for options in configurations]
         if any(value != values[0] for value in values):
-            said = ", ".join(f"{value!r} on rank {rank}" for rank, value in enumerate(values))
-            differing.append(f"{key} is {said}")
-    if differing:
+            listed = ", ".join(f"{value!r} on rank {rank}" for rank, value in enumerate(values))
+            differences.append(f"{key} is {listed}")
+    if differences:
         raise UserError(
-            f"the processes of this run were given different configurations: {'; '.join(differing)}"
-            ". Give all the same command, and leave conf/ alone while a run starts"
+            "the processes of this run have different configurations: "
+            f"{'; '.join(differences)}. Give all the same command, and leave conf/ alone while a "
+            "run starts"
         )
 
 
 class OneEnd(pl.Callback):
     """SIGTERM ends a run at once, with all the processes that Lightning has started for it.
 
-    Lightning's own handler broadcasts the signal to the others, between whatever collectives the
-    training is at: the processes then wait for different ones, for ever. There is nothing to agree
-    on, since a run goes on from its last validation however it ends. So the process that the user
-    started ends, and those that it has started leave SIGTERM to it: they stay, lest it waits for
-    one of them in a collective, until it kills them (`kill_started_at_exit`) or has gone.
+    Lightning's own handler broadcasts the signal to the other processes, in the middle of whatever
+    collective operation they are at: they then wait for one another for ever. Nothing needs to be
+    agreed upon, because a run resumes from its last validation however it ends.
+
+    So the process that the user started ends, and the processes that it has started ignore SIGTERM:
+    it may be waiting for them in a collective operation. They stay until it kills them
+    (`kill_started_at_exit`) or has ended.
     """
 
     def __init__(self) -> None:
         self._started = False
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Find out whether another process of the run started this one; if so, end with it.
-
-        Left alone on a GPU, it would wait for ten minutes.
-        """
-        if distributed.is_available() and distributed.is_initialized():
-            pids = [0] * distributed.get_world_size()
-            distributed.all_gather_object(pids, os.getpid())
-            self._started = (parent := os.getppid()) in pids
-            if self._started:
-                threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+        """Find out whether another process of the run started this one; if so, end with it."""
+        self._started = (parent := os.getppid()) in gather(os.getpid())
+        if self._started:
+            end_with(parent)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Replace Lightning's handler; after the training it puts back what was there before."""
+        """Replace Lightning's handler; after training Lightning restores the one before its own."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, signal.SIG_IGN if self._started else _terminate)
 
@@ -97,8 +88,8 @@ class OneEnd(pl.Callback):
 def kill_started_at_exit(trainer: pl.Trainer) -> None:
     """Have the processes that Lightning has started killed when this one exits, but not before.
 
-    Lightning watches them, and within five seconds of their end kills this one too, which may
-    still have its loggers to close.
+    Lightning watches those processes. Within five seconds of their end it kills this one, too,
+    which may still have loggers to close.
     """
     if trainer.strategy.launcher is not None:
         atexit.register(trainer.strategy.launcher.kill, signal.SIGKILL)
@@ -107,9 +98,3 @@ def kill_started_at_exit(trainer: pl.Trainer) -> None:
 def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `timeout` sends two
     raise SystemExit(TERMINATED)
-
-
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1)
-    os.kill(os.getpid(), signal.SIGKILL)

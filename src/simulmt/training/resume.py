@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from simulmt.console import say
 from simulmt.data.manifest import check_manifest
 from simulmt.errors import UserError
+from simulmt.processes import is_first_process
 from simulmt.saved.checkpoint import read_checkpoint
-from simulmt.training import report
 
 _FOLDERS = ("checkpoints", "samples", "evaluation", "tensorboard", "wandb")
 _RESULTS = ("test_scores.json", "instances.log", "path.png")
@@ -30,7 +31,7 @@ def find_resume(choice: str | None, folder: Path) -> Path | None:
         return None
     path = folder / "checkpoints" / "last.ckpt" if choice == "last" else Path(choice)
     if choice == "last" and not path.exists():
-        report.say(f"nothing to resume in {folder}: starting")
+        say(f"nothing to resume in {folder}: starting")
         return None
     if not path.is_file():
         raise UserError(f"ckpt_path={choice}: there is no such file; give a .ckpt file or `last`")
@@ -87,12 +88,12 @@ def make_room(folder: Path, resume: Path | None, step: int | None) -> None:
     it an average, or checkpoints of later updates.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    if not report.is_first_process():
+    if not is_first_process():
         return
     checkpoints = folder / "checkpoints"
     if resume is None or not _is_own(resume, folder):
         if checkpoints.exists():
-            report.say(f"replacing the run in {folder}; ckpt_path=last would have resumed it")
+            say(f"replacing the run in {folder}; ckpt_path=last would have resumed it")
         clear(folder)
         return
     _remove(folder, _RESULTS)

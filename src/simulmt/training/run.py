@@ -3,138 +3,63 @@
 from __future__ import annotations
 
 import logging
-import math
 import sys
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytorch_lightning as pl
-import torch
-from pytorch_lightning.callbacks import (
-    Callback,
-    EarlyStopping,
-    ModelCheckpoint,
-)
+from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from pytorch_lightning.loggers import Logger
 
+from simulmt.console import watch
 from simulmt.decoding.instance import Instance, write_instances
+from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
 from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.scoring.score import score
-from simulmt.training import report
-from simulmt.training.callbacks import Decoder, Progress, SimultaneousDecoding
+from simulmt.training.callbacks import Progress, SimultaneousDecoding
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.files import WholeFiles
 from simulmt.training.module import TranslationModule
+from simulmt.training.plan import Plan
 from simulmt.training.ranks import TERMINATED, OneEnd, SameConfiguration, kill_started_at_exit
 from simulmt.training.record import TrainingRecord
 
-_CHOICES = {
-    "accelerator": ("cpu", "gpu", "auto"),
-    "strategy": ("auto", "ddp"),
-    "precision": ("32-true", "64-true", "bf16-mixed"),
-}
-_COUNTS = ("devices", "max_updates", "validate_every", "accumulate", "average", "log_every")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How long and on what to train; `conf/trainer` says what each entry means."""
-
-    accelerator: str
-    devices: int
-    strategy: str
-    precision: str
-    max_updates: int
-    validate_every: int
-    accumulate: int
-    clip: float
-    average: int
-    patience: int | None
-    dal_range: tuple[float, float] | None
-    log_every: int
-    progress: bool
-
-    def __post_init__(self) -> None:
-        for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise UserError(
-                    f"trainer.{name} is {getattr(self, name)!r}; choose one of {', '.join(known)}"
-                )
-        for name in _COUNTS:
-            if getattr(self, name) < 1:
-                raise UserError(f"trainer.{name} is {getattr(self, name)}; it must be at least 1")
-        if self.patience is not None and self.patience < 1:
-            raise UserError(f"trainer.patience is {self.patience}; at least 1, or null for no end")
-        if not 0 <= self.clip < math.inf:
-            raise UserError(f"trainer.clip is {self.clip}; a norm, or 0 for none")
-        if self.max_updates % self.validate_every:
-            raise UserError(
-                f"trainer.max_updates is {self.max_updates}, no multiple of trainer.validate_every "
-                f"({self.validate_every}): the last updates would be lost; change one of them"
-            )
-        if self.dal_range is not None:
-            least, most = self.dal_range
-            if not -math.inf < least <= most < math.inf or self.average > 1:
-                raise UserError(
-                    f"trainer.dal_range is {[least, most]} with trainer.average={self.average}; it "
-                    "runs from least to most and chooses one checkpoint: set average to 1"
-                )
-        if self.accelerator == "gpu" and not torch.cuda.is_available():
-            raise UserError("trainer=gpu, but no GPU was found; choose trainer=cpu")
-        if self.accelerator != "cpu" and 0 < (gpus := torch.cuda.device_count()) < self.devices:
-            raise UserError(
-                f"trainer.devices is {self.devices}, this machine has GPUs: {gpus}; choose as many "
-                "at the most, or trainer.accelerator=cpu"
-            )
-
-
+_EXPECTED = (
+    "LeafSpec",  # Lightning's own call of what torch has renamed
+    "exists and is not empty",  # the checkpoints of the run that resumes
+    "smaller than the logging interval",  # an epoch of few batches
+    "sync_dist",  # scores are gathered before they are logged: all ranks have the same
+)
+"""Warnings of Lightning that do not concern the user."""
 logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
 
 
 class Patience(EarlyStopping):
-    """Lightning's, but a run that had stopped does not go on when it resumes with the same one."""
+    """Lightning's, but a run that has stopped early stops again when it resumes."""
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Stop again at once."""
         trainer.should_stop = trainer.should_stop or self.wait_count >= self.patience
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """The patience is that of the configuration."""
+        """Restore all but the patience, which is that of the configuration."""
         super().load_state_dict(state_dict | {"patience": self.patience})
 
 
 def make_trainer(
-    plan: Plan, folder: Path, valid: Decoder, loggers: list[Logger], config: Mapping[str, Any]
+    plan: Plan, folder: Path, valid: SplitDecoder, loggers: list[Logger], config: Mapping[str, Any]
 ) -> pl.Trainer:
-    """The Lightning trainer of a plan, writing into the run directory."""
-    checkpoints = folder / "checkpoints"
+    """Return the Lightning trainer of a plan, which writes into the run directory `folder`."""
     callbacks: list[Callback] = [
         SameConfiguration(config),
         OneEnd(),
         SimultaneousDecoding(valid, plan.dal_range),
         TrainingRecord(folder),
-        ModelCheckpoint(
-            checkpoints,
-            filename="best",
-            monitor="valid/selection",
-            mode="max",
-            save_last=False,
-            enable_version_counter=False,
-        ),
-        ModelCheckpoint(
-            checkpoints,
-            filename="step-{step:07d}",
-            auto_insert_metric_name=False,
-            monitor="step",
-            mode="max",
-            save_top_k=plan.average,
-            save_last=True,
-            enable_version_counter=False,
-        ),
+        _checkpoints(folder, "best", "valid/selection", save_last=False),
+        _checkpoints(folder, "step-{step:07d}", "step", save_top_k=plan.average, save_last=True),
     ]
     if plan.patience is not None:
         callbacks.append(
@@ -165,6 +90,19 @@ def make_trainer(
     )
 
 
+def _checkpoints(folder: Path, name: str, monitor: str, **more: Any) -> ModelCheckpoint:
+    """Return a callback that keeps the checkpoints where `monitor` is greatest."""
+    return ModelCheckpoint(
+        folder / "checkpoints",
+        filename=name,
+        monitor=monitor,
+        mode="max",
+        auto_insert_metric_name=False,
+        enable_version_counter=False,
+        **more,
+    )
+
+
 def fit(
     trainer: pl.Trainer,
     module: TranslationModule,
@@ -173,18 +111,17 @@ def fit(
     folder: Path,
     average: int,
 ) -> Path:
-    """Train, and leave the chosen weights in the module.
+    """Train, and load the chosen checkpoint into the module.
 
     Returns:
-        The checkpoint that was chosen: the mean of the last `average` ones, or the best.
+        The chosen checkpoint: the mean of the last `average` ones, or the best.
+
+    Raises:
+        SystemExit: SIGTERM has ended the training.
+        UserError: Ctrl-C has.
     """
     with warnings.catch_warnings():
-        for expected in (
-            "LeafSpec",  # Lightning's own call of what torch has renamed
-            "exists and is not empty",  # the checkpoints of the run that resumes
-            "smaller than the logging interval",  # an epoch of few batches
-            "sync_dist",  # scores are gathered before they are logged: all ranks have the same
-        ):
+        for expected in _EXPECTED:
             warnings.filterwarnings("ignore", message=f".*{expected}.*")
         try:
             trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
@@ -195,46 +132,42 @@ def fit(
         newest = sorted(checkpoints.glob("step-*.ckpt"))[-average:]
         average_checkpoints(newest, checkpoints / "average.ckpt")
     trainer.strategy.barrier()
-    chosen = checkpoints / ("average.ckpt" if average > 1 else "best.ckpt")
-    load_weights(module.model, chosen)
-    return chosen
+    checkpoint = checkpoints / ("average.ckpt" if average > 1 else "best.ckpt")
+    load_weights(module.model, checkpoint)
+    return checkpoint
 
 
 def _end(trainer: pl.Trainer, end: SystemExit) -> NoReturn:
-    """Say how to go on with a training that a signal has ended.
+    """Say how to resume a training that a signal has ended.
 
     Raises:
         SystemExit: after SIGTERM. It is no UserError: a sweep that lives on may try again.
         UserError: after Ctrl-C.
     """
-    goes_on = (
-        f"at update {trainer.global_step}; the same command with ckpt_path=last goes on from the "
+    at = (
+        f"at update {trainer.global_step}; the same command with ckpt_path=last resumes from the "
         "last validation"
     )
     if end.code == TERMINATED:
         if trainer.is_global_zero:
-            print(f"error: terminated {goes_on}", file=sys.stderr, flush=True)
+            print(f"error: terminated {at}", file=sys.stderr, flush=True)
         kill_started_at_exit(trainer)
         raise end
     if not trainer.interrupted:
         raise end
-    raise UserError(f"interrupted {goes_on}") from None
+    raise UserError(f"interrupted {at}") from None
 
 
 def test(
-    trainer: pl.Trainer,
-    module: TranslationModule,
-    decoder: Decoder,
-    folder: Path,
+    trainer: pl.Trainer, module: TranslationModule, decoder: SplitDecoder, folder: Path
 ) -> tuple[dict[str, Any], list[Instance]]:
-    """Decode the test set over all processes; the instances go into the run directory."""
-    device, rank, world_size = (
-        trainer.strategy.root_device,
-        trainer.global_rank,
-        trainer.world_size,
-    )
-    module.to(device)
-    instances = decoder(module.model, device, rank, world_size, report.watch)
+    """Decode the test set over all processes, and write the instances into the run directory.
+
+    Returns:
+        The scores, and the instances.
+    """
+    module.to(trainer.strategy.root_device)
+    instances = decoder(module.model, module.device, watch)
     scores = score(instances, decoder.split.needs) | {"decoding": decoder.search.described}
     if trainer.is_global_zero:
         write_instances(folder / "instances.log", instances)
