@@ -121,19 +121,20 @@ def row_conditions(keys: Iterable[tuple[Condition, str]]) -> tuple[Condition, ..
     return tuple(conditions)
 
 
-def fill_table(table: str, columns: list[Column], records: list[Record], always: str) -> str:
-    """The table with the figures that the columns of one comment ask for."""
+def fill_table(
+    table: str, columns: list[Column], records: list[Record], always: tuple[Condition, ...]
+) -> str:
+    """The table with the figures of one comment; the conditions `always` hold for all its rows."""
+    keys = {i: column for i, column in enumerate(columns) if isinstance(column, Condition)}
     lines, above = table.splitlines(), dict[int, str]()
     for number, line in enumerate(lines[2:], start=2):
         cells = line.removeprefix("|").removesuffix("|").split("|")
         if len(cells) != len(columns):
             raise ValueError(f"{len(columns)} columns in the comment, {len(cells)} in {line!r}")
-        keys = {i: column for i, column in enumerate(columns) if isinstance(column, Condition)}
         above |= {i: cells[i] for i in keys if cells[i].strip()}
         if any(above[i].strip().startswith("*") for i in keys):
             continue
-        conditions = tuple(map(Condition.parse, shlex.split(always)))
-        conditions += row_conditions((key, above[i]) for i, key in keys.items())
+        conditions = always + row_conditions((key, above[i]) for i, key in keys.items())
         for i, column in enumerate(columns):
             if isinstance(column, Figure) and NUMBER.fullmatch(cells[i].strip()):
                 cells[i] = f" {column.text(records, conditions)} "
@@ -151,10 +152,11 @@ def fill(text: str, folder: Path) -> str:
     def replace(match: re.Match[str]) -> str:
         comments, table = match["comments"], match["table"]
         for name, parts in COMMENT.findall(comments):
-            always, *columns = parts.split("|")
+            first, *others = parts.split("|")
+            always = tuple(map(Condition.parse, shlex.split(first)))
+            columns = [parse_column(part) for part in others]
             try:
-                parsed = [parse_column(column) for column in columns]
-                table = fill_table(table, parsed, read(folder / name), always)
+                table = fill_table(table, columns, read(folder / name), always)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from error
         return comments + table
