@@ -50,15 +50,7 @@ def _block(N, S, ROWS: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit(do_not_specialize=["N", "T"])
 def alignment(
-    p,
-    initial,
-    alpha,
-    N,
-    T,
-    S,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    STAGES: tl.constexpr,
+    p, initial, alpha, N, T, S, ROWS: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr
 ):
     """p, alpha (N, T, S), initial (N, S): q_ij = (1 - p_i,j-1) q_i,j-1 + alpha_i-1,j."""
     row, j, inside = _block(N, S, ROWS, BLOCK)
@@ -151,15 +143,7 @@ def lookback(alpha, energy, beta, N, S, ROWS: tl.constexpr, BLOCK: tl.constexpr)
 
 @triton.jit(do_not_specialize=["N"])
 def lookback_adjoint(
-    grad,
-    energy,
-    beta,
-    grad_alpha,
-    grad_energy,
-    N,
-    S,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
+    grad, energy, beta, grad_alpha, grad_energy, N, S, ROWS: tl.constexpr, BLOCK: tl.constexpr
 ):
     """Linear in S: a running mean c_k of the gradient, and one flow from right to left.
 
@@ -200,17 +184,7 @@ def _window(energy, at, j, inside, chunk):
 
 
 @triton.jit(do_not_specialize=["N", "chunk"])
-def chunk_tops(
-    alpha,
-    energy,
-    top,
-    spent,
-    N,
-    S,
-    chunk,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+def chunk_tops(alpha, energy, top, spent, N, S, chunk, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     """All (N, S). Keeps `top`_k of the chunk that ends at k, and `spent`_k = alpha_k / total_k."""
     row, j, inside = _block(N, S, ROWS, BLOCK)
     at = row * S + j
@@ -221,17 +195,7 @@ def chunk_tops(
 
 
 @triton.jit(do_not_specialize=["N", "chunk"])
-def chunkwise(
-    energy,
-    top,
-    spent,
-    beta,
-    N,
-    S,
-    chunk,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+def chunkwise(energy, top, spent, beta, N, S, chunk, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     """All (N, S): beta_j = sum over the chunks that hold j of spent_k exp(u_j - top_k)."""
     row, j, inside = _block(N, S, ROWS, BLOCK)
     at = row * S + j
@@ -245,16 +209,7 @@ def chunkwise(
 
 
 @triton.jit(do_not_specialize=["N", "chunk"])
-def chunk_means(
-    grad,
-    energy,
-    grad_alpha,
-    N,
-    S,
-    chunk,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+def chunk_means(grad, energy, grad_alpha, N, S, chunk, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     """All (N, S): dL/dalpha_k = c_k, the mean of grad under the softmax of the chunk at k."""
     row, j, inside = _block(N, S, ROWS, BLOCK)
     at = row * S + j
