@@ -3,6 +3,7 @@
 # mypy: disable-error-code="no-untyped-call"
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable
@@ -38,12 +39,10 @@ def compiled(function: F, *, any_order: bool = False) -> F:
     # "contract" lets a * b + c round once instead of twice; nothing is reordered or dropped.
     allowed = {"contract", "reassoc"} if any_order else {"contract"}
     kernel: Any = numba.njit(nogil=True, error_model="numpy", fastmath=allowed)(function)
-    try:
+    with contextlib.suppress(RuntimeError):  # no writable folder: compile in every process
         kernel.enable_caching()
-    except RuntimeError:  # no writable folder, neither here nor in the home: compile every time
-        return kernel
-    # numba discards the cache when the kernel's own file changes; kernels call helpers from others
-    kernel._cache._cache_file._source_stamp = _stamp()
+        # numba checks only the kernel's own file for changes; kernels call helpers from others
+        kernel._cache._cache_file._source_stamp = _stamp()
     return cast(F, kernel)
 
 

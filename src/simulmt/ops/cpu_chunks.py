@@ -16,6 +16,7 @@ from simulmt.ops.tiles import LANES
 from simulmt.ops.transposition import first_row, load, store
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+Shape: TypeAlias = tuple[int, int]
 
 
 @compiled
@@ -36,13 +37,7 @@ def _window(u: Array, top: Array, total: Array, chunk: int) -> None:
 
 @compiled
 def chunkwise(
-    alpha: Array,
-    energy: Array,
-    beta: Array,
-    shape: tuple[int, int],
-    chunk: int,
-    first: int,
-    last: int,
+    alpha: Array, energy: Array, beta: Array, shape: Shape, chunk: int, first: int, last: int
 ) -> None:
     """alpha, energy, beta (N, S)."""
     N, S = shape
@@ -71,7 +66,7 @@ def chunkwise_adjoint(
     energy: Array,
     grad_alpha: Array,
     grad_energy: Array,
-    shape: tuple[int, int],
+    shape: Shape,
     chunk: int,
     first: int,
     last: int,

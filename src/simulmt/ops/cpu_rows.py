@@ -102,7 +102,7 @@ def spend_adjoint(grad: Array, beta: Array, f: Array, mean: Array, flow: Array) 
     """Put dL/dalpha into `mean`, and turn `beta` into dL/du; `grad` is dL/dbeta. Linear in S.
 
     c_k = sum_{j<=k} softmax(u_1..u_k)_j grad_j is dL/dalpha_k, a running mean, and
-    t_k = beta_k (1 - f_k) (grad_k - c_k-1) what u_k moves between itself and everything before;
+    t_k = beta_k (1 - f_k) (grad_k - c_k-1) is what u_k moves between itself and the past;
     dL/du_j = t_j - f_j sum_{k>j} t_k exp(L_j - L_k-1).
     """
     _mean(grad, beta, f, mean)

@@ -27,14 +27,14 @@ GATES = 4
 
 
 class Gates(NamedTuple):
-    """The parameters of a layer's recurrence."""
+    """The parameters of a layer's recurrence, and its form."""
 
     recurrent: Float[Tensor, "4D D"]
     gain: Float[Tensor, "4 D"] | None
-    """None: the pre-activations are not normalised."""
+    """None if the pre-activations are not normalised."""
     bias: Float[Tensor, "4 D"]
     squash: bool
-    """Whether the cell passes through tanh on its way out."""
+    """Whether h_t is sigmoid(o) tanh(c_t), as in an ordinary LSTM."""
 
 
 def lstm(
