@@ -1,10 +1,10 @@
-"""How time grows: of the operators with each dimension, of a training step with its tokens.
+"""How the operators' time grows with each dimension, and a training step's with its tokens.
 
     python benchmarks/growth.py [--repeats 7]
 
 The exponent is the slope of a straight line through the logarithms of sizes and times, fitted to
-every round by itself. alpha + beta, forward and backward; the step is that of `mma_il` at the size
-for Multi30k, in sentences of 25 subwords. On one CPU thread.
+each round. The operator is timed forward and backward, the step is one of `mma_il` at the size for
+Multi30k with sentences of 25 subwords. On one CPU thread.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ops import forms
 from steps import batch, model, settings, step, vocabulary
 
 SIZES = (64, 128, 256, 512)
-OTHERS = 128  # what the dimensions that do not grow have: calls then cost little beside the work
+OTHERS = 128  # the size of the dimensions that do not grow; large enough that calls cost little
 TOKENS = (500, 1000, 2000, 4000)
 LENGTH = 25
 TARGET = {"least": 0.9, "most": 1.1}
 
 
 def exponents(runs: Mapping[int, Callable[[], object]], repeats: int) -> list[float]:
-    """One of each round."""
+    """The exponent of each round."""
     times = in_turns({str(size): run for size, run in runs.items()}, repeats)
     logs = np.log([*times.values()])  # (sizes, rounds)
     return [float(slope) for slope in np.polyfit(np.log([*runs]), logs, 1)[0]]

@@ -2,11 +2,11 @@
 
     python benchmarks/ops.py [--repeats 7]
 
-Ours (with the sigmoid that makes probabilities of logits), the clamped closed form that most
-implementations use, and a softmax of the same shape. The closed form is timed as the yardstick of
-speed only: its results are wrong. Like those implementations it takes its rows one by one out of
-whole tensors, and so pays T times for a gradient of the whole tensor; at T = 200 that, and not
-arithmetic, is most of its time.
+The contestants are our operator (from logits, with the sigmoid), the clamped closed form that most
+implementations use, and a softmax of the same shape. The closed form serves as a yardstick of speed
+only: its results are wrong. As in those implementations, it takes rows out of whole tensors one by
+one, and so computes a gradient of the whole tensor T times. At T = 200 that, not arithmetic, takes
+most of its time.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ TARGETS: dict[Shape, float] = {
     (256, 60, 60): 12,
     (64, 200, 200): 40,
 }
-"""(B·H, T, S), and how many times as long the closed form is to take."""
+"""(B·H, T, S), and how many times as long as ours the closed form should take."""
 SOFTMAX = 6.0
-"""How many times as long as a softmax we may take."""
+"""How many times as long as a softmax our operator may take."""
 EPSILON = 1e-10
 
 
@@ -54,7 +54,7 @@ def closed_attention(alpha: Tensor, energy: Tensor) -> Tensor:
 
 
 def forms(shape: Shape) -> dict[str, Callable[[], object]]:
-    """Forward and backward, each as often as it needs for a time that can be measured."""
+    """Functions that run each contestant forward and backward."""
     p, energy = torch.rand(shape).requires_grad_(), torch.randn(shape).requires_grad_()
     grad = torch.randn(shape)
 
@@ -78,7 +78,7 @@ def measure(repeats: int) -> list[Result]:
     for shape, faster in TARGETS.items():
         contestants = forms(shape)
         short = {name: contestants[name] for name in ("softmax", "ours")}
-        close = in_turns(short, 4 * repeats)  # these are over in a moment
+        close = in_turns(short, 4 * repeats)  # short runs: more repeats
         times = in_turns({name: contestants[name] for name in ("ours", "closed")}, repeats)
         what = f"alpha + beta at {shape}"
         softmax = ratios(close["ours"], close["softmax"])

@@ -1,4 +1,4 @@
-"""Inputs for the two operators that break the usual formulas, and what to compare."""
+"""Inputs that break the usual formulas of the two operations, and how to compare results."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from torch import Tensor
 
 from simulmt.ops import expected_alignment, expected_attention
 
-# What the project promises. Values are at most about 1 here (gradients are weighted by numbers of
-# size 1 and scaled to at most 1), where a float32 rounding is 6e-8: room for the 170 roundings that
-# a row of a few hundred positions adds up, while the closed form misses by 0.2 or more.
+# What the project promises. Values here are at most about 1 (gradients are weighted by numbers of
+# size 1 and scaled to at most 1), and a float32 rounding is 6e-8. A row of a few hundred positions
+# may add up 170 roundings, while the closed form is wrong by 0.2 or more.
 FAST = 1e-5
-# float64 against float64 with the sums in another order: rounding is 1e-16, a few hundred of them.
+# float64 against float64 with sums in another order: a few hundred roundings of 1e-16.
 EXACT = 1e-12
 
 
@@ -38,7 +38,7 @@ CASES = ["uniform", "near-binary", "exactly-0-and-1", "energies-1e4", "padded"]
 
 
 def close(actual: Tensor, expected: Tensor, tolerance: float) -> None:
-    """Absolute, after scaling both so that the expected values are at most 1."""
+    """Assert that the two differ by at most `tolerance` times the largest expected value, or 1."""
     scale = expected.abs().max().clamp(min=1) if expected.numel() else torch.ones(())
     torch.testing.assert_close(
         actual.double() / scale, expected.double() / scale, rtol=0, atol=tolerance
@@ -53,7 +53,7 @@ def outputs_and_gradients(
     backend: str,
     device: str = "cpu",
 ) -> dict[str, Tensor]:
-    """Computed on `device`; given and handed back in the CPU's memory."""
+    """alpha, beta and the inputs' gradients, computed on `device` and returned on the CPU."""
     p, energy, initial = (
         x.detach().to(device, copy=True).requires_grad_() for x in (p, energy, initial)
     )

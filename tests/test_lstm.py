@@ -13,11 +13,11 @@ from simulmt.ops.lstm import GATES, Gates, lstm, reference
 
 B, N, INPUTS, DIM = 3, 6, 5, 8
 NEAR = {"rtol": 0, "atol": 1e-12}  # float64: rounding only
-TORCH_ORDER = (0, 1, 3, 2)  # torch keeps input, forget, cell, output; we keep the cell last
+TORCH_ORDER = (0, 1, 3, 2)  # torch: input, forget, cell, output; here the cell comes last
 
 
 def twin_of_torch() -> tuple[LSTM, torch.nn.LSTM]:
-    """A plain LSTM of ours and torch's with the same weights."""
+    """Our LSTM without normalisation, and torch's with the same weights."""
     torch.manual_seed(0)
     ours = LSTM(INPUTS, DIM, normalise=False, squash=True).double()
     ours.bias.data.normal_()
@@ -74,8 +74,8 @@ def test_steps_equal_the_sequence(normalise: bool) -> None:
     layer = LSTM(INPUTS, DIM, normalise=normalise).double()
     x = torch.randn(B, N, INPUTS, dtype=torch.float64)
     state, steps = layer.initial_state(x), []
-    for one in x.unbind(1):
-        state = layer.step(one, state)
+    for x_t in x.unbind(1):
+        state = layer.step(x_t, state)
         steps.append(state.hidden)
     torch.testing.assert_close(torch.stack(steps, 1), layer(x), **NEAR)
 
@@ -88,7 +88,7 @@ def test_reversal_leaves_padding_and_undoes_itself() -> None:
 
 
 class Case(NamedTuple):
-    """What an LSTM starts from in the middle of a sentence."""
+    """An LSTM's arguments in the middle of a sentence."""
 
     driven: torch.Tensor
     hidden: torch.Tensor
@@ -99,9 +99,10 @@ class Case(NamedTuple):
     def of(cls, batch: int, dim: int, dtype: torch.dtype, *, normalise: bool, squash: bool) -> Case:
         torch.manual_seed(0)
         shapes = [(batch, N, GATES * dim), (batch, dim), (batch, dim), (GATES * dim, dim)]
-        made = [torch.randn(shape, dtype=dtype) for shape in [*shapes, (GATES, dim), (GATES, dim)]]
-        made[3] /= dim**0.5
-        driven, hidden, cell, recurrent, gain, bias = (x.requires_grad_() for x in made)
+        shapes += [(GATES, dim), (GATES, dim)]
+        values = [torch.randn(shape, dtype=dtype) for shape in shapes]
+        values[3] /= dim**0.5
+        driven, hidden, cell, recurrent, gain, bias = (x.requires_grad_() for x in values)
         gates = Gates(recurrent, gain if normalise else None, bias, squash)
         return cls(driven, hidden, cell, gates)
 
@@ -115,9 +116,9 @@ class Case(NamedTuple):
 @pytest.mark.parametrize("normalise", [False, True])
 @pytest.mark.parametrize(
     ("dtype", "near"),
-    [(torch.float64, 1e-12), (torch.float32, 1e-5)],  # rounding, which six steps add up
+    [(torch.float64, 1e-12), (torch.float32, 1e-5)],  # the rounding of six steps
 )
-@pytest.mark.parametrize(("batch", "dim"), [(1, 1), (5, 8), (300, 32)])  # 300: threads share it
+@pytest.mark.parametrize(("batch", "dim"), [(1, 1), (5, 8), (300, 32)])  # 300 rows: for two threads
 def test_the_compiled_steps_are_the_reference(
     batch: int,
     dim: int,
@@ -129,22 +130,33 @@ def test_the_compiled_steps_are_the_reference(
 ) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
-    found = []
+    results = []
     for function in (lstm, reference):
         case = Case.of(batch, dim, dtype, normalise=normalise, squash=squash)
         states, last = function(*case)
         ((states * torch.arange(N)[:, None]).sum() + last.square().sum()).backward()
-        found.append([states, last, *case.gradients()])
+        results.append([states, last, *case.gradients()])
     torch.set_num_threads(before)
-    for ours, theirs in zip(*found, strict=True):
+    for ours, theirs in zip(*results, strict=True):
         assert ours is not None
         assert theirs is not None
         torch.testing.assert_close(ours, theirs, rtol=near, atol=near * theirs.abs().max().item())
 
 
+@pytest.mark.parametrize("squash", [False, True])
 @pytest.mark.parametrize("normalise", [False, True])
-def test_what_is_not_a_number_is_not_hidden(normalise: bool) -> None:
-    """Else a training that diverged would go on with gates of 0."""
+def test_without_autograd_the_states_are_the_same(normalise: bool, squash: bool) -> None:
+    case = Case.of(5, 8, torch.float32, normalise=normalise, squash=squash)
+    with torch.no_grad():
+        spared = lstm(*case)
+    for got, want in zip(spared, lstm(*case), strict=True):
+        assert torch.equal(got, want)
+        assert not got.requires_grad
+
+
+@pytest.mark.parametrize("normalise", [False, True])
+def test_nan_is_not_hidden(normalise: bool) -> None:
+    """Otherwise a training that diverged would go on with gates of 0."""
     case = Case.of(3, 8, torch.float32, normalise=normalise, squash=False)
     with torch.no_grad():
         case.driven[1, 2, 0] = torch.nan

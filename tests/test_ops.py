@@ -31,7 +31,7 @@ from simulmt.ops import (
 @pytest.mark.parametrize("chunk", [None, 3], ids=["lookback", "chunk3"])
 @pytest.mark.parametrize(
     "shape",
-    # rows: fewer than a tile of 16, exactly one, one and a bit; positions likewise
+    # rows: fewer than a tile of 16, exactly a tile, a little more; positions likewise
     [(3, 1, 1), (17, 3, 2), (16, 4, 16), (21, 5, 30), (5, 50, 1), (5, 1, 63), (18, 2, 63)],
     ids=str,
 )
@@ -39,7 +39,7 @@ from simulmt.ops import (
 def test_cpu_equals_reference(
     name: str, shape: tuple[int, int, int], chunk: int | None, dtype: torch.dtype
 ) -> None:
-    # the reference sees the numbers that the kernel sees, so that only its arithmetic is measured
+    # the reference gets the kernel's rounded inputs, so that only the arithmetic differs
     p, energy = (x.to(dtype) for x in case(name, *shape))
     initial = case("uniform", 1, shape[0], shape[2])[0][0].softmax(-1).to(dtype)
     got = outputs_and_gradients(p, energy, initial, chunk, "cpu")
@@ -51,7 +51,7 @@ def test_cpu_equals_reference(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
 @pytest.mark.parametrize(
-    # rows that are read one, several and all at a time
+    # the kernel reads several rows at a time, all of them or a single one
     "shape",
     [(3, 1, 1), (17, 3, 2), (21, 5, 30), (18, 5, 500), (2, 3, 1030)],
     ids=str,
@@ -62,40 +62,40 @@ def test_one_pass_equals_two(name: str, shape: tuple[int, int, int], dtype: torc
     initial = case("uniform", 1, shape[0], shape[2])[0][0].softmax(-1)
     inputs = [x.to(dtype) for x in (p.logit(), energy, initial)]  # with -inf and inf among them
     weights = [torch.randn(shape, dtype=torch.float64) for _ in range(2)]
-    found = []
-    for given, backend in ((inputs, "cpu"), ([x.double() for x in inputs], "reference")):
-        leaves = [x.clone().requires_grad_() for x in given]
+    results = []
+    for values, backend in ((inputs, "cpu"), ([x.double() for x in inputs], "reference")):
+        leaves = [x.clone().requires_grad_() for x in values]
         outputs = expected_alignment_and_attention(*leaves, backend=backend)
         loss = sum((x.double() * w).sum() for x, w in zip(outputs, weights, strict=True))
-        found.append([*outputs, *torch.autograd.grad(loss, leaves)])
-    for got, want in zip(*found, strict=True):
+        results.append([*outputs, *torch.autograd.grad(loss, leaves)])
+    for got, want in zip(*results, strict=True):
         assert got.dtype == dtype
         close(got, want, FAST if dtype == torch.float32 else EXACT)
 
 
 @pytest.mark.parametrize("used", ["alpha", "beta"])
-def test_one_pass_whatever_is_used_of_it(used: str) -> None:
+def test_one_pass_if_only_one_output_is_used(used: str) -> None:
     p, energy = (x.float().requires_grad_() for x in case("uniform", 17, 4, 9))
     alpha, beta = expected_alignment_and_attention(p, energy)
-    alone = expected_alignment(p.sigmoid())
-    other = expected_attention(alone, energy)
+    alpha_alone = expected_alignment(p.sigmoid())
+    beta_alone = expected_attention(alpha_alone, energy)
     weights = torch.linspace(-1, 1, p.numel()).reshape(p.shape)
     gradients = [
         torch.autograd.grad((weights * x).sum(), (p, energy), materialize_grads=True)
-        for x in {"alpha": (alpha, alone), "beta": (beta, other)}[used]
+        for x in {"alpha": (alpha, alpha_alone), "beta": (beta, beta_alone)}[used]
     ]
-    for one, two in zip(*gradients, strict=True):
-        close(one, two, FAST)
+    for got, want in zip(*gradients, strict=True):
+        close(got, want, FAST)
 
 
 @pytest.mark.parametrize("chunk", [None, 3], ids=["lookback", "chunk3"])
 @pytest.mark.parametrize("one_pass", [False, True], ids=["two", "one"])
 def test_views_and_the_gradient_of_a_sum(one_pass: bool, chunk: int | None) -> None:
-    """Neither has its elements side by side in memory."""
+    """Elements of a view, or of an expanded gradient, do not lie side by side in memory."""
     if one_pass and chunk:
         pytest.skip("one pass looks back without limit")
     wide = [x.float() for x in case("uniform", 20, 3, 80)]
-    found = []
+    results = []
     for backend in ("cpu", "reference"):
         leaves = [x.clone().requires_grad_() for x in wide]
         p, energy = (x[..., ::2] for x in leaves)
@@ -107,8 +107,8 @@ def test_views_and_the_gradient_of_a_sum(one_pass: bool, chunk: int | None) -> N
         places = torch.arange(40.0)
         gradients = torch.autograd.grad(alpha.sum() + (beta @ places).sum(), leaves)
         only_sum = torch.autograd.grad(expected_attention(p, energy, chunk, backend).sum(), leaves)
-        found.append([alpha, beta, *gradients, *only_sum])
-    for got, want in zip(*found, strict=True):
+        results.append([alpha, beta, *gradients, *only_sum])
+    for got, want in zip(*results, strict=True):
         close(got, want, FAST)
 
 
@@ -182,13 +182,13 @@ def test_reference_differentiates_twice(chunk: int | None) -> None:
 
 
 def enumerate_outcomes(p: Tensor, energy: Tensor, chunk: int | None) -> tuple[Tensor, Tensor]:
-    """Alpha and beta of one sentence, (T, S), as sums over every stop/go decision on every path.
+    """Alpha and beta (T, S) of one sentence, as sums over all paths.
 
-    A path is a list of stops t_1 <= t_2 <= ...; a head that runs off the end never comes back.
+    A path is a list of stops t_1 <= t_2 <= ...; a head that passes the end never comes back.
     """
     T, S = p.shape
     alpha, beta = torch.zeros_like(p), torch.zeros_like(p)
-    for stops in itertools.product(range(S + 1), repeat=T):  # S stands for past the end
+    for stops in itertools.product(range(S + 1), repeat=T):  # S: past the end
         probability, at = torch.ones((), dtype=p.dtype), 0
         for i, stop in enumerate(stops):
             if stop < at:
@@ -257,7 +257,9 @@ def test_chunk_of_one_is_alpha_and_a_long_chunk_is_lookback(backend: str) -> Non
     assert torch.equal(expected_attention(alpha, energy, 1, backend), alpha)
     lookback = expected_attention(alpha, energy, None, backend)
     assert torch.equal(expected_attention(alpha, energy, 41, backend), lookback)
-    ops = {"cpu": cpu, "reference": reference}[backend]  # the loops over chunks themselves
+    ops = {"cpu": cpu, "reference": reference}[
+        backend
+    ]  # called directly, chunks of 1 and S run the kernel
     rows = alpha.reshape(-1, 40), energy.reshape(-1, 40)
     close(ops.chunkwise(*rows, 1), rows[0], EXACT)
     close(ops.chunkwise(*rows, 40), lookback.reshape(-1, 40), EXACT)
@@ -272,12 +274,12 @@ def test_one_row_calls_equal_one_call(backend: str) -> None:
         last = rows[-1][:, -1] if rows else None
         rows.append(expected_alignment(p[:, i : i + 1], last, backend))
     stepwise = torch.cat(rows, dim=1)
-    assert torch.equal(stepwise, whole)  # the same operations in the same order
+    assert torch.equal(stepwise, whole)  # the same arithmetic in the same order
     weights = torch.randn(17, 5, 30)
     torch.testing.assert_close(
         *(torch.autograd.grad((x * weights).sum(), p)[0] for x in (stepwise, whole)),
         rtol=0,
-        atol=FAST,  # the sum of a row's two gradients is taken in another order
+        atol=FAST,  # the two gradients of a row are added in another order
     )
 
 
@@ -290,7 +292,7 @@ def test_deterministic_heads_walk(backend: str) -> None:
     assert beta.tolist() == [[1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1]]
 
 
-# --- how they sit in PyTorch -------------------------------------------------------------------
+# --- operators of PyTorch -----------------------------------------------------------------------
 
 
 def test_shapes_strides_and_threads() -> None:
@@ -310,7 +312,7 @@ def test_shapes_strides_and_threads() -> None:
             torch.set_num_threads(n)
             assert torch.equal(expected_alignment(p), alpha)
             assert torch.equal(expected_attention(alpha, energy), beta)
-        with ThreadPoolExecutor(4) as pool:  # callers in several threads at a time
+        with ThreadPoolExecutor(4) as pool:  # from several threads at the same time
             results = pool.map(expected_alignment, [p] * 16)
         assert all(torch.equal(x, alpha) for x in results)
     finally:

@@ -1,8 +1,8 @@
-"""The GPU's kernels against the reference: on a GPU where there is one, else interpreted.
+"""The GPU's kernels against the reference: on a GPU if there is one, otherwise interpreted.
 
-Whether Triton interprets is settled when it is imported. So without a GPU the first test here runs
-this file once more, in a process that has TRITON_INTERPRET=1 from its start. The interpreter
-takes a tenth of a millisecond and more for every element of a scan: shapes are small.
+Triton decides at its import whether to interpret. Without a GPU the first test therefore runs this
+file once more, in a process with TRITON_INTERPRET=1 from its start. The interpreter takes a tenth
+of a millisecond or more for every element of a scan, so shapes are small.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LARGE = [(700, 4, 30), (9, 5, 512), (5, 3, 1000), (2, 2, 4096)] if GPU else []
 
 
 @pytest.fixture(autouse=True)
-def _no_row_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+def _few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     if cuda.INTERPRETED:  # a program's rows beyond the last would cost as much as real ones
         monkeypatch.setattr(cuda, "PER_WARP", 1)
 
@@ -73,10 +73,10 @@ def every_case(T: int, S: int) -> tuple[Tensor, Tensor, Tensor]:
 def compare(
     inputs: tuple[Tensor, Tensor, Tensor], chunk: int | None, dtype: torch.dtype, rounding: float
 ) -> None:
-    """The reference sees the numbers that the kernels see, in float64."""
-    given = [x.to(dtype) for x in inputs]
-    p, energy, initial = (x.double() for x in given)
-    got = outputs_and_gradients(given[0], given[1], given[2], chunk, "cuda", DEVICE)
+    """Compare with the reference, which gets the kernels' rounded inputs in float64."""
+    rounded = [x.to(dtype) for x in inputs]
+    p, energy, initial = (x.double() for x in rounded)
+    got = outputs_and_gradients(rounded[0], rounded[1], rounded[2], chunk, "cuda", DEVICE)
     for key, value in outputs_and_gradients(p, energy, initial, chunk, "reference").items():
         # gradients are rounded once to the input's dtype
         close(got[key], value, rounding + (gradient_rounding(dtype) if key[0] == "d" else 0))
@@ -115,7 +115,7 @@ def test_one_call_is_two_operators() -> None:
 @pytest.mark.parametrize("S", [63, 100, 300])
 def test_equals_reference_on_a_long_source(S: int, chunk: int | None) -> None:
     p, energy, initial = every_case(2, S)
-    rows = slice(None) if GPU or S < 300 else slice(1, 3)  # the two that break the closed form
+    rows = slice(None) if GPU or S < 300 else slice(1, 3)  # the cases that break the closed form
     compare((p[rows], energy[rows], initial[rows]), chunk, torch.float32, FAST)
 
 
@@ -146,7 +146,7 @@ def test_several_rows_in_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @runs
 def test_any_finite_energy() -> None:
-    # no two alike: there the reference's L = 1e38 + log 2 is 1e38
+    # no two alike, for the reference rounds L = 1e38 + log 2 to 1e38
     energy = torch.tensor([[[1e38, -1.5e38, 0.0, 1.5e38, -1e-38, 1.2e38]]])
     p = torch.tensor([[[0.5, 0.5, 0.25, 0.0, 0.5, 1.0]]])
     for chunk in (None, 3):
@@ -215,7 +215,7 @@ def test_compiles_under_autocast(chunk: int | None) -> None:
 def test_compiles_for_a_gpu_that_is_not_here(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The interpreter runs programs that the compiler refuses."""
+    """Compile for an H100: the interpreter runs programs that the compiler refuses."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -224,8 +224,8 @@ def test_compiles_for_a_gpu_that_is_not_here(
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     sizes = {"ROWS": 4, "BLOCK": 64, "STAGES": 3}
-    others = ["chunk_tops", "chunk_means"] if name == "chunkwise" else []
-    for kernel in (getattr(cuda_kernels, x) for x in (name, f"{name}_adjoint", *others)):
+    steps = ["chunk_tops", "chunk_means"] if name == "chunkwise" else []
+    for kernel in (getattr(cuda_kernels, x) for x in (name, f"{name}_adjoint", *steps)):
         names = [x.name for x in kernel.params]
         integers = dict.fromkeys(["N", "T", "S", "chunk"], "i32")
         kinds = integers | dict.fromkeys(sizes, "constexpr")

@@ -1,15 +1,15 @@
-"""The two operations that every monotonic attention is trained with, as pure functions of tensors.
+"""The two operations that train every monotonic attention, as pure functions of tensors.
 
     alpha = expected_alignment(p)               # where the heads stand
-    beta = expected_attention(alpha, energy)    # what they look at
+    beta = expected_attention(alpha, energy)    # what the heads look at
 
-and both in one pass, from p's logits: `expected_alignment_and_attention(logit, energy)`.
+`expected_alignment_and_attention(logit, energy)` computes both in one pass from the logits of p.
 
 Backends: `reference` (loops that read like the equations; any device, any derivative), `cpu` (the
-same loops, compiled, with adjoints written by hand) and `cuda` (the same adjoints as scans in
-Triton, for GPUs). `auto` takes the fast one where there is one. float64 is computed in float64 and
-everything else in float32, whatever autocast says: alpha is a product of up to S probabilities, and
-half precision would lose it.
+same loops, compiled, with hand-written adjoints) and `cuda` (the same adjoints as scans in Triton,
+for GPUs). `auto` takes the fast backend of the tensors' device, or else the reference. float64 is
+computed in float64 and every other type in float32, even under autocast: alpha is a product of up
+to S probabilities, which half precision would lose.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ def expected_alignment(
         q_ij = (1 - p_i,j-1) q_i,j-1 + alpha_i-1,j        alpha_ij = p_ij q_ij
 
     (Raffel et al. 2017; MILk, Arivazhagan et al. 2019, eq. 10; MMA, Ma et al. 2020, eq. 4.)
-    Every intermediate lies in [0, 1]: nothing is divided, clamped or moved by an epsilon. Mass is
-    preserved where the caller sets p to 1 at the last token; else what runs off the end is lost.
+    Every intermediate result lies in [0, 1]: there is no division, no clamp and no epsilon. A head
+    that stops nowhere loses its mass; to preserve all mass, set p to 1 at the last token.
 
     Args:
         p: probability of stopping at j, having arrived there in step i; 0 at padding.
-        initial: alpha_0, the row before the first, e.g. the last row of an earlier call. By default
-            the head stands at the first position.
+        initial: alpha_0, the row before the first row, such as the last row of an earlier call. By
+            default the head stands at the first position.
         backend: one of `BACKENDS`.
 
     Returns:
         alpha in float64 if `p` is float64, otherwise in float32.
 
     Raises:
-        ValueError: a backend that does not exist, or that cannot run here.
+        ValueError: the backend does not exist, or cannot run here.
     """
     ops = _backend(backend, p)
     rows = _rows(p, _dtype(p))
@@ -80,9 +80,8 @@ def expected_attention(
 
     Args:
         alpha: expected alignment.
-        energy: soft energy u; what it holds at padding is irrelevant if finite and after the
-            sentence's end.
-        chunk: c, the number of positions that end where the head stops; None for all of them. With
+        energy: soft energy u. At padding after the sentence's end any finite energy will do.
+        chunk: c, the number of positions up to the stop that the head looks at; None for all. With
             1 the result is alpha itself, and `energy` gets no gradient.
         backend: one of `BACKENDS`.
 
@@ -90,7 +89,7 @@ def expected_attention(
         beta in float64 if an input is float64, otherwise in float32.
 
     Raises:
-        ValueError: different shapes, a chunk below 1, or a backend that cannot run here.
+        ValueError: shapes differ, the chunk is below 1, or the backend cannot run here.
     """
     _same_shape(alpha, energy, "alpha")
     if chunk is not None and chunk < 1:
@@ -119,13 +118,12 @@ def expected_alignment_and_attention(
 ) -> tuple[Float[Tensor, "*N T S"], Float[Tensor, "*N T S"]]:
     """Expected alignment, and expected attention with infinite lookback, in one pass.
 
-    Equal to `alpha = expected_alignment(logit.sigmoid(), initial)`, then
-    `expected_attention(alpha, energy)`. The CPU's kernel has p and alpha at hand when it needs them
-    and reads them no second time.
+    Equal to `alpha = expected_alignment(logit.sigmoid(), initial)` and then
+    `expected_attention(alpha, energy)`, but the CPU's kernel reads p and alpha only once.
 
     Args:
         logit: log odds of stopping at j, having arrived there in step i; -inf at padding, +inf
-            where the head has to stop.
+            where the head must stop.
         energy: as for `expected_attention`.
         initial: as for `expected_alignment`.
         backend: one of `BACKENDS`.
@@ -134,7 +132,7 @@ def expected_alignment_and_attention(
         alpha and beta, in float64 if an input is float64, otherwise in float32.
 
     Raises:
-        ValueError: different shapes, or a backend that cannot run here.
+        ValueError: shapes differ, or the backend does not exist or cannot run here.
     """
     _same_shape(logit, energy, "logit")
     ops = _backend(backend, logit, energy)
@@ -153,7 +151,7 @@ def _row_before(
     p: Float[Tensor, "*N T S"],
     initial: Float[Tensor, "*N S"] | None,
 ) -> Float[Tensor, "N S"]:
-    """alpha_0: the given one, or that of a head at the first position."""
+    """alpha_0: `initial`, by default all mass at the first position."""
     N, _, S = rows.shape
     if initial is not None:
         return initial.to(rows.dtype).expand(*p.shape[:-2], S).reshape(N, S)  # (*N, S) -> (N, S)

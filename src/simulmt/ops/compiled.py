@@ -1,36 +1,78 @@
-"""What every kernel in numba is made with.
-
-numba's cache notices changes of the file that a kernel is defined in, not of this one or of
-`compiled_tiles`, `lanes` and `exponential`: after a change here or there, remove `__pycache__`.
-"""
+"""What all kernels in numba share: the compiler's settings, and an exponential that vectorises."""
 
 # mypy: disable-error-code="no-untyped-call"
 from __future__ import annotations
 
+import contextlib
+import functools
+import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.extending import overload
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# A float32 constant keeps float32 arithmetic in float32, which a Python number would not.
-ONE = np.float32(1)
+ONE = np.float32(1)  # float32 arithmetic stays in float32, which a Python number would change
+
+
+@functools.cache
+def _stamp() -> tuple[tuple[float, int], ...]:
+    """Times and sizes of all files in this folder."""
+    files = [path.stat() for path in sorted(Path(__file__).parent.glob("*.py"))]
+    return tuple((file.st_mtime, file.st_size) for file in files)
 
 
 def compiled(function: F, *, any_order: bool = False) -> F:
-    """Compile on the first call; keep the machine code on disk where there is a place for it.
+    """Compile a kernel on its first call, and keep the machine code on disk if possible.
 
     Args:
-        function: a kernel.
+        function: the kernel.
         any_order: whether sums may be reordered, so that they vectorise.
+
+    Returns:
+        The compiled kernel, which runs without the GIL.
     """
     # "contract" lets a * b + c round once instead of twice; nothing is reordered or dropped.
     allowed = {"contract", "reassoc"} if any_order else {"contract"}
-    kernel = numba.njit(nogil=True, error_model="numpy", fastmath=allowed)(function)
-    try:
+    kernel: Any = numba.njit(nogil=True, error_model="numpy", fastmath=allowed)(function)
+    with contextlib.suppress(RuntimeError):  # no writable folder: compile in every process
         kernel.enable_caching()
-    except RuntimeError:  # no writable folder, neither here nor in the home: compile every time
-        return cast(F, kernel)
+        # numba checks only the kernel's own file for changes; kernels call helpers from others
+        kernel._cache._cache_file._source_stamp = _stamp()
     return cast(F, kernel)
+
+
+def exp(x: Any) -> Any:
+    """The exponential of a number x <= 0, with 0 for subnormal results. Compiled code only."""
+    raise NotImplementedError
+
+
+@overload(exp)
+def _exp_overload(x: Any) -> Any:
+    return _exp_float32 if x == numba.float32 else _exp_float64
+
+
+def _exp_float64(x: Any) -> Any:
+    return math.exp(x)
+
+
+# exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln(2) / 2, where the Taylor polynomial of
+# degree 7 is exact to 5e-9. Adding and subtracting 1.5 * 2^23 rounds a float32 to an integer.
+LOG2_E, SHIFT = np.float32(1 / math.log(2)), np.float32(1.5 * 2**23)
+LN2_HIGH = np.float32(0.693359375)  # 355 / 512: n * LN2_HIGH is exact
+LN2_LOW = np.float32(math.log(2) - 0.693359375)
+C2, C3, C4, C5, C6, C7 = (np.float32(1 / math.factorial(k)) for k in range(2, 8))
+ZERO, LEAST = np.float32(0), np.float32(-87)
+
+
+def _exp_float32(x: Any) -> Any:
+    n = x * LOG2_E + SHIFT - SHIFT
+    r = (x - n * LN2_HIGH) - n * LN2_LOW
+    y = ((((C7 * r + C6) * r + C5) * r + C4) * r + C3) * r + C2
+    y = (y * r + ONE) * r + ONE
+    power = np.int32((np.int32(n) + 127) << 23).view(np.float32)
+    return ZERO if x < LEAST else y * power  # NaN stays NaN

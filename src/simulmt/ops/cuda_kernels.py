@@ -4,8 +4,8 @@ A program holds ROWS rows of S positions, in a block of BLOCK >= S. Every recurr
 positions is linear, x_j = a_j x_j-1 + b_j, and so a scan of the associative (a, b) -> a x + b:
 log2 S steps instead of S. The loop over target steps stays a loop, its loads STAGES steps ahead.
 
-A block cannot be moved by one position in registers. What a recurrence needs of a neighbour
-is loaded again from one place beside (a cache has it), or follows from the neighbour's equation.
+A block cannot be moved by one position in registers. A recurrence therefore loads its neighbours'
+values again, from one position beside (a cache has them), or derives them from their equations.
 
 Arithmetic is in the dtype of the tensors, float32 or float64. Positions past S carry p = 0 or
 alpha = 0: no mass, no gradient. Bytes are counted in `simulmt.ops.cuda`.
@@ -21,7 +21,7 @@ import triton.language as tl
 
 @triton.jit
 def _then(a, b, c, d):
-    """The map x -> a x + b, then x -> c x + d."""
+    """The map x -> a x + b followed by x -> c x + d, as its factor and term."""
     return a * c, c * b + d
 
 
@@ -32,7 +32,7 @@ def _larger(a, b):
 
 @triton.jit
 def _recurrence(factor, term, REVERSE: tl.constexpr):
-    """x_j = factor_j x_j-1 + term_j along the rows, from 0; in reverse after x_j+1."""
+    """x_j = factor_j x_j-1 + term_j along the rows, from x = 0; with x_j+1 if REVERSE."""
     _, x = tl.associative_scan((factor, term), 1, _then, reverse=REVERSE)
     return x
 
@@ -50,15 +50,7 @@ def _block(N, S, ROWS: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit(do_not_specialize=["N", "T"])
 def alignment(
-    p,
-    initial,
-    alpha,
-    N,
-    T,
-    S,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    STAGES: tl.constexpr,
+    p, initial, alpha, N, T, S, ROWS: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr
 ):
     """p, alpha (N, T, S), initial (N, S): q_ij = (1 - p_i,j-1) q_i,j-1 + alpha_i-1,j."""
     row, j, inside = _block(N, S, ROWS, BLOCK)
@@ -123,8 +115,8 @@ def alignment_adjoint(
 def _shares(energy, at, j, inside, S):
     """f_j = exp(u_j - L_j), the share of u_j in the softmax over u_1..u_j; and 1 - f_j+1.
 
-    L is kept as (top, total), the largest energy so far and the sum of exp(u - top). Of the two
-    factors that bring a new term and the old total to the new top, one is 1: one exponential.
+    L is kept as the largest energy so far, top, and the sum of exp(u - top), total. To bring a new
+    term and the old total to the new top takes one exponential, for one of the two factors is 1.
     """
     u = tl.load(energy + at, mask=inside, other=0.0)
     u_before = tl.load(energy + at - 1, mask=inside & (j > 0), other=float("-inf"))
@@ -151,21 +143,13 @@ def lookback(alpha, energy, beta, N, S, ROWS: tl.constexpr, BLOCK: tl.constexpr)
 
 @triton.jit(do_not_specialize=["N"])
 def lookback_adjoint(
-    grad,
-    energy,
-    beta,
-    grad_alpha,
-    grad_energy,
-    N,
-    S,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
+    grad, energy, beta, grad_alpha, grad_energy, N, S, ROWS: tl.constexpr, BLOCK: tl.constexpr
 ):
     """Linear in S: a running mean c_k of the gradient, and one flow from right to left.
 
-    c_k = sum_{j<=k} softmax(u_1..u_k)_j grad_j = f_k grad_k + (1 - f_k) c_k-1 is dL/dalpha_k. What
-    u_k moves between itself and all before is t_k = beta_k (1 - f_k) (grad_k - c_k-1), which is
-    beta_k (grad_k - c_k); dL/du_j = t_j - f_j flow_j with flow_j = t_j+1 + (1 - f_j+1) flow_j+1.
+    c_k = sum_{j<=k} softmax(u_1..u_k)_j grad_j = f_k grad_k + (1 - f_k) c_k-1 is dL/dalpha_k.
+    t_k = beta_k (1 - f_k) (grad_k - c_k-1) = beta_k (grad_k - c_k) is what u_k moves between itself
+    and the past; dL/du_j = t_j - f_j flow_j with flow_j = t_j+1 + (1 - f_j+1) flow_j+1.
     """
     row, j, inside = _block(N, S, ROWS, BLOCK)
     inside_after = inside & (j + 1 < S)
@@ -200,17 +184,7 @@ def _window(energy, at, j, inside, chunk):
 
 
 @triton.jit(do_not_specialize=["N", "chunk"])
-def chunk_tops(
-    alpha,
-    energy,
-    top,
-    spent,
-    N,
-    S,
-    chunk,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+def chunk_tops(alpha, energy, top, spent, N, S, chunk, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     """All (N, S). Keeps `top`_k of the chunk that ends at k, and `spent`_k = alpha_k / total_k."""
     row, j, inside = _block(N, S, ROWS, BLOCK)
     at = row * S + j
@@ -221,17 +195,7 @@ def chunk_tops(
 
 
 @triton.jit(do_not_specialize=["N", "chunk"])
-def chunkwise(
-    energy,
-    top,
-    spent,
-    beta,
-    N,
-    S,
-    chunk,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+def chunkwise(energy, top, spent, beta, N, S, chunk, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     """All (N, S): beta_j = sum over the chunks that hold j of spent_k exp(u_j - top_k)."""
     row, j, inside = _block(N, S, ROWS, BLOCK)
     at = row * S + j
@@ -245,16 +209,7 @@ def chunkwise(
 
 
 @triton.jit(do_not_specialize=["N", "chunk"])
-def chunk_means(
-    grad,
-    energy,
-    grad_alpha,
-    N,
-    S,
-    chunk,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+def chunk_means(grad, energy, grad_alpha, N, S, chunk, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     """All (N, S): dL/dalpha_k = c_k, the mean of grad under the softmax of the chunk at k."""
     row, j, inside = _block(N, S, ROWS, BLOCK)
     at = row * S + j

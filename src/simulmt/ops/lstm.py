@@ -11,7 +11,7 @@ for all steps.
 
 from __future__ import annotations
 
-import functools
+import importlib
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -27,14 +27,14 @@ GATES = 4
 
 
 class Gates(NamedTuple):
-    """The parameters of a layer's recurrence."""
+    """The parameters of a layer's recurrence, and its form."""
 
     recurrent: Float[Tensor, "4D D"]
     gain: Float[Tensor, "4 D"] | None
-    """None: the pre-activations are not normalised."""
+    """None if the pre-activations are not normalised."""
     bias: Float[Tensor, "4 D"]
     squash: bool
-    """Whether the cell passes through tanh on its way out."""
+    """Whether h_t is sigmoid(o) tanh(c_t), as in an ordinary LSTM."""
 
 
 def lstm(
@@ -53,12 +53,13 @@ def lstm(
     """
     if driven.device.type != "cpu":
         return reference(driven, hidden, cell, gates)
-    dtype = gates.bias.dtype  # whatever autocast made of the inputs
+    dtype = gates.bias.dtype  # autocast may have made the inputs smaller
     driven, hidden, cell = (x.to(dtype) for x in (driven, hidden, cell))
-    states, last = _Sequence.apply(  # type: ignore[no-untyped-call]
-        driven, hidden, cell, gates.recurrent, gates.gain, gates.bias, gates.squash
-    )
-    return states, last
+    if not torch.is_grad_enabled():
+        states, cells, _ = _steps(driven, hidden, cell, gates, keep=False)
+        return states[1:].transpose(0, 1), cells[-1]
+    outputs: tuple[Tensor, Tensor] = _Sequence.apply(driven, hidden, cell, *gates)  # type: ignore[no-untyped-call]
+    return outputs
 
 
 def reference(
@@ -67,7 +68,7 @@ def reference(
     cell: Float[Tensor, "B D"],
     gates: Gates,
 ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B D"]]:
-    """The equations, step by step."""
+    """The same, by the equations, step by step."""
     states = []
     for driven_t in driven.unbind(1):
         x = driven_t + functional.linear(hidden, gates.recurrent)
@@ -82,64 +83,67 @@ def reference(
     return torch.stack(states, 1), cell
 
 
-@functools.cache
 def _kernels() -> ModuleType:
-    from simulmt.ops import lstm_kernels  # noqa: PLC0415  # half a second, most of it numba
-
-    return lstm_kernels
+    return importlib.import_module("simulmt.ops.lstm_kernels")  # half a second, most of it numba
 
 
 def _arrays(*tensors: Tensor) -> list[Any]:
     return [tensor.detach().numpy() for tensor in tensors]
 
 
+def _steps(
+    driven: Tensor, hidden: Tensor, cell: Tensor, gates: Gates, *, keep: bool
+) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+    """All steps of one layer. Time comes first in the results.
+
+    Returns:
+        h_0..h_N, c_0..c_N, and the gates and their normalisation, which is empty unless `keep`.
+    """
+    B, N, _ = driven.shape
+    D = hidden.shape[1]
+    x = driven.transpose(0, 1).clone(memory_format=torch.contiguous_format)
+    states, cells = driven.new_empty(2, N + 1, B, D)
+    states[0], cells[0] = hidden, cell
+    normalise = gates.gain is not None
+    weight = gates.bias if gates.gain is None else gates.gain
+    normal = driven.new_empty((N, B, GATES, D) if normalise and keep else (0, 0, 0, 0))
+    scale = driven.new_empty(normal.shape[:3])
+    arrays = _arrays(x.view(N, B, GATES, D), weight, gates.bias, normal, scale, cells, states)
+    product, kernel = gates.recurrent.t(), _kernels().forward
+    for t in range(N):
+        x[t].addmm_(states[t], product)
+        run_tiles(kernel, B, B * GATES * D, *arrays, normalise, gates.squash, t)
+    return states, cells, (x, normal, scale)
+
+
 class _Sequence(torch.autograd.Function):
-    """All steps of one layer; time comes first in everything that is kept."""
+    """All steps of one layer, differentiable once."""
 
     @staticmethod
     def forward(
-        ctx: Any,
-        driven: Tensor,
-        hidden: Tensor,
-        cell: Tensor,
-        recurrent: Tensor,
-        gain: Tensor | None,
-        bias: Tensor,
-        squash: bool,
+        ctx: Any, driven: Tensor, hidden: Tensor, cell: Tensor, *parameters: Any
     ) -> tuple[Tensor, Tensor]:
-        B, N, _ = driven.shape
-        D = hidden.shape[1]
-        gates = driven.transpose(0, 1).clone(memory_format=torch.contiguous_format)
-        states, cells = driven.new_empty(2, N + 1, B, D)
-        states[0], cells[0] = hidden, cell
-        normalise = gain is not None
-        weight = bias if gain is None else gain
-        normal = driven.new_empty((N, B, GATES, D) if normalise else (0, 0, 0, 0))
-        scale = driven.new_empty(normal.shape[:3])
-        arrays = _arrays(gates.view(N, B, GATES, D), weight, bias, normal, scale, cells, states)
-        product, kernel = recurrent.t(), _kernels().forward
-        for t in range(N):
-            gates[t].addmm_(states[t], product)
-            run_tiles(kernel, B, B * GATES * D, *arrays, normalise, squash, t)
-        ctx.save_for_backward(gates, recurrent, weight, normal, scale, cells, states)
-        ctx.normalise, ctx.squash = normalise, squash
-        return states[1:].transpose(0, 1), cells[N].clone()
+        gates = Gates(*parameters)
+        states, cells, kept = _steps(driven, hidden, cell, gates, keep=True)
+        weight = gates.bias if gates.gain is None else gates.gain
+        ctx.save_for_backward(states, cells, *kept, gates.recurrent, weight)
+        ctx.normalise, ctx.squash = gates.gain is not None, gates.squash
+        return states[1:].transpose(0, 1), cells[-1].clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_states: Tensor, grad_last: Tensor) -> tuple[Tensor | None, ...]:
-        gates, recurrent, weight, normal, scale, cells, states = ctx.saved_tensors
+        states, cells, gates, normal, scale, recurrent, weight = ctx.saved_tensors
         B, N, D = grad_states.shape
         above = grad_states.transpose(0, 1).contiguous()
         flow, carried = grad_last.clone(), torch.zeros_like(cells[0])
         grad_gates = torch.empty_like(gates)
         sums = gates.new_zeros(tiles_of(B), 2, GATES, D)
         kept = gates.view(N, B, GATES, D), weight, normal, scale, cells
-        into = grad_gates.view(N, B, GATES, D), sums
-        arrays = _arrays(above, carried, flow, *kept, *into)
-        kernel, flags = _kernels().adjoint, (ctx.normalise, ctx.squash)
+        arrays = _arrays(above, carried, flow, *kept, grad_gates.view(N, B, GATES, D), sums)
+        kernel = _kernels().adjoint
         for t in reversed(range(N)):
-            run_tiles(kernel, B, B * GATES * D, *arrays, *flags, t)
+            run_tiles(kernel, B, B * GATES * D, *arrays, ctx.normalise, ctx.squash, t)
             torch.mm(grad_gates[t], recurrent, out=carried)
         grad_recurrent = grad_gates.flatten(0, 1).t() @ states[:-1].flatten(0, 1)
         grad_gain, grad_bias = sums.sum(0).unbind(0)

@@ -2,7 +2,7 @@
 
 Everything between the two products with the recurrent matrix, in one pass over the rows: the
 layer normalisation of each gate, the sigmoids and the tanh, the cell. A kernel works through the
-tiles `first..last` of 16 rows and touches nothing else.
+tiles `first..last` of 16 rows and writes nothing outside them.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -12,9 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from simulmt.ops.compiled import ONE, compiled
-from simulmt.ops.exponential import exp
-from simulmt.ops.lstm import GATES
+from simulmt.ops.compiled import ONE, compiled, exp
 from simulmt.ops.tiles import LANES
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -58,13 +56,12 @@ def _dot(x: Array, y: Array) -> Any:
 
 @compiled
 def _normalise(x: Array) -> Any:
-    """In place; returns 1 / standard deviation."""
+    """Normalise x in place; return 1 / standard deviation."""
     mean = _mean(x)
     for k in range(x.size):
         x[k] -= mean
-    one = x.dtype.type(1)
     variance = _dot(x, x) / x.dtype.type(x.size)
-    scale = one / np.sqrt(variance + x.dtype.type(EPSILON))
+    scale = x.dtype.type(1) / np.sqrt(variance + x.dtype.type(EPSILON))
     for k in range(x.size):
         x[k] *= scale
     return scale
@@ -85,35 +82,32 @@ def forward(
     first: int,
     last: int,
 ) -> None:
-    """In gates (N, B, 4, D) the pre-activations of step t become the gates themselves.
+    """Turn the pre-activations of step t in gates (N, B, 4, D) into the gates themselves.
 
-    normal (N, B, 4, D) and scale (N, B, 4) keep the normalisation for the adjoint; cells and
-    hidden (N + 1, B, D) begin with the state before the first step.
+    normal (N, B, 4, D) and scale (N, B, 4) keep the normalisation for the adjoint, unless they are
+    empty. cells and hidden (N + 1, B, D) begin with the state before the first step.
     """
     B, D = cells.shape[1:]
     for row in range(first * LANES, min(last * LANES, B)):
         x = gates[t, row]
-        for g in range(GATES):
+        for g in range(len(x)):
             if normalise:
-                scale[t, row, g] = _normalise(x[g])
-                normal[t, row, g] = x[g]
+                deviation = _normalise(x[g])
+                if scale.size > 0:
+                    scale[t, row, g] = deviation
+                    normal[t, row, g] = x[g]
                 x[g] *= gain[g]
             x[g] += bias[g]
-        for g in range(GATES - 1):
+        for g in range(len(x) - 1):
             for k in range(D):
                 x[g, k] = _sigmoid(x[g, k])
-        for k in range(D):
-            x[GATES - 1, k] = _tanh(x[GATES - 1, k])
         enter, keep, leave, new = x[0], x[1], x[2], x[3]
+        for k in range(D):
+            new[k] = _tanh(new[k])
         before, cell, out = cells[t, row], cells[t + 1, row], hidden[t + 1, row]
         for k in range(D):
             cell[k] = keep[k] * before[k] + enter[k] * new[k]
-        if squash:
-            for k in range(D):
-                out[k] = leave[k] * _tanh(cell[k])
-        else:
-            for k in range(D):
-                out[k] = leave[k] * cell[k]
+            out[k] = leave[k] * (_tanh(cell[k]) if squash else cell[k])
 
 
 @compiled
@@ -134,11 +128,11 @@ def adjoint(
     first: int,
     last: int,
 ) -> None:
-    """grad_gates (N, B, 4, D) of step t, from what came from above and from the step after.
+    """Compute grad_gates (N, B, 4, D) of step t.
 
-    grad_hidden (N, B, D) is what came from above, carried (B, D) from step t + 1 through the
-    recurrent matrix, and grad_cell (B, D) through the cell; it is brought back to step t - 1.
-    sums (tiles, 2, 4, D) collects the gradients of gain and bias.
+    Gradients reach h_t from above, grad_hidden (N, B, D), and from step t + 1 through the recurrent
+    matrix, carried (B, D). grad_cell (B, D) goes from dL/dc_t through step t + 1 to dL/dc_t-1
+    through step t. sums (tiles, 2, 4, D) collects the gradients of gain and bias.
     """
     B, D = carried.shape
     for row in range(first * LANES, min(last * LANES, B)):
@@ -157,16 +151,14 @@ def adjoint(
             to_leave[k] = h * seen * leave[k] * (ONE - leave[k])
             to_new[k] = c * enter[k] * (ONE - new[k] * new[k])
             flow[k] = c * keep[k]
-        for g in range(GATES):
-            x, total = y[g], sums[row // LANES]
-            to_gain, to_bias = total[0, g], total[1, g]
-            for k in range(D):
-                to_bias[k] += x[k]
-            if normalise:
-                n, weight = normal[t, row, g], gain[g]
+        total = sums[row // LANES]
+        total[1] += y
+        if normalise:
+            for g in range(len(y)):
+                grad, n = y[g], normal[t, row, g]
                 for k in range(D):
-                    to_gain[k] += x[k] * n[k]
-                    x[k] *= weight[k]
-                mean, slope = _mean(x), _dot(x, n) / x.dtype.type(D)
+                    total[0, g, k] += grad[k] * n[k]
+                    grad[k] *= gain[g, k]
+                mean, slope = _mean(grad), _dot(grad, n) / grad.dtype.type(D)
                 for k in range(D):
-                    x[k] = scale[t, row, g] * (x[k] - mean - n[k] * slope)
+                    grad[k] = scale[t, row, g] * (grad[k] - mean - n[k] * slope)

@@ -1,7 +1,7 @@
 """Expected alignment and expected attention as loops that read like their equations.
 
-Ordinary autograd, any device, any number of derivatives; the truth that the other backends are
-tested against. Arguments are checked and brought to (N, T, S) in `simulmt.ops`.
+Ordinary autograd, any device, any number of derivatives. Tests compare the other backends with this
+one. `simulmt.ops` checks the arguments and reshapes them to (N, T, S) or (N, S).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 
 def alignment(p: Float[Tensor, "N T S"], initial: Float[Tensor, "N S"]) -> Float[Tensor, "N T S"]:
-    """Mass flows from left to right; at every j a share p_ij of what arrives stays.
+    """Expected alignment: mass flows from left to right, and a share p_ij of it stays at j.
 
     q_ij = (1 - p_i,j-1) q_i,j-1 + alpha_i-1,j and alpha_ij = p_ij q_ij (Raffel et al. 2017).
     """
@@ -32,7 +32,7 @@ def alignment(p: Float[Tensor, "N T S"], initial: Float[Tensor, "N S"]) -> Float
 
 
 def lookback(alpha: Float[Tensor, "N S"], energy: Float[Tensor, "N S"]) -> Float[Tensor, "N S"]:
-    """Softmax over everything up to where the head stops, on average over where (MILk eq. 14).
+    """Softmax over everything up to the stop, averaged over alpha's stops (MILk eq. 14).
 
     With L_k = logsumexp(u_1..u_k): R_S = alpha_S, R_j = alpha_j + exp(L_j - L_j+1) R_j+1, and
     beta_j = exp(u_j - L_j) R_j.
@@ -51,7 +51,7 @@ def lookback(alpha: Float[Tensor, "N S"], energy: Float[Tensor, "N S"]) -> Float
 def alignment_lookback(
     logit: Float[Tensor, "N T S"], energy: Float[Tensor, "N T S"], initial: Float[Tensor, "N S"]
 ) -> tuple[Float[Tensor, "N T S"], Float[Tensor, "N T S"]]:
-    """Both, one after the other, with p = sigmoid(logit) and infinite lookback."""
+    """Expected alignment with p = sigmoid(logit), then expected attention with lookback."""
     alpha = alignment(logit.sigmoid(), initial)
     beta = lookback(alpha.flatten(0, 1), energy.flatten(0, 1))  # (N, T, S) -> (N T, S)
     return alpha, beta.reshape(alpha.shape)
@@ -60,11 +60,11 @@ def alignment_lookback(
 def chunkwise(
     alpha: Float[Tensor, "N S"], energy: Float[Tensor, "N S"], chunk: int
 ) -> Float[Tensor, "N S"]:
-    """Softmax over the `chunk` positions that end where the head stops (Chiu & Raffel 2018).
+    """Softmax over the last `chunk` positions up to the stop (MoChA, Chiu & Raffel 2018).
 
     beta_j = sum_{k=j}^{j+c-1} alpha_k exp(u_j) / sum_{l=k-c+1}^{k} exp(u_l).
     """
-    # windows[k, m] = u_{k-c+1+m}; nothing stands before the first position
+    # windows[k, m] = u_{k-c+1+m}, -inf before the first position
     windows = pad(energy, (chunk - 1, 0), value=-torch.inf).unfold(-1, chunk, 1)  # (N, S, c)
     spent = alpha.unsqueeze(-1) * torch.softmax(windows, dim=-1)
     beta = torch.zeros_like(alpha)

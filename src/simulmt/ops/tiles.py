@@ -1,11 +1,10 @@
-"""Work on many rows, 16 at a time, shared out among threads.
+"""Many rows in tiles of 16, shared out among threads.
 
-Threads: a kernel releases the GIL and is handed ranges of tiles by a pool of plain Python threads,
-as many as `torch.get_num_threads()` says. numba's own `prange` is not used: its default layer
-aborts the process when two threads enter it at a time, its OpenMP layer when a process that
-has used it forks. Here nothing is shared between calls, so calls from autograd's threads are safe,
-and a forked process (a DataLoader's worker) makes a pool of its own, or none: workers have
-one thread.
+A kernel releases the GIL, and a pool of up to `torch.get_num_threads()` plain Python threads runs
+it on ranges of tiles. numba's own `prange` would not do: its default layer aborts the process if
+two threads enter it at the same time, its OpenMP layer if a process that has used it forks. Calls
+share nothing, so autograd's threads may call at the same time. A forked process (a DataLoader's
+worker) makes a pool of its own.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ GRAIN = 2**15  # elements below which a second thread costs more than it gives
 
 @functools.cache
 def _pool(process: int) -> ThreadPoolExecutor:
-    """Threads come into being as they are needed, and wait for more."""
+    """The pool of a process, which starts its threads as work comes."""
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix=f"simulmt-ops-{process}")
 
 
 def tiles_of(rows: Any) -> Any:
-    """How many tiles hold so many rows."""
+    """The number of tiles that hold all rows."""
     return -(-rows // LANES)
 
 
 def run_tiles(kernel: Callable[..., None], rows: int, elements: int, *arguments: Any) -> None:
-    """Run `kernel` over all tiles of `rows`, in as many threads as pay for `elements`."""
+    """Run `kernel` over all tiles of `rows`, in as many threads as `elements` are worth."""
     tiles = tiles_of(rows)
     threads = min(torch.get_num_threads(), tiles, 1 + elements // GRAIN)
     if threads <= 1:

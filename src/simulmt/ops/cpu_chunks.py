@@ -1,4 +1,4 @@
-"""Loops compiled for the CPU: expected attention over chunks (MoChA), forward and adjoint.
+"""Expected attention over chunks (MoChA), compiled for the CPU: forward and adjoint.
 
 Tiles, threads and flat arrays are those of `cpu_kernels`. A chunk is short, so all of its sums are
 flat loops over the tile, one for each distance `d` back from the chunk's end.
@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from simulmt.ops.compiled import compiled
-from simulmt.ops.compiled_tiles import first_row, load, store
-from simulmt.ops.exponential import exp
+from simulmt.ops.compiled import compiled, exp
 from simulmt.ops.tiles import LANES
+from simulmt.ops.transposition import first_row, load, store
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+Shape: TypeAlias = tuple[int, int]
 
 
 @compiled
@@ -37,16 +37,10 @@ def _window(u: Array, top: Array, total: Array, chunk: int) -> None:
 
 @compiled
 def chunkwise(
-    alpha: Array,
-    energy: Array,
-    beta: Array,
-    N: int,
-    S: int,
-    chunk: int,
-    first: int,
-    last: int,
+    alpha: Array, energy: Array, beta: Array, shape: Shape, chunk: int, first: int, last: int
 ) -> None:
-    """alpha, energy, beta (N, S); `d` is how far back from the end of its chunk a position is."""
+    """alpha, energy, beta (N, S)."""
+    N, S = shape
     lanes, n = min(LANES, N), S * LANES
     a, u, b = np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype)
     top, total = np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype)
@@ -72,16 +66,16 @@ def chunkwise_adjoint(
     energy: Array,
     grad_alpha: Array,
     grad_energy: Array,
-    N: int,
-    S: int,
+    shape: Shape,
     chunk: int,
     first: int,
     last: int,
 ) -> None:
-    """With w_kj the share of j in the chunk that ends at k: dL/dalpha_k = c_k = sum_j w_kj grad_j.
+    """dL/dalpha_k = c_k = sum_j w_kj grad_j, with w_kj the share of j in the chunk that ends at k.
 
-    And dL/du_j = sum_k alpha_k w_kj (grad_j - c_k).
+    dL/du_j = sum_k alpha_k w_kj (grad_j - c_k).
     """
+    N, S = shape
     lanes, n = min(LANES, N), S * LANES
     a, u, g = np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype)
     top, total = np.zeros(n, alpha.dtype), np.zeros(n, alpha.dtype)

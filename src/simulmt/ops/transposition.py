@@ -1,9 +1,8 @@
-"""Rows of a tensor as tiles, in compiled code: 16 of them side by side, and back again.
+"""Rows of a tensor to *tiles* and back, in compiled code.
 
-A *tile* holds the same row of 16 sentences (or heads), flat, so that element `k = 16 j + lane` is
-position `j` of one of them. Reading and writing it means transposing blocks of 16 x 16 elements.
-The last tile of a tensor is moved back to end at the last row; the rows that two tiles then share
-are computed twice, to the same values.
+A tile holds the same row of 16 sentences (or heads) side by side, flat: element `16 j + lane` is
+position `j` of one of them. To read or write a tile is to transpose it. Left to itself, the
+compiler transposes element by element; `_transpose_block` does 16 x 16 elements in registers.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -22,43 +21,44 @@ if TYPE_CHECKING:
     import numpy as np
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+Shape: TypeAlias = tuple[int, int, int]
 
 
 def _transpose_block(
-    typing: Any, src: Any, at: Any, step: Any, dst: Any, to: Any, jump: Any
+    typing: Any, source: Any, at: Any, step: Any, target: Any, to: Any, jump: Any
 ) -> Any:
-    """dst[to + jump * c + r] = src[at + step * r + c] for 16 x 16 elements, in registers."""
+    """target[to + jump * c + r] = source[at + step * r + c] for 16 x 16 elements, in registers."""
 
-    def address(builder: Any, array: Any, start: Any, stride: Any, row: int, vector: Any) -> Any:
+    def pointer(builder: Any, array: Any, start: Any, stride: Any, row: int, vector: Any) -> Any:
         offset = builder.add(start, builder.mul(stride, ir.Constant(start.type, row)))
         return builder.bitcast(builder.gep(array, [offset]), vector.as_pointer())
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        source = cgutils.create_struct_proxy(src)(context, builder, value=args[0]).data
-        target = cgutils.create_struct_proxy(dst)(context, builder, value=args[3]).data
-        element = context.get_data_type(src.dtype)
+        x = cgutils.create_struct_proxy(source)(context, builder, value=args[0]).data
+        y = cgutils.create_struct_proxy(target)(context, builder, value=args[3]).data
+        element = context.get_data_type(source.dtype)
         vector, align = ir.VectorType(element, LANES), context.get_abi_sizeof(element)
         rows = []
         for r in range(LANES):
-            rows.append(builder.load(address(builder, source, args[1], args[2], r, vector)))
+            rows.append(builder.load(pointer(builder, x, args[1], args[2], r, vector)))
             rows[-1].align = align
-        mask_type = ir.VectorType(ir.IntType(32), LANES)
+        mask = ir.VectorType(ir.IntType(32), LANES)
         width = 1
         while width < LANES:  # swap the off-diagonal squares: 1 x 1, then 2 x 2, 4 x 4, 8 x 8
             low = [c if not c & width else LANES + c - width for c in range(LANES)]
             high = [c + width if not c & width else LANES + c for c in range(LANES)]
             for r in (r for r in range(LANES) if not r & width):
                 pair = rows[r], rows[r + width]
-                rows[r] = builder.shuffle_vector(*pair, ir.Constant(mask_type, low))
-                rows[r + width] = builder.shuffle_vector(*pair, ir.Constant(mask_type, high))
+                rows[r] = builder.shuffle_vector(*pair, ir.Constant(mask, low))
+                rows[r + width] = builder.shuffle_vector(*pair, ir.Constant(mask, high))
             width *= 2
         for r in range(LANES):
-            store = builder.store(rows[r], address(builder, target, args[4], args[5], r, vector))
+            store = builder.store(rows[r], pointer(builder, y, args[4], args[5], r, vector))
             store.align = align
         return context.get_dummy_value()
 
     index = types.intp
-    return types.void(src, index, index, dst, index, index), codegen
+    return types.void(source, index, index, target, index, index), codegen
 
 
 _transpose: Any = intrinsic(_transpose_block)
@@ -66,11 +66,11 @@ _transpose: Any = intrinsic(_transpose_block)
 
 @compiled
 def load(x: Array, at: int, stride: int, lanes: int, tile: Array, S: int) -> None:
-    """Row r of the tile is x[at + r * stride :][:S]."""
+    """Fill lane r of the tile with x[at + r * stride :][:S]."""
     if lanes == LANES and S >= LANES:
         for j in range(0, S - LANES, LANES):
             _transpose(x, at + j, stride, tile, j * LANES, LANES)
-        last = S - LANES  # overlaps the block before it when 16 does not divide S
+        last = S - LANES  # overlaps the block before unless 16 divides S
         _transpose(x, at + last, stride, tile, last * LANES, LANES)
     else:
         for r in range(lanes):
@@ -80,7 +80,7 @@ def load(x: Array, at: int, stride: int, lanes: int, tile: Array, S: int) -> Non
 
 @compiled
 def store(tile: Array, x: Array, at: int, stride: int, lanes: int, S: int) -> None:
-    """The inverse of `load`."""
+    """Invert `load`."""
     if lanes == LANES and S >= LANES:
         for j in range(0, S - LANES, LANES):
             _transpose(tile, j * LANES, LANES, x, at + j, stride)
@@ -94,5 +94,25 @@ def store(tile: Array, x: Array, at: int, stride: int, lanes: int, S: int) -> No
 
 @compiled
 def first_row(tile: int, rows: int) -> int:
-    """Where a tile begins: the last one is moved back to end at the last row."""
+    """The first row of a tile. The last tile overlaps the one before, to the same values."""
     return max(0, min(tile * LANES, rows - LANES))
+
+
+@compiled
+def load_above(
+    alpha: Array,
+    initial: Array,
+    row: int,
+    t: int,
+    shape: tuple[int, int, int],
+    tile: Array,
+    rows: int,
+) -> None:
+    """Load the rows of alpha before t, t + 1, ...; `initial` comes before the first row."""
+    N, T, S = shape
+    lanes, at = min(LANES, N), row * T * S + t * S
+    if t > 0:
+        load(alpha, at - S, T * S, lanes, tile, rows * S)
+    else:
+        load(initial, row * S, S, lanes, tile, S)
+        load(alpha, at, T * S, lanes, tile[S * LANES :], (rows - 1) * S)

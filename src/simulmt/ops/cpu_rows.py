@@ -1,0 +1,129 @@
+"""The recurrences of expected alignment and attention, compiled for the CPU.
+
+Each function works on one row of 16 sentences (or heads) side by side: position `j` of all of them
+is the 16 elements from `16 j` on (`transposition`). A recurrence over positions is then one flat
+loop that reads 16 elements back or ahead, and the compiler runs it on whole vectors if
+
+* indices are plainly at least 0: it is `k + LANES` that is written and `k` that is read;
+* a function has few arrays, or checking that they do not overlap costs more than it gains;
+* forward and backward loops are functions apart;
+* no argument is passed twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from simulmt.ops.compiled import ONE, compiled, exp
+from simulmt.ops.tiles import LANES
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+@compiled
+def stop(x: Array) -> None:
+    """Replace logits e_j by p_j = sigmoid(e_j)."""
+    for k in range(x.size):
+        e = exp(-abs(x[k]))
+        x[k] = (ONE if x[k] > 0 else e) / (ONE + e)
+
+
+@compiled
+def stop_adjoint(grad: Array, p: Array) -> None:
+    """Turn `grad` from dL/dp into dL/de."""
+    for k in range(p.size):
+        grad[k] *= p[k] * (ONE - p[k])
+
+
+@compiled
+def arrive(above: Array, p: Array, q: Array) -> None:
+    """q_j = alpha_j of the row above + (1 - p_j-1) q_j-1."""
+    q[:LANES] = above[:LANES]
+    for k in range(q.size - LANES):
+        q[k + LANES] = above[k + LANES] + (ONE - p[k]) * q[k]
+
+
+@compiled
+def arrive_adjoint(grad: Array, q: Array, p: Array, back: Array) -> None:
+    """Turn `grad` from dL/dalpha into dL/dp, and `back` from the next row's dL/dq into this row's.
+
+    With g_j = grad_j + back_j of the row below: dL/dp_j = q_j (g_j - back_j+1) and
+    back_j = p_j g_j + (1 - p_j) back_j+1.
+    """
+    n = q.size - LANES
+    for k in range(n, q.size):
+        g = grad[k] + back[k]
+        grad[k] = q[k] * g
+        back[k] = p[k] * g
+    for k in range(n - 1, -1, -1):
+        g = grad[k] + back[k]
+        grad[k] = q[k] * (g - back[k + LANES])
+        back[k] = p[k] * g + (ONE - p[k]) * back[k + LANES]
+
+
+@compiled
+def share(u: Array, f: Array, top: Array, total: Array) -> None:
+    """f_j = exp(u_j - L_j), the share of u_j in the softmax over u_1..u_j.
+
+    L_j is kept as the largest energy so far, `top`, and the sum of exp(u - top), `total`. One
+    exponential does: of the new term, or of the old maximum.
+    """
+    top[:LANES] = u[:LANES]
+    total[:LANES] = 1
+    f[:LANES] = 1
+    for k in range(u.size - LANES):
+        rise = u[k + LANES] - top[k]
+        e = exp(-abs(rise))
+        term = ONE if rise > 0 else e
+        total[k + LANES] = total[k] * (e if rise > 0 else ONE) + term
+        f[k + LANES] = term / total[k + LANES]
+        top[k + LANES] = u[k + LANES] if rise > 0 else top[k]
+
+
+@compiled
+def spend(alpha: Array, f: Array, flow: Array, beta: Array) -> None:
+    """beta_j = f_j R_j with `flow` R_j = alpha_j + (1 - f_j+1) R_j+1.
+
+    This is `reference.lookback`, for exp(L_j-1 - L_j) is 1 - f_j.
+    """
+    n = alpha.size - LANES
+    for k in range(n, alpha.size):
+        flow[k] = alpha[k]
+        beta[k] = f[k] * alpha[k]
+    for k in range(n - 1, -1, -1):
+        flow[k] = alpha[k] + (ONE - f[k + LANES]) * flow[k + LANES]
+        beta[k] = f[k] * flow[k]
+
+
+@compiled
+def spend_adjoint(grad: Array, beta: Array, f: Array, mean: Array, flow: Array) -> None:
+    """Put dL/dalpha into `mean`, and turn `beta` into dL/du; `grad` is dL/dbeta. Linear in S.
+
+    c_k = sum_{j<=k} softmax(u_1..u_k)_j grad_j is dL/dalpha_k, a running mean, and
+    t_k = beta_k (1 - f_k) (grad_k - c_k-1) is what u_k moves between itself and the past;
+    dL/du_j = t_j - f_j sum_{k>j} t_k exp(L_j - L_k-1).
+    """
+    _mean(grad, beta, f, mean)
+    _return(beta, f, flow)
+
+
+@compiled
+def _mean(grad: Array, beta: Array, f: Array, mean: Array) -> None:
+    mean[:LANES] = grad[:LANES]
+    beta[:LANES] = 0
+    for k in range(grad.size - LANES):
+        left = ONE - f[k + LANES]
+        beta[k + LANES] *= left * (grad[k + LANES] - mean[k])
+        mean[k + LANES] = f[k + LANES] * grad[k + LANES] + left * mean[k]
+
+
+@compiled
+def _return(t: Array, f: Array, flow: Array) -> None:
+    n = t.size - LANES
+    flow[n:] = t[n:]
+    for k in range(n - 1, -1, -1):
+        own = t[k]
+        t[k] = own - f[k] * flow[k + LANES]
+        flow[k] = own + (ONE - f[k]) * flow[k + LANES]

@@ -1,0 +1,116 @@
+"""Kernels and their adjoints as differentiable operators of PyTorch, `simulmt::*`.
+
+Registered through `torch.library`, so that autograd, autocast, `torch.compile` and DDP see ordinary
+operators. Every backend registers the same operations with the same signatures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+Kernel: TypeAlias = Callable[..., None]
+"""Takes a list of contiguous inputs, a sequence of outputs to fill, and integers such as the chunk.
+
+Among an adjoint's inputs, the gradient of an output that nothing depends on is None.
+"""
+
+
+class Operation(NamedTuple):
+    """The signature of an operator and of its adjoint. All outputs have the first input's shape."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    kept: tuple[str, ...]
+    """What the adjoint takes beside the outputs' gradients: first one tensor of each input's shape,
+    in the order of the inputs, whose gradients the adjoint returns."""
+    integers: tuple[str, ...] = ()
+
+
+ALIGNMENT = Operation("alignment", ("p", "initial"), ("alpha",), ("p", "initial", "alpha"))
+LOOKBACK = Operation("lookback", ("alpha", "energy"), ("beta",), ("energy", "beta"))
+CHUNKWISE = Operation("chunkwise", ("alpha", "energy"), ("beta",), ("alpha", "energy"), ("chunk",))
+ALIGNMENT_LOOKBACK = Operation(
+    "alignment_lookback",
+    ("logit", "energy", "initial"),
+    ("alpha", "beta"),
+    ("logit", "energy", "initial", "alpha"),
+)
+
+
+def operator(prefix: str, operation: Operation, kernel: Kernel, adjoint: Kernel) -> Any:
+    """The differentiable operator `simulmt::{prefix}{name}`, registered with its adjoint.
+
+    Args:
+        prefix: the backend's mark; operators of two backends differ by it alone.
+        operation: the signature.
+        kernel: computes the outputs.
+        adjoint: computes the inputs' gradients from the outputs' gradients and what was kept.
+
+    Returns:
+        A function of the inputs and integers that returns a tensor, or a tuple of several.
+    """
+    name = f"simulmt::{prefix}{operation.name}"
+    count, grads = len(operation.inputs), len(operation.outputs)
+    integers = [f"int {x}" for x in operation.integers]
+    forward = _register(
+        name,
+        [f"Tensor {x}" for x in operation.inputs] + integers,
+        kernel,
+        like=(0,) * grads,
+    )
+    backward = _register(
+        f"{name}_adjoint",
+        [f"Tensor? grad_{x}" for x in operation.outputs]
+        + [f"Tensor {x}" for x in operation.kept]
+        + integers,
+        adjoint,
+        like=range(grads, grads + count),
+    )
+
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        outputs = output if isinstance(output, tuple) else (output,)
+        names = operation.inputs + operation.outputs
+        tensors = dict(zip(names, (*inputs[:count], *outputs), strict=True))
+        ctx.save_for_backward(*(tensors[x] for x in operation.kept))
+        ctx.integers = inputs[count:]
+        ctx.set_materialize_grads(False)  # else an unused output gets a gradient of zeros
+
+    def backpropagate(ctx: Any, *grad: Tensor | None) -> tuple[Tensor | None, ...]:
+        nothing = (None,) * len(ctx.integers)
+        if all(x is None for x in grad):
+            return (None,) * count + nothing
+        return *backward(*grad, *ctx.saved_tensors, *ctx.integers), *nothing
+
+    forward.register_autograd(backpropagate, setup_context=setup_context)
+    return forward
+
+
+def _register(name: str, arguments: Sequence[str], kernel: Kernel, like: Sequence[int]) -> Any:
+    """An operator whose outputs have the shapes of the arguments at the places `like`."""
+
+    def allocate(*arguments: Any) -> Any:
+        outputs = tuple(arguments[i].new_empty(arguments[i].shape) for i in like)
+        return outputs if len(outputs) > 1 else outputs[0]
+
+    def compute(*arguments: Any) -> Any:
+        # a kernel reads element after element: a view of an expanded tensor would be too short
+        inputs = [
+            None if x is None else x.detach().contiguous()
+            for x in arguments
+            if not isinstance(x, int)
+        ]
+        integers = [x for x in arguments if isinstance(x, int)]
+        outputs = allocate(*arguments)
+        kernel(inputs, outputs if isinstance(outputs, tuple) else (outputs,), *integers)
+        return outputs
+
+    returns = ", ".join(["Tensor"] * len(like))
+    schema = f"({', '.join(arguments)}) -> {f'({returns})' if len(like) > 1 else returns}"
+    operator = torch.library.custom_op(name, compute, mutates_args=(), schema=schema)
+    operator.register_fake(allocate)
+    return operator
