@@ -18,9 +18,11 @@ import zoo
 from simulmt.analysis.runs import find_runs
 from simulmt.attention import Source
 from simulmt.builders import build_search
-from simulmt.decoding import beam, greedy
+from simulmt.decoding import beam
 from simulmt.decoding.beam import beam_search
+from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
+from simulmt.decoding.policies import own_decision
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.errors import UserError
 from simulmt.models.model import DecoderStep, Model
@@ -86,7 +88,7 @@ class Toy:
 
 @pytest.fixture
 def limited(monkeypatch) -> None:
-    for module in (beam, greedy):
+    for module in (beam, own_decision):
         monkeypatch.setattr(module, "length_limit", lambda read: torch.full_like(read, LIMIT))
 
 
@@ -119,7 +121,7 @@ def test_what_is_written_is_scored_at_least_as_high_as_greedy():
     toy = Toy(seed=2, eos=-1)
     source, mask = toy_sentences(12)
     wide = beam_search(toy, source, mask, Search(200, 0.0))
-    narrow = greedy.greedy(toy, source, mask)
+    narrow = greedy(toy, source, mask)
     pairs = [
         [toy.score(sentence, tuple(one.tokens), 0.0) for one in both]
         for sentence, *both in zip(source[:, 0].tolist(), wide, narrow, strict=True)
@@ -149,7 +151,7 @@ def test_a_beam_of_one_is_greedy_at_any_length(eos):
     for alpha in (0.0, 0.6, 9.0):
         toy = Toy(4, eos)
         found = beam_search(toy, source, mask, Search(1, alpha))
-        assert found == greedy.greedy(toy, source, mask)
+        assert found == greedy(toy, source, mask)
     lengths = {len(hypothesis.tokens) for hypothesis in found}
     assert lengths == {-99.0: {LIMIT}, 99.0: {0}}.get(eos, lengths)
 
@@ -178,7 +180,7 @@ def soft(request) -> Model:
 def test_a_beam_of_one_is_greedy(name, kind):
     made = zoo.model(zoo.MECHANISMS[name], kind=kind)
     source, mask = zoo.sentences(6, 9)
-    written = greedy.greedy(made, source, mask)
+    written = greedy(made, source, mask)
     assert beam_search(made, source, mask, Search(1, 0.6)) == written
     assert any(hypothesis.tokens for hypothesis in written)
 
@@ -191,7 +193,7 @@ def test_a_sentence_does_not_depend_on_its_batch(soft, width):
     for row, length, hypothesis in zip(source, mask.sum(1), together, strict=True):
         alone = row[None, :length]
         assert beam_search(soft, alone, alone != PAD, Search(width, 0.6)) == [hypothesis]
-    assert together != greedy.greedy(soft, source, mask)
+    assert together != greedy(soft, source, mask)
 
 
 def test_what_streams_is_not_searched():

@@ -148,7 +148,7 @@ class Attention(nn.Module):
             stops = plan.alignment.position
             look = self.span.look(query, stops, memory.mask.shape[1])
             context = self._attend(query, memory, look, plan.weight)
-            return Attended(context, None, stops, state, plan.losses)
+            return Attended(context, None, stops, plan.state, plan.losses)
         alpha, beta = self.expect(query, memory, plan)
         read = self._read(alpha, memory) if self.traits.ahead else alpha
         return Attended(self._context(beta, memory), read, None, alpha[..., -1, :], plan.losses)

@@ -60,6 +60,8 @@ class Plan(NamedTuple):
     weight: Float[Tensor, "B #H T S"] | None = None
     """What attention is multiplied by before it is renormalised; None for 1."""
     losses: Losses = NO_LOSSES
+    state: Any = None
+    """What a schedule with known stops carries to the steps that follow these."""
 
     def steps(self, first: int, last: int) -> Plan:
         """The part for steps `first` to `last - 1`, from 0, of a plan with known stops."""

@@ -1,0 +1,264 @@
+"""What a new policy may do, shown by small ones in each of the three places.
+
+An information schedule after ITST (Zhang & Feng 2022) decides inside the attention: its stops
+depend on the query and on the moment, it weighs attention, and it hands losses on. A random clock
+decides before the decoder, once a sentence for all layers, and weighs attention, too. A policy
+after the step holds the model back. None of them touches a model, a decoder or an objective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+import zoo
+from simulmt.attention import Lookback, Mechanism, Moment, Plan, Source, Stand, WaitK
+from simulmt.attention.clock import Clock, ClockRecipe
+from simulmt.attention.memory import Memory
+from simulmt.attention.plan import NO_LOSSES, Stops, reweighted
+from simulmt.attention.schedule import Schedule, ScheduleRecipe
+from simulmt.attention.scores import Score
+from simulmt.builders import MODELS
+from simulmt.decoding.greedy import greedy
+from simulmt.decoding.incremental import SentenceStream
+from simulmt.decoding.policies import OWN
+from simulmt.decoding.policy import Decision, Policy, Progress
+from simulmt.decoding.streaming import stream
+from simulmt.models.model import DecoderStep, Model
+from simulmt.training.module import sentence_draws
+from simulmt.vocabulary import Vocabulary
+
+NEAR = {"rtol": 0, "atol": 1e-9}  # float64: rounding only
+PLAIN = ("transformer", "rnmt_plus", "luong")
+
+
+@dataclass(frozen=True)
+class Information(ScheduleRecipe):
+    """Read until a layer has enough information."""
+
+    enough: float
+    learned: ClassVar[bool] = False
+    dials: ClassVar[tuple[str, ...]] = ("enough",)
+
+    def build(self, dim: int, heads: int, score: Callable[[int, int], Score]) -> Schedule:
+        return InformationMatrix(self.enough, score(dim, 1))
+
+
+class InformationMatrix(Schedule):
+    """`T_ij = sigmoid(e_ij)`, one matrix for all heads of a layer."""
+
+    def __init__(self, enough: float, score: Score) -> None:
+        super().__init__()
+        self.enough = enough
+        self.score = score
+
+    def keys(self, states: Tensor) -> Tensor:
+        return self.score.keys(states)
+
+    def initial_state(self, memory: Memory) -> Tensor:
+        return torch.ones(len(memory.mask), 1, dtype=torch.long)  # the last read length
+
+    initial_position = initial_state
+
+    def information(self, query: Tensor, memory: Memory) -> Tensor:
+        T = self.score(query, memory.selection_keys).sigmoid()  # (B, 1, T, S)
+        return T.masked_fill(~memory.mask[:, None, None], 0.0)
+
+    def enough_at(self, T: Tensor, threshold: float, before: Tensor) -> Tensor:
+        stops = 1 + (T.cumsum(-1) < threshold).sum(-1)  # (B, 1, T)
+        return torch.cat([before[..., None], stops], -1).cummax(-1).values[..., 1:]
+
+    def plan(self, query: Tensor, memory: Memory, state: Tensor, moment: Moment) -> Plan:
+        T = self.information(query, memory)
+        threshold = self.enough * moment.share  # a curriculum
+        stops = self.enough_at(T, threshold, state).minimum(memory.length[:, None, None])
+        loss = {"information": T.sum((1, 2, 3)) / memory.length}
+        return Plan(Stops(stops), weight=T, losses=loss, state=stops[..., -1])
+
+    def step(self, query: Tensor, memory: Memory, state: Tensor) -> Stand:
+        T = self.information(query, memory)
+        wanted = self.enough_at(T, self.enough, state)[..., 0]
+        length = memory.length[:, None]
+        waits = (wanted > length)[:, 0] & ~memory.finished
+        position = wanted.minimum(length)
+        return Stand(position, position, waits, weight=T[:, :, 0])
+
+
+class Waiting(NamedTuple):
+    written: Tensor
+    mask: Tensor
+    finished: Tensor
+
+
+@dataclass(frozen=True)
+class RandomWait(ClockRecipe, Clock):
+    """Wait-k with a k for each sentence in training, and attention that fades with age."""
+
+    most: int
+    k: int = 2
+
+    def build(self, dim: int) -> Clock:
+        return self
+
+    def weight(self, steps: Tensor, length: int) -> Tensor:
+        age = (steps[..., None] - torch.arange(length)).abs()
+        return (1 / (1 + age))[:, None].double()  # (B, 1, T, S)
+
+    def plan(self, source: Source, target: Tensor, moment: Moment) -> Plan:
+        B, T = target.shape
+        k = (
+            torch.full((B,), self.k)
+            if moment.draw is None
+            else 1 + (moment.draw * self.most).long()
+        )
+        steps = torch.arange(T).expand(B, T)
+        stops = (k[:, None] + steps).minimum(source.mask.sum(1, keepdim=True))
+        losses = NO_LOSSES if moment.draw is None else {"waited": k.double()}
+        return Plan(Stops(stops[:, None]), self.weight(steps, source.mask.shape[1]), losses)
+
+    def start(self, source: Source) -> Waiting:
+        return Waiting(torch.zeros_like(source.tokens[:, 0]), source.mask, source.finished)
+
+    def extend(self, state: Waiting, source: Source) -> Waiting:
+        return Waiting(state.written, torch.cat([state.mask, source.mask], 1), source.finished)
+
+    def step(self, state: Waiting, token: Tensor) -> Stand:
+        wanted, read = state.written + self.k, state.mask.sum(1)
+        return Stand(
+            position=wanted.minimum(read)[:, None],
+            state=state._replace(written=state.written + 1),
+            wants_to_read=(wanted > read) & ~state.finished,
+            weight=self.weight(state.written[:, None], state.mask.shape[1])[:, :, 0],
+        )
+
+
+NEW = {
+    "information": Mechanism(Information(enough=2.0), Lookback(), name="information"),
+    "random wait": Mechanism(RandomWait(most=4), Lookback(), name="random wait"),
+}
+new = pytest.mark.parametrize("name", NEW)
+everywhere = pytest.mark.parametrize("kind", PLAIN)
+
+
+def model(name: str, kind: str, seed: int = 0, **changes) -> Model:
+    torch.manual_seed(seed)
+    mechanism = NEW[name].turned(changes)
+    options = zoo.SIZES[kind] | {"vocabulary": zoo.SPECIAL, "mechanism": mechanism}
+    return MODELS[kind](**options).double().eval()
+
+
+@new
+@everywhere
+def test_training_is_hard_decoding(name: str, kind: str) -> None:
+    made = model(name, kind)
+    source, mask = zoo.sentences(6, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (6, 7))
+    steps, read = zoo.forced_steps(made, source, mask, target)
+    torch.testing.assert_close(made(source, mask, target).logits, steps, **NEAR)
+    assert (read < mask.sum(1, keepdim=True)).any(), "without early decisions the law says nothing"
+
+
+@new
+@everywhere
+def test_batches_are_streams(name: str, kind: str) -> None:
+    made = model(name, kind)
+    source, mask = zoo.sentences(4, 9)
+    for row, real, hypothesis in zip(source, mask, greedy(made, source, mask), strict=True):
+        assert stream(made, row[real].tolist()) == hypothesis
+        live = SentenceStream(made)
+        for token in row[real].tolist():
+            live.read(token)
+        assert live.written == hypothesis
+
+
+@everywhere
+def test_a_dial_is_turned_without_training(kind: str) -> None:
+    source, mask = zoo.sentences(6, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (6, 7))
+    reads = [
+        zoo.forced_steps(model("information", kind, enough=enough), source, mask, target)[1].sum()
+        for enough in (0.5, 2.0, 4.0)
+    ]
+    assert reads == sorted(reads)
+    assert reads[0] < reads[-1]
+
+
+@everywhere
+def test_a_curriculum_and_a_draw_reach_the_policy(kind: str) -> None:
+    source, mask = zoo.sentences(6, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (6, 7))
+    for name, first, second in (
+        ("information", Moment(1, 10), Moment(9, 10)),
+        ("random wait", Moment(draw=torch.zeros(6)), Moment(draw=torch.full((6,), 0.9))),
+    ):
+        made = model(name, kind)
+        early, late = (made(source, mask, target, moment).logits for moment in (first, second))
+        assert (early != late).any()
+
+
+@new
+@everywhere
+def test_losses_are_handed_on_once_for_each_sentence(name: str, kind: str) -> None:
+    source, mask = zoo.sentences(6, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (6, 7))
+    moment = Moment(draw=torch.linspace(0, 0.9, 6))
+    losses = model(name, kind)(source, mask, target, moment).losses
+    if name == "random wait":  # a clock's, once however many layers there are
+        assert losses["waited"].tolist() == [1, 1, 2, 3, 3, 4]
+    else:
+        assert losses["information"].shape == (6,)
+        assert losses["information"].requires_grad
+
+
+def test_a_weight_of_one_changes_nothing() -> None:
+    beta = torch.rand(2, 3, 4, 5).double()
+    assert reweighted(beta, None) is beta
+    torch.testing.assert_close(reweighted(beta, torch.full_like(beta, 0.3)), beta, **NEAR)
+    weight = torch.rand(2, 1, 4, 5).double()
+    weighted = reweighted(beta, weight)
+    torch.testing.assert_close(weighted.sum(-1), beta.sum(-1), **NEAR)
+    assert (reweighted(beta, torch.zeros_like(weight)) == beta).all(), "nothing to share out"
+
+
+class Patient(Policy):
+    """Writes one subword for each one read, whatever the model would do."""
+
+    def decide(self, vocabulary: Vocabulary, progress: Progress, said: DecoderStep) -> Decision:
+        own = OWN.decide(vocabulary, progress, said)
+        waits = (progress.read <= progress.written + 2) & ~progress.finished
+        return own._replace(reads=own.reads | waits, ends=own.ends & ~waits)
+
+
+def test_a_policy_after_the_step_holds_a_model_back() -> None:
+    made = zoo.model(zoo.options("wait_k") | {"k": 1})
+    source, _ = zoo.sentences(1, 9)
+    tokens = source[0].tolist()
+    live = SentenceStream(made, policy=Patient())
+    for token in tokens:
+        live.read(token)
+    whole = stream(made, tokens, policy=Patient())
+    assert live.written == whole
+    assert whole.delays[:5] == [3, 4, 5, 6, 7]
+    assert stream(made, tokens).delays[:5] == [1, 2, 3, 4, 5]
+
+
+def test_draws_depend_on_the_sentence_alone() -> None:
+    index = torch.arange(1000)
+    draws = sentence_draws(seed=3, update=7, index=index)
+    assert ((draws >= 0) & (draws < 1)).all()
+    # 1000 uniform draws: the standard error of their mean is 0.009
+    assert abs(draws.mean() - 0.5) < 0.04
+    order = torch.randperm(1000)
+    assert torch.equal(sentence_draws(3, 7, order), draws[order])
+    assert (sentence_draws(3, 8, index) != draws).all()
+    assert (sentence_draws(4, 7, index) != draws).all()
+
+
+def test_a_mechanism_of_objects() -> None:
+    assert Mechanism(schedule=WaitK(k=3), span=Lookback()).dials == {"k": 3}
+    assert Mechanism(WaitK(k=3), Lookback()).turned({"k": 5}).schedule == WaitK(k=5)
