@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping
-from html import escape
 
+from markupsafe import Markup, escape
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
@@ -15,7 +15,7 @@ NO_TITLES: Mapping[str, str] = {}
 
 def inline_svg(
     figure: Figure, name: str, about: str = "", titles: Mapping[str, str] = NO_TITLES
-) -> str:
+) -> Markup:
     """The figure as an element of a page; the same figure gives the same text.
 
     A colour #rrggbb becomes `var(--rrggbb, #rrggbb)`, which a dark page may set.
@@ -41,4 +41,4 @@ def inline_svg(
         link = f'<a tabindex="-1" xlink:href="{address}"><title>{escape(title)}</title>'
         text = text.replace(f'<a xlink:href="{address}">', link)
     said = f'role="img" aria-label="{escape(about)}"' if about else 'aria-hidden="true"'
-    return text.replace("<svg ", f'<svg class="drawn" {said} ', 1)
+    return Markup(text.replace("<svg ", f'<svg class="drawn" {said} ', 1))

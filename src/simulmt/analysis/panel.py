@@ -1,31 +1,31 @@
-"""Panels of source units by target units on a sheet, with what had been read shaded."""
+"""Pictures of source units by target units, with what had been read shaded."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from matplotlib import rc_context
+import numpy as np
+from jaxtyping import Float, Int
 from matplotlib.axes import Axes
+from matplotlib.collections import EllipseCollection
 from matplotlib.figure import Figure
-from matplotlib.font_manager import fontManager
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from numpy.typing import NDArray
 from rich.cells import cell_len, set_cell_size
 
 from simulmt.analysis.path import NOTHING
+from simulmt.analysis.style import DPI, save
 from simulmt.errors import UserError
 
-READ, NEW, LARGEST = "#e3ecf5", "#a9c8e8", 0.42  # the radius of the largest circle, in cells
+_READ, _NEW, _LARGEST = "#e3ecf5", "#a9c8e8", 0.42  # the radius of the largest circle, in cells
 _WIDEST, _LONGEST = 24.0, 24  # inches of panels beside each other, columns of a label
 _GAP, _LETTER = 0.35, 0.09  # inches between panels beside each other, and of a title's letter
-_DPI, _AREA, _SIDE = 150, 3000.0, 200.0  # square inches and inches of the largest sheet
-_FONTS = ("Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "PingFang SC",
-          "Hiragino Sans", "Microsoft YaHei", "Arial Unicode MS")  # fmt: skip
+_AREA, _SIDE = 3000.0, 200.0  # square inches and inches of the largest sheet
 
 Handles: TypeAlias = Sequence[Patch | Line2D]
 
@@ -84,17 +84,38 @@ def draw_sheet(
     for line, gap in zip(lines, gaps, strict=True):
         top -= gap + cell * line[0].down
         first = _draw_line(figure, line, top, cell)
-    shades = [Patch(color=NEW, label="read for this row"), Patch(color=READ, label="read before")]
+    shades = [Patch(color=_NEW, label="read for this row"), Patch(color=_READ, label="read before")]
     first.legend(
         handles=[*shades, *key(cell)], loc="upper left", bbox_to_anchor=(0, 0), ncols=6,
         frameon=False, fontsize=8, borderaxespad=0.8,
     )  # fmt: skip
-    _save(figure, path)
+    dpi = DPI * min(1.0, _shrink(width, height))
+    save(figure, [path], dpi=dpi, bbox_inches="tight", pad_inches=0.1)
 
 
-def disc(cell: float, share: float, colour: str, label: str) -> Line2D:
-    """The key's entry for a circle with this share of the largest one's area."""
-    size = 2 * 72 * cell * LARGEST * math.sqrt(share)
+def draw_circles(
+    axes: Axes, cells: Int[NDArray[np.int64], "N 2"], shares: Float[NDArray[np.float64], "N"],
+    **style: Any,
+) -> None:  # fmt: skip
+    """Draw circles in cells.
+
+    Args:
+        axes: The axes of a panel.
+        cells: Row and column of each circle, from 0.
+        shares: The area of each circle, as a share of the largest possible one.
+        style: Options of matplotlib.
+    """
+    width = 2 * _LARGEST * np.sqrt(shares)
+    circles = EllipseCollection(
+        width, width, 0 * width, units="x", offsets=cells[:, ::-1] + 0.5,
+        offset_transform=axes.transData, **({"linewidths": 0, "zorder": 3} | style),
+    )  # fmt: skip
+    axes.add_collection(circles)
+
+
+def circle_key(cell: float, share: float, colour: str, label: str) -> Line2D:
+    """The legend's entry for a circle with this share of the largest one's area."""
+    size = 2 * 72 * cell * _LARGEST * math.sqrt(share)
     return Line2D([], [], linestyle="", marker="o", color=colour, markersize=size, label=label)
 
 
@@ -153,8 +174,8 @@ def _frame(axes: Axes, panel: Panel, cell: float, named: bool) -> None:
     before = [0, *panel.delays][: len(panel.delays)]
     centres = [i + 0.5 for i in range(len(before))]
     new = [after - earlier for earlier, after in zip(before, panel.delays, strict=True)]
-    axes.barh(centres, before, height=1, color=READ)
-    axes.barh(centres, new, left=before, height=1, color=NEW)
+    axes.barh(centres, before, height=1, color=_READ)
+    axes.barh(centres, new, left=before, height=1, color=_NEW)
 
 
 def _font(cell: float) -> float:
@@ -173,16 +194,3 @@ def _short(name: str) -> str:
 def _shrink(width: float, height: float) -> float:
     """What a sheet's sides would have to be multiplied by to be as large as one can be."""
     return min(math.sqrt(_AREA / (width * height)), _SIDE / max(width, height))
-
-
-def _save(figure: Figure, path: Path) -> None:
-    """Write the same bytes for the same picture: no date, and no random names in an SVG."""
-    dpi = _DPI * min(1.0, _shrink(*figure.get_size_inches()))
-    dates = {".svg": "Date", ".pdf": "CreationDate"}
-    kind = path.suffix.lower()
-    metadata = {dates[kind]: None} if kind in dates else None
-    installed = {font.name for font in fontManager.ttflist}
-    fonts = ["DejaVu Sans", *(name for name in _FONTS if name in installed)]
-    with rc_context({"svg.hashsalt": "simulmt", "font.family": fonts}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # it shows as a box
-        figure.savefig(path, dpi=dpi, bbox_inches="tight", pad_inches=0.1, metadata=metadata)

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.collections import EllipseCollection
 from numpy.typing import NDArray
 
-from simulmt.analysis.panel import LARGEST, Handles, Panel, disc, draw_sheet
+from simulmt.analysis.panel import Handles, Panel, circle_key, draw_circles, draw_sheet
 from simulmt.decoding.trace import Trace
 
 _LOOK, _STOP = "#20262e", "#c24a00"
@@ -93,33 +91,20 @@ def _mark(
     weights: Float[NDArray[np.float64], "T S"], stops: Sequence[Sequence[int]], axes: Axes
 ) -> None:
     seen = np.argwhere(weights >= _FAINT)
-    _circles(axes, seen, LARGEST * np.sqrt(weights[tuple(seen.T)]), facecolors=_LOOK)
+    draw_circles(axes, seen, weights[tuple(seen.T)], facecolors=_LOOK)
     rings = np.array([(i, j - 1) for i, row in enumerate(stops) for j in sorted({*row} - {0})])
     if not len(rings):
         return
-    size = np.full(len(rings), LARGEST)
-    _circles(axes, rings, size, facecolors="white", zorder=2.8)  # above the line, below the dots
-    _circles(axes, rings, size, facecolors="none", edgecolors=_STOP, linewidths=1.5, zorder=4)
-    furthest = {int(i): int(j) for i, j in rings}  # the last one of each row
+    full = np.ones(len(rings))
+    draw_circles(axes, rings, full, facecolors="white", zorder=2.8)  # between line and dots
+    draw_circles(axes, rings, full, facecolors="none", edgecolors=_STOP, linewidths=1.5, zorder=4)
+    furthest = {int(i): int(j) for i, j in rings}  # the last ring of each row
     line = [(furthest.get(i, np.nan) + 0.5, i + 0.5) for i in range(len(stops))]
     axes.plot(*zip(*line, strict=True), color=_STOP, linewidth=1.5, zorder=2.5)
 
 
-def _circles(
-    axes: Axes, cells: Int[NDArray[np.int64], "N 2"], radius: Float[NDArray[np.float64], "N"],
-    **style: Any,
-) -> None:  # fmt: skip
-    """Circles in cells of rows and columns that count from 0."""
-    centres = cells[:, ::-1] + 0.5
-    marks = EllipseCollection(
-        2 * radius, 2 * radius, 0 * radius, units="x", offsets=centres,
-        offset_transform=axes.transData, **({"linewidths": 0, "zorder": 3} | style),
-    )  # fmt: skip
-    axes.add_collection(marks)
-
-
 def _key(stop: str | None, cell: float) -> Handles:
-    dots = [disc(cell, share, _LOOK, f"weight {share:g}") for share in (1.0, 0.1)]
-    ring = disc(cell, 1.0, _STOP, stop or "")
+    dots = [circle_key(cell, share, _LOOK, f"weight {share:g}") for share in (1.0, 0.1)]
+    ring = circle_key(cell, 1.0, _STOP, stop or "")
     ring.set(markerfacecolor="white", markeredgewidth=1.5, linewidth=1.5, linestyle="-")
     return [*dots, ring] if stop else dots

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from simulmt.analysis.looked import Looked, attention_links
+from simulmt.analysis.attention_links import AttentionLinks, attention_links
 from simulmt.analysis.report import comparable
 from simulmt.analysis.runs import find_runs, read_config
 from simulmt.analysis.studies import STUDIES
-from simulmt.analysis.studies.material import Decoded, Material, write_result
+from simulmt.analysis.studies.run_set import DecodedTestSet, RunSet, write_result
 from simulmt.analysis.target import check_writable
 from simulmt.attention import Mechanism
 from simulmt.attention.attention import Attention
@@ -44,7 +44,7 @@ def analyse(cfg: DictConfig) -> None:
     found = find_runs(folder)
     target = Path(str(to)) if to else folder / "analysis"
     check_writable(target)
-    material = Material(
+    run_set = RunSet(
         folder,
         comparable(found, folder, "paper"),
         partial(_read, root),
@@ -56,7 +56,7 @@ def analyse(cfg: DictConfig) -> None:
     if found.unfinished:
         print(f"not finished, and left out: {found.unfinished} more")
     asked = {key: value for key, value in options.items() if value is not None}
-    result = construct(study, asked, f"study={name}", {"material": material})
+    result = construct(study, asked, f"study={name}", {"run_set": run_set})
     files = write_result(result, target, name)
     print(f"written: {', '.join(map(str, files))}")
 
@@ -67,16 +67,16 @@ def _read(root: object, place: Path) -> Corpus:
     return build_corpus(config["data"] | _moved(root))
 
 
-def _decode(root: object, device: str, place: Path) -> Decoded:
+def _decode(root: object, device: str, place: Path) -> DecodedTestSet:
     """The test set, decoded as `train.py` did."""
     config, subwords, model, mechanism, split, batches, chosen = _test_set(root, device, place)
     search = build_search(config["decoding"], mechanism, model.usual_beam)
     decoded = decode_split(model, subwords, split, batches, chosen, search)
     heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
-    return Decoded(sorted(decoded, key=lambda instance: instance.index), heads)
+    return DecodedTestSet(sorted(decoded, key=lambda instance: instance.index), heads)
 
 
-def _attend(root: object, device: str, place: Path) -> Looked:
+def _attend(root: object, device: str, place: Path) -> AttentionLinks:
     """Where the model looks while it writes the references of the test set."""
     made = _test_set(root, device, place)
     return attention_links(made.model, made.subwords, made.batches, made.device)
