@@ -23,7 +23,7 @@ from simulmt.analysis.style import DPI, save
 from simulmt.errors import UserError
 
 _READ, _NEW, _LARGEST = "#e3ecf5", "#a9c8e8", 0.42  # the radius of the largest circle, in cells
-_WIDEST, _LONGEST = 24.0, 24  # inches of panels beside each other, columns of a label
+_WIDEST, _LONGEST = 24.0, 24  # inches of a line of panels, columns of a label
 _GAP, _LETTER = 0.35, 0.09  # inches between panels beside each other, and of a title's letter
 _AREA, _SIDE = 3000.0, 200.0  # square inches and inches of the largest sheet
 
@@ -32,13 +32,20 @@ Handles: TypeAlias = Sequence[Patch | Line2D]
 
 @dataclass(frozen=True)
 class Panel:
-    """One grid; `mark` draws on its axes, where a cell is one unit and row 1 is on top."""
+    """One grid of source units by target units.
+
+    Attributes:
+        title: The text above the grid.
+        columns: The source units.
+        rows: The target units, from top to bottom.
+        delays: For each row, the columns that had been read.
+        mark: Draws on the axes; a cell is 1 by 1, and the first one begins at (0, 0).
+    """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[str]
     delays: Sequence[int]
-    """For each row, the columns that had been read."""
     mark: Callable[[Axes], None]
 
     @property
@@ -59,13 +66,13 @@ def draw_sheet(
 
     Args:
         bands: Panels of the same rows and columns, beside each other as long as there is room.
-        path: Where to write it; the suffix (.png, .svg, .pdf) says which kind. The same panels give
-            the same bytes.
-        key: The legend's entries, besides shading, for cells of so many inches.
-        smallest: The least that a cell may measure, in inches.
+        path: The picture's path; the suffix (.png, .svg, .pdf) says which kind. The same panels
+            give the same bytes.
+        key: Returns the legend's entries, besides shading, for cells of this many inches.
+        smallest: The least side of a cell, in inches.
 
     Raises:
-        UserError: more panels than go on a sheet; one of any size does.
+        UserError: several panels that do not fit on a sheet; a single panel always fits.
     """
     widest = max(band[0].across + 1 for band in bands)
     most = max(map(len, bands))
@@ -120,7 +127,7 @@ def circle_key(cell: float, share: float, colour: str, label: str) -> Line2D:
 
 
 def _broken(band: Sequence[Panel], cell: float) -> list[Sequence[Panel]]:
-    """Lines that are not much wider than what is allowed, all of about the same length."""
+    """The lines of a band: hardly wider than allowed, with about as many panels in each."""
     room = max(int((_WIDEST + 2) / _pitch(band[0], cell)), 1)
     lines = math.ceil(len(band) / room)
     each = math.ceil(len(band) / lines)
@@ -133,13 +140,13 @@ def _pitch(panel: Panel, cell: float) -> float:
 
 
 def _headroom(panel: Panel, cell: float) -> float:
-    """Inches for title and labels above a panel."""
+    """Inches above a panel, for its title and labels."""
     longest = max((cell_len(_short(name)) for name in panel.columns), default=0)
     return 0.7 + 0.006 * _font(cell) * longest
 
 
 def _draw_line(figure: Figure, panels: Sequence[Panel], bottom: float, cell: float) -> Axes:
-    """Panels beside each other, `bottom` inches above the sheet's edge; returns the first."""
+    """Draw panels beside each other, `bottom` inches above the sheet's edge; returns the first."""
     width, height = figure.get_size_inches()
     all_axes = []
     for number, panel in enumerate(panels):
@@ -154,7 +161,7 @@ def _draw_line(figure: Figure, panels: Sequence[Panel], bottom: float, cell: flo
 
 
 def _frame(axes: Axes, panel: Panel, cell: float, named: bool) -> None:
-    """Labels, grid and shading; the rows of a panel beside another one need no names."""
+    """Draw labels, grid and shading; only the first panel of a line names its rows."""
     across, down = panel.across, panel.down
     names = list(map(_short, panel.rows)) if named else [""] * len(panel.rows)
     axes.set(xlim=(0, across), ylim=(down, 0))
@@ -179,12 +186,12 @@ def _frame(axes: Axes, panel: Panel, cell: float, named: bool) -> None:
 
 
 def _font(cell: float) -> float:
-    """Points."""
+    """The size of labels, in points."""
     return min(10.0, cell * 72 * 0.6)
 
 
 def _short(name: str) -> str:
-    """A label that leaves room for the picture; the heavy ▁ that begins a word is an underscore."""
+    """A label cut to `_LONGEST` columns; an underscore replaces the heavy ▁ that begins a word."""
     name = name.replace("▁", "_")
     if cell_len(name) <= _LONGEST:
         return name
@@ -192,5 +199,5 @@ def _short(name: str) -> str:
 
 
 def _shrink(width: float, height: float) -> float:
-    """What a sheet's sides would have to be multiplied by to be as large as one can be."""
+    """The factor that makes a sheet as large as possible; below 1 for one that is too large."""
     return min(math.sqrt(_AREA / (width * height)), _SIDE / max(width, height))

@@ -60,22 +60,16 @@ class Card:
     Attributes:
         run: The run.
         name: Its name.
+        row: The row of `curves.csv`.
         figures: BLEU and latencies.
-        interval: The 95% interval of BLEU, if known.
-        offline_bleu: BLEU of the offline model to compare with, if there is one.
-        costs: Parameters, updates, seconds and tokens per second of the training.
-        training: Parameters and what `training.json` says.
         scores: Name, value and signature of each score.
         paths: The sentences whose paths are shown.
     """
 
     run: Run
     name: str
+    row: Mapping[str, Any]
     figures: Mapping[str, Any]
-    interval: tuple[float, float] | None
-    offline_bleu: float | None
-    costs: Sequence[float | None]
-    training: Mapping[str, Any]
     scores: Sequence[tuple[str, float | None, str]]
     paths: Sequence[Instance]
 
@@ -90,6 +84,7 @@ def write_report_page(page: Page, path: Path) -> Path:
         selected=with_empty_ranges_together(page.selected or []),
         places={folder: place for place, folder in enumerate(page.names)},
         BETWEEN=BETWEEN,
+        suffix="" if page.convention == "paper" else f"_{page.convention}",
         zip=zip,
         interleaved=interleaved,
         word_staircase=word_staircase,
@@ -97,23 +92,10 @@ def write_report_page(page: Page, path: Path) -> Path:
 
 
 def _card(page: Page, run: Run, row: Mapping[str, Any]) -> Card:
-    suffix = "" if page.convention == "paper" else f"_{page.convention}"
-    low, high, offline = (
-        row[f"{name}{suffix}"] for name in ("BLEU_low", "BLEU_high", "offline_BLEU")
-    )
-    log = page.logs.get(run.folder, [])
-    speed = (run.cost[f"training_{name}"] for name in ("seconds", "tokens_per_s"))
-    return Card(
-        run,
-        page.names[run.folder],
-        run.figures(page.convention, page.unit),
-        None if low is None else (low, high),
-        offline,
-        (row["parameters"], row["updates"], *speed),
-        {"parameters": run.parameters, **run.training},
-        _scores(page, run),
-        [log[place] for place in sample_places(page.logs, page.samples) if place < len(log)],
-    )
+    log, places = page.logs.get(run.folder, []), sample_places(page.logs, page.samples)
+    paths = [log[place] for place in places if place < len(log)]
+    figures = run.figures(page.convention, page.unit)
+    return Card(run, page.names[run.folder], row, figures, _scores(page, run), paths)
 
 
 def _scores(page: Page, run: Run) -> list[tuple[str, float | None, str]]:

@@ -16,7 +16,7 @@ from simulmt.analysis.panel import Handles, Panel, circle_key, draw_circles, dra
 from simulmt.decoding.trace import Trace
 
 _LOOK, _STOP = "#20262e", "#c24a00"
-_FAINT = 0.004  # weights that nobody could see
+_FAINT = 0.004  # smaller weights would be invisible
 
 
 def draw_traces(traces: Sequence[Trace], path: Path, heads: str) -> None:
@@ -24,15 +24,15 @@ def draw_traces(traces: Sequence[Trace], path: Path, heads: str) -> None:
 
     Source on the x axis, target from top to bottom. The area of a dot is the weight on a source
     subword; rings, joined by a line, are where a head stopped. All heads together show the
-    largest weight that any of them gives, all their rings, and the furthest of these joined.
+    largest weight of any head and the rings of all heads, and the line joins the furthest rings.
 
     Args:
         traces: The sentences, at least one.
-        path: Where to write the picture; the suffix (.png, .svg, .pdf) says which kind.
+        path: The picture's path; the suffix (.png, .svg, .pdf) says which kind.
         heads: `union` for all heads in one panel, `each` for a panel for each head.
 
     Raises:
-        UserError: more than goes on a sheet.
+        UserError: more panels than fit on a sheet.
     """
     bands = list[list[Panel]]()
     for trace in traces:
@@ -46,7 +46,7 @@ def draw_traces(traces: Sequence[Trace], path: Path, heads: str) -> None:
 
 
 def head_names(trace: Trace) -> list[str]:
-    """What the heads are called, in the order of `Trace.positions`."""
+    """The names of the heads, in the order of `Trace.positions`."""
     _, layers, heads, _ = trace.weights.shape
     if heads == 1:
         return [f"layer {layer}" for layer in range(1, layers + 1)] if layers > 1 else ["one head"]
@@ -57,7 +57,7 @@ def head_names(trace: Trace) -> list[str]:
 
 
 def union_name(trace: Trace) -> str:
-    """What all heads together are called."""
+    """The name of all heads together."""
     count = len(head_names(trace))
     return "one head" if count == 1 else f"{count} heads together: the largest weight of any"
 
@@ -67,7 +67,7 @@ def _union(trace: Trace, before: str) -> Panel:
 
 
 def _each(trace: Trace, before: str) -> list[list[Panel]]:
-    """A band for each layer, or one of them all where each has but one head."""
+    """A band for each layer, or one band for all layers where each has a single head."""
     _, layers, heads, _ = trace.weights.shape
     panels = []
     for head, name in enumerate(head_names(trace)):

@@ -19,13 +19,10 @@ from simulmt.analysis.studies.layers_heads import layers_heads
 from simulmt.analysis.studies.run_set import Result
 
 STUDIES: dict[str, Callable[..., Result]] = {
-    "initial_delay": initial_delay,
-    "attention_span": attention_span,
-    "layers_heads": layers_heads,
-    "head_positions": head_positions,
-    "by_length": by_length,
-    "by_reordering": by_reordering,
-    "absent_present": absent_present,
-    "aer": aer,
-}
+    study.__name__: study
+    for study in (
+        initial_delay, attention_span, layers_heads, head_positions,
+        by_length, by_reordering, absent_present, aer,
+    )
+}  # fmt: skip
 """The studies, by name."""

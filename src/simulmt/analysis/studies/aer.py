@@ -85,14 +85,14 @@ def _draw(rated: Sequence[Rated]) -> Figure:
     figure, panels = make_panels(1, 1, 7.2, 1.4 + 0.36 * len(names))
     name_rows(panels, names, range(len(names)))
     used = set()
-    for name, source, rate in rated:
-        if rate.aer is None:
+    for row in rated:
+        if row.rate.aer is None:
             continue
-        kind, place = Rated(name, source, rate).kind, (100 * rate.aer, names.index(name))
+        kind, place = row.kind, (100 * row.rate.aer, names.index(row.run))
         used.add(kind)
         panels[0].plot(*place, **{"zorder": 3, **_STYLES[kind]})
         if kind == _OF_LAYER:
-            panels[0].annotate(str(source.layer), place, (0, 5), ha="center", fontsize=7.5,
+            panels[0].annotate(str(row.source.layer), place, (0, 5), ha="center", fontsize=7.5,
                                textcoords="offset points", color=COLOURS[0])  # fmt: skip
     panels[0].set(xlim=(0, 102), xlabel="alignment error rate (%)")
     styles = {kind: style for kind, style in _STYLES.items() if kind in used}
