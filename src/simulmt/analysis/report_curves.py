@@ -64,7 +64,7 @@ def write_curve(
     save(draw_curve(curve)[0], files)
     addresses = {run.folder: f"#run-{number}" for number, run in enumerate(runs)}
     figure, handles = draw_curve(curve, lambda point: addresses[point.runs[0]])
-    titles = {addresses[p.runs[0]]: title for p, title in _titles(runs, series, latency)}
+    titles = {addresses[p.runs[0]]: title for p, title in _titles(runs, series, latency).items()}
     about = f"BLEU against {axis}; the figures are in the table of runs"
     swatches = [_swatch(handle, f"{latency}-key-{i}") for i, handle in enumerate(handles)]
     names = tuple(str(handle.get_label()) for handle in handles)
@@ -81,16 +81,14 @@ def _swatch(handle: Line2D, name: str) -> Markup:
     return inline_svg(figure, name)
 
 
-def _titles(runs: Sequence[Run], series: Sequence[Series], latency: str) -> list[tuple[Point, str]]:
-    """The points, each with the text that it shows under the pointer."""
+def _titles(runs: Sequence[Run], series: Sequence[Series], latency: str) -> dict[Point, str]:
+    """The text that each point shows under the pointer."""
     by_folder = {run.folder: run for run in runs}
     points = [point for line in series for point in line.points]
     names = row_names([by_folder[point.runs[0]] for point in points])
-    return [
-        (
-            point,
-            f"{name}: BLEU {point.quality:.2f}, {latency} {point.latency:.2f}"
-            + (f", mean of {len(point.runs)} seeds" if len(point.runs) > 1 else ""),
-        )
-        for point, name in zip(points, names, strict=True)
-    ]
+    titles = {}
+    for point, name in zip(points, names, strict=True):
+        seeds = f", mean of {len(point.runs)} seeds" if len(point.runs) > 1 else ""
+        figures = f"BLEU {point.quality:.2f}, {latency} {point.latency:.2f}"
+        titles[point] = f"{name}: {figures}{seeds}"
+    return titles

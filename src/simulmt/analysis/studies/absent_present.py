@@ -29,7 +29,7 @@ _STYLES: dict[Kind, Style] = {
 _UNLINKED = "#d5d5d5"
 
 
-class TestLinks(NamedTuple):
+class Alignments(NamedTuple):
     """The word alignments of a study, each by the index of its sentence."""
 
     origin: str
@@ -104,7 +104,7 @@ def summarise(counts: Counts) -> dict[Kind, Accuracy]:
     return summary
 
 
-def _align(corpus: Corpus, decoded: Sequence[Sequence[Instance]], file: str | None) -> TestLinks:
+def _align(corpus: Corpus, decoded: Sequence[Sequence[Instance]], file: str | None) -> Alignments:
     split = corpus.splits["test"]
     if file is not None:
         origin, gold = "file", read_links(Path(file), split.sources, split.targets)
@@ -118,10 +118,10 @@ def _align(corpus: Corpus, decoded: Sequence[Sequence[Instance]], file: str | No
          for i in instances}
         for instances in decoded
     ]  # fmt: skip
-    return TestLinks(origin, references, outputs)
+    return Alignments(origin, references, outputs)
 
 
-def _align_text(corpus: Corpus, decoded: Sequence[Sequence[Instance]]) -> TestLinks:
+def _align_text(corpus: Corpus, decoded: Sequence[Sequence[Instance]]) -> Alignments:
     """Align references and outputs in one go; equal sentences share their links."""
     train, split = corpus.splits["train"], corpus.splits["test"]
     references = [*zip(split.sources, split.targets, strict=True)]
@@ -130,7 +130,7 @@ def _align_text(corpus: Corpus, decoded: Sequence[Sequence[Instance]]) -> TestLi
     sources, targets = zip(*pairs, strict=True)
     links = align_text([*sources, *train.sources], [*targets, *train.targets], wanted=len(pairs))
     links_of = dict(zip(pairs, links, strict=True))
-    return TestLinks(
+    return Alignments(
         "aligner",
         [links_of[pair] for pair in references],
         [{i.index: links_of[i.source, i.prediction] for i in instances} for instances in decoded],

@@ -19,27 +19,21 @@ from simulmt.data.corpus import Split
 from simulmt.errors import UserError
 
 _OF_LAYER, _OF_ALL = "attention of a layer", "attention of all layers"
+_OF_HEAD = "where a head stops"
 _STYLES: dict[str, Style] = {
     _OF_LAYER: {"color": COLOURS[0], "marker": "o", "markersize": 7, "markeredgecolor": "white"},
     _OF_ALL: {"color": DARK, "marker": "*", "markersize": 12, "markeredgecolor": "white",
               "zorder": 4},
-    "where a head stops": {"color": COLOURS[1], "marker": "|", "markersize": 12},
+    _OF_HEAD: {"color": COLOURS[1], "marker": "|", "markersize": 12},
 }  # fmt: skip
 
 
 class Rated(NamedTuple):
-    """The alignment error rate of the links that a run's heads give."""
+    """The alignment error rate of the links from one source in a run."""
 
     run: str
     source: LinkSource
     rate: ErrorRate
-
-    @property
-    def kind(self) -> str:
-        """The key of `_STYLES`."""
-        if self.source.what == "position":
-            return "where a head stops"
-        return _OF_LAYER if self.source.layer else _OF_ALL
 
 
 def aer(run_set: RunSet, *, links: str | None = None) -> Result:
@@ -85,14 +79,15 @@ def _draw(rated: Sequence[Rated]) -> Figure:
     figure, panels = make_panels(1, 1, 7.2, 1.4 + 0.36 * len(names))
     name_rows(panels, names, range(len(names)))
     used = set()
-    for row in rated:
-        if row.rate.aer is None:
+    for name, source, rate in rated:
+        if rate.aer is None:
             continue
-        kind, place = row.kind, (100 * row.rate.aer, names.index(row.run))
+        kind = _OF_HEAD if source.what == "position" else _OF_LAYER if source.layer else _OF_ALL
+        place = (100 * rate.aer, names.index(name))
         used.add(kind)
         panels[0].plot(*place, **{"zorder": 3, **_STYLES[kind]})
         if kind == _OF_LAYER:
-            panels[0].annotate(str(row.source.layer), place, (0, 5), ha="center", fontsize=7.5,
+            panels[0].annotate(str(source.layer), place, (0, 5), ha="center", fontsize=7.5,
                                textcoords="offset points", color=COLOURS[0])  # fmt: skip
     panels[0].set(xlim=(0, 102), xlabel="alignment error rate (%)")
     styles = {kind: style for kind, style in _STYLES.items() if kind in used}

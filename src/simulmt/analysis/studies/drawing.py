@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
@@ -20,12 +21,9 @@ def line_names(runs: Sequence[Run], axis: Sequence[str]) -> list[str]:
     The name is that in the quality-latency curve, with k and weights where these differ, too.
     """
     names = variants(runs, ("mechanism.k", *axis))
-    dials = [[d for d in run.dials() if d.split("=")[0] not in axis] for run in runs]
-    several = {
-        name: len({tuple(d) for d, other in zip(dials, names, strict=True) if other == name}) > 1
-        for name in set(names)
-    }
-    return [" ".join([n, *d]) if several[n] else n for n, d in zip(names, dials, strict=True)]
+    dials = [" ".join(d for d in run.dials() if d.split("=")[0] not in axis) for run in runs]
+    times = Counter(name for name, _ in {*zip(names, dials, strict=True)})
+    return [f"{n} {d}".strip() if times[n] > 1 else n for n, d in zip(names, dials, strict=True)]
 
 
 def named_styles(

@@ -20,7 +20,8 @@ from simulmt.errors import UserError
 LIMIT = 3.5
 """The size of a robust z-score above which a head is an outlier (Iglewicz and Hoaglin 1993)."""
 
-_MEAN: Style = {"color": COLOURS[0], "marker": "o", "linestyle": ""}
+_MEAN: Style = {"color": COLOURS[0], "marker": "o", "markersize": 6.5, "linestyle": ""}
+_OUTLIER: Style = {"color": COLOURS[1], "marker": "D", "markersize": 8}
 _QUARTILES: Style = {"color": "#9dbfe0", "linewidth": 4, "solid_capstyle": "butt"}
 _MEDIAN: Style = {"color": GREY, "linewidth": 1.1, "linestyle": (0, (3, 2))}
 _LEGEND: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1), "frameon": False,
@@ -166,20 +167,21 @@ def _draw(heads: Sequence[Head]) -> Figure:
 
 
 def _draw_distances(axes: Axes, heads: Sequence[Head], places: Sequence[float]) -> None:
-    for head, y in zip(heads, places, strict=True):
-        mean = head.behind_mean_subword
-        axes.plot(
-            [head.behind_q25_subword, head.behind_q75_subword], [y, y], **_QUARTILES, zorder=2
-        )
-        colour, marker, size = (COLOURS[1], "D", 8) if head.outlier else (COLOURS[0], "o", 6.5)
-        axes.plot(mean, y, color=colour, marker=marker, markersize=size, markeredgecolor="white",
-                  zorder=3)  # fmt: skip
-        axes.annotate(head.outlier, (mean, y), (0, 6), color=COLOURS[1], ha="center", fontsize=9,
+    means, low, high = (
+        [getattr(head, f"behind_{name}_subword") for head in heads]
+        for name in ("mean", "q25", "q75")
+    )
+    for ends in zip(low, high, places, places, strict=True):
+        axes.plot(ends[:2], ends[2:], **_QUARTILES, zorder=2)
+    for head, place in zip(heads, zip(means, places, strict=True), strict=True):
+        style = _OUTLIER if head.outlier else _MEAN
+        axes.plot(*place, **style, markeredgecolor="white", zorder=3)
+        axes.annotate(head.outlier, place, (0, 6), color=COLOURS[1], ha="center", fontsize=9,
                       textcoords="offset points")  # fmt: skip
-    axes.axvline(float(np.median([h.behind_mean_subword for h in heads])), **_MEDIAN, zorder=1)
+    axes.axvline(float(np.median(means)), **_MEDIAN, zorder=1)
     entries = ((_MEAN, "mean"), (_QUARTILES, "quartiles"), (_MEDIAN, "median head"))
     handles = [Line2D([], [], **style, label=label) for style, label in entries]
     axes.legend(handles=handles, **_LEGEND, ncols=3)
-    furthest = max(1.0, *(max(h.behind_q75_subword, h.behind_mean_subword) for h in heads))
+    furthest = max(1.0, *high, *means)
     axes.set_xlim(1.05 * furthest, -0.06 * furthest)  # the slowest head on the right
     axes.set_xlabel("subwords behind the slowest head")

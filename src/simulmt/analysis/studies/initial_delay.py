@@ -55,24 +55,23 @@ def _draw(histograms: Mapping[str, Mapping[int, int]], colours: list[str], unit:
     columns = max(min(columns, int(7 / (0.08 * longest))), 1)  # inches
     lines = math.ceil(number / columns)
     figure, panels = make_panels(lines, columns, 7, 0.8 + max(1.25 * lines, 1.8))
-    counts = [count for count in histograms.values() if count]
-    most = 100 * max(max(count.values()) / sum(count.values()) for count in counts)
-    last = max(map(max, counts))
-    for axes, (name, count), colour in zip(panels, histograms.items(), colours, strict=False):
+    drawn = [counts for counts in histograms.values() if counts]
+    last = max(map(max, drawn))
+    most = 100 * max(max(counts.values()) / sum(counts.values()) for counts in drawn)
+    for axes, (name, counts), colour in zip(panels, histograms.items(), colours, strict=False):
         axes.set(ylim=(0, 1.05 * most), xlim=(-0.6, last + 0.6))
-        title = _draw_histogram(axes, count, colour)
-        axes.set_title(f"{name}, {title}", loc="left", fontsize=9.5, pad=3, parse_math=False)
-    for axes in panels[number:]:
-        axes.set_visible(False)
-    for axes in panels[max(number - columns, 0) : number]:
-        axes.tick_params(labelbottom=True)
+        title = f"{name}, {_draw_histogram(axes, counts, colour)}"
+        axes.set_title(title, loc="left", fontsize=9.5, pad=3, parse_math=False)
+    for i, axes in enumerate(panels):
+        axes.set_visible(i < number)
+        axes.tick_params(labelbottom=i >= number - columns)
     figure.supxlabel(f"source {unit}s read before the first {unit} is written", fontsize=11)
     figure.supylabel("sentences (%)", fontsize=11)
     return figure
 
 
 def _draw_histogram(axes: Axes, counts: Mapping[int, int], colour: str) -> str:
-    """Draw bars and a triangle at their mean; returns what the title says of it."""
+    """Draw bars and a triangle at their mean; returns the end of the title."""
     if not counts:
         return "nothing is written"
     total = sum(counts.values())
