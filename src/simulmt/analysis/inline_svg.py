@@ -42,5 +42,5 @@ def inline_svg(
     for address, title in titles.items():  # the table has the same links for the keyboard
         link = f'<a tabindex="-1" xlink:href="{address}"><title>{escape(title)}</title>'
         text = text.replace(f'<a xlink:href="{address}">', link)
-    said = f'role="img" aria-label="{escape(about)}"' if about else 'aria-hidden="true"'
-    return Markup(text.replace("<svg ", f'<svg class="drawn" {said} ', 1))
+    role = f'role="img" aria-label="{escape(about)}"' if about else 'aria-hidden="true"'
+    return Markup(text.replace("<svg ", f'<svg class="drawn" {role} ', 1))

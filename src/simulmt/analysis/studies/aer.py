@@ -51,8 +51,8 @@ def aer(run_set: RunSet, *, links: str | None = None) -> Result:
     gold = _gold(split, links, str(first.options["data.name"]))
     rated, rows = list[Rated](), []
     for name, run in run_set.named():
-        for source, found in run_set.attend(run_set.place(run)).items():
-            rate = error_rate(found, gold)
+        for source, alignment in run_set.attend(run_set.place(run)).items():
+            rate = error_rate(alignment, gold)
             rated.append(Rated(name, source, rate))
             rows.append({
                 **run_columns(name, run), "what": source.what, "layer": source.layer or "all",
