@@ -17,7 +17,7 @@ from simulmt.alignment.error_rate import error_rate
 from simulmt.alignment.links import Gold, form, format_links, known_links, parse_links, read_links
 from simulmt.alignment.prediction import Kind, accuracies, judge, project
 from simulmt.alignment.symmetrise import grow_diag_final_and, intersection
-from simulmt.analysis.looked import Way, attention_links
+from simulmt.analysis.attention_links import LinkSource, attention_links
 from simulmt.data.corpus import oracle_delays
 from simulmt.data.encoded import collate
 from simulmt.data.subwords import Subwords
@@ -222,8 +222,8 @@ def test_links_of_attention_do_not_depend_on_batches():
 
     together = attention_links(model, subwords, [batch([5, 3, 1, 0, 2, 4])], CPU)
     assert together == attention_links(model, subwords, [batch([i]) for i in range(6)], CPU)
-    layers = [Way("attention", layer, 0) for layer in (0, 1, 2)]
-    heads = [Way("position", layer, head) for layer in (1, 2) for head in (1, 2, 3, 4)]
+    layers = [LinkSource("attention", layer, 0) for layer in (0, 1, 2)]
+    heads = [LinkSource("position", layer, head) for layer in (1, 2) for head in (1, 2, 3, 4)]
     assert [*together] == layers + heads
     for found in together.values():
         sizes = [(len(SPLIT.sources[n].split()), len(SPLIT.targets[n].split())) for n in range(6)]

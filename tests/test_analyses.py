@@ -19,13 +19,13 @@ from omegaconf import OmegaConf
 
 from made_up import make_run
 from simulmt.alignment.links import format_links, known_links
-from simulmt.analysis.looked import Way
+from simulmt.analysis.attention_links import LinkSource
 from simulmt.analysis.runs import find_runs
 from simulmt.analysis.studies import STUDIES
 from simulmt.analysis.studies.bins import make_bins, measure
 from simulmt.analysis.studies.by_reordering import reordering_distance
 from simulmt.analysis.studies.head_positions import LIMIT, describe, robust_z
-from simulmt.analysis.studies.material import Decoded, Material
+from simulmt.analysis.studies.run_set import DecodedTestSet, RunSet
 from simulmt.data.corpus import Corpus, Split, oracle_delays
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.instance import Instance, write_instances
@@ -35,6 +35,7 @@ from simulmt.programs.analyse import analyse
 from simulmt.programs.train import train
 from simulmt.scoring.quality import bleu
 from simulmt.scoring.reading import attention_span
+from simulmt.scoring.score import score
 from test_runs import SMALL, configuration
 
 SIZES = {"seed": 3, "train": 0, "valid": 0, "test": 60}
@@ -69,6 +70,7 @@ def make(folder: Path, name: str, options: dict, instances: list[Instance] = (),
     run = make_run(folder, name, sizes | data | options, 30, 4)
     if instances:
         write_instances(run / "instances.log", instances)
+        scores["initial_delays"] = score(instances)["initial_delays"]
     path = run / "test_scores.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | scores))
     return run
@@ -88,7 +90,7 @@ def two(tmp_path) -> Path:
     return tmp_path
 
 
-def test_initial_delays_are_those_of_the_log_or_of_the_scores(two):
+def test_initial_delays_are_those_of_the_scores(two):
     counts = {"word": {"2": 3, "10": 1}, "subword": {"5": 4}}
     make(two / "mma", "mma_h", {"lambda": 0.1}, initial_delays=counts)
     rows = study("initial_delay", two)
@@ -98,20 +100,17 @@ def test_initial_delays_are_those_of_the_log_or_of_the_scores(two):
         first = Counter(one.delays[0] for one in wait_k(k) if one.delays)
         expected |= {(f"wait_k k={k}", d): n / sum(first.values()) for d, n in first.items()}
     assert found == pytest.approx(expected, rel=1e-12)  # a division each
-    with pytest.raises(UserError, match=r"k1: its scores have no initial delays in subwords"):
-        study("initial_delay", two, "unit=subword")
     (row,) = study("initial_delay", two / "mma", "unit=subword")
     assert (row["first_delay"], row["sentences"], row["share"]) == ("5", "4", "1.0")
 
 
-def test_what_older_scores_lack_is_found_in_an_evaluation(tmp_path):
-    run = make(tmp_path / "mma", "mma_h", {"lambda_var": 0.1})
-    make(tmp_path / "k1", "wait_k", {})
-    with pytest.raises(UserError, match=r"mma: its scores have no attention span.*evaluate.py"):
+def test_runs_without_a_span(tmp_path):
+    make(tmp_path / "mma", "mma_h", {"lambda_var": 0.1})
+    with pytest.raises(UserError, match=r"mma: its scores have no attention span.*wrote nothing"):
         study("attention_span", tmp_path)
-    (run / "evaluation" / "test-best").mkdir(parents=True)
-    scores = {"attention_span": {"subword": 2.5}}
-    (run / "evaluation" / "test-best" / "scores.json").write_text(json.dumps(scores))
+    make(tmp_path / "mma2", "mma_h", {"lambda_var": 0.1}, attention_span={"subword": 2.5})
+    make(tmp_path / "k1", "wait_k", {})
+    (tmp_path / "mma" / "test_scores.json").unlink()
     (row,) = study("attention_span", tmp_path)  # wait-k has no such weight
     assert (row["lambda_var"], row["attention_span_subword"]) == ("0.1", "2.5")
 
@@ -126,8 +125,8 @@ def test_a_line_goes_along_its_axis(tmp_path):
     make(tmp_path / "again", "mma_il", {"lambda_var": 0.1, "seed": 2},
          attention_span={"subword": 2.0})  # fmt: skip
     runs = find_runs(tmp_path).runs
-    material = Material(tmp_path, runs, *[NotImplemented] * 3)
-    figure = STUDIES["attention_span"](material).figure
+    run_set = RunSet(tmp_path, runs, *[NotImplemented] * 3)
+    figure = STUDIES["attention_span"](run_set).figure
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     joined = [line for line in figure.axes[0].lines if line.get_marker() == ""]
     found = {n: line.get_xydata().tolist() for n, line in zip(names, joined, strict=True)}
@@ -268,8 +267,8 @@ def test_head_positions_against_brute_force():
     lengths = [5, 9, 3]
     positions = [[[rng.randint(0, n + 1) for _ in range(5)] for _ in range(n + 2)] for n in lengths]
     instances = [heads_at(p, n) for p, n in zip(positions, lengths, strict=True)]
-    rows = describe(Decoded([*instances, heads_at([], 4)], [2, 3]))
-    assert [(row["layer"], row["head"]) for row in rows] == [(1, 1), (1, 2), (2, 1), (2, 2), (2, 3)]
+    rows = describe(DecodedTestSet([*instances, heads_at([], 4)], [2, 3]))
+    assert [(row.layer, row.head) for row in rows] == [(1, 1), (1, 2), (2, 1), (2, 2), (2, 3)]
     for h, row in enumerate(rows):
         stood, lags, behind, slowest, alone = [], [], [], [], []
         for sentence, n in zip(positions, lengths, strict=True):
@@ -281,7 +280,7 @@ def test_head_positions_against_brute_force():
                 behind.append(max(at) - at[h])
                 slowest.append(at[h] >= max(others))
                 alone.append(at[h] > max(others))
-        assert row["subwords"] == len(stood)
+        assert row.subwords == len(stood)
         for key, values in (
             ("position_mean_subword", stood),
             ("lag_mean_subword", lags),
@@ -289,8 +288,8 @@ def test_head_positions_against_brute_force():
             ("share_slowest", slowest),
             ("share_alone", alone),
         ):
-            assert row[key] == pytest.approx(sum(values) / len(values), abs=1e-12)  # sums
-        assert row["behind_q75_subword"] == np.quantile(behind, 0.75)
+            assert getattr(row, key) == pytest.approx(sum(values) / len(values), abs=1e-12)  # sums
+        assert row.behind_q75_subword == np.quantile(behind, 0.75)
 
 
 def test_outliers_depend_on_nothing_but_who_stands_apart():
@@ -302,8 +301,8 @@ def test_outliers_depend_on_nothing_but_who_stands_apart():
     np.testing.assert_allclose(moved, z, rtol=1e-9)  # the same up to rounding
     assert not robust_z(np.full(8, 2.5)).any()
     assert [z > LIMIT for z in robust_z(np.array([1.0] * 15 + [2.0]))] == [False] * 15 + [True]
-    rows = describe(Decoded([heads_at([[2, 2, 3, 2, 3, 12]] * 4, 20)], [3, 3]))
-    assert [row["outlier"] for row in rows] == ["", "", "", "", "", "slow"]
+    rows = describe(DecodedTestSet([heads_at([[2, 2, 3, 2, 3, 12]] * 4, 20)], [3, 3]))
+    assert [row.outlier for row in rows] == ["", "", "", "", "", "slow"]
 
 
 @pytest.fixture(scope="module")
@@ -448,9 +447,9 @@ def test_attention_that_is_right_makes_no_error(tmp_path, monkeypatch):
     make(tmp_path / "a", "mma_il", {})
     gold = [known_links(sentence) for sentence in SPLIT.links]
     looked = {
-        Way("attention", 0, 0): [one.possible for one in gold],
-        Way("attention", 1, 0): [frozenset() for _ in gold],
-        Way("position", 1, 2): [one.sure for one in gold],
+        LinkSource("attention", 0, 0): [one.possible for one in gold],
+        LinkSource("attention", 1, 0): [frozenset() for _ in gold],
+        LinkSource("position", 1, 2): [one.sure for one in gold],
     }
     monkeypatch.setattr("simulmt.programs.analyse._Reader.attend", lambda reader, run: looked)
     rows = study("aer", tmp_path)

@@ -111,7 +111,7 @@ def test_a_page_shows_text_as_it_is(tmp_path):
 def test_heads_of_a_table_can_be_pressed(tmp_path):
     report({"runs": make_sweep(tmp_path), **OPTIONS})
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    (table,) = re.findall(r'<table class="sortable"><thead>.*?offline BLEU.*?</table>', text)
+    (table,) = re.findall(r'<table class="sortable"><thead>.*?offline BLEU.*?</table>', text, re.S)
     heads = table.split("</thead>")[0]
     assert heads.count('<th scope="col"') == heads.count('<button type="button">') == 9
     values = re.findall(r'<data value="([\d.]*)">', table)
@@ -121,7 +121,7 @@ def test_heads_of_a_table_can_be_pressed(tmp_path):
 def test_paths_are_of_the_same_sentences(tmp_path):
     report({"runs": make_sweep(tmp_path), **OPTIONS, "samples": 2})
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert text.count('<svg class="path"') == 2 * 4
+    assert text.count('<table class="path"') == 2 * 4
     shown = re.findall(r"<i>reference:</i> (.*?)</figcaption>", text)
     assert shown == shown[:2] * 4
     assert all(8 <= len(reference.split()) <= 12 for reference in shown)

@@ -22,6 +22,7 @@ from simulmt.decoding.instance import word_delays
 from simulmt.live.translator import Translator
 from simulmt.models.lstm import LSTM
 from simulmt.models.model import Model
+from simulmt.vocabulary import Vocabulary
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 CPU = torch.device("cpu")

@@ -2,4 +2,4 @@
 
 import logging
 
-logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it tells of the fonts that it finds
+logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it reports each font that it finds

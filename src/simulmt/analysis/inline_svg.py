@@ -1,12 +1,12 @@
-"""A figure as an SVG inside of a page: its text is text, and the page chooses the colours."""
+"""A figure as an SVG inside a page: its text is text, and the page may change its colours."""
 
 from __future__ import annotations
 
 import io
 import re
 from collections.abc import Mapping
-from html import escape
 
+from markupsafe import Markup, escape
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
@@ -15,16 +15,16 @@ NO_TITLES: Mapping[str, str] = {}
 
 def inline_svg(
     figure: Figure, name: str, about: str = "", titles: Mapping[str, str] = NO_TITLES
-) -> str:
-    """The figure as an element of a page; the same figure gives the same text.
+) -> Markup:
+    """Return the figure as an element of a page, the same text for the same figure.
 
-    A colour #rrggbb becomes `var(--rrggbb, #rrggbb)`, which a dark page may set.
+    A colour #rrggbb becomes `var(--rrggbb, #rrggbb)`, which a dark page can set.
 
     Args:
-        figure: What to draw.
-        name: Begins its ids, which must differ from those of the page's other figures.
-        about: What it shows, for those who do not see it; nothing for an ornament.
-        titles: What to say of each link, by its address.
+        figure: The figure.
+        name: The beginning of its ids, unlike that of the page's other figures.
+        about: A description for readers who do not see the figure; empty for an ornament.
+        titles: The text of each link, by its address.
     """
     file = io.BytesIO()
     with rc_context({"svg.hashsalt": "simulmt", "svg.fonttype": "none"}):
@@ -32,7 +32,9 @@ def inline_svg(
     text = file.getvalue().decode("utf-8")
     text = text[text.index("<svg") :].strip()
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r"\s*<style[^>]*>.*?</style>", "", text, flags=re.DOTALL)  # is for the whole page
+    text = re.sub(
+        r"\s*<style[^>]*>.*?</style>", "", text, flags=re.DOTALL
+    )  # it would be for the whole page
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = text.replace("url(#", f"url(#{name}-")
     text = re.sub(r'xlink:href="#(?!run-)', f'xlink:href="#{name}-', text)
@@ -40,5 +42,5 @@ def inline_svg(
     for address, title in titles.items():  # the table has the same links for the keyboard
         link = f'<a tabindex="-1" xlink:href="{address}"><title>{escape(title)}</title>'
         text = text.replace(f'<a xlink:href="{address}">', link)
-    said = f'role="img" aria-label="{escape(about)}"' if about else 'aria-hidden="true"'
-    return text.replace("<svg ", f'<svg class="drawn" {said} ', 1)
+    role = f'role="img" aria-label="{escape(about)}"' if about else 'aria-hidden="true"'
+    return Markup(text.replace("<svg ", f'<svg class="drawn" {role} ', 1))

@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from simulmt.analysis.templates import write_html
 from simulmt.analysis.trace_picture import head_names, union_name
 from simulmt.decoding.trace import Trace
 
-_TEMPLATE = Path(__file__).with_name("page.html")
-
 
 def write_page(traces: Sequence[Trace], path: Path, heads: str) -> None:
-    """Write the page; the same sentences give the same bytes.
+    """Write the page, the same bytes for the same sentences.
 
     Args:
         traces: The sentences, at least one.
-        path: Where to write it.
-        heads: What it shows first: `union` for all heads together, `each` for the first one.
+        path: The page's path.
+        heads: What the page shows first: `union` for all heads together, `each` for the first head.
     """
     data = {"heads": heads, "sentences": [_sentence(trace) for trace in traces]}
-    # ASCII, and no < that could end the script element or begin another
-    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    page = _TEMPLATE.read_text(encoding="utf-8").replace("{{data}}", text)
-    path.write_text(page, encoding="utf-8", newline="\n")
+    write_html("page.html", path, data=data)
 
 
 def _sentence(trace: Trace) -> dict[str, object]:
-    """What the script needs; weights as bytes, 255 for 1, by head, target and source subword."""
+    """What the script reads; weights are bytes, 255 for 1, by head, target and source subword."""
     T, layers, heads, S = trace.weights.shape
     weights = trace.weights.reshape(T, layers * heads, S).swapaxes(0, 1)  # (LH, T, S)
     quantised = np.rint(255 * weights).astype(np.uint8).tobytes()

@@ -1,44 +1,51 @@
-"""Panels of source units by target units on a sheet, with what had been read shaded."""
+"""Pictures of source units by target units, with what had been read shaded."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from matplotlib import rc_context
+import numpy as np
+from jaxtyping import Float, Int
 from matplotlib.axes import Axes
+from matplotlib.collections import EllipseCollection
 from matplotlib.figure import Figure
-from matplotlib.font_manager import fontManager
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from numpy.typing import NDArray
 from rich.cells import cell_len, set_cell_size
 
 from simulmt.analysis.path import NOTHING
+from simulmt.analysis.style import DPI, save
 from simulmt.errors import UserError
 
-READ, NEW, LARGEST = "#e3ecf5", "#a9c8e8", 0.42  # the radius of the largest circle, in cells
-_WIDEST, _LONGEST = 24.0, 24  # inches of panels beside each other, columns of a label
+_READ, _NEW, _LARGEST = "#e3ecf5", "#a9c8e8", 0.42  # the radius of the largest circle, in cells
+_WIDEST, _LONGEST = 24.0, 24  # inches of a line of panels, columns of a label
 _GAP, _LETTER = 0.35, 0.09  # inches between panels beside each other, and of a title's letter
-_DPI, _AREA, _SIDE = 150, 3000.0, 200.0  # square inches and inches of the largest sheet
-_FONTS = ("Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "PingFang SC",
-          "Hiragino Sans", "Microsoft YaHei", "Arial Unicode MS")  # fmt: skip
+_AREA, _SIDE = 3000.0, 200.0  # square inches and inches of the largest sheet
 
 Handles: TypeAlias = Sequence[Patch | Line2D]
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One grid; `mark` draws on its axes, where a cell is one unit and row 1 is on top."""
+    """One grid of source units by target units.
+
+    Attributes:
+        title: The text above the grid.
+        columns: The source units.
+        rows: The target units, from top to bottom.
+        delays: For each row, the columns that had been read.
+        mark: Draws on the axes; a cell is 1 by 1, and the first one begins at (0, 0).
+    """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[str]
     delays: Sequence[int]
-    """For each row, the columns that had been read."""
     mark: Callable[[Axes], None]
 
     @property
@@ -59,13 +66,13 @@ def draw_sheet(
 
     Args:
         bands: Panels of the same rows and columns, beside each other as long as there is room.
-        path: Where to write it; the suffix (.png, .svg, .pdf) says which kind. The same panels give
-            the same bytes.
-        key: The legend's entries, besides shading, for cells of so many inches.
-        smallest: The least that a cell may measure, in inches.
+        path: The picture's path; the suffix (.png, .svg, .pdf) says which kind. The same panels
+            give the same bytes.
+        key: Returns the legend's entries, besides shading, for cells of this many inches.
+        smallest: The least side of a cell, in inches.
 
     Raises:
-        UserError: more panels than go on a sheet; one of any size does.
+        UserError: several panels that do not fit on a sheet; a single panel always fits.
     """
     widest = max(band[0].across + 1 for band in bands)
     most = max(map(len, bands))
@@ -84,22 +91,43 @@ def draw_sheet(
     for line, gap in zip(lines, gaps, strict=True):
         top -= gap + cell * line[0].down
         first = _draw_line(figure, line, top, cell)
-    shades = [Patch(color=NEW, label="read for this row"), Patch(color=READ, label="read before")]
+    shades = [Patch(color=_NEW, label="read for this row"), Patch(color=_READ, label="read before")]
     first.legend(
         handles=[*shades, *key(cell)], loc="upper left", bbox_to_anchor=(0, 0), ncols=6,
         frameon=False, fontsize=8, borderaxespad=0.8,
     )  # fmt: skip
-    _save(figure, path)
+    dpi = DPI * min(1.0, _shrink(width, height))
+    save(figure, [path], dpi=dpi, bbox_inches="tight", pad_inches=0.1)
 
 
-def disc(cell: float, share: float, colour: str, label: str) -> Line2D:
-    """The key's entry for a circle with this share of the largest one's area."""
-    size = 2 * 72 * cell * LARGEST * math.sqrt(share)
+def draw_circles(
+    axes: Axes, cells: Int[NDArray[np.int64], "N 2"], shares: Float[NDArray[np.float64], "N"],
+    **style: Any,
+) -> None:  # fmt: skip
+    """Draw circles in cells.
+
+    Args:
+        axes: The axes of a panel.
+        cells: Row and column of each circle, from 0.
+        shares: The area of each circle, as a share of the largest possible one.
+        style: Options of matplotlib.
+    """
+    width = 2 * _LARGEST * np.sqrt(shares)
+    circles = EllipseCollection(
+        width, width, 0 * width, units="x", offsets=cells[:, ::-1] + 0.5,
+        offset_transform=axes.transData, **({"linewidths": 0, "zorder": 3} | style),
+    )  # fmt: skip
+    axes.add_collection(circles)
+
+
+def circle_key(cell: float, share: float, colour: str, label: str) -> Line2D:
+    """The legend's entry for a circle with this share of the largest one's area."""
+    size = 2 * 72 * cell * _LARGEST * math.sqrt(share)
     return Line2D([], [], linestyle="", marker="o", color=colour, markersize=size, label=label)
 
 
 def _broken(band: Sequence[Panel], cell: float) -> list[Sequence[Panel]]:
-    """Lines that are not much wider than what is allowed, all of about the same length."""
+    """The lines of a band: hardly wider than allowed, with about as many panels in each."""
     room = max(int((_WIDEST + 2) / _pitch(band[0], cell)), 1)
     lines = math.ceil(len(band) / room)
     each = math.ceil(len(band) / lines)
@@ -112,13 +140,13 @@ def _pitch(panel: Panel, cell: float) -> float:
 
 
 def _headroom(panel: Panel, cell: float) -> float:
-    """Inches for title and labels above a panel."""
+    """Inches above a panel, for its title and labels."""
     longest = max((cell_len(_short(name)) for name in panel.columns), default=0)
     return 0.7 + 0.006 * _font(cell) * longest
 
 
 def _draw_line(figure: Figure, panels: Sequence[Panel], bottom: float, cell: float) -> Axes:
-    """Panels beside each other, `bottom` inches above the sheet's edge; returns the first."""
+    """Draw panels beside each other, `bottom` inches above the sheet's edge; returns the first."""
     width, height = figure.get_size_inches()
     all_axes = []
     for number, panel in enumerate(panels):
@@ -133,7 +161,7 @@ def _draw_line(figure: Figure, panels: Sequence[Panel], bottom: float, cell: flo
 
 
 def _frame(axes: Axes, panel: Panel, cell: float, named: bool) -> None:
-    """Labels, grid and shading; the rows of a panel beside another one need no names."""
+    """Draw labels, grid and shading; only the first panel of a line names its rows."""
     across, down = panel.across, panel.down
     names = list(map(_short, panel.rows)) if named else [""] * len(panel.rows)
     axes.set(xlim=(0, across), ylim=(down, 0))
@@ -153,17 +181,17 @@ def _frame(axes: Axes, panel: Panel, cell: float, named: bool) -> None:
     before = [0, *panel.delays][: len(panel.delays)]
     centres = [i + 0.5 for i in range(len(before))]
     new = [after - earlier for earlier, after in zip(before, panel.delays, strict=True)]
-    axes.barh(centres, before, height=1, color=READ)
-    axes.barh(centres, new, left=before, height=1, color=NEW)
+    axes.barh(centres, before, height=1, color=_READ)
+    axes.barh(centres, new, left=before, height=1, color=_NEW)
 
 
 def _font(cell: float) -> float:
-    """Points."""
+    """The size of labels, in points."""
     return min(10.0, cell * 72 * 0.6)
 
 
 def _short(name: str) -> str:
-    """A label that leaves room for the picture; the heavy ▁ that begins a word is an underscore."""
+    """A label cut to `_LONGEST` columns; an underscore replaces the heavy ▁ that begins a word."""
     name = name.replace("▁", "_")
     if cell_len(name) <= _LONGEST:
         return name
@@ -171,18 +199,5 @@ def _short(name: str) -> str:
 
 
 def _shrink(width: float, height: float) -> float:
-    """What a sheet's sides would have to be multiplied by to be as large as one can be."""
+    """The factor that makes a sheet as large as possible; below 1 for one that is too large."""
     return min(math.sqrt(_AREA / (width * height)), _SIDE / max(width, height))
-
-
-def _save(figure: Figure, path: Path) -> None:
-    """Write the same bytes for the same picture: no date, and no random names in an SVG."""
-    dpi = _DPI * min(1.0, _shrink(*figure.get_size_inches()))
-    dates = {".svg": "Date", ".pdf": "CreationDate"}
-    kind = path.suffix.lower()
-    metadata = {dates[kind]: None} if kind in dates else None
-    installed = {font.name for font in fontManager.ttflist}
-    fonts = ["DejaVu Sans", *(name for name in _FONTS if name in installed)]
-    with rc_context({"svg.hashsalt": "simulmt", "font.family": fonts}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # it shows as a box
-        figure.savefig(path, dpi=dpi, bbox_inches="tight", pad_inches=0.1, metadata=metadata)

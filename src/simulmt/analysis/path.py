@@ -17,7 +17,7 @@ NOTHING = "(nothing was written)"
 
 
 def interleaved(instance: Instance) -> str:
-    """The path in one line: `der alte Bauer | the old farmer | ging heim | went home`."""
+    """Return the path in one line: `der alte Bauer | the old farmer | ging heim | went home`."""
     texts = [] if instance.delays[:1] != (0,) else [""]
     for kind, run in groupby(_events(instance), key=itemgetter(0)):
         words = " ".join(word for _, word in run)
@@ -26,14 +26,13 @@ def interleaved(instance: Instance) -> str:
 
 
 def render_path(instance: Instance, console_width: int) -> Group:
-    """The path as a grid for the terminal: a row per written word, a column per source word.
+    """Return the path as a grid for the terminal: a row per written word, a column per source word.
 
-    A sentence too wide for the console is shown as two lanes, READ above WRITE, along the time
-    axis instead.
+    A sentence that is too wide for the console becomes two lanes along time, READ above WRITE.
 
     Args:
         instance: The decoded sentence.
-        console_width: Columns there are to draw in.
+        console_width: The width of the console in columns.
     """
     grid = word_staircase(instance)
     lines = [*_grid_lines(grid)]
@@ -70,7 +69,7 @@ def _key(grid: Staircase) -> Text:
 
 
 def _events(instance: Instance) -> Iterator[tuple[str, str]]:
-    """READ and WRITE, each with its word, in order; LEFT for words that were never read."""
+    """READ or WRITE and its word, in the order of time; LEFT for words that were never read."""
     source, read = instance.source.split(), 0
     for word, delay in zip(instance.prediction.split(), instance.delays, strict=True):
         yield from (("READ", name) for name in source[read:delay])
@@ -80,7 +79,7 @@ def _events(instance: Instance) -> Iterator[tuple[str, str]]:
 
 
 def _lanes(instance: Instance, console_width: int) -> Iterator[Text]:
-    """Two lines, READ above WRITE, as often as the console's width asks for."""
+    """Pairs of lines, READ above WRITE, each pair as wide as the console."""
     lanes = {"READ": "", "WRITE": ""}
     room = max(console_width - len("WRITE  "), 8)
     for kind, word in [*_events(instance), ("END", " " * room)]:

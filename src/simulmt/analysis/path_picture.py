@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import PatchCollection
 from matplotlib.lines import Line2D
-from matplotlib.patches import Circle
 
-from simulmt.analysis.panel import LARGEST, Handles, Panel, disc, draw_sheet
+from simulmt.analysis.panel import Handles, Panel, circle_key, draw_circles, draw_sheet
 from simulmt.analysis.staircase import Staircase, piece_staircase
 from simulmt.decoding.instance import Instance
 
@@ -22,35 +20,32 @@ def draw_path(instance: Instance, path: Path) -> None:
     """Draw the path of a sentence.
 
     Source on the x axis, target from top to bottom, in subwords where the instance has them. The
-    line steps right with every read and down with every write; circles are heads, their area
-    the number of heads that had stopped there.
+    line steps right with every read and down with every write. The area of a circle is the number
+    of heads that had stopped there.
 
     Args:
         instance: The sentence.
-        path: Where to write the picture; the suffix (.png, .svg, .pdf) says which kind.
+        path: The picture's path; the suffix (.png, .svg, .pdf) says which kind.
     """
-    stair = piece_staircase(instance)
-    most = stair.most_heads()
-    title, mark = f"sentence {instance.index + 1}", partial(_mark, stair, most)
-    panel = Panel(title, stair.columns, stair.rows, stair.delays, mark)
-    draw_sheet([[panel]], path, partial(_key, most), smallest=0.15)
+    grid = piece_staircase(instance)
+    title, mark = f"sentence {instance.index + 1}", partial(_mark, grid)
+    panel = Panel(title, grid.columns, grid.rows, grid.delays, mark)
+    draw_sheet([[panel]], path, partial(_key, grid.most_heads()), smallest=0.15)
 
 
-def _mark(stair: Staircase, most: int, axes: Axes) -> None:
-    corners, circles = [(0, 0)], []
-    for i, (_, _, delay, heads) in enumerate(stair.steps()):
-        corners += [(delay, i), (delay, i + 1)]
-        for j, count in heads.items():
-            circles.append(Circle((j - 0.5, i + 0.5), LARGEST * math.sqrt(count / most)))
-    axes.plot(*zip(*corners, strict=True), color=_PATH, linewidth=2, clip_on=False)
-    marks = PatchCollection(circles, facecolor=_HEAD, edgecolor="white", linewidth=0.5, zorder=3)
-    axes.add_collection(marks)
+def _mark(grid: Staircase, axes: Axes) -> None:
+    read, written = np.repeat([0, *grid.delays], 2)[1:], np.arange(2 * len(grid.rows) + 1) // 2
+    axes.plot(read, written, color=_PATH, linewidth=2, clip_on=False)
+    heads = [(i, j - 1, n) for i, row in enumerate(grid.heads) for j, n in row.items()]
+    if heads:
+        cells, counts = np.split(np.array(heads), [2], axis=1)
+        shares = counts[:, 0] / grid.most_heads()
+        draw_circles(axes, cells, shares, facecolors=_HEAD, edgecolors="white", linewidths=0.5)
 
 
 def _key(most: int, cell: float) -> Handles:
-    path = Line2D([], [], color=_PATH, linewidth=2, label="path")
     counts = sorted({1, most}) if most else []
-    names = ["1 head" if count == 1 else f"{count} heads" for count in counts]
-    return [
-        path, *(disc(cell, n / most, _HEAD, name) for n, name in zip(counts, names, strict=True))
-    ]  # fmt: skip
+    circles = [
+        circle_key(cell, n / most, _HEAD, "1 head" if n == 1 else f"{n} heads") for n in counts
+    ]
+    return [Line2D([], [], color=_PATH, linewidth=2, label="path"), *circles]

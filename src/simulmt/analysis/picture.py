@@ -1,4 +1,4 @@
-"""Decoded sentences as a picture or a page, as the name of the file says."""
+"""Decoded sentences as a picture or a page; the name of the file says which."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS: dict[str, Callable[[Sequence[Trace], Path, str], None]] = {
     ".pdf": draw_traces,
     ".html": write_page,
 }
-"""What `picture` can be, by the suffix of its path."""
+"""The function that writes each kind of picture, by the suffix of its path."""
 HEADS = ("union", "each")
 """All heads in one panel, or a panel for each."""
 
@@ -26,12 +26,12 @@ def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union
 
     Args:
         traces: The sentences, as `simulmt.decoding.trace.trace_sentence` gives them.
-        path: Where to write; .png, .svg and .pdf are pictures, .html is a page that plays them
+        path: The file; .png, .svg and .pdf are pictures, .html is a page that plays the sentences
             back. The same sentences give the same bytes.
-        heads: One of `HEADS`; a page lets the reader choose and begins with it.
+        heads: One of `HEADS`; the reader of a page can change it.
 
     Raises:
-        UserError: no sentence, more than goes on a picture, another suffix, another word for
+        UserError: no sentence, more than fits on a picture, another suffix, another word for
             heads, or a path that cannot be written.
     """
     path = Path(path)
@@ -47,7 +47,7 @@ def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union
 
 
 def check_picture(path: str | Path, heads: str = "union") -> None:
-    """Refuse before the work what `write_picture` would refuse after it; for arguments, see there.
+    """Refuse the arguments that `write_picture` would refuse, before any work.
 
     Raises:
         UserError: another suffix, another word for heads, or no such folder.

@@ -14,7 +14,7 @@ from simulmt.analysis.intervals import Resampled
 from simulmt.analysis.logs import Logs, read_logs, resample_logs
 from simulmt.analysis.names import row_names
 from simulmt.analysis.published import Published, published_series, read_published
-from simulmt.analysis.report_curves import Drawn, page_curves, write_curve
+from simulmt.analysis.report_curves import DrawnCurve, write_curve
 from simulmt.analysis.report_page import Page, write_report_page
 from simulmt.analysis.runs import Found, Run, find_runs
 from simulmt.analysis.selection import select_runs, tested_checkpoint
@@ -148,12 +148,12 @@ def _write(work: _Work, published: Sequence[Published], console: Console) -> lis
     name = Path(choices.runs).resolve().name
     page = Page(
         name, runs, rows, work.names, *work.counted, choices.latencies, work.logs,
-        choices.samples, page_curves(curves), pairs, selected, work.left_out,
+        choices.samples, curves, pairs, selected, work.left_out,
     )  # fmt: skip
     return [*written, write_report_page(page, to / "report.html")]
 
 
-def _draw(work: _Work, published: Sequence[Published], console: Console) -> list[Drawn]:
+def _draw(work: _Work, published: Sequence[Published], console: Console) -> list[DrawnCurve]:
     """The curve of each latency that there is."""
     curves, said = [], list[str]()
     for latency in work.choices.latencies:

@@ -4,50 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 
+from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from simulmt.analysis.curve import Point, Series, draw_curve, make_curve
+from simulmt.analysis.curve import Curve, Point, Series, draw_curve
 from simulmt.analysis.inline_svg import inline_svg
 from simulmt.analysis.names import row_names
 from simulmt.analysis.points import curve_series
 from simulmt.analysis.runs import Run
+from simulmt.analysis.style import save
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """A curve that was drawn.
+class DrawnCurve:
+    """A curve as files and as part of the page.
 
     Attributes:
-        files: What was written.
-        svg: The curve for the page, whose points lead to the runs' details.
-        names: What the legend names.
-        key: The legend for the page.
+        files: The pictures that were written.
+        svg: The curve for the page; its points link to the runs' details.
+        names: The legend's names.
+        swatches: A picture of each line in the legend.
     """
 
     files: Sequence[Path]
-    svg: str
-    names: Sequence[str]
-    key: str
+    svg: Markup
+    names: tuple[str, ...]
+    swatches: Sequence[Markup]
 
 
 def write_curve(
     runs: Sequence[Run], published: Sequence[Series], latency: str, unit: str, convention: str,
     to: Path, shown: tuple[float, float] | None = None,
-) -> Drawn | None:  # fmt: skip
+) -> DrawnCurve | None:  # fmt: skip
     """Draw one curve.
 
     Args:
-        runs: what to draw.
-        published: what to draw besides.
-        latency: of the x axis.
-        unit: of it.
-        convention: whose figures.
-        shown: the least and the greatest quality in the picture; None: all.
-        to: where to write `curve-LATENCY.png` and `.svg`.
+        runs: The runs to draw.
+        published: Published lines to draw beside them.
+        latency: The latency on the x axis.
+        unit: Its unit.
+        convention: The convention that counts it.
+        to: The folder for `curve-LATENCY.png` and `.svg`.
+        shown: The least and the greatest quality in the picture; None shows all.
 
     Returns:
         The curve; None if no run has that latency.
@@ -56,53 +57,38 @@ def write_curve(
     if not series:
         return None
     oracles = [r.scores["oracle"].get(unit, {}).get(latency) for r in runs if "oracle" in r.scores]
-    oracle = next(iter(oracles), None)
     axis = f"{latency} ({'share of the ' if latency == 'AP' else ''}source {unit}s)"
     axis += "" if convention == "paper" else f" by {convention}"
-    series += published
-    paths = [to / f"curve-{latency}{suffix}" for suffix in (".png", ".svg")]
-    draw_curve(series, paths, latency=axis, oracle=oracle, shown=shown)
-    places = {run.folder: f"#run-{number}" for number, run in enumerate(runs)}
-
-    def link(point: Point) -> str:
-        return places[point.runs[0]]
-
-    figure, handles = make_curve(series, latency=axis, oracle=oracle, shown=shown, page=link)
-    points = [point for one in series for point in one.points if point.runs]
-    firsts = {run.folder: run for run in runs}
-    said = row_names([firsts[point.runs[0]] for point in points])
-    titles = {
-        link(point): _title(point, name, latency) for point, name in zip(points, said, strict=True)
-    }
+    curve = Curve([*series, *published], axis, next(iter(oracles), None), shown)
+    files = [to / f"curve-{latency}{suffix}" for suffix in (".png", ".svg")]
+    save(draw_curve(curve)[0], files)
+    addresses = {run.folder: f"#run-{number}" for number, run in enumerate(runs)}
+    figure, handles = draw_curve(curve, lambda point: addresses[point.runs[0]])
+    titles = {addresses[p.runs[0]]: title for p, title in _titles(runs, series, latency).items()}
     about = f"BLEU against {axis}; the figures are in the table of runs"
-    keys = "".join(_key(handle, f"{latency}-key-{i}") for i, handle in enumerate(handles))
-    legend = [str(handle.get_label()) for handle in handles]
-    return Drawn(paths, inline_svg(figure, latency, about, titles), legend, keys)
+    swatches = [_swatch(handle, f"{latency}-key-{i}") for i, handle in enumerate(handles)]
+    names = tuple(str(handle.get_label()) for handle in handles)
+    return DrawnCurve(files, inline_svg(figure, latency, about, titles), names, swatches)
 
 
-def page_curves(curves: Sequence[Drawn]) -> str:
-    """The curves for the page, with one legend if they have the same."""
-    shared = all(curve.names == curves[0].names for curve in curves)
-    first = f'<p class="key">{curves[0].key}</p>' if shared else ""
-    keys = ["" if shared else f'<p class="key">{curve.key}</p>' for curve in curves]
-    figures = (
-        f"<figure>{curve.svg}{key}</figure>" for curve, key in zip(curves, keys, strict=True)
-    )
-    return f'{first}<div class="curves">{"".join(figures)}</div>'
-
-
-def _key(handle: Line2D, name: str) -> str:
-    """An entry of the legend."""
+def _swatch(handle: Line2D, name: str) -> Markup:
+    """The line of a legend's entry; `name` begins its ids."""
     figure = Figure(figsize=(0.55, 0.22))
     line = Line2D([0.05, 0.5, 0.95], [0.5] * 3, markevery=[1])
     line.update_from(handle)
-    line.set(transform=figure.transFigure, clip_on=False)  # of another figure until here
+    line.set(transform=figure.transFigure, clip_on=False)  # the handle is of another figure
     figure.add_artist(line)
-    return f"<span>{inline_svg(figure, name)}{escape(str(handle.get_label()))}</span>"
+    return inline_svg(figure, name)
 
 
-def _title(point: Point, name: str, latency: str) -> str:
-    """What is said of a point."""
-    seeds = f", mean of {len(point.runs)} seeds" if len(point.runs) > 1 else ""
-    figures = f"BLEU {point.quality:.2f}, {latency} {point.latency:.2f}"
-    return f"{name}: {figures}{seeds}"
+def _titles(runs: Sequence[Run], series: Sequence[Series], latency: str) -> dict[Point, str]:
+    """The text that each point shows under the pointer."""
+    by_folder = {run.folder: run for run in runs}
+    points = [point for line in series for point in line.points]
+    names = row_names([by_folder[point.runs[0]] for point in points])
+    titles = {}
+    for point, name in zip(points, names, strict=True):
+        seeds = f", mean of {len(point.runs)} seeds" if len(point.runs) > 1 else ""
+        figures = f"BLEU {point.quality:.2f}, {latency} {point.latency:.2f}"
+        titles[point] = f"{name}: {figures}{seeds}"
+    return titles

@@ -1,62 +1,41 @@
-"""The report as one web page, all in the file: curves, runs, paths, tests (`report.html`)."""
+"""The report as one web page in one file: curves, runs, paths, tests (`report.html`)."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simulmt.analysis.fragments import (
-    Markup,
-    bullets,
-    details,
-    link,
-    number,
-    pairs,
-    paragraph,
-    section,
-    table,
-    text,
-)
 from simulmt.analysis.logs import Logs, sample_places
 from simulmt.analysis.path import interleaved
-from simulmt.analysis.path_svg import path_svg
+from simulmt.analysis.report_curves import DrawnCurve
 from simulmt.analysis.runs import Run
 from simulmt.analysis.selection import with_empty_ranges_together
 from simulmt.analysis.significance import BETWEEN
+from simulmt.analysis.staircase import word_staircase
+from simulmt.analysis.templates import write_html
 from simulmt.decoding.instance import Instance
-
-_TEMPLATE = Path(__file__).with_name("report.html")
-_DIGITS = {"AP": ".3f"}
-_SWATCH = (
-    '<svg width="22" height="12" aria-hidden="true"><rect width="22" height="12" class="{}"/></svg>'
-)
-_KEY = (
-    f'<p class="key"><span>{_SWATCH.format("new")}read for this word</span>'
-    f"<span>{_SWATCH.format('read')}read before</span></p>"
-)
 
 
 @dataclass(frozen=True)
 class Page:
-    """What there is to show.
+    """What the page shows.
 
     Attributes:
-        folder: The name of the folder that was searched.
-        runs: All of them.
-        rows: What `curves.csv` says of each.
-        names: What each is called, by folder.
-        unit: Of latencies.
-        convention: Whose figures.
-        latencies: The columns.
+        folder: The name of the folder that was searched for runs.
+        runs: All runs, in the order of the table.
+        rows: The row of `curves.csv` for each run.
+        names: The name of each run, by its folder.
+        unit: The unit of latencies.
+        convention: The convention that counted the figures.
+        latencies: The latencies that have a column and a curve.
         logs: The decoded test sets.
         samples: How many sentences to show of each run.
-        curves: HTML.
-        pairs: What `significance.csv` says.
-        selected: What `selected.csv` says; None if nothing was asked for.
-        left_out: What could not be used, with reasons.
+        curves: The curve of each latency.
+        pairs: The rows of `significance.csv`.
+        selected: The rows of `selected.csv`; None without a selection.
+        left_out: The runs that could not be used, with reasons.
     """
 
     folder: str
@@ -68,168 +47,63 @@ class Page:
     latencies: Sequence[str]
     logs: Logs
     samples: int
-    curves: str
+    curves: Sequence[DrawnCurve]
     pairs: Sequence[Mapping[str, Any]]
     selected: Sequence[Mapping[str, Any]] | None
     left_out: Sequence[str]
 
 
+@dataclass(frozen=True)
+class Card:
+    """What the page shows of one run.
+
+    Attributes:
+        run: The run.
+        name: Its name.
+        row: The row of `curves.csv`.
+        figures: BLEU and latencies.
+        scores: Name, value and signature of each score.
+        paths: The sentences whose paths are shown.
+    """
+
+    run: Run
+    name: str
+    row: Mapping[str, Any]
+    figures: Mapping[str, Any]
+    scores: Sequence[tuple[str, float | None, str]]
+    paths: Sequence[Instance]
+
+
 def write_report_page(page: Page, path: Path) -> Path:
-    """Write the page; the same runs give the same bytes."""
-    parts = {
-        "title": text(f"simulmt: {page.folder}"),
-        "heading": text(page.folder),
-        "about": text(_about(page)),
-        "body": "".join(_sections(page)),
-    }
-    template = _TEMPLATE.read_text(encoding="utf-8")  # one pass: no text is taken for a place
-    filled = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
-    path.write_text(filled, encoding="utf-8", newline="\n")
-    return path
-
-
-def _about(page: Page) -> str:
-    data = page.runs[0].options["data.name"]
-    sentences = page.runs[0].scores.get("sentences", "?")
-    by = "" if page.convention == "paper" else f", counted by {page.convention}"
-    return (
-        f"{len(page.runs)} runs on {data}, {sentences} test sentences; latency in {page.unit}s{by}"
+    """Write the page, the same bytes for the same runs, and return its path."""
+    return write_html(
+        "report.html",
+        path,
+        page=page,
+        cards=[_card(page, run, row) for run, row in zip(page.runs, page.rows, strict=True)],
+        selected=with_empty_ranges_together(page.selected or []),
+        places={folder: place for place, folder in enumerate(page.names)},
+        BETWEEN=BETWEEN,
+        suffix="" if page.convention == "paper" else f"_{page.convention}",
+        zip=zip,
+        interleaved=interleaved,
+        word_staircase=word_staircase,
     )
 
 
-def _sections(page: Page) -> list[Markup]:
-    found = [
-        section("Quality and latency", page.curves),
-        section("Runs", _runs_table(page)),
-    ]
-    if page.selected is not None:
-        found.append(section("Selected on the development set", _selected_table(page)))
-    found.append(section("Equal at matched latency?", *_significance(page)))
-    cards = [_card(page, number, run) for number, run in enumerate(page.runs)]
-    found.append(section("Each run", *cards))
-    if page.left_out:
-        found.append(section("Left out", bullets(page.left_out)))
-    return found
-
-
-def _runs_table(page: Page) -> Markup:
-    suffix = "" if page.convention == "paper" else f"_{page.convention}"
-    heads = [
-        "run",
-        "BLEU",
-        "95% interval",
-        *page.latencies,
-        "offline BLEU",
-        "parameters",
-        "updates",
-    ]
-    heads += ["training s", "tokens/s"]
-    rows = []
-    for run, row in zip(page.runs, page.rows, strict=True):
-        low, high = row[f"BLEU_low{suffix}"], row[f"BLEU_high{suffix}"]
-        interval = Markup(f'<data value="{low}">{low:.1f}–{high:.1f}</data>') if low else None
-        cost = run.cost
-        rows.append([
-            _linked(page, run.folder),
-            number(run.figures(page.convention, page.unit)["BLEU"]),
-            interval,
-            *(_latency(page, run, name) for name in page.latencies),
-            number(row[f"offline_BLEU{suffix}"]),
-            number(row["parameters"], ",.0f"),
-            number(row["updates"], ",.0f"),
-            number(cost["training_seconds"], ",.0f"),
-            number(cost["training_tokens_per_s"], ",.0f"),
-        ])  # fmt: skip
-    return table(heads, rows, sortable=True)
-
-
-def _latency(page: Page, run: Run, name: str) -> Markup:
-    return number(run.figures(page.convention, page.unit)[name], _DIGITS.get(name, ".2f"))
-
-
-def _selected_table(page: Page) -> Markup:
-    assert page.selected is not None
-    keys = [key for key in page.selected[0] if key.startswith(("dev_", "test_"))]
-    rows = []
-    for row in with_empty_ranges_together(page.selected):
-        run = "no run" if row["run"] is None else _linked(page, row["folder"])
-        figures = [number(row[key]) for key in keys]
-        rows.append([row["system"], row["range"], run, number(row["step"], ",.0f"), *figures])
-    names = [key.replace("_", " ") for key in keys]
-    return table(["system", "range", "run", "update", *names], rows)
-
-
-def _significance(page: Page) -> list[str]:
-    if not page.pairs:
-        return [paragraph("No two points of different lines have latencies that close.")]
-    said = (
-        "Paired bootstrap of BLEU: how likely a difference of this size would be between equal "
-        "systems. Not corrected for the number of pairs. Several seeds count by their mean."
-    )
-    rows = [
-        [
-            *(
-                _linked(page, row[f"folder_{side}"].split(BETWEEN)[0], row[side])
-                for side in ("one", "other")
-            ),
-            number(row["DAL_one"]), number(row["DAL_other"]),
-            number(row["BLEU_one"]), number(row["BLEU_other"]),
-            number(row["difference"]),
-            f"{row['difference_low']:.2f} to {row['difference_high']:.2f}", number(row["p"], ".3f"),
-        ]
-        for row in page.pairs
-    ]  # fmt: skip
-    heads = ["better", "other", "DAL", "DAL", "BLEU", "BLEU", "difference", "95%", "p"]
-    return [paragraph(said), table(heads, rows, sortable=True)]
-
-
-def _linked(page: Page, folder: str, name: str | None = None) -> Markup:
-    """A run's name, or another one, which leads to its details."""
-    return link(f"#run-{[*page.names].index(folder)}", name or page.names[folder])
-
-
-def _card(page: Page, number_: int, run: Run) -> Markup:
-    """What is known of one run."""
+def _card(page: Page, run: Run, row: Mapping[str, Any]) -> Card:
+    log, places = page.logs.get(run.folder, []), sample_places(page.logs, page.samples)
+    paths = [log[place] for place in places if place < len(log)]
     figures = run.figures(page.convention, page.unit)
-    latency = page.latencies[0]
-    value = "–" if figures[latency] is None else f"{figures[latency]:.2f}"
-    head = f"BLEU {figures['BLEU']:.1f}, {latency} {value}"
-    summary = Markup(f"<b>{text(page.names[run.folder])}</b> {text(head)}")
-    options = pairs(run.options)
-    inside = [
-        paragraph(run.folder),
-        *_paths(page, run),
-        "<h3>Scores</h3>",
-        table(["", "value", "signature"], _scores(page, run)),
-        "<h3>Training</h3>",
-        pairs({"parameters": run.parameters, **run.training}),
-        details(Markup("All choices"), options),
-    ]
-    return details(summary, "".join(inside), f"run-{number_}")
+    return Card(run, page.names[run.folder], row, figures, _scores(page, run), paths)
 
 
-def _scores(page: Page, run: Run) -> list[list[Any]]:
-    figures, quality = run.figures(page.convention, page.unit), run.scores["quality"]
-    signatures = dict(figures["signature"])
-    names = [name for name in figures if name not in ("signature", "unit")]
-    rows = [[name, number(figures[name], ".3f"), signatures.get(name, "")] for name in names]
+def _scores(page: Page, run: Run) -> list[tuple[str, float | None, str]]:
+    """Name, value and signature of each score; the convention `paper` has chrF, too."""
+    figures, quality = dict(run.figures(page.convention, page.unit)), run.scores["quality"]
+    signatures = dict(figures.pop("signature"))
     if page.convention == "paper":
-        rows[0][2] = f"BLEU|{quality['signature']}"
-        chrf = quality.get("chrF_signature", "")
-        rows.insert(1, ["chrF", number(quality["chrF"], ".3f"), f"chrF|{chrf}"])
-    return rows
-
-
-def _paths(page: Page, run: Run) -> list[str]:
-    log = page.logs.get(run.folder, [])
-    places = [place for place in sample_places(page.logs, page.samples) if place < len(log)]
-    if not places:
-        return []
-    paths = "".join(_path(log[place]) for place in places)
-    return [f"<h3>Paths</h3>{_KEY}", f'<div class="paths">{paths}</div>']
-
-
-def _path(instance: Instance) -> str:
-    said = f"<figcaption>{text(interleaved(instance))}"
-    said += f"<br><i>reference:</i> {text(instance.reference)}</figcaption>"
-    return f'<figure><div class="wide">{path_svg(instance)}</div>{said}</figure>'
+        figures = {"BLEU": figures["BLEU"], "chrF": quality["chrF"], **figures}
+        signatures["BLEU"] = f"BLEU|{quality['signature']}"
+        signatures["chrF"] = f"chrF|{quality['chrF_signature']}"
+    return [(k, v, signatures.get(k, "")) for k, v in figures.items() if k != "unit"]

@@ -1,4 +1,4 @@
-"""Source units by target units: what had been read when each was written, and where heads stood."""
+"""The path of a sentence as a grid: what had been read at each write, and where heads stood."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from simulmt.decoding.instance import Instance, word_positions
 
 @dataclass(frozen=True)
 class Staircase:
-    """What one decoded sentence looks like from above."""
+    """One decoded sentence, source units by target units.
+
+    Attributes:
+        columns: The source units.
+        rows: The target units.
+        delays: For each target unit, the source units that had been read.
+        heads: For each target unit, the number of heads that stood at each column, from 1.
+    """
 
     columns: Sequence[str]
     rows: Sequence[str]
@@ -19,22 +26,22 @@ class Staircase:
     heads: Sequence[Counter[int]]
 
     def steps(self) -> Iterator[tuple[str, int, int, Counter[int]]]:
-        """For each target unit: itself, its predecessor's delay, its delay, heads by column."""
+        """Each target unit with the delay before it, its own delay, and its heads by column."""
         return zip(self.rows, [0, *self.delays], self.delays, self.heads, strict=False)
 
     def most_heads(self) -> int:
-        """The most heads that stand in one place."""
+        """The largest number of heads in one cell."""
         return max((n for row in self.heads for n in row.values()), default=0)
 
 
 def word_staircase(instance: Instance) -> Staircase:
-    """In words."""
+    """The grid of a sentence in words."""
     heads = word_positions(instance)
     return _staircase(instance.source.split(), instance.prediction.split(), instance.delays, heads)
 
 
 def piece_staircase(instance: Instance) -> Staircase:
-    """In subwords, or in words where the instance has no subwords."""
+    """The grid of a sentence in subwords, or in words where the instance has no subwords."""
     rows, delays = instance.target_pieces, instance.subword_delays
     if not instance.source_pieces or len(rows) != len(delays):
         return word_staircase(instance)
@@ -45,7 +52,7 @@ def _staircase(
     columns: Sequence[str], rows: Sequence[str], delays: Sequence[int],
     positions: Sequence[Sequence[int]],
 ) -> Staircase:  # fmt: skip
-    """A column for EOS is there only if a head went to it; then, EOS has been read.
+    """The grid has a column for EOS only if a head went there; then EOS has been read.
 
     A head that has run off the end stands nowhere.
     """

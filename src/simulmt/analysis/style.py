@@ -1,46 +1,45 @@
-"""How figures look: a colour, a marker and dashes for each line, told apart without colour, too."""
+"""How figures look; colour, marker and dashes tell lines apart, each without the others."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import fontManager
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 
 COLOURS = ["#0b5fa5", "#c2410c", "#00795c", "#8e3a86", "#7a5200", "#3f3fa8", "#a31545", "#3d6b1f"]
-MARKERS = "osD^vPXph"  # one more than colours: the combinations repeat late
-DASHES = [
-    (),
-    (6, 2),
-    (6, 2, 1, 2),
-    (2, 1),
-    (1, 1),
-    (6, 2, 1, 2, 1, 2),
-    (11, 3),
-    (4, 1, 4, 1, 1, 1),
-]
+MARKERS = "osD^vPXph"  # one more than colours, so that combinations repeat late
+DASHES = [(), (6, 2), (6, 2, 1, 2), (2, 1), (1, 1), (6, 2, 1, 2, 1, 2), (11, 3), (4, 1, 4, 1, 1, 1)]
 GREY, DARK = "#6b6b6b", "#1a1a1a"
 DPI = 150
+_FONTS = ("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "PingFang SC",
+          "Hiragino Sans", "Microsoft YaHei", "Arial Unicode MS")  # fmt: skip
+
+Style: TypeAlias = dict[str, Any]
+"""Options of a line of matplotlib."""
 
 
-def line_styles(offline: Sequence[bool]) -> list[dict[str, Any]]:
-    """Matplotlib's options for each line.
+def line_styles(offline: Sequence[bool]) -> list[Style]:
+    """The style of each line.
 
-    Those that read the whole sentence first are stars, joined by nothing. Their style does not
-    count: the others look the same with and without them.
+    Models that read the whole sentence first are stars, joined by nothing; the other lines look the
+    same with and without them.
 
     Args:
-        offline: For each line, whether it is one of them.
+        offline: For each line, whether its models read the whole sentence first.
     """
-    styles, numbers = list[dict[str, Any]](), count()
-    for one in offline:
+    styles, numbers = list[Style](), count()
+    for is_offline in offline:
         style = {"linewidth": 1.8, "markersize": 7.5, "markeredgecolor": "white", "zorder": 3}
-        if one:
+        if is_offline:
             style |= {"color": DARK, "marker": "*", "markersize": 12, "linestyle": ""}
         else:
             i = next(numbers)
@@ -50,29 +49,51 @@ def line_styles(offline: Sequence[bool]) -> list[dict[str, Any]]:
     return styles
 
 
-def plain_axes(axes: Axes) -> None:
-    """A light grid behind, and no frame above and to the right."""
-    axes.grid(color="#e6e6e6", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+def make_panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """A figure, `width` by `height` inches, and its axes from left to right and down."""
+    figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
+    panels: list[Axes] = list(figure.subplots(rows, columns, sharex="col", squeeze=False).flat)
+    for axes in panels:
+        axes.grid(color="#e6e6e6", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.xaxis.label.set_fontsize(11)
+        axes.yaxis.label.set_fontsize(11)
+    return figure, panels
 
 
 def draw_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
-    """Above the axes, so that it hides nothing, in as many columns as fit."""
+    """Draw a legend above the axes, where it hides nothing, in as many columns as fit."""
     longest = max(len(str(handle.get_label())) for handle in handles)
     columns = min(4, len(handles), int(figure.get_figwidth() * 70 / (62 + 6 * longest)))
-    style: dict[str, Any] = {"fontsize": 10, "handlelength": 3.6, "columnspacing": 1.8}
-    style |= {"loc": "outside upper center", "ncols": max(columns, 1), "frameon": False}
-    legend = figure.legend(handles=handles, **style)
-    for text in legend.get_texts():
+    legend = figure.legend(
+        handles=handles, loc="outside upper center", ncols=max(columns, 1), frameon=False,
+        fontsize=10, handlelength=3.6, columnspacing=1.8,
+    )  # fmt: skip
+    show_as_it_is(legend.get_texts())
+
+
+def show_as_it_is(texts: Iterable[Text]) -> None:
+    """Take a dollar sign in a text for nothing but a dollar sign."""
+    for text in texts:
         text.set_parse_math(False)
 
 
-def save(figure: Figure, paths: Sequence[Path]) -> None:
-    """Write a figure; each suffix (.png, .svg) says which kind.
+def save(figure: Figure, paths: Sequence[Path], **options: Any) -> None:
+    """Write a figure; the suffix of each path (.png, .svg, .pdf) says which kind.
 
-    The same figure gives the same bytes: no date and no random names in an SVG.
+    The same figure gives the same bytes: no date, and no random names in an SVG.
+
+    Args:
+        figure: The figure.
+        paths: The files to write.
+        options: Further options of `Figure.savefig`.
     """
-    with rc_context({"svg.hashsalt": "simulmt"}):
+    installed = {font.name for font in fontManager.ttflist}
+    fonts = [name for name in _FONTS if name in installed]
+    with rc_context({"svg.hashsalt": "simulmt", "font.family": fonts}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a box takes its place
         for path in paths:
-            figure.savefig(path, dpi=DPI, metadata={"Date": None} if path.suffix == ".svg" else {})
+            date = {".svg": "Date", ".pdf": "CreationDate"}.get(path.suffix.lower())
+            metadata = {date: None} if date else None
+            figure.savefig(path, **{"dpi": DPI, "metadata": metadata, **options})

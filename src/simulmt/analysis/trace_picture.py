@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.collections import EllipseCollection
 from numpy.typing import NDArray
 
-from simulmt.analysis.panel import LARGEST, Handles, Panel, disc, draw_sheet
+from simulmt.analysis.panel import Handles, Panel, circle_key, draw_circles, draw_sheet
 from simulmt.decoding.trace import Trace
 
 _LOOK, _STOP = "#20262e", "#c24a00"
-_FAINT = 0.004  # weights that nobody could see
+_FAINT = 0.004  # smaller weights would be invisible
 
 
 def draw_traces(traces: Sequence[Trace], path: Path, heads: str) -> None:
@@ -26,15 +24,15 @@ def draw_traces(traces: Sequence[Trace], path: Path, heads: str) -> None:
 
     Source on the x axis, target from top to bottom. The area of a dot is the weight on a source
     subword; rings, joined by a line, are where a head stopped. All heads together show the
-    largest weight that any of them gives, all their rings, and the furthest of these joined.
+    largest weight of any head and the rings of all heads, and the line joins the furthest rings.
 
     Args:
         traces: The sentences, at least one.
-        path: Where to write the picture; the suffix (.png, .svg, .pdf) says which kind.
+        path: The picture's path; the suffix (.png, .svg, .pdf) says which kind.
         heads: `union` for all heads in one panel, `each` for a panel for each head.
 
     Raises:
-        UserError: more than goes on a sheet.
+        UserError: more panels than fit on a sheet.
     """
     bands = list[list[Panel]]()
     for trace in traces:
@@ -48,7 +46,7 @@ def draw_traces(traces: Sequence[Trace], path: Path, heads: str) -> None:
 
 
 def head_names(trace: Trace) -> list[str]:
-    """What the heads are called, in the order of `Trace.positions`."""
+    """The names of the heads, in the order of `Trace.positions`."""
     _, layers, heads, _ = trace.weights.shape
     if heads == 1:
         return [f"layer {layer}" for layer in range(1, layers + 1)] if layers > 1 else ["one head"]
@@ -59,7 +57,7 @@ def head_names(trace: Trace) -> list[str]:
 
 
 def union_name(trace: Trace) -> str:
-    """What all heads together are called."""
+    """The name of all heads together."""
     count = len(head_names(trace))
     return "one head" if count == 1 else f"{count} heads together: the largest weight of any"
 
@@ -69,7 +67,7 @@ def _union(trace: Trace, before: str) -> Panel:
 
 
 def _each(trace: Trace, before: str) -> list[list[Panel]]:
-    """A band for each layer, or one of them all where each has but one head."""
+    """A band for each layer, or one band for all layers where each has a single head."""
     _, layers, heads, _ = trace.weights.shape
     panels = []
     for head, name in enumerate(head_names(trace)):
@@ -93,33 +91,20 @@ def _mark(
     weights: Float[NDArray[np.float64], "T S"], stops: Sequence[Sequence[int]], axes: Axes
 ) -> None:
     seen = np.argwhere(weights >= _FAINT)
-    _circles(axes, seen, LARGEST * np.sqrt(weights[tuple(seen.T)]), facecolors=_LOOK)
+    draw_circles(axes, seen, weights[tuple(seen.T)], facecolors=_LOOK)
     rings = np.array([(i, j - 1) for i, row in enumerate(stops) for j in sorted({*row} - {0})])
     if not len(rings):
         return
-    size = np.full(len(rings), LARGEST)
-    _circles(axes, rings, size, facecolors="white", zorder=2.8)  # above the line, below the dots
-    _circles(axes, rings, size, facecolors="none", edgecolors=_STOP, linewidths=1.5, zorder=4)
-    furthest = {int(i): int(j) for i, j in rings}  # the last one of each row
+    full = np.ones(len(rings))
+    draw_circles(axes, rings, full, facecolors="white", zorder=2.8)  # between line and dots
+    draw_circles(axes, rings, full, facecolors="none", edgecolors=_STOP, linewidths=1.5, zorder=4)
+    furthest = {int(i): int(j) for i, j in rings}  # the last ring of each row
     line = [(furthest.get(i, np.nan) + 0.5, i + 0.5) for i in range(len(stops))]
     axes.plot(*zip(*line, strict=True), color=_STOP, linewidth=1.5, zorder=2.5)
 
 
-def _circles(
-    axes: Axes, cells: Int[NDArray[np.int64], "N 2"], radius: Float[NDArray[np.float64], "N"],
-    **style: Any,
-) -> None:  # fmt: skip
-    """Circles in cells of rows and columns that count from 0."""
-    centres = cells[:, ::-1] + 0.5
-    marks = EllipseCollection(
-        2 * radius, 2 * radius, 0 * radius, units="x", offsets=centres,
-        offset_transform=axes.transData, **({"linewidths": 0, "zorder": 3} | style),
-    )  # fmt: skip
-    axes.add_collection(marks)
-
-
 def _key(stop: str | None, cell: float) -> Handles:
-    dots = [disc(cell, share, _LOOK, f"weight {share:g}") for share in (1.0, 0.1)]
-    ring = disc(cell, 1.0, _STOP, stop or "")
+    dots = [circle_key(cell, share, _LOOK, f"weight {share:g}") for share in (1.0, 0.1)]
+    ring = circle_key(cell, 1.0, _STOP, stop or "")
     ring.set(markerfacecolor="white", markeredgewidth=1.5, linewidth=1.5, linestyle="-")
     return [*dots, ring] if stop else dots

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from simulmt.analysis.looked import Looked, attention_links
+from simulmt.analysis.attention_links import AttentionLinks, attention_links
 from simulmt.analysis.report import comparable
 from simulmt.analysis.runs import find_runs, read_config
 from simulmt.analysis.studies import STUDIES
-from simulmt.analysis.studies.material import Decoded, Material, write_result
+from simulmt.analysis.studies.run_set import DecodedTestSet, RunSet, write_result
 from simulmt.analysis.target import check_writable
 from simulmt.attention.attention import Attention
 from simulmt.builders import build_corpus, build_search, pick_device
@@ -62,13 +62,13 @@ def analyse(cfg: DictConfig) -> None:
     target = Path(str(options.to)) if options.to else folder / "analysis"
     check_writable(target)
     runs = comparable(found, folder, "paper")
-    material = Material(folder, runs, reader.read, reader.decode, reader.attend)
+    run_set = RunSet(folder, runs, reader.read, reader.decode, reader.attend)
     for note in found.damaged:
         print(f"left out: {note}")
     if found.unfinished:
         print(f"not finished, and left out: {found.unfinished} more")
     where = f"study={options.study}"
-    result = construct(study, options.of_study, where, {"material": material})
+    result = construct(study, options.of_study, where, {"run_set": run_set})
     print(f"written: {', '.join(map(str, write_result(result, target, options.study)))}")
 
 
@@ -88,7 +88,7 @@ class _Reader:
         """Return the data of a run, as its configuration describes them."""
         return self._corpus(plain(OmegaConf.create(read_config(run))))
 
-    def decode(self, run: Path) -> Decoded:
+    def decode(self, run: Path) -> DecodedTestSet:
         """Return the test set, decoded as `train.py` did."""
         trained, split, encoded = self._test_set(run)
         config, subwords = trained.config, trained.subwords
@@ -96,9 +96,9 @@ class _Reader:
         search = build_search(config["decoding"], model)
         decoder = SplitDecoder(split, encoded, subwords, 2 * config["data"]["batch_tokens"], search)
         heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
-        return Decoded(decoder(model.to(self.device), self.device), heads)
+        return DecodedTestSet(decoder(model.to(self.device), self.device), heads)
 
-    def attend(self, run: Path) -> Looked:
+    def attend(self, run: Path) -> AttentionLinks:
         """Return where the model looks while it writes the references of the test set."""
         trained, _, encoded = self._test_set(run)
         model = trained.build()

@@ -1,7 +1,7 @@
 """The papers' analyses of finished runs, each in a file under the paper's own name for it.
 
-A study is a function of a `Material` and of the options that its signature names; it gives back a
-figure and the rows of a CSV.
+A study is a function of a `RunSet` and of the options that its signature names. It returns a figure
+and the rows of a CSV.
 """
 
 from __future__ import annotations
@@ -16,16 +16,13 @@ from simulmt.analysis.studies.by_reordering import by_reordering
 from simulmt.analysis.studies.head_positions import head_positions
 from simulmt.analysis.studies.initial_delay import initial_delay
 from simulmt.analysis.studies.layers_heads import layers_heads
-from simulmt.analysis.studies.material import Result
+from simulmt.analysis.studies.run_set import Result
 
 STUDIES: dict[str, Callable[..., Result]] = {
-    "initial_delay": initial_delay,
-    "attention_span": attention_span,
-    "layers_heads": layers_heads,
-    "head_positions": head_positions,
-    "by_length": by_length,
-    "by_reordering": by_reordering,
-    "absent_present": absent_present,
-    "aer": aer,
-}
-"""By name."""
+    study.__name__: study
+    for study in (
+        initial_delay, attention_span, layers_heads, head_positions,
+        by_length, by_reordering, absent_present, aer,
+    )
+}  # fmt: skip
+"""The studies, by name."""

@@ -2,64 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from simulmt.alignment.error_rate import error_rate
+from simulmt.alignment.error_rate import ErrorRate, error_rate
 from simulmt.alignment.links import Gold, known_links, read_links
-from simulmt.analysis.names import row_names
-from simulmt.analysis.studies.lines import panels
-from simulmt.analysis.studies.material import Material, Result, about
-from simulmt.analysis.style import COLOURS, DARK, draw_legend
+from simulmt.analysis.attention_links import LinkSource
+from simulmt.analysis.studies.drawing import name_rows
+from simulmt.analysis.studies.run_set import Result, RunSet, run_columns
+from simulmt.analysis.style import COLOURS, DARK, Style, draw_legend, make_panels
 from simulmt.data.corpus import Split
 from simulmt.errors import UserError
 
-_STYLES: dict[str, dict[str, Any]] = {
-    "attention of a layer": {
-        "color": COLOURS[0],
-        "marker": "o",
-        "markersize": 7,
-        "markeredgecolor": "white",
-    },
-    "attention of all layers": {
-        "color": DARK,
-        "zorder": 4,
-        "marker": "*",
-        "markersize": 12,
-        "markeredgecolor": "white",
-    },
-    "where a head stops": {"color": COLOURS[1], "marker": "|", "markersize": 12},
-}
+_OF_LAYER, _OF_ALL = "attention of a layer", "attention of all layers"
+_OF_HEAD = "where a head stops"
+_STYLES: dict[str, Style] = {
+    _OF_LAYER: {"color": COLOURS[0], "marker": "o", "markersize": 7, "markeredgecolor": "white"},
+    _OF_ALL: {"color": DARK, "marker": "*", "markersize": 12, "markeredgecolor": "white",
+              "zorder": 4},
+    _OF_HEAD: {"color": COLOURS[1], "marker": "|", "markersize": 12},
+}  # fmt: skip
 
 
-def aer(material: Material, *, links: str | None = None) -> Result:
+class Rated(NamedTuple):
+    """The alignment error rate of the links from one source in a run."""
+
+    run: str
+    source: LinkSource
+    rate: ErrorRate
+
+
+def aer(run_set: RunSet, *, links: str | None = None) -> Result:
     """Alignment error rate of each run's attention, as it writes the references.
 
     Args:
-        material: One or several runs.
-        links: A file of the test set's links made by hand; None: those of the data.
+        run_set: One or several runs.
+        links: A file of the test set's links made by hand; None takes those of the data.
 
     Raises:
         UserError: no links, or links that are not of the test set.
     """
-    first = material.runs[0]
-    split = material.read(material.place(first)).splits["test"]
+    first = run_set.runs[0]
+    split = run_set.read(run_set.place(first)).splits["test"]
     gold = _gold(split, links, str(first.options["data.name"]))
-    rows = []
-    for name, run in zip(row_names(material.runs), material.runs, strict=True):
-        for way, found in material.attend(material.place(run)).items():
-            rate = error_rate(found, gold)
-            where = {"layer": way.layer or "all", "head": way.head or "all"}
+    rated, rows = list[Rated](), []
+    for name, run in run_set.named():
+        for source, alignment in run_set.attend(run_set.place(run)).items():
+            rate = error_rate(alignment, gold)
+            rated.append(Rated(name, source, rate))
             rows.append({
-                "name": name, **about(run), "what": way.what, **where,
-                "AER": rate.aer, "precision": rate.precision, "recall": rate.recall,
-                "links": rate.links,
+                **run_columns(name, run), "what": source.what, "layer": source.layer or "all",
+                "head": source.head or "all", "AER": rate.aer, "precision": rate.precision,
+                "recall": rate.recall, "links": rate.links,
             })  # fmt: skip
-    return Result(_draw(rows), rows)
+    return Result(_draw(rated), rows)
 
 
 def _gold(split: Split, file: str | None, data: str) -> list[Gold]:
@@ -73,35 +73,26 @@ def _gold(split: Split, file: str | None, data: str) -> list[Gold]:
     return [known_links(sentence) for sentence in split.links]
 
 
-def _draw(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """A line for each run, and on it a mark for each way to read links off."""
-    names = [*dict.fromkeys(row["name"] for row in rows)]
-    figure, (axes,) = panels(1, 1, 7.2, 1.4 + 0.36 * len(names))
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    used = dict.fromkeys(_STYLES, False)
-    for row in rows:
-        if row["AER"] is None:
+def _draw(rated: Sequence[Rated]) -> Figure:
+    """A row for each run, with a mark for each source of links."""
+    names = [*dict.fromkeys(row.run for row in rated)]
+    figure, panels = make_panels(1, 1, 7.2, 1.4 + 0.36 * len(names))
+    name_rows(panels, names, range(len(names)))
+    used = set()
+    for name, source, rate in rated:
+        if rate.aer is None:
             continue
-        kind = _kind(row)
-        used[kind] = True
-        y = names.index(row["name"])
-        axes.plot(100 * row["AER"], y, **{"zorder": 3, **_STYLES[kind]})
-        if kind == "attention of a layer":
-            axes.annotate(str(row["layer"]), (100 * row["AER"], y), (0, 5), ha="center",
-                          textcoords="offset points", fontsize=7.5, color=COLOURS[0])  # fmt: skip
-    axes.set_yticks(range(len(names)), names)
-    for label in axes.get_yticklabels():
-        label.set_parse_math(False)
-    axes.set_xlim(0, 102)
-    axes.set_xlabel("alignment error rate (%)", fontsize=11)
+        kind = _OF_HEAD if source.what == "position" else _OF_LAYER if source.layer else _OF_ALL
+        place = (100 * rate.aer, names.index(name))
+        used.add(kind)
+        panels[0].plot(*place, **{"zorder": 3, **_STYLES[kind]})
+        if kind == _OF_LAYER:
+            panels[0].annotate(str(source.layer), place, (0, 5), ha="center", fontsize=7.5,
+                               textcoords="offset points", color=COLOURS[0])  # fmt: skip
+    panels[0].set(xlim=(0, 102), xlabel="alignment error rate (%)")
+    styles = {kind: style for kind, style in _STYLES.items() if kind in used}
     draw_legend(figure, [
         Line2D([], [], linestyle="", label=kind, **style)
-        for kind, style in _STYLES.items() if used[kind]
-    ] or [Line2D([], [], linestyle="", label="nothing is linked")])  # fmt: skip
+        for kind, style in (styles or {"nothing is linked": {}}).items()
+    ])  # fmt: skip
     return figure
-
-
-def _kind(row: Mapping[str, Any]) -> str:
-    if row["what"] == "position":
-        return "where a head stops"
-    return f"attention of {'all layers' if row['layer'] == 'all' else 'a layer'}"

@@ -2,69 +2,54 @@
 
 from __future__ import annotations
 
-from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
-
 from simulmt.analysis.names import row_names
 from simulmt.analysis.runs import Run
-from simulmt.analysis.studies.lines import draw_line, line_names, named_styles, panels
-from simulmt.analysis.studies.material import Material, Result, about
-from simulmt.analysis.style import draw_legend
+from simulmt.analysis.studies.drawing import draw_lines, line_names, mark_numbers, named_styles
+from simulmt.analysis.studies.run_set import Result, RunSet, run_columns
+from simulmt.analysis.style import draw_legend, make_panels
 from simulmt.errors import UserError
 
 
-def attention_span(material: Material) -> Result:
-    """How far the heads are apart, by the weight of the divergence between them.
+def attention_span(run_set: RunSet) -> Result:
+    """How far apart the heads are, by the weight of the divergence between them.
 
-    Runs whose schedule is fixed have no such weight and are left out.
+    Runs with a fixed schedule have no such weight and are left out.
 
     Args:
-        material: Runs with several values of `lambda_var`.
+        run_set: Runs with several values of `lambda_var`.
 
     Raises:
-        UserError: no run with a learned schedule, or one without a span in its scores.
+        UserError: no run with a learned schedule, or one that wrote nothing.
     """
-    runs = [run for run in material.runs if run.trait("learned")]
+    runs = [run for run in run_set.runs if run.trait("learned")]
     if not runs:
         raise UserError(
-            f"no run in {material.folder} has a learned schedule, such as mma_h: lambda_var and "
+            f"no run in {run_set.folder} has a learned schedule, such as mma_h: lambda_var and "
             "the attention span are of learned schedules"
         )
-    spans = [_span(material, run) for run in runs]
+    spans = [_span(run_set, run) for run in runs]
     rows = [
-        {"name": name, **about(run), "attention_span_subword": span}
+        run_columns(name, run) | {"attention_span_subword": span}
         for name, run, span in zip(row_names(runs), runs, spans, strict=True)
     ]
-    names = line_names(runs, ("lambda_var",))
-    figure, (axes,) = panels(1, 1, 7, 4)
-    handles = []
-    for name, style in named_styles(runs, names).items():
-        points = [
-            (run.weight("lambda_var"), span)
-            for run, span, other in zip(runs, spans, names, strict=True)
-            if other == name
-        ]
-        handles.append(draw_line(axes, points, name, style))
-    values = sorted({run.weight("lambda_var") for run in runs})
-    positive = [value for value in values if value > 0]
+    figure, (axes,) = make_panels(1, 1, 7, 4)
+    names, weights = line_names(runs, ("lambda_var",)), [run.weight("lambda_var") for run in runs]
+    points = zip(weights, spans, strict=True)
+    draw_legend(figure, draw_lines(axes, names, points, named_styles(runs, names)))
+    positive = sorted(weight for weight in weights if weight > 0)
     if positive and positive[-1] > 10 * positive[0]:  # small values would lie on each other
         axes.set_xscale("symlog", linthresh=positive[0], linscale=0.5)
-        axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_locator(FixedLocator(values))
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    mark_numbers(axes, weights)
     axes.set_ylim(0, max(1.1 * max(spans), 1))
-    axes.set_xlabel(
-        r"$\lambda_{\mathrm{var}}$, the weight of the divergence between heads", fontsize=11
-    )
-    axes.set_ylabel("attention span (source subwords)", fontsize=11)
-    draw_legend(figure, handles)
+    axes.set_xlabel(r"$\lambda_{\mathrm{var}}$, the weight of the divergence between heads")
+    axes.set_ylabel("attention span (source subwords)")
     return Result(figure, rows)
 
 
-def _span(material: Material, run: Run) -> float:
-    found = material.figure(run, "attention_span", "subword")
-    if isinstance(found, bool) or not isinstance(found, int | float):
+def _span(run_set: RunSet, run: Run) -> float:
+    if "attention_span" not in run.scores:
         raise UserError(
-            f"{material.place(run)}: its scores have no attention span, they are older than it; "
-            "run evaluate.py on it"
+            f"{run_set.place(run)}: its scores have no attention span, since the run wrote nothing "
+            "on the test set; leave it out, or train it longer"
         )
-    return float(found)
+    return float(run.scores["attention_span"]["subword"])

@@ -1,24 +1,34 @@
-"""Sentences in bins, and what each bin is worth."""
+"""Sentences in bins, and the quality and latency of each bin."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 from matplotlib.figure import Figure
 
-from simulmt.analysis.names import row_names
-from simulmt.analysis.studies.lines import draw_line, named_styles, panels
-from simulmt.analysis.studies.material import Material, Result, about
-from simulmt.analysis.style import DARK, GREY, draw_legend
+from simulmt.analysis.studies.drawing import draw_lines, named_styles
+from simulmt.analysis.studies.run_set import Result, RunSet, run_columns
+from simulmt.analysis.style import DARK, GREY, Style, draw_legend, make_panels
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 from simulmt.scoring.score import score
 
 MOST = 20
+_ORACLE: Style = {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.6, "marker": ""}
 
-Needs = Sequence[Sequence[int]] | None
+Needs: TypeAlias = Sequence[Sequence[int]] | None
+Figures: TypeAlias = dict[str, float | None]
+
+
+class Bin(NamedTuple):
+    """The sentences of a run whose value is in a range, and their figures."""
+
+    run: str
+    place: int
+    values: range
+    figures: Figures
 
 
 def make_bins(values: Sequence[int], most: int) -> list[range]:
@@ -26,48 +36,52 @@ def make_bins(values: Sequence[int], most: int) -> list[range]:
 
     Args:
         values: Whole numbers, at least one.
-        most: There are at most so many ranges.
+        most: The most ranges, 1 to `MOST`.
 
     Returns:
         In order, each from its least value to its greatest: `range(3, 6)` holds 3, 4 and 5.
+
+    Raises:
+        UserError: another number of ranges.
     """
     if not 1 <= most <= MOST:
         raise UserError(f"bins is {most}; choose 1 to {MOST}")
     counts = sorted(Counter(values).items())
-    found, first, seen = [], counts[0][0], 0
+    bins, first, seen = [], counts[0][0], 0
     for i, (value, count) in enumerate(counts):
         before, seen = seen, seen + count
         full = seen * most // len(values) > before * most // len(values)
         if full or i == len(counts) - 1:
-            found.append(range(first, value + 1))
+            bins.append(range(first, value + 1))
             first = counts[i + 1][0] if i + 1 < len(counts) else value
-    return found
+    return bins
 
 
-def measure(instances: Sequence[Instance], needs: Needs = None) -> dict[str, Any]:
-    """Sentences, quality, and latency in words over those that something was written for.
+def measure(instances: Sequence[Instance], needs: Needs = None) -> Figures:
+    """Sentences, quality, and latency in words over the sentences with a translation.
 
     Args:
-        instances: Of a bin, at least one.
-        needs: As in `Split`; with them the oracle's DAL over the same sentences, and the regret:
-            by how much the DAL is above it.
+        instances: The sentences of a bin, at least one.
+        needs: As in `Split`. With them come the oracle's DAL over the same sentences, and the
+            regret: DAL minus the oracle's.
 
     Returns:
         A column for each figure; None where there is nothing to count it on.
     """
     scores = score(instances)
-    row = {"sentences": scores["sentences"], "empty": scores["empty"]}
-    row |= {"BLEU": scores["quality"]["BLEU"], "DAL_word": scores["latency"]["word"]["DAL"]}
+    dal = scores["latency"]["word"]["DAL"]
+    figures = {"sentences": scores["sentences"], "empty": scores["empty"],
+               "BLEU": scores["quality"]["BLEU"], "DAL_word": dal}  # fmt: skip
     if needs is None:
-        return row
+        return figures
     written = [instance for instance in instances if instance.delays]
     oracle = score(written, needs)["oracle"]["word"]["DAL"] if written else None
-    regret = None if oracle is None else row["DAL_word"] - oracle
-    return row | {"oracle_DAL_word": oracle, "regret_word": regret}
+    regret = None if oracle is None else dal - oracle
+    return figures | {"oracle_DAL_word": oracle, "regret_word": regret}
 
 
 def study_bins(
-    material: Material,
+    run_set: RunSet,
     value: Callable[[Instance], int],
     names: tuple[str, str],
     most: int,
@@ -76,67 +90,47 @@ def study_bins(
     """Quality and latency of several runs, bin by bin.
 
     Args:
-        material: The runs; all have decoded the same sentences.
-        value: What a sentence is binned by.
-        names: Of the value: in the CSV, and on the x axis.
-        most: At most so many bins.
-        needs: The oracle's, if it is known.
+        run_set: The runs; all have decoded the same sentences.
+        value: The value by which a sentence is put into a bin.
+        names: The value's name in the CSV, and on the x axis.
+        most: The most bins.
+        needs: The source words that the oracle needs, if known.
     """
-    runs = material.runs
-    decoded = [material.instances(run) for run in runs]
-    bins = make_bins([value(instance) for instances in decoded for instance in instances], most)
-    labels, rows = row_names(runs), list[dict[str, Any]]()
-    for name, run, instances in zip(labels, runs, decoded, strict=True):
-        for span in bins:
-            chosen = [instance for instance in instances if value(instance) in span]
-            if chosen:
-                ends = {f"{names[0]}_from": span[0], f"{names[0]}_to": span[-1]}
-                rows.append({"name": name, **about(run), **ends, **measure(chosen, needs)})
-    return Result(_draw(material, rows, bins, names), rows)
+    decoded = [(name, run, run_set.instances(run)) for name, run in run_set.named()]
+    ranges = make_bins([value(i) for _, _, instances in decoded for i in instances], most)
+    bins, rows = list[Bin](), []
+    for name, run, instances in decoded:
+        for place, values in enumerate(ranges):
+            inside = [instance for instance in instances if value(instance) in values]
+            if inside:
+                bins.append(Bin(name, place, values, measure(inside, needs)))
+                ends = {f"{names[0]}_from": values[0], f"{names[0]}_to": values[-1]}
+                rows.append({**run_columns(name, run), **ends, **bins[-1].figures})
+    return Result(_draw(run_set, bins, names[1]), rows)
 
 
-def _draw(
-    material: Material,
-    rows: Sequence[Mapping[str, Any]],
-    bins: Sequence[range],
-    names: tuple[str, str],
-) -> Figure:
+def _draw(run_set: RunSet, bins: Sequence[Bin], axis: str) -> Figure:
     shown = {"BLEU": "BLEU", "DAL_word": "DAL (source words)"}
-    if "regret_word" in rows[0]:
+    oracle = "regret_word" in bins[0].figures
+    if oracle:
         shown["regret_word"] = "DAL − oracle's (words)"
-    figure, grid = panels(len(shown), 1, 7, 1.2 + 2.2 * len(shown))
-    places = {span[0]: i for i, span in enumerate(bins)}
-    lines = dict.fromkeys(row["name"] for row in rows)
-    styles = named_styles(material.runs, row_names(material.runs), like_curve=False)
-    for axes, (column, label) in zip(grid, shown.items(), strict=True):
-        handles = [
-            draw_line(axes, _points(rows, places, names[0], column, name), name, styles[name])
-            for name in lines
-        ]
-        axes.set_ylabel(label, fontsize=11)
-    if "oracle_DAL_word" in rows[0]:
-        first = next(iter(lines))
-        oracle = {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.6, "marker": ""}
-        points = _points(rows, places, names[0], "oracle_DAL_word", first)
-        handles.append(draw_line(grid[1], points, "oracle", oracle))
-        grid[2].axhline(0, color=DARK, linewidth=0.8, zorder=1)
+    figure, panels = make_panels(len(shown), 1, 7, 1.2 + 2.2 * len(shown))
+    lines, places = [part.run for part in bins], [part.place for part in bins]
+    styles = named_styles(run_set.runs, [name for name, _ in run_set.named()], like_curve=False)
+    for axes, (column, label) in zip(panels, shown.items(), strict=True):
+        points = zip(places, (part.figures[column] for part in bins), strict=True)
+        handles = draw_lines(axes, lines, points, styles)
+        axes.set_ylabel(label)
+    if oracle:
+        line = [(p.place, p.figures["oracle_DAL_word"]) for p in bins if p.run == lines[0]]
+        handles += draw_lines(panels[1], ["oracle"] * len(line), line, {"oracle": _ORACLE})
+        panels[2].axhline(0, color=DARK, linewidth=0.8, zorder=1)
     draw_legend(figure, handles)
-    sizes = {row[f"{names[0]}_from"]: row["sentences"] for row in rows}
-    ticks = [f"{_range(span)}\nn={sizes[span[0]]}" for span in bins]
-    grid[-1].set_xticks(range(len(bins)), ticks)
-    grid[-1].set_xlabel(names[1], fontsize=11)
+    ticks = {
+        part.place: f"{'–'.join(str(v) for v in sorted({part.values[0], part.values[-1]}))}\n"
+        f"n={part.figures['sentences']}"
+        for part in bins
+    }
+    panels[-1].set_xticks([*ticks], [*ticks.values()])
+    panels[-1].set_xlabel(axis)
     return figure
-
-
-def _points(
-    rows: Sequence[Mapping[str, Any]], places: Mapping[int, int], axis: str, column: str, name: str
-) -> list[tuple[float, float]]:
-    return [
-        (places[row[f"{axis}_from"]], row[column])
-        for row in rows
-        if row["name"] == name and row[column] is not None
-    ]
-
-
-def _range(span: range) -> str:
-    return str(span[0]) if len(span) == 1 else f"{span[0]}–{span[-1]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulmt.analysis.studies.bins import study_bins
-from simulmt.analysis.studies.material import Material, Result
+from simulmt.analysis.studies.run_set import Result, RunSet
 from simulmt.errors import UserError
 
 
@@ -19,30 +19,30 @@ def reordering_distance(needs: Sequence[int]) -> int:
     least 1.
 
     Args:
-        needs: For each target word, how many source words it needs; see `Split`.
+        needs: The number of source words that each target word needs; see `Split`.
     """
     return max([1, *(need - i for i, need in enumerate(needs))])
 
 
-def by_reordering(material: Material, *, bins: int = 6) -> Result:
+def by_reordering(run_set: RunSet, *, bins: int = 6) -> Result:
     """BLEU, DAL, and DAL above the oracle's, of the sentences of a reordering distance.
 
     Args:
-        material: One or several runs on data with word alignments.
-        bins: At most so many, with about as many sentences in each.
+        run_set: One or several runs on data with word alignments.
+        bins: The most bins, with about as many sentences in each.
 
     Raises:
         UserError: the data have no word alignments, or are not those that were decoded.
     """
-    first = material.runs[0]
-    split = material.read(material.place(first)).splits["test"]
+    first = run_set.runs[0]
+    split = run_set.read(run_set.place(first)).splits["test"]
     if split.needs is None:
         raise UserError(
             f"study=by_reordering: data={first.options['data.name']} has no word alignments, which "
             "verbfinal has; take study=by_length"
         )
-    for run in material.runs:
-        material.instances_of(run, split)
+    for run in run_set.runs:
+        run_set.instances_of(run, split)
     distances = [reordering_distance(needs) for needs in split.needs]
     names = ("reordering_distance", "reordering distance (the least k that wait-k needs)")
-    return study_bins(material, lambda one: distances[one.index], names, bins, split.needs)
+    return study_bins(run_set, lambda i: distances[i.index], names, bins, split.needs)

@@ -1,9 +1,9 @@
-"""Where each head of each layer stands, and which ones stand apart."""
+"""Where each head of each layer stands, and which heads stand apart."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,87 +11,109 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from simulmt.analysis.studies.lines import panels
-from simulmt.analysis.studies.material import Decoded, Material, Result, about
-from simulmt.analysis.style import COLOURS, DARK, GREY
+from simulmt.analysis.studies.drawing import name_rows
+from simulmt.analysis.studies.run_set import DecodedTestSet, Result, RunSet, run_columns
+from simulmt.analysis.style import COLOURS, DARK, GREY, Style, make_panels
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 
 LIMIT = 3.5
-"""Of the robust z-score's size, above which a head is an outlier (Iglewicz and Hoaglin 1993)."""
+"""The size of a robust z-score above which a head is an outlier (Iglewicz and Hoaglin 1993)."""
 
-_QUARTILES: dict[str, Any] = {"color": "#9dbfe0", "linewidth": 4, "solid_capstyle": "butt"}
+_MEAN: Style = {"color": COLOURS[0], "marker": "o", "markersize": 6.5, "linestyle": ""}
+_OUTLIER: Style = {"color": COLOURS[1], "marker": "D", "markersize": 8}
+_QUARTILES: Style = {"color": "#9dbfe0", "linewidth": 4, "solid_capstyle": "butt"}
+_MEDIAN: Style = {"color": GREY, "linewidth": 1.1, "linestyle": (0, (3, 2))}
 _LEGEND: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1), "frameon": False,
                            "fontsize": 9.5, "handlelength": 1.6, "columnspacing": 1.4}  # fmt: skip
 
 Floats: TypeAlias = NDArray[np.float64]
 
 
-def head_positions(material: Material) -> Result:
-    """Each head over the test set, decoded anew: where it stands and whether it sets the delay.
+class Head(NamedTuple):
+    """A head over the written subwords of the test set, in source subwords.
 
-    All is over the written subwords of the corpus, in source subwords; a head at EOS, or one that
-    has run off the end, counts as one at the last subword, as in the attention span.
+    A head at EOS, or one that has run off the end, counts as one at the last subword, as in the
+    attention span.
 
-    - `behind`: how far the head stands behind the slowest one of all layers, which has just let
-      the subword be written. Mean, and first and third quartile.
-    - `lag`: its position minus that of a reader with the pace of the sentence, (i - 1) |x| / |y|.
-    - `share_slowest`, `share_alone`: how often no head stands further, and how often none stands
-      as far: then this head alone sets the delay.
-    - `outlier`: `slow` or `fast` for a head whose robust z-score, `robust_z` of the mean
-      positions of the heads of all layers, is beyond `LIMIT`.
+    Attributes:
+        layer: The decoder layer, from 1.
+        head: The head of this layer, from 1.
+        position_mean_subword: Where the head stands.
+        lag_mean_subword: Its position minus that of a reader with the pace of the sentence,
+            (i - 1) |x| / |y|.
+        behind_mean_subword: How far the head stands behind the slowest head of all layers, which
+            has just let the subword be written.
+        behind_q25_subword: The first quartile of that distance.
+        behind_q75_subword: The third quartile of that distance.
+        share_slowest: How often no head stands further.
+        share_alone: How often no head stands as far, so that this head alone sets the delay.
+        robust_z: `robust_z` of its mean position among the heads of all layers.
+        outlier: `slow` or `fast` where `robust_z` is beyond `LIMIT`, else empty.
+        subwords: The number of subwords written.
+    """
+
+    layer: int
+    head: int
+    position_mean_subword: float
+    lag_mean_subword: float
+    behind_mean_subword: float
+    behind_q25_subword: float
+    behind_q75_subword: float
+    share_slowest: float
+    share_alone: float
+    robust_z: float
+    outlier: str
+    subwords: int
+
+
+def head_positions(run_set: RunSet) -> Result:
+    """Each head over the test set, decoded again: where it stands and whether it sets the delay.
 
     Args:
-        material: One run.
+        run_set: One run.
 
     Raises:
         UserError: several runs, or one whose heads take no decisions.
     """
-    runs = material.runs
-    if len(runs) > 1:
+    run = run_set.runs[0]
+    if len(run_set.runs) > 1:
         raise UserError(
-            f"study=head_positions is of one run, {material.folder} holds {len(runs)}, such as "
-            f"{runs[0].folder}; give the directory of one"
+            f"study=head_positions is of one run, {run_set.folder} holds {len(run_set.runs)}, such "
+            f"as {run.folder}; give the directory of one"
         )
-    if runs[0].trait("offline"):
+    if run.trait("offline"):
         raise UserError(
-            f"{material.place(runs[0])}: {runs[0].mechanism} reads the whole sentence first, its "
-            "heads stop nowhere; give a run of a mechanism that streams, such as mma_h"
+            f"{run_set.place(run)}: {run.mechanism} reads the whole sentence first, its heads stop "
+            "nowhere; give a run of a mechanism that streams, such as mma_h"
         )
-    decoded = material.decode(material.place(runs[0]))
-    rows = [about(runs[0]) | row for row in describe(decoded)]
-    return Result(_draw(rows), rows)
+    heads = describe(run_set.decode(run_set.place(run)))
+    name, _ = next(run_set.named())
+    columns = run_columns(name, run)
+    del columns["name"]
+    return Result(_draw(heads), [columns | head._asdict() for head in heads])
 
 
-def describe(decoded: Decoded) -> list[dict[str, Any]]:
-    """A row for each head, in the order of layers."""
+def describe(decoded: DecodedTestSet) -> list[Head]:
+    """The heads, in the order of layers."""
     stood, lags = _positions(decoded.instances)
     if stood.shape[1] != sum(decoded.heads):
         raise ValueError(f"{stood.shape[1]} heads stand somewhere, the model has {decoded.heads}")
-    read = stood.max(1, keepdims=True)
-    slowest = stood == read
+    furthest = stood.max(1, keepdims=True)
+    behind, slowest = furthest - stood, stood == furthest
     alone = slowest & (slowest.sum(1, keepdims=True) == 1)
-    z = robust_z(stood.mean(0))
+    means = [values.mean(0) for values in (stood, lags, behind)]
+    shares = [slowest.mean(0), alone.mean(0), robust_z(stood.mean(0))]
+    figures = np.stack([*means, *np.quantile(behind, (0.25, 0.75), axis=0), *shares], 1)
     names = [(layer, h) for layer, n in enumerate(decoded.heads, 1) for h in range(1, n + 1)]
-    behind = read - stood
-    low, high = np.quantile(behind, (0.25, 0.75), axis=0)
     return [
-        {
-            "layer": layer,
-            "head": head,
-            "position_mean_subword": float(stood[:, i].mean()),
-            "lag_mean_subword": float(lags[:, i].mean()),
-            "behind_mean_subword": float(behind[:, i].mean()),
-            "behind_q25_subword": float(low[i]),
-            "behind_q75_subword": float(high[i]),
-            "share_slowest": float(slowest[:, i].mean()),
-            "share_alone": float(alone[:, i].mean()),
-            "robust_z": float(z[i]),
-            "outlier": "slow" if z[i] > LIMIT else "fast" if z[i] < -LIMIT else "",
-            "subwords": len(stood),
-        }
-        for i, (layer, head) in enumerate(names)
+        Head._make((*name, *row, _outlier(row[-1]), len(stood)))
+        for name, row in zip(names, figures.tolist(), strict=True)
     ]
+
+
+def _outlier(z: float) -> str:
+    return "slow" if z > LIMIT else "fast" if z < -LIMIT else ""
 
 
 def robust_z(values: Floats) -> Floats:
@@ -109,7 +131,7 @@ def robust_z(values: Floats) -> Floats:
 
 
 def _positions(instances: Sequence[Instance]) -> tuple[Floats, Floats]:
-    """Where each head stood at each written subword (N, H), and the same minus an even pace."""
+    """Each head's position at each written subword (N, H), and the same minus an even pace."""
     stood, lags = list[Floats](), list[Floats]()
     for instance in instances:
         steps = [heads for heads in instance.positions if heads]
@@ -117,9 +139,8 @@ def _positions(instances: Sequence[Instance]) -> tuple[Floats, Floats]:
             last = instance.subword_source_length
             rows = np.array(steps, dtype=np.float64)
             rows = np.where((rows == 0) | (rows > last), last, rows)
-            pace = np.arange(len(rows))[:, None] * last / len(rows)
             stood.append(rows)
-            lags.append(rows - pace)
+            lags.append(rows - np.arange(len(rows))[:, None] * last / len(rows))
     if not stood:
         raise UserError(
             "no head stands anywhere in the decoded test set: nothing was written, or no head of "
@@ -128,50 +149,39 @@ def _positions(instances: Sequence[Instance]) -> tuple[Floats, Floats]:
     return np.concatenate(stood), np.concatenate(lags)
 
 
-def _draw(rows: Sequence[dict[str, Any]]) -> Figure:
-    """A line for each head; left where it stands, right how often it sets the delay."""
-    size = min(max(0.2, 3.4 / len(rows)), 0.5) if len(rows) < 64 else 0.13
-    figure, (left, right) = panels(1, 2, 7.6, 1.3 + size * len(rows))
-    places = [i + 0.7 * row["layer"] for i, row in enumerate(rows)]
-    for axes in (left, right):
-        axes.set_ylim(places[-1] + 0.8, places[0] - 0.8)
-        axes.grid(visible=False, axis="y")
-    _draw_distances(left, rows, places)
-    _draw_shares(right, rows, places)
-    left.set_yticks(places, [f"layer {r['layer']}, head {r['head']}" for r in rows])
-    right.set_yticks(places, [""] * len(rows))
-    for label in left.get_yticklabels():
-        label.set_fontsize(8 if size < 0.2 else 9.5)
+def _draw(heads: Sequence[Head]) -> Figure:
+    """A row for each head: left where it stands, right how often it sets the delay."""
+    size = min(max(0.2, 3.4 / len(heads)), 0.5) if len(heads) < 64 else 0.13
+    figure, (left, right) = make_panels(1, 2, 7.6, 1.3 + size * len(heads))
+    places = [i + 0.7 * head.layer for i, head in enumerate(heads)]
+    name_rows((left, right), [f"layer {h.layer}, head {h.head}" for h in heads], places)
+    left.tick_params(axis="y", labelsize=8 if size < 0.2 else 9.5)
+    _draw_distances(left, heads, places)
+    for key, colour, label in (("share_slowest", "#c9dcee", "among the slowest"),
+                               ("share_alone", DARK, "slowest alone")):  # fmt: skip
+        shares = [100 * getattr(head, key) for head in heads]
+        right.barh(places, shares, height=0.7, color=colour, label=label)
+    right.set(xlabel="subwords written (%)", xlim=(0, 100))
+    right.legend(**_LEGEND, ncols=2)
     return figure
 
 
-def _draw_distances(axes: Axes, rows: Sequence[dict[str, Any]], places: Sequence[float]) -> None:
-    for row, y in zip(rows, places, strict=True):
-        ends = [row["behind_q25_subword"], row["behind_q75_subword"]]
-        axes.plot(ends, [y, y], **_QUARTILES, zorder=2)
-        out = row["outlier"]
-        colour, marker, size = (COLOURS[1], "D", 8) if out else (COLOURS[0], "o", 6.5)
-        axes.plot(row["behind_mean_subword"], y, color=colour, marker=marker, markersize=size,
-                  markeredgecolor="white", zorder=3)  # fmt: skip
-        if out:
-            axes.annotate(out, (row["behind_mean_subword"], y), (0, 6), color=COLOURS[1],
-                          textcoords="offset points", ha="center", fontsize=9)  # fmt: skip
-    middle = float(np.median([row["behind_mean_subword"] for row in rows]))
-    line: dict[str, Any] = {"color": GREY, "linewidth": 1.1, "linestyle": (0, (3, 2))}
-    axes.axvline(middle, **line, zorder=1)
-    dot: dict[str, Any] = {"color": COLOURS[0], "marker": "o", "linestyle": ""}
-    entries = ((dot, "mean"), (_QUARTILES, "quartiles"), (line, "median head"))
+def _draw_distances(axes: Axes, heads: Sequence[Head], places: Sequence[float]) -> None:
+    means, low, high = (
+        [getattr(head, f"behind_{name}_subword") for head in heads]
+        for name in ("mean", "q25", "q75")
+    )
+    for ends in zip(low, high, places, places, strict=True):
+        axes.plot(ends[:2], ends[2:], **_QUARTILES, zorder=2)
+    for head, place in zip(heads, zip(means, places, strict=True), strict=True):
+        style = _OUTLIER if head.outlier else _MEAN
+        axes.plot(*place, **style, markeredgecolor="white", zorder=3)
+        axes.annotate(head.outlier, place, (0, 6), color=COLOURS[1], ha="center", fontsize=9,
+                      textcoords="offset points")  # fmt: skip
+    axes.axvline(float(np.median(means)), **_MEDIAN, zorder=1)
+    entries = ((_MEAN, "mean"), (_QUARTILES, "quartiles"), (_MEDIAN, "median head"))
     handles = [Line2D([], [], **style, label=label) for style, label in entries]
     axes.legend(handles=handles, **_LEGEND, ncols=3)
-    furthest = max(max(r["behind_q75_subword"], r["behind_mean_subword"]) for r in rows)
-    axes.set_xlim(1.05 * max(furthest, 1), -0.06 * max(furthest, 1))  # the slowest on the right
-    axes.set_xlabel("subwords behind the slowest head", fontsize=11)
-
-
-def _draw_shares(axes: Axes, rows: Sequence[dict[str, Any]], places: Sequence[float]) -> None:
-    slowest, alone = ([100 * row[key] for row in rows] for key in ("share_slowest", "share_alone"))
-    axes.barh(places, slowest, height=0.7, color="#c9dcee", label="among the slowest")
-    axes.barh(places, alone, height=0.7, color=DARK, label="slowest alone")
-    axes.set_xlabel("subwords written (%)", fontsize=11)
-    axes.set_xlim(0, 100)
-    axes.legend(**_LEGEND, ncols=2)
+    furthest = max(1.0, *high, *means)
+    axes.set_xlim(1.05 * furthest, -0.06 * furthest)  # the slowest head on the right
+    axes.set_xlabel("subwords behind the slowest head")

@@ -3,95 +3,81 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from simulmt.analysis.names import row_names, variants
-from simulmt.analysis.runs import UNITS, Run
-from simulmt.analysis.studies.lines import named_styles, panels
-from simulmt.analysis.studies.material import Material, Result, about
-from simulmt.analysis.style import DARK
+from simulmt.analysis.names import variants
+from simulmt.analysis.runs import UNITS
+from simulmt.analysis.studies.drawing import named_styles
+from simulmt.analysis.studies.run_set import Result, RunSet, run_columns
+from simulmt.analysis.style import DARK, make_panels
 from simulmt.errors import UserError
 from simulmt.options import pick
-from simulmt.scoring.reading import initial_delays
 
 
-def initial_delay(material: Material, *, unit: str = "word") -> Result:
+def initial_delay(run_set: RunSet, *, unit: str = "word") -> Result:
     """How many source units are read before the first target unit is written.
 
-    A fixed schedule always waits for as much, a learned one for as much as the sentence asks for.
+    A fixed schedule waits for the same number each time, a learned one for as many as the sentence
+    needs.
 
     Args:
-        material: One or several runs, a panel for each.
+        run_set: One or several runs, a panel for each.
         unit: `word`, or `subword` as in the paper.
 
     Raises:
-        UserError: another unit, or a run whose scores lack the histogram.
+        UserError: another unit, or runs that wrote nothing.
     """
     pick(dict.fromkeys(UNITS), unit, "unit")
-    names, rows = row_names(material.runs), list[dict[str, Any]]()
-    for name, run in zip(names, material.runs, strict=True):
-        counts = _counts(material, run, unit)
-        total = sum(counts.values())
+    histograms: dict[str, dict[int, int]] = {}
+    rows = []
+    for name, run in run_set.named():
+        delays = run.scores["initial_delays"][unit]
+        counts = {int(delay): delays[delay] for delay in sorted(delays, key=int)}
+        histograms[name], total = counts, sum(counts.values())
         rows += [
-            {"name": name, **about(run), "unit": unit, "first_delay": delay, "sentences": count,
+            {**run_columns(name, run), "unit": unit, "first_delay": delay, "sentences": count,
              "share": count / total}
-            for delay, count in sorted(counts.items())
+            for delay, count in counts.items()
         ]  # fmt: skip
     if not rows:
-        raise UserError(f"the runs in {material.folder} wrote nothing: there is no first delay")
-    return Result(_draw(material.runs, names, rows, unit), rows)
+        raise UserError(f"the runs in {run_set.folder} wrote nothing: there is no first delay")
+    kinds = variants(run_set.runs)
+    styles = named_styles(run_set.runs, kinds)
+    return Result(_draw(histograms, [styles[kind]["color"] for kind in kinds], unit), rows)
 
 
-def _counts(material: Material, run: Run, unit: str) -> dict[int, int]:
-    """Sentences by first delay; counted from the log where the scores are too old."""
-    found = material.figure(run, "initial_delays", unit)
-    if found is None and unit == "word":
-        log = material.instances(run)
-        found = initial_delays([min(d, i.source_length) for d in i.delays[:1]] for i in log)
-    if found is None:
-        raise UserError(
-            f"{material.place(run)}: its scores have no initial delays in subwords; "
-            "run evaluate.py on it, or take unit=word"
-        )
-    try:
-        return {int(delay): int(count) for delay, count in found.items()}
-    except (AttributeError, TypeError, ValueError):
-        raise UserError(
-            f"{material.place(run)}: initial_delays in its scores is damaged; remove the key, "
-            "or train it anew"
-        ) from None
-
-
-def _draw(
-    runs: Sequence[Run], names: Sequence[str], rows: Sequence[Mapping[str, Any]], unit: str
-) -> Figure:
-    columns = 1 + (len(runs) > 4) + (len(runs) > 12)
-    longest = max(len(name) for name in names) + len(", mean 10.00")
+def _draw(histograms: Mapping[str, Mapping[int, int]], colours: list[str], unit: str) -> Figure:
+    number, longest = len(histograms), max(map(len, histograms)) + len(", mean 10.00")
+    columns = 1 + (number > 4) + (number > 12)
     columns = max(min(columns, int(7 / (0.08 * longest))), 1)  # inches
-    lines = math.ceil(len(runs) / columns)
-    figure, grid = panels(lines, columns, 7, 0.8 + max(1.25 * lines, 1.8))
-    kinds = variants(runs)
-    styles = named_styles(runs, kinds)
-    last = max(row["first_delay"] for row in rows)
-    most = 100 * max(row["share"] for row in rows)
-    for axes, name, kind in zip(grid, names, kinds, strict=False):
-        own = [row for row in rows if row["name"] == name]
-        delays, shares = [r["first_delay"] for r in own], [100 * r["share"] for r in own]
-        axes.bar(delays, shares, width=0.8, color=styles[kind]["color"], zorder=2)
+    lines = math.ceil(number / columns)
+    figure, panels = make_panels(lines, columns, 7, 0.8 + max(1.25 * lines, 1.8))
+    drawn = [counts for counts in histograms.values() if counts]
+    last = max(map(max, drawn))
+    most = 100 * max(max(counts.values()) / sum(counts.values()) for counts in drawn)
+    for axes, (name, counts), colour in zip(panels, histograms.items(), colours, strict=False):
         axes.set(ylim=(0, 1.05 * most), xlim=(-0.6, last + 0.6))
-        mean = sum(d * s for d, s in zip(delays, shares, strict=True)) / 100
-        title = f"{name}, mean {mean:.2f}" if own else f"{name}, nothing is written"
+        title = f"{name}, {_draw_histogram(axes, counts, colour)}"
         axes.set_title(title, loc="left", fontsize=9.5, pad=3, parse_math=False)
-        if own:
-            axes.plot([mean], [0], marker="^", markersize=9, color=DARK, markeredgecolor="white",
-                      clip_on=False, zorder=4)  # fmt: skip
-    for axes in grid[len(runs) :]:
-        axes.set_visible(False)
-    for axes in grid[max(len(runs) - columns, 0) : len(runs)]:
-        axes.tick_params(labelbottom=True)
+    for i, axes in enumerate(panels):
+        axes.set_visible(i < number)
+        axes.tick_params(labelbottom=i >= number - columns)
     figure.supxlabel(f"source {unit}s read before the first {unit} is written", fontsize=11)
     figure.supylabel("sentences (%)", fontsize=11)
     return figure
+
+
+def _draw_histogram(axes: Axes, counts: Mapping[int, int], colour: str) -> str:
+    """Draw bars and a triangle at their mean; returns the end of the title."""
+    if not counts:
+        return "nothing is written"
+    total = sum(counts.values())
+    mean = sum(delay * count for delay, count in counts.items()) / total
+    shares = [100 * count / total for count in counts.values()]
+    axes.bar([*counts], shares, width=0.8, color=colour, zorder=2)
+    axes.plot([mean], [0], marker="^", markersize=9, color=DARK, markeredgecolor="white",
+              clip_on=False, zorder=4)  # fmt: skip
+    return f"mean {mean:.2f}"

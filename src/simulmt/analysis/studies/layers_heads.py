@@ -2,76 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
-
-from simulmt.analysis.names import row_names
 from simulmt.analysis.runs import UNITS, Run
-from simulmt.analysis.studies.lines import draw_line, line_names, panels
-from simulmt.analysis.studies.material import Material, Result, about
-from simulmt.analysis.style import draw_legend, line_styles
+from simulmt.analysis.studies.drawing import draw_lines, line_names, mark_numbers
+from simulmt.analysis.studies.run_set import Result, RunSet, run_columns
+from simulmt.analysis.style import draw_legend, line_styles, make_panels
 from simulmt.errors import UserError
 from simulmt.options import pick
 
 _LAYERS, _HEADS = "model.decoder_layers", "model.heads"
 
 
-def layers_heads(material: Material, *, unit: str = "word") -> Result:
+def layers_heads(run_set: RunSet, *, unit: str = "word") -> Result:
     """Quality and DAL by the number of heads, a line for each number of decoder layers.
 
     Args:
-        material: Runs with several values of `model.decoder_layers` and `model.heads`.
-        unit: What DAL is counted in, `word` or `subword`.
+        run_set: Runs with several values of `model.decoder_layers` and `model.heads`.
+        unit: The unit of DAL, `word` or `subword`.
 
     Raises:
         UserError: another unit, or a run whose configuration lacks one of the two.
     """
     pick(dict.fromkeys(UNITS), unit, "unit")
-    runs = material.runs
-    for run in runs:
-        if lacking := [key for key in (_LAYERS, _HEADS) if not _counted(run.options.get(key))]:
-            raise UserError(
-                f"{material.place(run)}: its configuration has no number for "
-                f"{' and '.join(lacking)}; point `runs` at a folder of runs that have both"
-            )
+    runs = run_set.runs
+    layers, heads = ([_number(run_set, run, key) for run in runs] for key in (_LAYERS, _HEADS))
+    figures = {
+        "BLEU": [float(run.figures()["BLEU"]) for run in runs],
+        f"DAL_{unit}": [run.figures(unit=unit)["DAL"] for run in runs],
+    }
     rows = [
-        {"name": name, **about(run), "decoder_layers": run.options[_LAYERS],
-         "heads": run.options[_HEADS], "BLEU": float(run.figures()["BLEU"]),
-         f"DAL_{unit}": run.figures(unit=unit)["DAL"]}
-        for name, run in zip(row_names(runs), runs, strict=True)
+        {**run_columns(name, run), "decoder_layers": layers[i], "heads": heads[i],
+         **{column: values[i] for column, values in figures.items()}}
+        for i, (name, run) in enumerate(run_set.named())
     ]  # fmt: skip
-    return Result(_draw(runs, rows, unit), rows)
-
-
-def _draw(runs: Sequence[Run], rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
-    names = line_names(runs, (_LAYERS, _HEADS))
-    keys = sorted({(n, row["decoder_layers"]) for n, row in zip(names, rows, strict=True)})
-    several = len(set(names)) > 1
-    figure, grid = panels(1, 2, 7.6, 3.9)
-    panel = zip(grid, ("BLEU", f"DAL_{unit}"), ("BLEU", f"DAL (source {unit}s)"), strict=True)
-    for axes, column, label in panel:
-        handles = []
-        for (name, layers), style in zip(keys, line_styles([False] * len(keys)), strict=True):
-            points = [
-                (row["heads"], row[column])
-                for other, row in zip(names, rows, strict=True)
-                if (other, row["decoder_layers"]) == (name, layers) and row[column] is not None
-            ]
-            entry = f"{layers} layer{'s' if layers > 1 else ''}"
-            entry = f"{name}, {entry}" if several else entry
-            handles.append(draw_line(axes, points, entry, style))
+    keys = [*zip(line_names(runs, (_LAYERS, _HEADS)), layers, strict=True)]
+    several = len({name for name, _ in keys}) > 1
+    entries = {
+        (name, n): (f"{name}, " if several else "") + f"{n} layer{'s' if n > 1 else ''}"
+        for name, n in sorted({*keys})
+    }
+    styles = dict(zip(entries.values(), line_styles([False] * len(entries)), strict=True))
+    figure, panels = make_panels(1, 2, 7.6, 3.9)
+    labels = ("BLEU", f"DAL (source {unit}s)")
+    for axes, values, label in zip(panels, figures.values(), labels, strict=True):
+        points = zip(heads, values, strict=True)
+        handles = draw_lines(axes, [entries[key] for key in keys], points, styles)
         axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_locator(FixedLocator(sorted({row["heads"] for row in rows})))
-        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_xlabel("heads", fontsize=11)
-        axes.set_ylabel(label, fontsize=11)
+        mark_numbers(axes, heads)
+        axes.set(xlabel="heads", ylabel=label)
     draw_legend(figure, handles)
-    return figure
+    return Result(figure, rows)
 
 
-def _counted(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+def _number(run_set: RunSet, run: Run, key: str) -> int:
+    value = run.options.get(key)
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    raise UserError(
+        f"{run_set.place(run)}: its configuration has no number for {key}; point `runs` at a "
+        f"folder of runs that have {_LAYERS} and {_HEADS}"
+    )

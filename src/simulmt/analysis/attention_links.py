@@ -1,0 +1,77 @@
+"""The word alignments that can be read off a model's attention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+import torch
+
+from simulmt.alignment.links import Links
+from simulmt.attention.attention import Attention
+from simulmt.data.encoded import Batch
+from simulmt.data.subwords import Subwords
+from simulmt.decoding.forced import Forced, force, stops, strongest, word_weights
+from simulmt.models.model import Model
+
+
+class LinkSource(NamedTuple):
+    """The part of a model that links are read off; layer and head count from 1, 0 means all."""
+
+    what: str
+    """`attention`, or `position`: where a head stops."""
+    layer: int
+    head: int
+
+
+AttentionLinks: TypeAlias = Mapping[LinkSource, Sequence[Links]]
+"""The links of each sentence, in their order, for each source."""
+
+
+def attention_links(
+    model: Model, subwords: Subwords, batches: Iterable[Batch], device: torch.device
+) -> AttentionLinks:
+    """Force a model to write the references, and link each word to where the model looks.
+
+    - `attention` links the word with the most attention: the mean over the heads of a layer, and
+      the mean over all layers.
+    - `position` links the word at which a head of a learned schedule stopped.
+
+    Args:
+        model: In evaluation mode, on `device`.
+        subwords: The model's vocabulary.
+        batches: All sentences of a split, in any order.
+        device: The model's device.
+    """
+    heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
+    rows: dict[int, dict[LinkSource, Links]] = {}
+    for batch in batches:
+        tensors = (batch.source, batch.source_mask, batch.target_input, batch.target_mask)
+        forced = force(model, *(tensor.to(device) for tensor in tensors))
+        pairs = zip(batch.index.tolist(), batch.source.tolist(), batch.target.tolist(), strict=True)
+        for (index, source, target), sentence in zip(pairs, forced, strict=True):
+            steps, _, _, read = sentence.weights.shape
+            words = subwords.words_touched(source[: read - 1])
+            words.append(max(words, default=0) + 1)  # EOS
+            written = subwords.words_touched(target[: steps - 1])
+            rows[index] = _links(sentence, words, written, heads if model.mechanism.learned else [])
+    sources = rows[min(rows)] if rows else {}
+    return {source: [rows[index][source] for index in sorted(rows)] for source in sources}
+
+
+def _links(
+    forced: Forced, source: list[int], target: list[int], heads: list[int]
+) -> dict[LinkSource, Links]:
+    """The links of one sentence; `heads` counts the heads of each layer that stop somewhere."""
+    weights = forced.weights[: len(target)].mean(2)  # (T, L, H, S) -> (T, L, S)
+    layers = {0: weights.mean(1)} if weights.shape[1] > 1 else {}
+    layers |= {layer: weights[:, layer - 1] for layer in range(1, weights.shape[1] + 1)}
+    links = {
+        LinkSource("attention", layer, 0): strongest(word_weights(attention, source, target))
+        for layer, attention in layers.items()
+    }
+    names = [(layer, head) for layer, n in enumerate(heads, 1) for head in range(1, n + 1)]
+    for place, (layer, head) in enumerate(names):
+        positions = forced.positions[: len(target), place]
+        links[LinkSource("position", layer, head)] = stops(positions, source, target)
+    return links

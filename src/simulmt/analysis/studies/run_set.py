@@ -1,0 +1,121 @@
+"""What a study is made from, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from simulmt.analysis.attention_links import AttentionLinks
+from simulmt.analysis.names import row_names
+from simulmt.analysis.runs import Run
+from simulmt.analysis.style import save
+from simulmt.analysis.target import writing
+from simulmt.analysis.tidy import write_rows
+from simulmt.data.corpus import Corpus, Split
+from simulmt.decoding.instance import Instance, read_instances
+from simulmt.errors import UserError
+
+_OF_RUN = ("folder", "mechanism", "model", "k", "lambda", "lambda_var", "seed", "data")
+
+
+@dataclass(frozen=True)
+class DecodedTestSet:
+    """A test set, decoded again.
+
+    Attributes:
+        instances: All sentences, with the positions of the heads.
+        heads: The number of heads of each layer that attends to the source;
+            `Instance.positions` has the heads in this order.
+    """
+
+    instances: Sequence[Instance]
+    heads: Sequence[int]
+
+
+@dataclass(frozen=True)
+class RunSet:
+    """The runs of a study, and what can be loaded and computed from their directories.
+
+    Attributes:
+        folder: The folder that was searched for runs.
+        runs: Finished runs, at least one, all tested on the same data.
+        read: Returns the data of a run directory, with word alignments where there are any.
+        decode: Decodes the test set of a run directory with the run's checkpoint.
+        attend: Forces that checkpoint to write the references of the test set, and returns the
+            word alignments in its attention.
+    """
+
+    folder: Path
+    runs: Sequence[Run]
+    read: Callable[[Path], Corpus]
+    decode: Callable[[Path], DecodedTestSet]
+    attend: Callable[[Path], AttentionLinks]
+
+    def place(self, run: Run) -> Path:
+        """The directory of a run."""
+        return self.folder / run.folder
+
+    def named(self) -> Iterator[tuple[str, Run]]:
+        """Each run with its name in the table of `report.py`."""
+        return zip(row_names(self.runs), self.runs, strict=True)
+
+    def instances(self, run: Run) -> list[Instance]:
+        """The decoded test set, in words.
+
+        Raises:
+            UserError: no `instances.log`, a damaged one, or one without a sentence.
+        """
+        path = self.place(run) / "instances.log"
+        instances = read_instances(path)
+        if not instances:
+            raise UserError(f"{path} has no sentence; write it anew: train the run again")
+        return instances
+
+    def instances_of(self, run: Run, split: Split) -> list[Instance]:
+        """The decoded test set, after a check that its text is that of the split.
+
+        Raises:
+            UserError: as `instances`; or another text was decoded.
+        """
+        instances = self.instances(run)
+        for instance in instances:
+            i, pair = instance.index, (instance.source, instance.reference)
+            if not 0 <= i < len(split) or pair != (split.sources[i], split.targets[i]):
+                raise UserError(
+                    f"{self.place(run)}: sentence {i + 1} of instances.log is not that of the "
+                    "test set that the configuration describes; decode again with this version"
+                )
+        return instances
+
+
+@dataclass(frozen=True)
+class Result:
+    """A figure, and its points as the rows of a tidy CSV, all with the same columns."""
+
+    figure: Figure
+    rows: Sequence[Mapping[str, object]]
+
+
+def run_columns(name: str, run: Run) -> dict[str, object]:
+    """The columns that identify the run of a row."""
+    row = run.row()
+    return {"name": name, **{column: row[column] for column in _OF_RUN}}
+
+
+def write_result(result: Result, folder: Path, name: str) -> list[Path]:
+    """Write NAME.png, NAME.svg and NAME.csv, the same bytes for the same runs.
+
+    Returns:
+        The three paths.
+
+    Raises:
+        UserError: the folder cannot be written.
+    """
+    png, svg, table = (folder / f"{name}{suffix}" for suffix in (".png", ".svg", ".csv"))
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        save(result.figure, [png, svg])
+        return [png, svg, write_rows(result.rows, table)]
