@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from made_up import ROOT, make_decoded_run, make_instances, make_run
+from made_up import ROOT, make_decoded_run, make_instances, make_run, record_training
 from simulmt.analysis.names import row_names
 from simulmt.analysis.points import curve_series, offline_bleu
 from simulmt.analysis.report import report
@@ -131,9 +130,7 @@ def test_what_a_machine_or_an_interruption_changes_is_not_in_curves_csv(tmp_path
     for name, seconds in (("a", 10), ("b", 99)):
         folder = make_sweep(tmp_path / name / "runs")
         for run in folder.iterdir():
-            record = {"parameters": 7, "updates": 20, "seconds": seconds, "resumed_at": seconds,
-                      "tokens_per_second": seconds * 2}  # fmt: skip
-            (run / "training.json").write_text(json.dumps(record))
+            record_training(run, 7, seconds * 2.0, seconds=float(seconds), resumed_at=seconds)
         report({"runs": folder, **OPTIONS})
     one, other = (tmp_path / name / "runs" for name in ("a", "b"))
     for name in ("curves.csv", "significance.csv", "curve-DAL.svg", "curve-DAL.png"):

@@ -42,6 +42,7 @@ def finish(folder: Path, pair: runner.Pair, updates: int, bleu: float = 90.0) ->
     weight = {"lambda": runner.LAMBDA} if pair.learned else {}
     run = make_run(folder / pair.name, pair.mechanism, weight, bleu, 4)
     text = yaml.safe_dump(runner.overrides(pair, updates))
+    (run / ".hydra").mkdir(exist_ok=True)
     (run / ".hydra" / "overrides.yaml").write_text(text)
     record_training(run, 764672, 5678.9)
 

@@ -11,6 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from simulmt.analysis.runs import find_runs
+from simulmt.run_directory import SCORES
 
 FIGURES = {
     "BLEU": ("BLEU", ".1f"),
@@ -36,7 +37,7 @@ def make_rows(
     Returns:
         Model, mechanism, outcome, message, and the figures of a finished run.
     """
-    found = {run.folder: run for run in find_runs(runs).runs}
+    found = {run.folder: run for run in find_runs(runs, decodings=False).runs}
     rows = []
     for name in names:
         row: dict[str, Any] = dict(zip(("model", "mechanism"), name.split("/"), strict=True))
@@ -49,7 +50,7 @@ def make_rows(
                 **row,
             }
         else:
-            lost = ("failed", f"no scores that can be read ({name}/test_scores.json)")
+            lost = ("failed", f"no scores that can be read ({name}/{SCORES})")
             row["outcome"], row["message"] = notes.get(name, lost)
         rows.append(row)
     return rows

@@ -12,6 +12,7 @@ from simulmt.data.corpus import Split
 from simulmt.decoding.corpus import write_down
 from simulmt.decoding.instance import Instance
 from simulmt.live.translator import Translator
+from simulmt.scoring.scores import Computing
 
 
 def translate_timed(
@@ -19,7 +20,7 @@ def translate_timed(
     split: Split,
     word_ms: float,
     watch: Callable[[list[int]], Iterable[int]] = iter,
-) -> tuple[list[Instance], dict[str, float]]:
+) -> tuple[list[Instance], Computing]:
     """Translate a split as a listener gets it.
 
     Args:
@@ -30,8 +31,8 @@ def translate_timed(
 
     Returns:
         The instances, `elapsed` in source words: those read when a word was given out, and the
-        computing time of the sentence so far. And milliseconds of computing for each source
-        word (the end of the sentence counts as one): `median`, `p95` and `max`.
+        computing time of the sentence so far. And the computing for each source word, where
+        the end of the sentence counts as one.
     """
     if len(split):  # what is loaded once is no part of translating
         _one(translator, split, 0, word_ms)
@@ -41,7 +42,7 @@ def translate_timed(
         instances.append(instance)
         took += times
     median, p95, most = np.quantile(took, (0.5, 0.95, 1.0)).tolist()
-    return instances, {"median": median, "p95": p95, "max": most}
+    return instances, Computing(median, p95, most)
 
 
 def _one(

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from simulmt.analysis.looked import Looked, attention_links
 from simulmt.analysis.report import comparable
-from simulmt.analysis.runs import find_runs, read_config
+from simulmt.analysis.runs import find_runs
 from simulmt.analysis.studies import STUDIES
 from simulmt.analysis.studies.material import Decoded, Material, write_result
 from simulmt.analysis.target import check_writable
@@ -27,6 +27,7 @@ from simulmt.models.model import Model
 from simulmt.options import construct, pick
 from simulmt.parts import build_corpus, build_search, pick_device
 from simulmt.programs.plain import plain
+from simulmt.run_directory import CONFIG, read_json
 from simulmt.saved import checkpoint
 
 
@@ -41,12 +42,12 @@ def analyse(cfg: DictConfig) -> None:
     study = pick(STUDIES, name, "study")
     device, root = options.pop("device"), options.pop("data_root")
     pick_device(device)
-    found = find_runs(folder)
+    found = find_runs(folder, decodings=False)
     target = Path(str(to)) if to else folder / "analysis"
     check_writable(target)
     material = Material(
         folder,
-        comparable(found, folder, "paper"),
+        comparable(found, folder),
         partial(_read, root),
         partial(_decode, root, device),
         partial(_attend, root, device),
@@ -63,8 +64,7 @@ def analyse(cfg: DictConfig) -> None:
 
 def _read(root: object, place: Path) -> Corpus:
     """The data of a run, as its configuration describes them."""
-    config = plain(OmegaConf.create(read_config(place)))
-    return build_corpus(config["data"] | _moved(root))
+    return build_corpus(read_json(place / CONFIG)["data"] | _moved(root))
 
 
 def _decode(root: object, device: str, place: Path) -> Decoded:

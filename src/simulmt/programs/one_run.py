@@ -17,8 +17,9 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from simulmt.errors import UserError
-from simulmt.programs.outcome import CONFIG, Outcome, write_outcome
+from simulmt.programs.outcome import Outcome, write_outcome
 from simulmt.programs.train import train
+from simulmt.run_directory import HYDRA_CONFIG, LOG
 from simulmt.training import report
 
 
@@ -29,12 +30,12 @@ def main(folder: Path, ckpt_path: str) -> int:
         folder: the run directory.
         ckpt_path: what to resume from, empty for nothing.
     """
-    config = OmegaConf.load(folder / CONFIG)
+    config = OmegaConf.load(folder / HYDRA_CONFIG)
     assert isinstance(config, DictConfig)
     config.ckpt_path = ckpt_path or None
     if report.is_first_process():
         form = "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s"  # that of Hydra
-        logging.basicConfig(filename=folder / "train.log", level=logging.INFO, format=form)
+        logging.basicConfig(filename=folder / LOG, level=logging.INFO, format=form)
     try:
         train(config, str(folder))
     except UserError as error:

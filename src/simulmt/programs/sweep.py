@@ -9,7 +9,6 @@ then happens to no other run, and several processes (trainer=ddp) do not meet Hy
 
 from __future__ import annotations
 
-import csv
 import os
 import signal
 import subprocess
@@ -24,8 +23,9 @@ from omegaconf import DictConfig
 
 from simulmt.errors import UserError
 from simulmt.programs.choices import check_choices
-from simulmt.programs.outcome import CONFIG, SWEEP_ID, Outcome, read_outcome, write_outcome
+from simulmt.programs.outcome import SWEEP_ID, Outcome, read_outcome, write_outcome
 from simulmt.programs.plain import plain
+from simulmt.run_directory import HYDRA_CONFIG, OUTCOME, read_columns
 from simulmt.training import report
 from simulmt.training.state import State, read_state
 
@@ -50,7 +50,7 @@ def sweep_run(cfg: DictConfig, folder: Path, number: int) -> float:
     try:
         config = plain(cfg)
         check_choices(config)
-        if not (folder / CONFIG).is_file():
+        if not (folder / HYDRA_CONFIG).is_file():
             raise UserError("a sweep needs hydra.output_subdir=.hydra; leave it as it is")
         outcome, reason, tries = _run(config, folder)
     except UserError as error:
@@ -98,7 +98,7 @@ def _ckpt_path(config: Mapping[str, Any], state: State) -> str:
 
 def _start(folder: Path, ckpt_path: str) -> int:
     """Train in another process, and wait for it; its exit status."""
-    (folder / "outcome.json").unlink(missing_ok=True)
+    (folder / OUTCOME).unlink(missing_ok=True)
     environment = {k: v for k, v in os.environ.items() if k not in _OF_PROCESSES}
     environment["SLURM_JOB_NAME"] = "interactive"  # or Lightning leaves it to srun to start more
     command = [sys.executable, "-m", "simulmt.programs.one_run", str(folder), ckpt_path]
@@ -144,9 +144,5 @@ def value(folder: Path) -> float:
     That is BLEU on the development set, and below 0 outside `trainer.dal_range` by the distance
     from it (`simulmt.training.callbacks.selection`). The test set has no say in a search.
     """
-    try:
-        with (folder / "metrics.csv").open(newline="", encoding="utf-8") as file:
-            found = [row.get("valid/selection") for row in csv.DictReader(file)]
-    except OSError:
-        return FAILED
-    return max((float(one) for one in found if one), default=FAILED)
+    values = read_columns(folder, "valid/selection")
+    return max((value for (value,) in values), default=FAILED)

@@ -22,8 +22,17 @@ from pytorch_lightning.loggers import Logger
 
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.errors import UserError
+from simulmt.run_directory import (
+    AVERAGE,
+    BEST,
+    CHECKPOINTS,
+    INSTANCES,
+    STEP,
+    step_checkpoints,
+)
 from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.scoring.score import score
+from simulmt.scoring.scores import Decoding, Scores
 from simulmt.training import report
 from simulmt.training.callbacks import Decoder, Progress, SimultaneousDecoding
 from simulmt.training.datamodule import TranslationData
@@ -111,7 +120,7 @@ def make_trainer(
     plan: Plan, folder: Path, valid: Decoder, loggers: list[Logger], config: Mapping[str, Any]
 ) -> pl.Trainer:
     """The Lightning trainer of a plan, writing into the run directory."""
-    checkpoints = folder / "checkpoints"
+    checkpoints = folder / CHECKPOINTS
     callbacks: list[Callback] = [
         SameConfiguration(config),
         OneEnd(),
@@ -119,7 +128,7 @@ def make_trainer(
         TrainingRecord(folder),
         ModelCheckpoint(
             checkpoints,
-            filename="best",
+            filename=Path(BEST).stem,
             monitor="valid/selection",
             mode="max",
             save_last=False,
@@ -127,7 +136,7 @@ def make_trainer(
         ),
         ModelCheckpoint(
             checkpoints,
-            filename="step-{step:07d}",
+            filename=STEP,
             auto_insert_metric_name=False,
             monitor="step",
             mode="max",
@@ -190,12 +199,10 @@ def fit(
             trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
         except SystemExit as end:  # how Lightning ends after Ctrl-C, and `OneEnd` after SIGTERM
             _end(trainer, end)
-    checkpoints = folder / "checkpoints"
     if average > 1 and trainer.is_global_zero:
-        newest = sorted(checkpoints.glob("step-*.ckpt"))[-average:]
-        average_checkpoints(newest, checkpoints / "average.ckpt")
+        average_checkpoints(step_checkpoints(folder)[-average:], folder / AVERAGE)
     trainer.strategy.barrier()
-    chosen = checkpoints / ("average.ckpt" if average > 1 else "best.ckpt")
+    chosen = folder / (AVERAGE if average > 1 else BEST)
     load_weights(module.model, chosen)
     return chosen
 
@@ -226,7 +233,8 @@ def test(
     module: TranslationModule,
     decoder: Decoder,
     folder: Path,
-) -> tuple[dict[str, Any], list[Instance]]:
+    checkpoint: Path,
+) -> tuple[Scores, list[Instance]]:
     """Decode the test set over all processes; the instances go into the run directory."""
     device, rank, world_size = (
         trainer.strategy.root_device,
@@ -235,7 +243,8 @@ def test(
     )
     module.to(device)
     instances = decoder(module.model, device, rank, world_size, report.watch)
-    scores = score(instances, decoder.split.needs) | {"decoding": decoder.search.described}
+    decoding = Decoding.by(decoder.search, checkpoint, "test")
+    scores = score(instances, decoder.split.needs, decoding)
     if trainer.is_global_zero:
-        write_instances(folder / "instances.log", instances)
+        write_instances(folder / INSTANCES, instances)
     return scores, instances
