@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,8 @@ from simulmt.models.model import DecoderStep, Model
 from simulmt.parts import build_search
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.train import train
+from simulmt.run_directory import read_record
+from simulmt.scoring.scores import Decoding, Scores
 from test_runs import SMALL, configuration
 
 LIMIT = 3
@@ -251,10 +254,8 @@ def scores(folder: Path, *overrides: str) -> Scores:
 
 @needs_training
 def test_a_run_says_how_its_test_set_was_decoded(finished):
-    tested, own = (
-        read_record(finished / "test_scores.json", Scores),
-        Decoding("best", "test", 3, 0.6),
-    )
+    tested = read_record(finished / "test_scores.json", Scores)
+    own = Decoding("best", "test", 3, 0.6)
     assert tested.decoding == own
     assert scores(finished) == tested
     assert scores(finished, "beam=2").decoding == replace(own, beam=2)

@@ -225,8 +225,8 @@ def test_what_is_trained_again_has_no_results_meanwhile(tmp_path):
     (tmp_path / "checkpoints" / "average.ckpt").touch()
     for step in (2, 4):
         (tmp_path / "checkpoints" / f"step-{step:07d}.ckpt").touch()
-    make_room(tmp_path, tmp_path / "checkpoints" / "last.ckpt", step=2)
     (tmp_path / "checkpoints" / "best.ckpt.17.tmp").touch()
+    make_room(tmp_path, tmp_path / "checkpoints" / "last.ckpt", step=2)
     left = {path.name for path in (tmp_path / "checkpoints").iterdir()}
     assert left == {"last.ckpt", "step-0000002.ckpt"}
     assert read_state(tmp_path, plain(config)).kind == "half"

@@ -22,7 +22,9 @@ from simulmt.programs.evaluate import evaluate
 from simulmt.programs.export import export
 from simulmt.programs.train import train
 from simulmt.programs.translate import translate
+from simulmt.run_directory import read_record
 from simulmt.saved import checkpoint
+from simulmt.scoring.scores import Scores
 from test_picture import data_of
 from test_runs import ROOT, SMALL, configuration
 
