@@ -55,8 +55,8 @@ def write_curve(
     series = curve_series(runs, latency, unit, convention)
     if not series:
         return None
-    oracles = [r.scores["oracle"].get(unit, {}).get(latency) for r in runs if "oracle" in r.scores]
-    oracle = next(iter(oracles), None)
+    oracles = [run.scores.oracle.get(unit, {}).get(latency) for run in runs]
+    oracle = next((score.value for score in oracles if score is not None), None)
     axis = f"{latency} ({'share of the ' if latency == 'AP' else ''}source {unit}s)"
     axis += "" if convention == "paper" else f" by {convention}"
     series += published
@@ -70,10 +70,9 @@ def write_curve(
     figure, handles = make_curve(series, latency=axis, oracle=oracle, shown=shown, page=link)
     points = [point for one in series for point in one.points if point.runs]
     firsts = {run.folder: run for run in runs}
-    said = row_names([firsts[point.runs[0]] for point in points])
-    titles = {
-        link(point): _title(point, name, latency) for point, name in zip(points, said, strict=True)
-    }
+    named = [firsts[folder] for folder in dict.fromkeys(point.runs[0] for point in points)]
+    names = dict(zip([run.folder for run in named], row_names(named), strict=True))
+    titles = {link(point): _title(point, names[point.runs[0]], latency) for point in points}
     about = f"BLEU against {axis}; the figures are in the table of runs"
     keys = "".join(_key(handle, f"{latency}-key-{i}") for i, handle in enumerate(handles))
     legend = [str(handle.get_label()) for handle in handles]

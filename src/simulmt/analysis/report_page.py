@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from simulmt.analysis.fragments import (
 from simulmt.analysis.logs import Logs, sample_places
 from simulmt.analysis.path import interleaved
 from simulmt.analysis.path_svg import path_svg
-from simulmt.analysis.runs import Run
+from simulmt.analysis.runs import Row, Run
 from simulmt.analysis.selection import with_empty_ranges_together
 from simulmt.analysis.significance import BETWEEN
 from simulmt.decoding.instance import Instance
@@ -61,7 +62,7 @@ class Page:
 
     folder: str
     runs: Sequence[Run]
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Row]
     names: Mapping[str, str]
     unit: str
     convention: str
@@ -69,8 +70,8 @@ class Page:
     logs: Logs
     samples: int
     curves: str
-    pairs: Sequence[Mapping[str, Any]]
-    selected: Sequence[Mapping[str, Any]] | None
+    pairs: Sequence[Row]
+    selected: Sequence[Row] | None
     left_out: Sequence[str]
 
 
@@ -90,11 +91,12 @@ def write_report_page(page: Page, path: Path) -> Path:
 
 def _about(page: Page) -> str:
     data = page.runs[0].options["data.name"]
-    sentences = page.runs[0].scores.get("sentences", "?")
+    sentences = page.runs[0].scores.sentences
     by = "" if page.convention == "paper" else f", counted by {page.convention}"
-    return (
-        f"{len(page.runs)} runs on {data}, {sentences} test sentences; latency in {page.unit}s{by}"
-    )
+    trained = sum(not run.turned for run in page.runs)
+    further = f" and {n} further decodings" if (n := len(page.runs) - trained) else ""
+    runs = f"{trained} runs{further} on {data}, {sentences} test sentences"
+    return f"{runs}; latency in {page.unit}s{by}"
 
 
 def _sections(page: Page) -> list[Markup]:
@@ -131,7 +133,7 @@ def _runs_table(page: Page) -> Markup:
         cost = run.cost
         rows.append([
             _linked(page, run.folder),
-            number(run.figures(page.convention, page.unit)["BLEU"]),
+            number(run.bleu(page.convention)),
             interval,
             *(_latency(page, run, name) for name in page.latencies),
             number(row[f"offline_BLEU{suffix}"]),
@@ -144,7 +146,7 @@ def _runs_table(page: Page) -> Markup:
 
 
 def _latency(page: Page, run: Run, name: str) -> Markup:
-    return number(run.figures(page.convention, page.unit)[name], _DIGITS.get(name, ".2f"))
+    return number(run.figures(page.convention, page.unit)[name].value, _DIGITS.get(name, ".2f"))
 
 
 def _selected_table(page: Page) -> Markup:
@@ -192,8 +194,7 @@ def _card(page: Page, number_: int, run: Run) -> Markup:
     """What is known of one run."""
     figures = run.figures(page.convention, page.unit)
     latency = page.latencies[0]
-    value = "–" if figures[latency] is None else f"{figures[latency]:.2f}"
-    head = f"BLEU {figures['BLEU']:.1f}, {latency} {value}"
+    head = f"BLEU {figures['BLEU'].form(1)}, {latency} {figures[latency].form()}"
     summary = Markup(f"<b>{text(page.names[run.folder])}</b> {text(head)}")
     options = pairs(run.options)
     inside = [
@@ -202,22 +203,15 @@ def _card(page: Page, number_: int, run: Run) -> Markup:
         "<h3>Scores</h3>",
         table(["", "value", "signature"], _scores(page, run)),
         "<h3>Training</h3>",
-        pairs({"parameters": run.parameters, **run.training}),
+        pairs(dataclasses.asdict(run.training)),
         details(Markup("All choices"), options),
     ]
     return details(summary, "".join(inside), f"run-{number_}")
 
 
 def _scores(page: Page, run: Run) -> list[list[Any]]:
-    figures, quality = run.figures(page.convention, page.unit), run.scores["quality"]
-    signatures = dict(figures["signature"])
-    names = [name for name in figures if name not in ("signature", "unit")]
-    rows = [[name, number(figures[name], ".3f"), signatures.get(name, "")] for name in names]
-    if page.convention == "paper":
-        rows[0][2] = f"BLEU|{quality['signature']}"
-        chrf = quality.get("chrF_signature", "")
-        rows.insert(1, ["chrF", number(quality["chrF"], ".3f"), f"chrF|{chrf}"])
-    return rows
+    figures = run.figures(page.convention, page.unit)
+    return [[name, number(score.value, ".3f"), score.signature] for name, score in figures.items()]
 
 
 def _paths(page: Page, run: Run) -> list[str]:

@@ -84,6 +84,11 @@ class Mechanism:
         """Whether it reads the whole sentence first."""
         return bool(self._schedule.offline)
 
+    @property
+    def dials(self) -> dict[str, float]:
+        """The options that may be turned when decoding, since no weight depends on them."""
+        return {"k": self._options["k"]} if "k" in asked_of(self._schedule, _GIVEN) else {}
+
     def attention(self, usual: Usual, *, dim: int, heads: int) -> Attention:
         """A fresh attention for a layer.
 

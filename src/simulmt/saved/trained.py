@@ -1,10 +1,10 @@
-"""A trained model: weights, the configuration that says of what, its subwords, and its data."""
+"""A trained model: weights, the configuration that describes the model, its subwords, its data."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
@@ -12,15 +12,16 @@ from simulmt.attention import Mechanism
 from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
 from simulmt.models.model import Model
+from simulmt.options import Config
 from simulmt.parts import build_mechanism, outline_model
 
 _GROUPS = ("mechanism", "model", "data", "decoding")
-_ASKED: tuple[tuple[str, str, type], ...] = (
+_NEEDED: tuple[tuple[str, str, type], ...] = (
     ("model", "name", str),
     ("data", "corpus", str),
     ("data", "batch_tokens", int),
 )
-"""What the programs take from these groups themselves; the rest is checked where it is used."""
+"""The options that the programs themselves read; the parts check the rest."""
 
 
 @dataclass(frozen=True)
@@ -39,18 +40,18 @@ class Trained:
     """
 
     path: Path
-    config: dict[str, Any]
-    manifest: dict[str, Any]
+    config: Config
+    manifest: Config
     subwords: Subwords
     weights: dict[str, Tensor]
 
     def __post_init__(self) -> None:
         if not all(isinstance(self.config.get(name), dict) for name in _GROUPS):
             raise UserError(
-                f"{self.path}: its configuration does not say what the model is (it needs "
-                f"{', '.join(_GROUPS)}); train or export it with this version"
+                f"{self.path} is damaged: its configuration lacks one of {', '.join(_GROUPS)}; "
+                "train or export it anew"
             )
-        for group, key, kind in _ASKED:
+        for group, key, kind in _NEEDED:
             if not isinstance(self.config[group].get(key), kind):
                 raise UserError(
                     f"{self.path} is damaged: its configuration lacks {group}.{key}, of type "
@@ -58,7 +59,7 @@ class Trained:
                 )
 
     def build(self) -> tuple[Model, Mechanism]:
-        """The model with its weights, on the CPU in evaluation mode, and its mechanism.
+        """Return the model with its weights, on the CPU in evaluation mode, and its mechanism.
 
         Nothing is allocated before the configuration and the weights are known to fit.
 
@@ -67,16 +68,36 @@ class Trained:
         """
         mechanism = build_mechanism(self.config)
         model = outline_model(self.config, mechanism, len(self.subwords))
-        wanted = model.state_dict()
-        for name in sorted({*wanted, *self.weights}):
-            found, asked = (
+        needed = model.state_dict()
+        for name in sorted({*needed, *self.weights}):
+            own, right = (
                 "absent" if name not in tensors else f"of shape {[*tensors[name].shape]}"
-                for tensors in (self.weights, wanted)
+                for tensors in (self.weights, needed)
             )
-            if found != asked:
+            if own != right:
                 raise UserError(
                     f"{self.path}: its weights are not those of the model that its configuration "
-                    f"describes ({name} is {found}, it should be {asked})"
+                    f"describes ({name} is {own}, it should be {right})"
                 )
         model.load_state_dict(self.weights, assign=True)
         return model.eval(), mechanism
+
+
+def turn_dials(trained: Trained, dials: Mapping[str, float]) -> Trained:
+    """Return the model with other values of the dials of its clock; no weight depends on them.
+
+    Raises:
+        UserError: the mechanism lacks one of the dials.
+    """
+    mechanism = build_mechanism(trained.config)
+    for name, value in dials.items():
+        if name not in mechanism.dials:
+            known = (
+                f"its dials are {', '.join(mechanism.dials)}" if mechanism.dials else "it has none"
+            )
+            raise UserError(
+                f"dial.{name}={value} with mechanism={mechanism.name}: {known}; leave "
+                f"dial.{name} out"
+            )
+    turned = {**trained.config["mechanism"], **dials}
+    return replace(trained, config={**trained.config, "mechanism": turned})

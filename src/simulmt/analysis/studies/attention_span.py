@@ -61,10 +61,10 @@ def attention_span(material: Material) -> Result:
 
 
 def _span(material: Material, run: Run) -> float:
-    found = material.figure(run, "attention_span", "subword")
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    span = run.scores.attention_span
+    if span is None:
         raise UserError(
-            f"{material.place(run)}: its scores have no attention span, they are older than it; "
-            "run evaluate.py on it"
+            f"{material.place(run)}: its scores have no attention span: it wrote nothing; leave "
+            "this run out"
         )
-    return float(found)
+    return float(span)

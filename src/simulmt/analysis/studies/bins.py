@@ -56,12 +56,13 @@ def measure(instances: Sequence[Instance], needs: Needs = None) -> dict[str, Any
         A column for each figure; None where there is nothing to count it on.
     """
     scores = score(instances)
-    row = {"sentences": scores["sentences"], "empty": scores["empty"]}
-    row |= {"BLEU": scores["quality"]["BLEU"], "DAL_word": scores["latency"]["word"]["DAL"]}
+    figures = scores["paper", "word"]
+    row: dict[str, Any] = {"sentences": scores.sentences, "empty": scores.empty}
+    row |= {"BLEU": figures["BLEU"].value, "DAL_word": figures["DAL"].value}
     if needs is None:
         return row
     written = [instance for instance in instances if instance.delays]
-    oracle = score(written, needs)["oracle"]["word"]["DAL"] if written else None
+    oracle = score(written, needs).oracle["word"]["DAL"].value if written else None
     regret = None if oracle is None else row["DAL_word"] - oracle
     return row | {"oracle_DAL_word": oracle, "regret_word": regret}
 

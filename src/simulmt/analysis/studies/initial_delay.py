@@ -9,13 +9,13 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from simulmt.analysis.names import row_names, variants
-from simulmt.analysis.runs import UNITS, Run
+from simulmt.analysis.runs import Run
 from simulmt.analysis.studies.lines import named_styles, panels
 from simulmt.analysis.studies.material import Material, Result, about
 from simulmt.analysis.style import DARK
 from simulmt.errors import UserError
 from simulmt.options import pick
-from simulmt.scoring.reading import initial_delays
+from simulmt.scoring.conventions import UNITS
 
 
 def initial_delay(material: Material, *, unit: str = "word") -> Result:
@@ -28,12 +28,12 @@ def initial_delay(material: Material, *, unit: str = "word") -> Result:
         unit: `word`, or `subword` as in the paper.
 
     Raises:
-        UserError: another unit, or a run whose scores lack the histogram.
+        UserError: another unit, or runs that wrote nothing.
     """
     pick(dict.fromkeys(UNITS), unit, "unit")
     names, rows = row_names(material.runs), list[dict[str, Any]]()
     for name, run in zip(names, material.runs, strict=True):
-        counts = _counts(material, run, unit)
+        counts = run.scores.initial_delays[unit]
         total = sum(counts.values())
         rows += [
             {"name": name, **about(run), "unit": unit, "first_delay": delay, "sentences": count,
@@ -43,26 +43,6 @@ def initial_delay(material: Material, *, unit: str = "word") -> Result:
     if not rows:
         raise UserError(f"the runs in {material.folder} wrote nothing: there is no first delay")
     return Result(_draw(material.runs, names, rows, unit), rows)
-
-
-def _counts(material: Material, run: Run, unit: str) -> dict[int, int]:
-    """Sentences by first delay; counted from the log where the scores are too old."""
-    found = material.figure(run, "initial_delays", unit)
-    if found is None and unit == "word":
-        log = material.instances(run)
-        found = initial_delays([min(d, i.source_length) for d in i.delays[:1]] for i in log)
-    if found is None:
-        raise UserError(
-            f"{material.place(run)}: its scores have no initial delays in subwords; "
-            "run evaluate.py on it, or take unit=word"
-        )
-    try:
-        return {int(delay): int(count) for delay, count in found.items()}
-    except (AttributeError, TypeError, ValueError):
-        raise UserError(
-            f"{material.place(run)}: initial_delays in its scores is damaged; remove the key, "
-            "or train it anew"
-        ) from None
 
 
 def _draw(

@@ -9,12 +9,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
 from simulmt.analysis.names import row_names
-from simulmt.analysis.runs import UNITS, Run
+from simulmt.analysis.runs import Run
 from simulmt.analysis.studies.lines import draw_line, line_names, panels
 from simulmt.analysis.studies.material import Material, Result, about
 from simulmt.analysis.style import draw_legend, line_styles
 from simulmt.errors import UserError
 from simulmt.options import pick
+from simulmt.scoring.conventions import UNITS
 
 _LAYERS, _HEADS = "model.decoder_layers", "model.heads"
 
@@ -39,8 +40,8 @@ def layers_heads(material: Material, *, unit: str = "word") -> Result:
             )
     rows = [
         {"name": name, **about(run), "decoder_layers": run.options[_LAYERS],
-         "heads": run.options[_HEADS], "BLEU": float(run.figures()["BLEU"]),
-         f"DAL_{unit}": run.figures(unit=unit)["DAL"]}
+         "heads": run.options[_HEADS], "BLEU": run.bleu(),
+         f"DAL_{unit}": run.figures(unit=unit)["DAL"].value}
         for name, run in zip(row_names(runs), runs, strict=True)
     ]  # fmt: skip
     return Result(_draw(runs, rows, unit), rows)

@@ -20,7 +20,7 @@ def line_names(runs: Sequence[Run], axis: Sequence[str]) -> list[str]:
 
     It is the name in the quality-latency curve; k and weights are added where they differ, too.
     """
-    names = variants(runs, ("mechanism.k", *axis))
+    names = variants(runs, axis)
     dials = [[d for d in run.dials() if d.split("=")[0] not in axis] for run in runs]
     several = {
         name: len({tuple(d) for d, other in zip(dials, names, strict=True) if other == name}) > 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +17,9 @@ from simulmt.analysis.target import writing
 from simulmt.data.corpus import Corpus, Split
 from simulmt.decoding.instance import Instance, read_instances
 from simulmt.errors import UserError
+from simulmt.run_directory import INSTANCES
 
 _ABOUT = ("folder", "mechanism", "model", "k", "lambda", "lambda_var", "seed", "data")
-_AGAIN = ("test-average", "test-best")  # what evaluate.py calls the checkpoint that train.py tested
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class Material:
         Raises:
             UserError: no file, a damaged one, or one without a sentence.
         """
-        path = self.place(run) / "instances.log"
+        path = self.place(run) / INSTANCES
         found = read_instances(path)
         if not found:
             raise UserError(f"{path} has no sentence; write it anew: train the run again")
@@ -82,22 +81,10 @@ class Material:
             i, pair = instance.index, (instance.source, instance.reference)
             if not 0 <= i < len(split) or pair != (split.sources[i], split.targets[i]):
                 raise UserError(
-                    f"{self.place(run)}: sentence {i + 1} of instances.log is not that of the "
+                    f"{self.place(run)}: sentence {i + 1} of {INSTANCES} is not that of the "
                     "test set that the configuration describes; decode again with this version"
                 )
         return found
-
-    def figure(self, run: Run, name: str, unit: str) -> Any:
-        """A figure of the test scores that older versions did not count.
-
-        It is taken from `test_scores.json`, or from where `evaluate.py` has scored the same
-        checkpoint again; None if neither has it.
-        """
-        for path in [None, *(self.place(run) / "evaluation" / name for name in _AGAIN)]:
-            scores = run.scores if path is None else _scores(path / "scores.json")
-            if isinstance(figures := scores.get(name), dict) and unit in figures:
-                return figures[unit]
-        return None
 
 
 @dataclass(frozen=True)
@@ -129,12 +116,3 @@ def write_result(result: Result, folder: Path, name: str) -> list[Path]:
             writer.writeheader()
             writer.writerows(result.rows)
     return [png, svg, table]
-
-
-def _scores(path: Path) -> Mapping[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise UserError(f"{path} cannot be read ({error}); run evaluate.py again") from None
