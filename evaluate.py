@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tempfile import TemporaryDirectory
+
 import hydra
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from simulmt.programs.command import job, run
 
@@ -18,4 +20,6 @@ def main(config: DictConfig) -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    with TemporaryDirectory() as scratch:  # where Hydra keeps the settings of a multirun
+        OmegaConf.register_new_resolver("scratch", lambda: scratch)
+        run(main)

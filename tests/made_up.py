@@ -2,58 +2,97 @@
 
 from __future__ import annotations
 
-import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
 
+from simulmt.builders import build_mechanism
 from simulmt.decoding.instance import Instance, write_instances
-from simulmt.scoring.conventions import CONVENTIONS
-from simulmt.scoring.score import score, write_scores
+from simulmt.run_directory import (
+    CONFIG,
+    EVALUATED,
+    EVALUATION,
+    INSTANCES,
+    MANIFEST,
+    SCORES,
+    TRAINING,
+    TRAITS,
+    Training,
+    Traits,
+    read_record,
+    write_json,
+)
+from simulmt.scoring.conventions import CONVENTIONS, METRICS
+from simulmt.scoring.score import score
+from simulmt.scoring.scores import Decoding, Score, Scores
 
 ROOT = Path(__file__).parents[1]
+OWN = Decoding("best", "test", beam=1)
 
 
-def latencies(dal: float | None) -> dict:
-    names = ("AP", "AL", "AL_ref", "LAAL", "DAL", "CW")
-    values = dict.fromkeys(names) if dal is None else dict.fromkeys(names, dal / 2) | {"DAL": dal}
-    return values | {"signature": {name: f"{name}|v:0" for name in names}}
+def latencies(dal: float | None) -> dict[str, Score]:
+    half = None if dal is None else dal / 2
+    values = dict.fromkeys(METRICS, half) | {"DAL": dal}
+    return {name: Score(value, f"{name}|v:0") for name, value in values.items()}
+
+
+def make_scores(bleu: float, dal: float | None) -> Scores:
+    """Half the DAL in all other latencies, 1.5 times that in subwords, a quarter in conventions."""
+    quality = {"BLEU": Score(bleu, "BLEU|tok:13a"), "chrF": Score(bleu / 2, "chrF|nc:6")}
+    sub = None if dal is None else 1.5 * dal
+    figures = {"paper": {"word": quality | latencies(dal), "subword": quality | latencies(sub)}}
+    quarter = None if dal is None else dal / 4
+    for name, convention in CONVENTIONS.items():
+        if name != "paper":
+            own = {figure: Score(quarter, f"{figure}|{name}") for figure in convention.figures}
+            own["BLEU"] = Score(bleu + 1, f"BLEU|{name}")
+            figures[name] = {convention.units[0]: own}
+    delays = {"word": {2: 10}, "subword": {3: 10}}
+    return Scores(figures, delays, 10, 0, oracle={"word": latencies(3.8)}, decoding=OWN)
 
 
 def make_run(folder: Path, mechanism: str, options: dict, bleu: float, dal: float | None) -> Path:
     """A run directory with what `report` reads; `options` are those of the command line."""
     config: dict = {"lambda": 0.0, "lambda_var": 0.0, "seed": 1}
-    config["objective"] = {"latency_weight": "${lambda}", "variance_weight": "${lambda_var}"}
     config["data"] = {"name": "verbfinal", "seed": 1}
     group = (ROOT / "conf" / "mechanism" / f"{mechanism}.yaml").read_text(encoding="utf-8")
     config["mechanism"] = yaml.safe_load(group)
+    traits = build_mechanism(config)
     config["model"] = {"name": "transformer", "dim": 128}
+    config["objective"] = {}
     for name, value in options.items():
         place, _, key = name.rpartition(".")
         (config.setdefault(place, {}) if place else config)[key] = value
-    quality = {"BLEU": bleu, "chrF": bleu / 2, "signature": "tok:13a", "chrF_signature": "nc:6"}
-    sub = None if dal is None else 1.5 * dal
-    scores = {"quality": quality, "latency": {"word": latencies(dal), "subword": latencies(sub)}}
-    scores["conventions"] = {
-        name: {
-            "unit": convention.unit,
-            **dict.fromkeys(convention.figures, None if dal is None else dal / 4),
-            "BLEU": bleu + 1,
-            "signature": {figure: f"{figure}|{name}" for figure in convention.figures},
-        }
-        for name, convention in CONVENTIONS.items()
-    }
-    scores |= {"oracle": {"word": latencies(3.8)}, "sentences": 10, "empty": 0}
-    (folder / ".hydra").mkdir(parents=True)
-    (folder / ".hydra" / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    (folder / "test_scores.json").write_text(json.dumps(scores), encoding="utf-8")
+    weights = {"latency_weight": config["lambda"], "variance_weight": config["lambda_var"]}
+    config["objective"] = weights | config["objective"]
+    dials = {name: config["mechanism"][name] for name in traits.dials}
+    data = config["data"]["name"]
+    digests = {"source_sha256": data, "target_sha256": data}
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / CONFIG, config)
+    write_json(folder / MANIFEST, {"splits": {"test": digests}})
+    write_json(folder / TRAITS, Traits(traits.learned, traits.offline, dials))
+    write_json(folder / SCORES, make_scores(bleu, dal))
+    record_training(folder, 1000, None)
     return folder
 
 
-def record_training(run: Path, parameters: int, speed: float) -> None:
-    record = {"parameters": parameters, "tokens_per_second": speed}
-    (run / "training.json").write_text(json.dumps(record))
+def evaluate_run(run: Path, name: str, scores: Scores, **decoding) -> Path:
+    """A further decoding of a run, otherwise than its own."""
+    folder = run / EVALUATION / name
+    folder.mkdir(parents=True)
+    own = read_record(run / SCORES, Scores).decoding
+    write_json(folder / EVALUATED, replace(scores, decoding=replace(own, **decoding)))
+    return folder
+
+
+def record_training(run: Path, parameters: int, speed: float | None, **fields) -> None:
+    usual = {"updates": 20, "resumed_at": 0, "seconds": 1.0}
+    usual |= {"threads": 1, "processes": 1, "device": "cpu"}
+    record = Training(parameters=parameters, tokens_per_second=speed, **usual | fields)
+    write_json(run / TRAINING, record)
 
 
 def make_instances(
@@ -66,13 +105,13 @@ def make_instances(
         [draw.choice(words) for _ in range(draw.randint(5, 12))] for _ in range(sentences)
     ]
     wrong = random.Random(f"{seed} {mistakes}")
-    found = []
+    instances = []
     for i, reference in enumerate(references):
         text = " ".join(reference)
         said = [w if wrong.random() >= mistakes else wrong.choice(words) for w in reference]
         delays = tuple(min(j + 1 + slow, len(said)) for j in range(len(said)))
-        found.append(Instance(i, text.upper(), text, " ".join(said), delays))
-    return found
+        instances.append(Instance(i, text.upper(), text, " ".join(said), delays))
+    return instances
 
 
 def make_decoded_run(
@@ -80,6 +119,6 @@ def make_decoded_run(
 ) -> Path:
     """A run directory whose scores are those of its `instances.log`."""
     make_run(folder, mechanism, options, 0, 1)
-    write_scores(folder / "test_scores.json", score(instances))
-    write_instances(folder / "instances.log", instances)
+    write_json(folder / SCORES, score(instances, None, OWN))
+    write_instances(folder / INSTANCES, instances)
     return folder

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import random
 import sys
 from collections import Counter
@@ -33,9 +32,10 @@ from simulmt.errors import UserError
 from simulmt.latency import differentiable_average_lagging
 from simulmt.programs.analyse import analyse
 from simulmt.programs.train import train
+from simulmt.run_directory import CONFIG, SCORES, read_json, read_record, write_json
 from simulmt.scoring.quality import bleu
 from simulmt.scoring.reading import attention_span
-from simulmt.scoring.score import score
+from simulmt.scoring.scores import Score, Scores
 from test_runs import SMALL, configuration
 
 SIZES = {"seed": 3, "train": 0, "valid": 0, "test": 60}
@@ -70,9 +70,8 @@ def make(folder: Path, name: str, options: dict, instances: list[Instance] = (),
     run = make_run(folder, name, sizes | data | options, 30, 4)
     if instances:
         write_instances(run / "instances.log", instances)
-        scores["initial_delays"] = score(instances)["initial_delays"]
-    path = run / "test_scores.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | scores))
+    path = run / SCORES
+    write_json(path, replace(read_record(path, Scores), **scores))
     return run
 
 
@@ -85,45 +84,45 @@ def study(name: str, runs: Path, *overrides: str) -> list[dict[str, str]]:
 
 @pytest.fixture
 def two(tmp_path) -> Path:
-    make(tmp_path / "k1", "wait_k", {"mechanism.k": 1}, wait_k(1))
-    make(tmp_path / "k4", "wait_k", {"mechanism.k": 4}, wait_k(4))
+    for k in (1, 4):
+        delays = {"word": first_delays(k), "subword": {}}
+        make(tmp_path / f"k{k}", "wait_k", {"mechanism.k": k}, wait_k(k), initial_delays=delays)
     return tmp_path
 
 
+def first_delays(k: int) -> Counter:
+    return Counter(one.delays[0] for one in wait_k(k) if one.delays)
+
+
 def test_initial_delays_are_those_of_the_scores(two):
-    counts = {"word": {"2": 3, "10": 1}, "subword": {"5": 4}}
+    counts = {"word": {2: 3, 10: 1}, "subword": {5: 4}}
     make(two / "mma", "mma_h", {"lambda": 0.1}, initial_delays=counts)
     rows = study("initial_delay", two)
     found = {(row["name"], int(row["first_delay"])): float(row["share"]) for row in rows}
     expected = {("mma_h lambda=0.1", 2): 0.75, ("mma_h lambda=0.1", 10): 0.25}
     for k in (1, 4):
-        first = Counter(one.delays[0] for one in wait_k(k) if one.delays)
+        first = first_delays(k)
         expected |= {(f"wait_k k={k}", d): n / sum(first.values()) for d, n in first.items()}
     assert found == pytest.approx(expected, rel=1e-12)  # a division each
     (row,) = study("initial_delay", two / "mma", "unit=subword")
     assert (row["first_delay"], row["sentences"], row["share"]) == ("5", "4", "1.0")
 
 
-def test_runs_without_a_span(tmp_path):
+def test_a_run_without_an_attention_span_is_named(tmp_path):
     make(tmp_path / "mma", "mma_h", {"lambda_var": 0.1})
-    with pytest.raises(UserError, match=r"mma: its scores have no attention span.*wrote nothing"):
+    with pytest.raises(UserError, match=r"mma: its scores have no attention span"):
         study("attention_span", tmp_path)
-    make(tmp_path / "mma2", "mma_h", {"lambda_var": 0.1}, attention_span={"subword": 2.5})
-    make(tmp_path / "k1", "wait_k", {})
-    (tmp_path / "mma" / "test_scores.json").unlink()
-    (row,) = study("attention_span", tmp_path)  # wait-k has no such weight
-    assert (row["lambda_var"], row["attention_span_subword"]) == ("0.1", "2.5")
 
 
 def test_a_line_goes_along_its_axis(tmp_path):
     for weight in (0.0, 0.1):
         for var in (0.5, 0.0, 0.05):
             options = {"lambda": weight, "lambda_var": var}
-            span = {"attention_span": {"subword": 3 - var + weight}}
+            span = {"attention_span": Score(3 - var + weight, "span")}
             make(tmp_path / f"{weight}-{var}", "mma_h", options, **span)
-    make(tmp_path / "il", "mma_il", {"lambda_var": 0.1}, attention_span={"subword": 1.0})
+    make(tmp_path / "il", "mma_il", {"lambda_var": 0.1}, attention_span=Score(1.0, "span"))
     make(tmp_path / "again", "mma_il", {"lambda_var": 0.1, "seed": 2},
-         attention_span={"subword": 2.0})  # fmt: skip
+         attention_span=Score(2.0, "span"))  # fmt: skip
     runs = find_runs(tmp_path).runs
     run_set = RunSet(tmp_path, runs, *[NotImplemented] * 3)
     figure = STUDIES["attention_span"](run_set).figure
@@ -146,9 +145,9 @@ def test_layers_and_heads(tmp_path):
     expected = {(str(n), str(h), str(20.0 + h), str(n)) for n in (1, 3) for h in (1, 4)}
     assert found == expected
     assert study("layers_heads", tmp_path, "unit=subword")[0]["DAL_subword"] == "1.5"
-    config = yaml.safe_load((run / ".hydra" / "config.yaml").read_text())
+    config = read_json(run / CONFIG)
     del config["model"]["heads"]
-    (run / ".hydra" / "config.yaml").write_text(yaml.safe_dump(config))
+    write_json(run / CONFIG, config)
     with pytest.raises(UserError, match=r"3-4: its configuration has no number for model.heads"):
         study("layers_heads", tmp_path)
 
@@ -180,7 +179,7 @@ def test_by_length_against_brute_force(two):
         low, high = int(row["source_words_from"]), int(row["source_words_to"])
         chosen = [one for one in wait_k(4) if low <= len(one.source.split()) <= high]
         texts = [one.prediction for one in chosen], [one.reference for one in chosen]
-        assert float(row["BLEU"]) == bleu(*texts)[0]
+        assert float(row["BLEU"]) == bleu(*texts).value
         dals = [
             differentiable_average_lagging(
                 torch.tensor([one.delays], dtype=torch.float64),
@@ -220,13 +219,14 @@ def test_the_oracle_has_no_regret(tmp_path):
 
 def test_the_data_are_those_of_the_training_not_of_the_last_command(tmp_path):
     run = make(tmp_path, "mma_il", {}, oracle())
-    last = run / ".hydra" / "config.yaml"
-    trained = yaml.safe_load(last.read_text())
-    last.write_text(yaml.safe_dump(trained | {"data": trained["data"] | {"seed": 4}}))
+    trained = read_json(run / CONFIG)
+    last = trained | {"data": trained["data"] | {"seed": 4}}
+    (run / ".hydra").mkdir()
+    (run / ".hydra" / "config.yaml").write_text(yaml.safe_dump(last))
+    assert study("by_reordering", run)
+    write_json(run / CONFIG, last)
     with pytest.raises(UserError, match="not that of the test"):
         study("by_reordering", run)
-    (run / "config.json").write_text(json.dumps(trained))
-    assert study("by_reordering", run)
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_the_study(two, monkeypatch):
@@ -332,11 +332,11 @@ def test_every_study_of_a_run_that_train_wrote(trained, tmp_path):
     assert [(row["layer"], row["head"]) for row in rows] == [
         (layer, head) for layer in "12" for head in "12"
     ]
-    scores = json.loads((trained / "test_scores.json").read_text())
+    scores = read_record(trained / SCORES, Scores)
     (span,) = study("attention_span", trained)
-    assert float(span["attention_span_subword"]) == scores["attention_span"]["subword"]
-    found = {r["first_delay"]: int(r["sentences"]) for r in study("initial_delay", trained)}
-    assert found == scores["initial_delays"]["word"]
+    assert float(span["attention_span_subword"]) == scores.attention_span.value
+    found = {int(r["first_delay"]): int(r["sentences"]) for r in study("initial_delay", trained)}
+    assert found == scores.initial_delays["word"]
 
 
 @pytest.mark.slow
@@ -345,8 +345,7 @@ def test_the_positions_are_those_that_were_scored(trained):
 
     decoded = _decode(None, "cpu", trained)
     spans = [s for one in decoded.instances if (s := attention_span(one)) is not None]
-    scores = json.loads((trained / "test_scores.json").read_text())
-    mean = scores["attention_span"]["subword"]
+    mean = read_record(trained / SCORES, Scores).attention_span.value
     assert sum(spans) / len(spans) == pytest.approx(mean, rel=1e-12)  # another order of sums
     assert decoded.heads == [2, 2]
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import torch
-import yaml
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -233,8 +232,8 @@ def test_the_usual_beam_is_for_what_reads_the_whole_sentence(name):
 
 
 def test_greedy_has_no_length_penalty_to_tell():
-    assert GREEDY.described == {"beam": 1}
-    assert Search(5, 0.6).described == {"beam": 5, "length_penalty": 0.6}
+    assert Decoding.by(GREEDY, Path("a/best.ckpt"), "test") == Decoding("best", "test", 1)
+    assert Decoding.by(Search(5, 0.6), Path("b.ckpt"), "c") == Decoding("b", "c", 5, 0.6)
 
 
 @pytest.fixture(scope="module")
@@ -250,35 +249,24 @@ needs_training = pytest.mark.filterwarnings(
 )
 
 
-def scores(folder: Path, *overrides: str) -> dict:
+def scores(folder: Path, *overrides: str) -> Scores:
     evaluate(configuration("evaluate", f"checkpoint={folder}", "device=cpu", *overrides))
     searched = [override.replace("=", "") for override in overrides]
     name = "-".join(["test", "best", *searched])
-    return json.loads((folder / "evaluation" / name / "scores.json").read_text())
+    return read_record(folder / "evaluation" / name / "scores.json", Scores)
 
 
 @needs_training
 def test_a_run_says_how_its_test_set_was_decoded(finished):
-    tested = json.loads((finished / "test_scores.json").read_text())
-    assert tested["decoding"] == {"beam": 3, "length_penalty": 0.6}
+    tested = read_record(finished / "test_scores.json", Scores)
+    own = Decoding("best", "test", 3, 0.6)
+    assert tested.decoding == own
     assert scores(finished) == tested
-    assert scores(finished, "beam=2")["decoding"] == {"beam": 2, "length_penalty": 0.6}
-    assert scores(finished, "length_penalty=1")["decoding"] == {"beam": 3, "length_penalty": 1}
-    assert scores(finished, "beam=1")["decoding"] == {"beam": 1}
-    assert math.isfinite(tested["quality"]["BLEU"])
+    assert scores(finished, "beam=2").decoding == replace(own, beam=2)
+    assert scores(finished, "length_penalty=1").decoding == replace(own, length_penalty=1)
+    assert scores(finished, "beam=1").decoding == Decoding("best", "test", 1)
+    assert math.isfinite(tested["paper", "word"]["BLEU"].value)
+    names = {" ".join(run.dials()) for run in find_runs(finished).runs}
+    assert names == {"", "beam=1", "beam=2", "length_penalty=1"}
     with pytest.raises(UserError, match="greedy decoding compares no lengths"):
         scores(finished, "beam=1", "length_penalty=1")
-
-
-@needs_training
-def test_runs_with_and_without_a_note_on_decoding_are_reported(finished, tmp_path):
-    tested = json.loads((finished / "test_scores.json").read_text())
-    config = torch.load(finished / "checkpoints" / "best.ckpt", weights_only=True)["simulmt"]
-    for name in ("new", "old"):
-        (tmp_path / name / ".hydra").mkdir(parents=True)
-        if name == "old":
-            del tested["decoding"], config["config"]["decoding"]
-        (tmp_path / name / "test_scores.json").write_text(json.dumps(tested))
-        (tmp_path / name / ".hydra" / "config.yaml").write_text(yaml.safe_dump(config["config"]))
-    found = find_runs(tmp_path)
-    assert (len(found.runs), found.damaged) == (2, [])

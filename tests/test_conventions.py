@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 import subprocess
 import sys
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from simulmt.scoring import conventions
 from simulmt.scoring.conventions import CONVENTIONS, find_convention
 from simulmt.scoring.quality import bleu
 from simulmt.scoring.score import score
+from simulmt.scoring.scores import Figures, Scores
 
 TOLERANCE = 1e-6  # ours are float64 in another order; OmniSTEval prints four digits, see there
 PRINTED = 5e-5 * 1.01
@@ -49,6 +50,10 @@ TRICKY = [
 ]
 
 
+def figures(scores: Scores, name: str) -> Figures:
+    return scores[name, CONVENTIONS[name].units[0]]
+
+
 @pytest.fixture
 def simuleval_scorers():
     reason = "SimulEval is not installed"
@@ -70,21 +75,19 @@ def simuleval_instances():
     return given
 
 
-@pytest.mark.parametrize("name", CONVENTIONS["simuleval"].latencies)
+@pytest.mark.parametrize("name", CONVENTIONS["simuleval"].metrics)
 def test_simuleval_counts_the_same(simuleval_scorers, name):
     scorer = simuleval_scorers.LATENCY_SCORERS_DICT[name]
     expected = scorer()(simuleval_instances())
-    figures = score(TRICKY)["conventions"]["simuleval"]
-    assert figures[name] == pytest.approx(expected, abs=TOLERANCE)
+    assert figures(score(TRICKY), "simuleval")[name].value == pytest.approx(expected, abs=TOLERANCE)
 
 
-@pytest.mark.parametrize("name", CONVENTIONS["simuleval"].latencies)
+@pytest.mark.parametrize("name", CONVENTIONS["simuleval"].metrics)
 @pytest.mark.parametrize("ours", [one for one in TRICKY if one.delays], ids=lambda one: one.index)
 def test_simuleval_counts_every_sentence_the_same(simuleval_scorers, name, ours):
     scorer = simuleval_scorers.LATENCY_SCORERS_DICT[name]
     expected = scorer()({0: simuleval_instances()[ours.index]})
-    figures = score([ours])["conventions"]["simuleval"]
-    assert figures[name] == pytest.approx(expected, abs=TOLERANCE)
+    assert figures(score([ours]), "simuleval")[name].value == pytest.approx(expected, abs=TOLERANCE)
 
 
 @pytest.fixture(scope="module")
@@ -105,18 +108,18 @@ def omnisteval_scores(tmp_path_factory):
     return dict(row.split("\t") for row in rows)
 
 
-@pytest.mark.parametrize("name", CONVENTIONS["omnisteval"].latencies)
+@pytest.mark.parametrize("name", CONVENTIONS["omnisteval"].metrics)
 def test_omnisteval_counts_the_same_with_and_without_computing(omnisteval_scores, name):
     scores = score(TRICKY)
-    plain, aware = scores["conventions"]["omnisteval"], scores["computation_aware"]
-    assert plain[name] == pytest.approx(float(omnisteval_scores[f"{name} (CU)"]), abs=PRINTED)
-    assert aware[name] == pytest.approx(float(omnisteval_scores[f"{name} (CA)"]), abs=PRINTED)
+    plain, aware = figures(scores, "omnisteval"), scores.computation_aware.figures
+    assert plain[name].value == pytest.approx(float(omnisteval_scores[f"{name} (CU)"]), abs=PRINTED)
+    assert aware[name].value == pytest.approx(float(omnisteval_scores[f"{name} (CA)"]), abs=PRINTED)
 
 
 def test_omnisteval_finds_the_same_quality(omnisteval_scores):
-    figures = score(TRICKY)["conventions"]["omnisteval"]
-    for ours, theirs in (("BLEU", "BLEU"), ("chrF", "chrF")):
-        assert figures[ours] == pytest.approx(float(omnisteval_scores[theirs]), abs=PRINTED)
+    scores = figures(score(TRICKY), "omnisteval")
+    for name in ("BLEU", "chrF"):
+        assert float(scores[name]) == pytest.approx(float(omnisteval_scores[name]), abs=PRINTED)
 
 
 @pytest.mark.parametrize("ours", [one for one in TRICKY if one.delays], ids=lambda one: one.index)
@@ -127,13 +130,13 @@ def test_omnisteval_counts_every_sentence_the_same(ours):
     theirs = Theirs(ours.prediction, ours.reference, source_length=ours.source_length,
                     emission_cu=list(ours.delays), emission_ca=list(ours.elapsed))  # fmt: skip
     scores = score([ours])
-    plain, aware = scores["conventions"]["omnisteval"], scores["computation_aware"]
-    for name in CONVENTIONS["omnisteval"].latencies:
+    plain, aware = figures(scores, "omnisteval"), scores.computation_aware.figures
+    for name in CONVENTIONS["omnisteval"].metrics:
         scorer = getattr(scoring, f"{name}Scorer")
-        for figures, computing in ((plain, False), (aware, True)):
+        for counted, computing in ((plain, False), (aware, True)):
             value = scorer(computation_aware=computing)([theirs])
             expected = None if math.isnan(value) else pytest.approx(value, abs=TOLERANCE)
-            assert figures[name] == expected
+            assert counted[name].value == expected
 
 
 def actions(one):
@@ -152,59 +155,46 @@ def test_ictnlp_counts_reads_and_writes_of_subwords():
     for row in told:
         read = [row[:i].count("0") for i, action in enumerate(row) if action == "1"]
         shares.append(sum(read) / row.count("0") / row.count("1"))
-    figures = score(TRICKY)["conventions"]["ictnlp"]
-    assert figures["CW"] == pytest.approx(sum(waits) / len(waits))
-    assert figures["AP"] == pytest.approx(sum(shares) / len(shares))
-    assert figures["CW"] > score(TRICKY)["latency"]["subword"]["CW"]  # unread ends count, too
-    assert figures["AL"] == score(TRICKY)["latency"]["subword"]["AL"]
+    own, paper = figures(score(TRICKY), "ictnlp"), score(TRICKY)["paper", "subword"]
+    assert own["CW"].value == pytest.approx(sum(waits) / len(waits))
+    assert own["AP"].value == pytest.approx(sum(shares) / len(shares))
+    assert own["CW"].value > paper["CW"].value  # unread ends count, too
+    assert own["AL"] == paper["AL"]
 
 
 def test_ictnlp_lowers_case_and_splits_at_spaces():
-    figures = score([line(0, "a b c d", "A B c d .", "a b C d .", (1, 2, 3, 4, 4))])["conventions"]
-    assert figures["ictnlp"]["BLEU"] == pytest.approx(100)
-    assert figures["paper"]["BLEU"] < 100
-    signature = figures["ictnlp"]["signature"]["BLEU"]
-    assert signature == "BLEU|" + bleu(["a"], ["a"], "none", lowercase=True)[1]
+    scores = score([line(0, "a b c d", "A B c d .", "a b C d .", (1, 2, 3, 4, 4))])
+    assert figures(scores, "ictnlp")["BLEU"].value == pytest.approx(100)
+    assert figures(scores, "paper")["BLEU"].value < 100
+    signature = figures(scores, "ictnlp")["BLEU"].signature
+    assert signature == bleu(["a"], ["a"], "none", lowercase=True).signature
     assert {"case:lc", "tok:none"} <= {*signature.split("|")}
 
 
-def test_paper_is_what_the_table_shows():
-    scores = score(TRICKY)
-    paper = scores["conventions"]["paper"]
-    assert paper["BLEU"] == scores["quality"]["BLEU"]
-    for name in CONVENTIONS["paper"].latencies:
-        assert paper[name] == scores["latency"]["word"][name]
-        assert paper["signature"][name] == scores["latency"]["word"]["signature"][name]
-
-
 def test_signatures_tell_the_conventions_apart():
-    scores = score(TRICKY)["conventions"]
-    start = {name: figures["signature"]["AL"].split("|eos")[0] for name, figures in scores.items()}
+    scores = {name: figures(score(TRICKY), name) for name in CONVENTIONS}
+    start = {name: own["AL"].signature.split("|eos")[0] for name, own in scores.items()}
     assert start == {
         "paper": "AL|g:hyp|u:word",
         "simuleval": "AL|g:ref|u:word|clip:no",
         "omnisteval": "AL|g:ref|u:word|clip:no",
         "ictnlp": "AL|g:hyp|u:subword",
     }
-    for name, figures in scores.items():
-        assert {*figures} == {"unit", "signature", *CONVENTIONS[name].figures}
-        assert {*figures["signature"]} == {*CONVENTIONS[name].figures}
-        assert figures["unit"] == CONVENTIONS[name].unit
-    assert scores["simuleval"]["signature"]["ATD"].startswith("ATD|u:word|")
-    assert scores["omnisteval"]["signature"]["YAAL"].startswith("YAAL|g:max|u:word|")
-    assert scores["ictnlp"]["signature"]["CW"].startswith("CW|g:src|u:subword|")
+    assert scores["simuleval"]["ATD"].signature.startswith("ATD|u:word|")
+    assert scores["omnisteval"]["YAAL"].signature.startswith("YAAL|g:max|u:word|")
+    assert scores["ictnlp"]["CW"].signature.startswith("CW|g:src|u:subword|")
 
 
 def test_simuleval_does_not_clip():
     late = score([TRICKY[5]])
-    assert late["conventions"]["simuleval"]["AL"] == late["conventions"]["simuleval"]["LAAL"] == 4
-    assert late["conventions"]["paper"]["AL"] == late["latency"]["word"]["AL"] == 3
+    assert {figures(late, "simuleval")[name].value for name in ("AL", "LAAL")} == {4}
+    assert figures(late, "paper")["AL"].value == 3
 
 
 def test_a_latency_that_no_sentence_has_is_none():
-    figures = score([TRICKY[4]])["conventions"]["omnisteval"]
-    assert figures["YAAL"] is None
-    assert figures["AL"] == 1
+    scores = figures(score([TRICKY[4]]), "omnisteval")
+    assert scores["YAAL"].value is None
+    assert scores["AL"].value == 1
 
 
 def test_an_unknown_convention_lists_the_four():
@@ -214,27 +204,26 @@ def test_an_unknown_convention_lists_the_four():
 
 
 def test_computation_aware_latency_is_there_where_it_was_measured(tmp_path):
-    aware = score(TRICKY)["computation_aware"]
-    assert aware["sentences"] == sum(bool(one.elapsed) for one in TRICKY) == 8
-    assert aware["signature"]["AL"].startswith("AL|g:ref|u:word|d:ca|clip:no|eos:no|")
-    one = score([TRICKY[0]])["computation_aware"]
-    assert one["AL"] == pytest.approx((3.2 + (4.5 - 1)) / 2)  # the second word ends it
-    assert one["YAAL"] == pytest.approx(3.2)
+    aware = score(TRICKY).computation_aware
+    assert aware.sentences == sum(bool(one.elapsed) for one in TRICKY) == 8
+    assert aware.figures["AL"].signature.startswith("AL|g:ref|u:word|d:ca|clip:no|eos:no|")
+    one = score([TRICKY[0]]).computation_aware.figures
+    assert one["AL"].value == pytest.approx((3.2 + (4.5 - 1)) / 2)  # the second word ends it
+    assert one["YAAL"].value == pytest.approx(3.2)
     bare = [line(i.index, i.source, i.reference, i.prediction, i.delays) for i in TRICKY]
-    assert "computation_aware" not in score(bare)
-    assert score(bare)["conventions"] == score(TRICKY)["conventions"]
+    assert score(bare) == replace(score(TRICKY), computation_aware=None)
     write_instances(tmp_path / "instances.log", TRICKY)
     back = read_instances(tmp_path / "instances.log")
-    assert score(back)["computation_aware"] == score(TRICKY)["computation_aware"]
-    json.dumps(score(back), allow_nan=False)
+    assert score(back).computation_aware == score(TRICKY).computation_aware
 
 
 def test_computing_that_takes_no_time_changes_nothing():
     timely = [line(i.index, i.source, i.reference, i.prediction, i.delays,
                    tuple(map(float, i.delays))) for i in TRICKY]  # fmt: skip
     scores = score(timely)
-    for name in CONVENTIONS["omnisteval"].latencies:
-        assert scores["computation_aware"][name] == scores["conventions"]["omnisteval"][name]
+    for name in CONVENTIONS["omnisteval"].metrics:
+        aware, plain = scores.computation_aware.figures[name], figures(scores, "omnisteval")[name]
+        assert aware.value == plain.value
 
 
 def test_the_documentation_names_every_convention():

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from simulmt.analysis.points import curve_series
+from simulmt.analysis.runs import find_runs
 from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.export import export
 from simulmt.programs.plain import plain
 from simulmt.programs.train import train
-from test_runs import SMALL, configuration
+from simulmt.run_directory import read_record
+from simulmt.scoring.scores import Decoding, Scores, Text
+from test_runs import ROOT, SMALL, configuration
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
@@ -46,18 +55,17 @@ def given(files: tuple[Path, Path]) -> list[str]:
     return [f"{side}={path}" for side, path in zip(("source", "target"), files, strict=True)]
 
 
-def scored(run: Path, name: str, *overrides: str) -> dict:
+def scored(run: Path, name: str, *overrides: str) -> Scores:
     evaluate(configuration("evaluate", f"checkpoint={run}", "device=cpu", *overrides))
-    return json.loads((run / "evaluation" / name / "scores.json").read_text())
+    return read_record(run / "evaluation" / name / "scores.json", Scores)
 
 
 def test_a_test_set_given_as_files_scores_as_the_split(finished, files, capsys):
-    split = json.loads((finished / "test_scores.json").read_text())
-    found = scored(finished, "news.2014-best", *given(files))
-    paths = {"source": str(files[0]), "target": str(files[1])}
-    assert found.pop("text") == paths | {"dropped": {"empty": 1, "too_long": 0}}
-    assert found.items() <= split.items(), "all but what the word alignments tell"
-    assert {*split} - {*found} == {"oracle"}
+    split = read_record(finished / "test_scores.json", Scores)
+    scores = scored(finished, "news.2014-best", *given(files))
+    text = Text(*map(str, files), {"empty": 1, "too_long": 0})
+    assert scores.decoding == replace(split.decoding, split="news.2014", text=text)
+    assert replace(scores, decoding=None) == replace(split, decoding=None, oracle={})
     again = finished / "evaluation" / "news.2014-best" / "instances.log"
     one, other = (
         [(i.source, i.reference, i.prediction, i.delays) for i in read_instances(path)]
@@ -79,20 +87,44 @@ def test_files_need_none_of_the_data_of_the_run(finished, tmp_path):
     files[0].write_text("der Mann\n")
     files[1].write_text("the man\n")
     options = ["name=mine", "word_ms=9", "batch_tokens=50"]
-    found = scored(folder, "mine-given_away-word_ms9", *given(files), *options)
-    assert found["sentences"] == 1
-    assert found["decoding"]["word_ms"] == 9
+    scores = scored(folder, "mine-given_away-word_ms9", *given(files), *options)
+    assert scores.sentences == 1
+    assert scores.decoding.word_ms == 9
 
 
 def test_wait_k_with_another_k(finished):
-    split = json.loads((finished / "test_scores.json").read_text())
-    same = scored(finished, "test-best-k3", "k=3")
-    assert same == split | {"decoding": {"beam": 1, "k": 3}}
-    found = scored(finished, "test-best-k6", "k=6")
-    assert found["decoding"] == {"beam": 1, "k": 6}
+    split = read_record(finished / "test_scores.json", Scores)
+    same = scored(finished, "test-best-k3", "dial.k=3")
+    assert same == replace(split, decoding=replace(split.decoding, dials={"k": 3}))
+    later = scored(finished, "test-best-k6", "dial.k=6")
+    assert later.decoding == Decoding("best", "test", 1, dials={"k": 6})
+    assert [run.dials() for run in find_runs(finished).runs] == [["k=3"], ["k=6"]]
     first = [i.delays[0] for i in read_instances(finished / "instances.log") if i.delays]
     later = read_instances(finished / "evaluation" / "test-best-k6" / "instances.log")
     assert sum(i.delays[0] for i in later if i.delays) > sum(first)
+
+
+def test_several_values_at_once_leave_nothing_but_their_evaluations(finished, tmp_path):
+    run, here = tmp_path / "run", tmp_path / "here"
+    shutil.copytree(finished, run)
+    shutil.rmtree(run / "evaluation", ignore_errors=True)
+    here.mkdir()
+    before = sorted(run.rglob("*"))
+    command = [sys.executable, str(ROOT / "evaluate.py"), "-m", "dial.k=1,3,5", "device=cpu"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(here)}
+    done = subprocess.run(
+        [*command, f"checkpoint={run}"], env=environment, cwd=here, check=False, timeout=300,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    new = [path for path in sorted(run.rglob("*")) if path not in before]
+    assert {path.relative_to(run).parts[0] for path in new} == {"evaluation"}
+    assert [path.name for path in (run / "evaluation").iterdir()] != []
+    assert [*here.iterdir()] == []
+    runs = find_runs(tmp_path).runs
+    assert sorted(dial for run in runs for dial in run.dials()) == ["k=1", "k=3", "k=5"]
+    (line,) = curve_series(runs, "DAL", "word")
+    assert (line.name, len(line.points)) == ("wait_k", 3)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +141,7 @@ def test_wait_k_with_another_k(finished):
         (["source=test.de", "target=a.en"], "name is 'test'; .* none of the splits"),
         (["source=test.de.gz", "target=a.en"], "name is 'test'; .* set name=NAME"),
         (["batch_tokens=0"], "batch_tokens is 0; it must be a whole number"),
+        (["dial=5"], "dial is 5; set a dial by its name, such as dial.k=5"),
         (["+mechanism.k=5"], "evaluate.py has no option mechanism; its options are: checkpoint,"),
     ],
 )
@@ -122,7 +155,8 @@ def test_what_is_wrong_with_the_command_is_said_before_anything_is_loaded(overri
     [
         ("wait_k", "0", "k is 0; wait-k reads 1 to"),
         ("wait_k", "two", "k is 'two'; it must be of type int"),
-        ("soft", "5", "k=5 with mechanism=soft: only wait_k waits for k tokens; leave k out"),
+        ("soft", "5", "dial.k=5 with mechanism=soft: it has none; leave dial.k out"),
+        ("mma_il", "5", "dial.k=5 with mechanism=mma_il: it has none"),
     ],
 )
 def test_k_is_refused_where_it_says_nothing(mechanism, k, message, finished, tmp_path):
@@ -134,7 +168,7 @@ def test_k_is_refused_where_it_says_nothing(mechanism, k, message, finished, tmp
     ]
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(UserError, match=message):
-        scored(folder, "", f"k={k}")
+        scored(folder, "", f"dial.k={k}")
 
 
 def test_sides_of_different_length_are_refused(finished, files, tmp_path):

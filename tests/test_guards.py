@@ -8,6 +8,7 @@ from simulmt.analysis import summary
 from simulmt.decoding.instance import Instance
 from simulmt.scoring.guards import residue
 from simulmt.scoring.score import score
+from simulmt.scoring.scores import Computing, Decoding
 
 
 def instance(index, **text):
@@ -90,12 +91,11 @@ def test_the_report_at_the_end_of_a_run_prints_them(tmp_path, capsys):
 
 
 def test_computing_is_told_though_nothing_was_written(capsys):
-    took = {"median": 1.25, "p95": 2, "max": 3}
-    scores = {"computing_ms": took, "decoding": {"beam": 1, "live": True, "word_ms": 300}}
+    how = Decoding("best", "test", 1, word_ms=300), Computing(1.25, 2, 3)
     for prediction, told in (("", False), ("a sentence", True)):
         one = instance(0, prediction=prediction)
         one = replace(one, elapsed=tuple(1.5 + delay for delay in one.delays))
-        summary.computing(scores | score([one]))
+        summary.computing(score([one], None, *how))
         said = " ".join(capsys.readouterr().out.split())
         assert said.startswith("computing for a source word: median 1.2 ms, 95% within 2.0 ms")
         assert ("at 300 ms a word, AL is" in said) == told

@@ -9,7 +9,7 @@ from simulmt.training.loggers import MetricsFile
 
 def test_figures_of_an_update_share_a_row_and_new_columns_join(tmp_path: Path):
     path = tmp_path / "metrics.csv"
-    log = MetricsFile(path, None)
+    log = MetricsFile(tmp_path, None)
     log.log_metrics({"loss": 3.0, "epoch": 0}, 0)
     log.log_metrics({"loss": 2.0}, 1)
     log.log_metrics({"bleu": 50.0}, 1)
@@ -19,9 +19,9 @@ def test_figures_of_an_update_share_a_row_and_new_columns_join(tmp_path: Path):
 
 def test_a_resumed_run_drops_what_it_does_again(tmp_path: Path):
     path = tmp_path / "metrics.csv"
-    log = MetricsFile(path, None)
+    log = MetricsFile(tmp_path, None)
     for step in range(4):
         log.log_metrics({"loss": float(step)}, step)
-    again = MetricsFile(path, 2)
+    again = MetricsFile(tmp_path, 2)
     again.log_metrics({"loss": 7.0}, 2)
     assert path.read_text().split() == ["step,loss", "0,0", "1,1", "2,7"]

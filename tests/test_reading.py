@@ -28,7 +28,7 @@ def test_a_head_at_eos_or_beyond_counts_as_one_at_the_last_subword():
 def test_without_positions_there_is_no_span():
     for positions in ((), ((), ())):
         assert attention_span(instance(0, (2, 4), positions)) is None
-        assert "attention_span" not in score([instance(0, (2, 4), positions)])
+        assert score([instance(0, (2, 4), positions)]).attention_span is None
 
 
 def test_the_span_of_a_corpus_is_the_mean_over_its_sentences():
@@ -37,17 +37,17 @@ def test_the_span_of_a_corpus_is_the_mean_over_its_sentences():
         instance(1, (4, 4), ((1, 4), (1, 4))),
         instance(2, (), ()),
     ]
-    span = score(corpus)["attention_span"]
-    assert span["subword"] == pytest.approx((1 + 3) / 2)
-    assert span["signature"].startswith("span|h:all|u:subword|eos:no|v:")
+    span = score(corpus).attention_span
+    assert span.value == pytest.approx((1 + 3) / 2)
+    assert span.signature.startswith("span|h:all|u:subword|eos:no|v:")
 
 
 def test_initial_delays_are_counted_from_the_smallest_up():
     delays = [(3, 4), (10,), (3,), (), (2, 2)]
-    assert list(initial_delays(delays).items()) == [("2", 1), ("3", 2), ("10", 1)]
+    assert list(initial_delays(delays).items()) == [(2, 1), (3, 2), (10, 1)]
 
 
 def test_initial_delays_in_words_and_subwords():
     corpus = [instance(i, delays, ()) for i, delays in enumerate([(3, 4), (3,), (9, 9), ()])]
-    found = score(corpus)["initial_delays"]
-    assert found == {"word": {"3": 2, "5": 1}, "subword": {"3": 2, "5": 1}}  # clipped to 5
+    found = score(corpus).initial_delays
+    assert found == {"word": {3: 2, 5: 1}, "subword": {3: 2, 5: 1}}  # clipped to 5

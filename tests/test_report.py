@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import subprocess
 import sys
@@ -22,9 +21,10 @@ from simulmt.analysis.curve import Curve, Point, Series, draw_curve
 from simulmt.analysis.names import row_names
 from simulmt.analysis.points import curve_series
 from simulmt.analysis.report import report
-from simulmt.analysis.runs import find_runs, read_config
+from simulmt.analysis.runs import find_runs
 from simulmt.analysis.target import check_writable
 from simulmt.errors import UserError
+from simulmt.run_directory import read_json, write_json
 from simulmt.scoring.conventions import CONVENTIONS
 
 ROOT = Path(__file__).parents[1]
@@ -91,13 +91,13 @@ def test_csv_has_every_figure_of_every_run(tmp_path):
     for name in ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW"):
         expected[f"{name}_word"] = "4" if name == "DAL" else "2.0"
         expected[f"{name}_subword"] = "6.0" if name == "DAL" else "3.0"
-    expected |= {"parameters": "1234", "updates": ""}
+    expected |= {"parameters": "1234", "updates": "20", "decoding": ""}
     expected |= {"BLEU_low": "", "BLEU_high": "", "resampling": "", "offline_BLEU": ""}
     expected |= {"front_DAL": "False"}
     assert expected.items() <= first.items()
     choices = set(first) - set(expected)
     assert choices == {f"mechanism.{key}" for key in ("schedule", "span", "heads", "energy_bias")}
-    assert (second["folder"], second["k"], second["parameters"]) == ("c", "3", "")
+    assert (second["folder"], second["k"], second["parameters"]) == ("c", "3", "1000")
     assert second["front_DAL"] == "True"  # 75 at 3.9 beats 30.5 at 4
     with (tmp_path / "cost.csv").open(encoding="utf-8", newline="") as file:
         first, second = csv.DictReader(file)
@@ -140,7 +140,7 @@ def test_size_and_speed_on_demand(tmp_path, capsys):
     cells = {tuple(row[:2]): row[2:4] for row in table_rows(out)}
     assert cells.pop(("mma_h lambda=0.1", "luong")) == ["1,234,567", "5,679"]
     assert cells.pop(("oracle", "")) == ["", ""]
-    assert {*map(tuple, cells.values())} == {("–", "–")}
+    assert {*map(tuple, cells.values())} == {("1,000", "–")}
     assert "parameters" in out
 
 
@@ -287,12 +287,10 @@ def test_a_run_without_latency_is_in_the_table_only(tmp_path, capsys):
         report({"runs": tmp_path / "run-1", **OPTIONS})
 
 
-def test_evaluations_and_unfinished_runs_are_left_out(tmp_path, capsys):
-    run = make_run(tmp_path / "run", *SOFT)
-    make_run(run / "evaluation" / "test", *WAIT_K[0])
+def test_unfinished_runs_are_left_out(tmp_path, capsys):
+    make_run(tmp_path / "run", *SOFT)
     begun = make_run(tmp_path / "x" / "y", *WAIT_K[0])
     (begun / "test_scores.json").unlink()
-    (begun / "manifest.json").touch()
     report({"runs": tmp_path, **OPTIONS})
     out = capsys.readouterr().out
     assert "wait_k" not in out
@@ -301,25 +299,21 @@ def test_evaluations_and_unfinished_runs_are_left_out(tmp_path, capsys):
 
 def test_what_a_refused_command_leaves_is_no_run(tmp_path, capsys):
     make_run(tmp_path / "run", *SOFT)
-    refused = make_run(tmp_path / "refused", *WAIT_K[0])
-    (refused / "test_scores.json").unlink()
-    for name in ("train.log", ".lock"):
-        (refused / name).touch()
+    (tmp_path / "refused" / ".hydra").mkdir(parents=True)
+    for name in ("train.log", ".lock", ".hydra/config.yaml"):
+        (tmp_path / "refused" / name).touch()
     report({"runs": tmp_path, **OPTIONS})
     assert "left out" not in capsys.readouterr().out
 
 
 def test_a_run_is_named_after_what_was_trained_not_after_the_last_command(tmp_path):
-    place = make_run(tmp_path / "run", "wait_k", {"mechanism.k": 3}, 75, 3.9) / ".hydra"
-    trained = yaml.safe_load((place / "config.yaml").read_text())
+    run = make_run(tmp_path / "run", "wait_k", {"mechanism.k": 3, "tiny": 1e-9}, 75, 3.9)
+    trained = read_json(run / "config.json")
     refused = {**trained, "mechanism": {**trained["mechanism"], "k": 9}, "lambda": -1}
-    (place / "config.yaml").write_text(yaml.safe_dump(refused))
-    names, _ = names_and_lines(tmp_path)
-    assert names == ["wait_k k=9"]  # there is nothing else to go by
-    (tmp_path / "run" / "config.json").write_text(json.dumps(trained | {"tiny": 1e-9}))
-    names, _ = names_and_lines(tmp_path)
-    assert names == ["wait_k k=3"]
-    assert read_config(tmp_path / "run")["tiny"] == 1e-9
+    (run / ".hydra").mkdir()
+    (run / ".hydra" / "config.yaml").write_text(yaml.safe_dump(refused))
+    assert names_and_lines(tmp_path)[0] == ["wait_k k=3"]
+    assert find_runs(tmp_path).runs[0].options["tiny"] == 1e-9
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"quality": {}}', "\x00\xff", '{"quality": 3}'])
@@ -334,13 +328,14 @@ def test_damaged_scores_are_named_and_left_out(text, tmp_path, capsys):
     assert (tmp_path / "curve-DAL.png").is_file()
 
 
-def test_a_damaged_configuration_is_left_out(tmp_path):
+@pytest.mark.parametrize("name", ["config.json", "traits.json", "manifest.json", "training.json"])
+def test_a_damaged_description_is_left_out(name, tmp_path):
     make_run(tmp_path / "good", *SOFT)
-    for name, text in (("a", "- 1"), ("b", "a: ["), ("c", "seed: 1"), ("d", "")):
-        run = make_run(tmp_path / name, *SOFT)
-        (run / ".hydra" / "config.yaml").write_text(text, encoding="utf-8")
+    for place, text in (("a", "[1]"), ("b", '{"a": ['), ("c", '{"seed": 1}'), ("d", "")):
+        (make_run(tmp_path / place, *SOFT) / name).write_text(text, encoding="utf-8")
+    (make_run(tmp_path / "e", *SOFT) / name).unlink()
     found = find_runs(tmp_path)
-    assert (len(found.runs), len(found.damaged)) == (1, 4)
+    assert (len(found.runs), len(found.damaged)) == (1, 5)
 
 
 def test_nothing_to_report(tmp_path):
@@ -348,11 +343,7 @@ def test_nothing_to_report(tmp_path):
         report({"runs": tmp_path / "absent", **OPTIONS})
     with pytest.raises(UserError, match="0 unfinished"):
         report({"runs": tmp_path, **OPTIONS})
-    begun = make_run(tmp_path / "a", *SOFT)
-    (begun / "test_scores.json").unlink()
-    with pytest.raises(UserError, match="0 unfinished"):  # nothing but what Hydra wrote
-        report({"runs": tmp_path, **OPTIONS})
-    (begun / "checkpoints").mkdir()
+    (make_run(tmp_path / "a", *SOFT) / "test_scores.json").unlink()
     with pytest.raises(UserError, match="1 unfinished"):
         report({"runs": tmp_path, **OPTIONS})
 
@@ -369,7 +360,7 @@ def test_other_text_of_the_same_name_is_another_test_set(tmp_path):
     for name in ("a", "b"):
         test = {"source_sha256": name, "target_sha256": ""}
         run = make_run(tmp_path / name, *SOFT)
-        (run / "manifest.json").write_text(json.dumps({"splits": {"test": test}}))
+        write_json(run / "manifest.json", {"splits": {"test": test}})
     with pytest.raises(UserError, match=r"verbfinal \(such as a\), verbfinal \(such as b\)"):
         report({"runs": tmp_path, **OPTIONS})
 
@@ -384,9 +375,9 @@ def test_bad_options(wrong, tmp_path):
 
 def test_the_table_is_in_the_unit_that_was_asked_for(tmp_path, capsys):
     path = make_runs(tmp_path, SOFT) / "run-0" / "test_scores.json"
-    scores = json.loads(path.read_text())
-    scores["latency"]["subword"]["signature"]["AL"] = "AL|u:subword"
-    path.write_text(json.dumps(scores))
+    scores = read_json(path)
+    scores["figures"]["paper"]["subword"]["AL"]["signature"] = "AL|u:subword"
+    write_json(path, scores)
     for unit, other, factor in (("word", "subword", 1), ("subword", "word", 1.5)):
         report({"runs": tmp_path, **OPTIONS, "unit": unit})
         out = capsys.readouterr().out
@@ -415,7 +406,7 @@ def test_table_curve_and_csv_by_a_convention(name, tmp_path, capsys, drawn):
     oracle = [row for row in table_rows(out) if row[0] == "oracle"]
     assert len(oracle) == (name != "ictnlp")  # known in words alone
     (axes,) = drawn[0].axes
-    unit = CONVENTIONS[name].unit
+    (unit,) = CONVENTIONS[name].units
     assert axes.get_xlabel().startswith(f"DAL (source {unit}s) by {name}")
     points = {(x, y) for line in axes.lines for x, y in line.get_xydata().tolist()}
     assert (10.2 / 4, 100.9) in points
@@ -460,23 +451,17 @@ def test_a_convention_has_its_unit_and_its_latencies(convention, wrong, choices,
         report({"runs": make_runs(tmp_path, SOFT), **options})
 
 
-def test_scores_older_than_the_conventions(tmp_path):
-    file = make_runs(tmp_path, SOFT, WAIT_K[0]) / "run-1" / "test_scores.json"
-    scores = json.loads(file.read_text())
-    del scores["conventions"]
-    file.write_text(json.dumps(scores))
-    report({"runs": tmp_path, **OPTIONS})
-    with pytest.raises(UserError, match=r"scores of 1 runs \(such as run-1\)"):
-        report({"runs": tmp_path, **OPTIONS, "convention": "simuleval"})
-
-
 def test_a_damaged_convention_is_left_out(tmp_path):
     file = make_runs(tmp_path, SOFT, WAIT_K[0]) / "run-1" / "test_scores.json"
-    scores = json.loads(file.read_text())
-    for damage in ({}, {**scores["conventions"]["simuleval"], "AL": "much"}, None):
-        scores["conventions"]["simuleval"] = damage
-        file.write_text(json.dumps(scores))
+    scores = read_json(file)
+    figures = scores["figures"]["simuleval"]["word"]
+    for damage in ({}, {**figures, "AL": "much"}, {**figures, "AL": {"value": 1.0}}, None):
+        scores["figures"]["simuleval"]["word"] = damage
+        write_json(file, scores)
         assert len(find_runs(tmp_path).damaged) == 1
+    del scores["figures"]["simuleval"]
+    write_json(file, scores)
+    assert len(find_runs(tmp_path).damaged) == 1
 
 
 def test_the_program(tmp_path):

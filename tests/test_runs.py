@@ -20,7 +20,9 @@ from simulmt.errors import UserError
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.export import export
 from simulmt.programs.train import train
+from simulmt.run_directory import read_record
 from simulmt.saved.checkpoint import load_subwords
+from simulmt.scoring.scores import Decoding, Scores
 from simulmt.training.run import Patience
 
 ROOT = Path(__file__).parents[1]
@@ -89,14 +91,12 @@ def assert_same_scores(folder: Path) -> None:
 
 
 def test_a_run_directory_holds_what_it_promises(finished):
-    scores = json.loads((finished / "test_scores.json").read_text())
-    latencies = {"AP", "AL", "AL_ref", "LAAL", "DAL", "CW", "signature"}
-    assert {"BLEU", "chrF", "signature"} <= set(scores["quality"])
-    assert set(scores["latency"]) == {"word", "subword"}
-    assert all(set(unit) == latencies for unit in scores["latency"].values())
-    assert set(scores["oracle"]["word"]) == latencies
-    assert scores["sentences"] == 23
-    assert scores["empty"] == 0
+    scores = read_record(finished / "test_scores.json", Scores)
+    assert (*scores.oracle["word"],) == ("AP", "AL", "AL_ref", "LAAL", "DAL", "CW")
+    assert (scores.sentences, scores.empty) == (23, 0)
+    assert scores.decoding == Decoding("best", "test", 1)
+    traits = json.loads((finished / "traits.json").read_text())
+    assert traits == {"learned": True, "offline": False, "dials": {}}
     lines = (finished / "instances.log").read_text().splitlines()
     keys = {
         "index",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -12,9 +13,11 @@ from simulmt.decoding.instance import (
     write_instances,
 )
 from simulmt.errors import UserError
-from simulmt.scoring.conventions import METRICS
+from simulmt.run_directory import read_record, write_json
+from simulmt.scoring.conventions import CONVENTIONS, METRICS
 from simulmt.scoring.quality import bleu
-from simulmt.scoring.score import score, write_scores
+from simulmt.scoring.score import score
+from simulmt.scoring.scores import Computing, Decoding, Scores, Text
 
 KEYS = {"index", "prediction", "delays", "prediction_length", "reference", "source"}
 
@@ -42,59 +45,68 @@ CORPUS = [
 ORACLE = [[1, 2, 3, 4, 4], [2, 1, 3], [], [0, 4]]
 
 
-def test_shape_of_the_scores():
+def value(scores: Scores, name: str, unit: str = "word") -> float | None:
+    return scores["paper", unit][name].value
+
+
+def test_every_convention_has_its_figures_in_its_units():
     scores = score(CORPUS, ORACLE)
-    always = {"quality", "latency", "conventions", "initial_delays", "sentences", "empty"}
-    assert set(scores) == {*always, "oracle"}
-    assert set(score(CORPUS)) == always
-    assert set(scores["quality"]) == {"BLEU", "chrF", "signature", "chrF_signature"}
-    assert "tok:13a" in scores["quality"]["signature"]
-    assert "case:mixed" in scores["quality"]["signature"]
-    assert scores["latency"].keys() == {"word", "subword"}
-    for latency in (*scores["latency"].values(), scores["oracle"]["word"]):
-        assert set(latency) == {"AP", "AL", "AL_ref", "LAAL", "DAL", "CW", "signature"}
-        assert set(latency["signature"]) == set(METRICS)
-    assert (scores["sentences"], scores["empty"]) == (4, 1)
+    for name, convention in CONVENTIONS.items():
+        assert (*scores.figures[name],) == convention.units
+        for unit in convention.units:
+            assert (*scores[name, unit],) == convention.figures
+    assert score(CORPUS) == replace(scores, oracle={})
+    assert (*scores.oracle["word"],) == (*METRICS,)
+    quality = scores["paper", "word"]["BLEU"].signature
+    assert quality.startswith("BLEU|nrefs:1|case:mixed|")
+    assert "tok:13a" in quality
+    assert (scores.sentences, scores.empty) == (4, 1)
+    lacking = {name: own for name, own in scores["paper", "word"].items() if name != "AL"}
+    paper = {**scores.figures["paper"], "word": lacking}
+    with pytest.raises(ValueError, match="paper lacks AL in words"):
+        replace(scores, figures={**scores.figures, "paper": paper})
 
 
 def test_latency_signatures_tell_the_definitions_apart():
     scores = score(CORPUS, ORACLE)
-    word = scores["latency"]["word"]["signature"]
+    word = {name: score.signature for name, score in scores["paper", "word"].items()}
     assert word["AL"].startswith("AL|g:hyp|u:word|eos:no|v:")
     assert word["AL_ref"].startswith("AL|g:ref|u:word|eos:no|v:")
     assert word["LAAL"].startswith("LAAL|g:max|")
-    assert "|u:subword|" in scores["latency"]["subword"]["signature"]["DAL"]
-    assert "|d:oracle|" in scores["oracle"]["word"]["signature"]["DAL"]
+    assert "|u:subword|" in scores["paper", "subword"]["DAL"].signature
+    assert "|d:oracle|" in scores.oracle["word"]["DAL"].signature
 
 
 def test_latency_is_the_mean_over_the_sentences_with_a_prediction():
-    word = score([instance(0), instance(1, "a b c d", (1, 2, 3, 4)), instance(2, "", ())])
-    word = word["latency"]["word"]
-    assert word["DAL"] == 2
-    assert word["AL"] == 2
-    assert word["AP"] == pytest.approx((15 / 16 + 10 / 16) / 2)
-    assert word["AL_ref"] == pytest.approx(((3 + (4 - 4 / 5)) / 2 + (1 + 1.2 + 1.4 + 1.6) / 4) / 2)
+    scores = score([instance(0), instance(1, "a b c d", (1, 2, 3, 4)), instance(2, "", ())])
+    assert value(scores, "DAL") == 2
+    assert value(scores, "AL") == 2
+    assert value(scores, "AP") == pytest.approx((15 / 16 + 10 / 16) / 2)
+    al_ref = ((3 + (4 - 4 / 5)) / 2 + (1 + 1.2 + 1.4 + 1.6) / 4) / 2
+    assert value(scores, "AL_ref") == pytest.approx(al_ref)
 
 
 def test_delays_are_clipped_to_the_source():
     at_eos = score([instance(delays=(5, 5, 5, 5))])
-    assert at_eos["latency"] == score([instance(delays=(4, 4, 4, 4))])["latency"]
+    at_end = score([instance(delays=(4, 4, 4, 4))])
+    assert at_eos.figures["paper"] == at_end.figures["paper"]
 
 
 def test_quality_is_sacrebleus():
-    scores = score(CORPUS)
     predictions = [i.prediction for i in CORPUS]
-    assert scores["quality"]["BLEU"] == bleu(predictions, [i.reference for i in CORPUS])[0]
+    assert score(CORPUS)["paper", "word"]["BLEU"] == bleu(
+        predictions, [i.reference for i in CORPUS]
+    )
     perfect = score([instance(0, "the old farmer went home", (1, 2, 3, 4, 4))])
-    assert perfect["quality"]["BLEU"] == pytest.approx(100)
-    assert perfect["quality"]["chrF"] == pytest.approx(100)
+    assert value(perfect, "BLEU") == pytest.approx(100)
+    assert value(perfect, "chrF") == pytest.approx(100)
 
 
 def test_the_oracle_writes_the_reference_in_order():
-    assert score([CORPUS[1]], ORACLE)["oracle"] == score([CORPUS[1]], [[], [2, 2, 3]])["oracle"]
-    single = score([CORPUS[0]], ORACLE)["oracle"]["word"]
-    assert single["AP"] == pytest.approx(14 / 20)
-    assert single["AL"] == single["AL_ref"] == single["LAAL"]
+    assert score([CORPUS[1]], ORACLE).oracle == score([CORPUS[1]], [[], [2, 2, 3]]).oracle
+    single = score([CORPUS[0]], ORACLE).oracle["word"]
+    assert single["AP"].value == pytest.approx(14 / 20)
+    assert single["AL"].value == single["AL_ref"].value == single["LAAL"].value
     with pytest.raises(ValueError, match="sentence 2 has no oracle"):
         score(CORPUS, ORACLE[:2])
 
@@ -107,13 +119,14 @@ def test_order_and_repetition_do_not_matter():
         score([*CORPUS, instance(0, "another one", (1, 2))])
 
 
-def test_only_empty_predictions(tmp_path):
+def test_only_empty_predictions():
     scores = score([instance(0, "", ()), instance(1, "", ())])
-    assert scores["quality"]["BLEU"] == 0
-    assert scores["empty"] == 2
-    assert all(scores["latency"]["word"][name] is None for name in METRICS)
-    write_scores(tmp_path / "scores.json", scores)
-    assert json.loads((tmp_path / "scores.json").read_text()) == scores
+    assert value(scores, "BLEU") == 0
+    assert scores.empty == 2
+    assert all(value(scores, name) is None for name in METRICS)
+    assert (str(float(scores["paper", "word"]["AL"])), scores["paper", "word"]["AL"].form()) == (
+        "nan", "–",
+    )  # fmt: skip
 
 
 def test_no_sentence_at_all():
@@ -121,10 +134,27 @@ def test_no_sentence_at_all():
         score([])
 
 
-def test_scores_are_written_the_same_every_time(tmp_path):
-    for name, corpus in (("a", CORPUS), ("b", CORPUS[::-1])):
-        write_scores(tmp_path / name, score(corpus, ORACLE))
+TEXT = Text("a.de", "a.en", {"empty": 1})
+DECODINGS = [
+    None,
+    Decoding("best", "test", 1),
+    Decoding("average", "valid", 5, 0.6, {"k": 5, "delta": 0.25}, word_ms=300, text=TEXT),
+]
+
+
+@pytest.mark.parametrize("decoding", DECODINGS)
+@pytest.mark.parametrize("elapsed", [(), (3.0, 4.25, 4.5, 9.0)])
+def test_scores_are_written_the_same_every_time_and_read_back(decoding, elapsed, tmp_path):
+    corpus = [instance(0, elapsed=elapsed, positions=((1, 2), (2, 3))), *CORPUS[1:]]
+    computing = Computing(1.5, 2.5, 3.5) if elapsed else None
+    scores = score(corpus, ORACLE, decoding, computing)
+    for name, order in (("a", 1), ("b", -1)):
+        write_json(tmp_path / name, score(corpus[::order], ORACLE, decoding, computing))
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert read_record(tmp_path / "a", Scores) == scores
+    only_empty = score([instance(0, "", ())], None, decoding)
+    write_json(tmp_path / "a", only_empty)
+    assert read_record(tmp_path / "a", Scores) == only_empty
 
 
 def test_an_instance_needs_a_delay_for_each_word():
@@ -146,8 +176,8 @@ def test_instances_log_round_trip(tmp_path):
     assert [i.index for i in back] == [0, 1, 2, 3, 9]
     assert back[-1] == odd
     assert [i.to_json() for i in back[:-1]] == [i.to_json() for i in CORPUS]
-    assert score(back[:-1])["latency"]["word"] == score(CORPUS)["latency"]["word"]
-    assert score(back)["latency"]["subword"]["DAL"] is None
+    assert score(back[:-1])["paper", "word"] == score(CORPUS)["paper", "word"]
+    assert value(score(back), "DAL", "subword") is None
 
 
 def test_a_log_of_simuleval_with_its_own_keys_is_read(tmp_path):

@@ -20,6 +20,7 @@ import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
+from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 from simulmt.programs import sweep
 from simulmt.programs.outcome import (
@@ -32,11 +33,13 @@ from simulmt.programs.outcome import (
     write_table,
 )
 from simulmt.programs.plain import plain
+from simulmt.run_directory import clear, write_json
+from simulmt.scoring.score import score
 from simulmt.training.callbacks import selection
 from simulmt.training.files import alone_in
 from simulmt.training.loggers import MetricsFile
 from simulmt.training.ranks import TERMINATED, refuse_differences
-from simulmt.training.resume import clear, make_room
+from simulmt.training.resume import make_room
 from simulmt.training.state import differences, read_state
 from test_runs import TINY
 
@@ -64,7 +67,8 @@ def leave(folder: Path, config: DictConfig, *, scores: bool) -> None:
     passport = {"config": plain(config), "subwords": torch.zeros(1), "manifest": {}}
     checkpoint = {"state_dict": {}, "simulmt": passport, "global_step": 4}
     torch.save(checkpoint, folder / "checkpoints" / "last.ckpt")
-    metrics = MetricsFile(folder / "metrics.csv", None)
+    write_json(folder / "config.json", plain(config))
+    metrics = MetricsFile(folder, None)
     for step, value in ((1, 3.5), (3, 7.25), (5, 6.0)):
         metrics.log_metrics({"train/loss": 1.0}, step - 1)
         metrics.log_metrics({"valid/selection": value}, step)
@@ -187,7 +191,8 @@ def test_only_the_same_settings_count_as_finished(tmp_path):
         "new",
         "settings changed: trainer.max_updates was 2400, is 800",
     )
-    assert differences({"a": 1, "gone": 1}, {"a": 1, "came": 2}) == []
+    changed = differences({"a": 1, "gone": 1, "cache": 1}, {"a": 1, "came": 2})
+    assert changed == ["gone was 1, is None", "came was None, is 2"]
 
 
 def test_half_written_files_are_not_taken_for_whole(tmp_path):
@@ -202,7 +207,7 @@ def test_half_written_files_are_not_taken_for_whole(tmp_path):
     assert "no readable checkpoint" in state.reason
     metrics = tmp_path / "metrics.csv"
     metrics.write_bytes(b"step,loss\r\n0,1\r\n1,2\r\n1")  # of 12,...
-    MetricsFile(metrics, 5).log_metrics({"loss": 3.0}, 2)
+    MetricsFile(tmp_path, 5).log_metrics({"loss": 3.0}, 2)
     assert metrics.read_text().split() == ["step,loss", "0,1", "1,2", "2,3"]
 
 
@@ -220,6 +225,7 @@ def test_what_is_trained_again_has_no_results_meanwhile(tmp_path):
     (tmp_path / "checkpoints" / "average.ckpt").touch()
     for step in (2, 4):
         (tmp_path / "checkpoints" / f"step-{step:07d}.ckpt").touch()
+    (tmp_path / "checkpoints" / "best.ckpt.17.tmp").touch()
     make_room(tmp_path, tmp_path / "checkpoints" / "last.ckpt", step=2)
     left = {path.name for path in (tmp_path / "checkpoints").iterdir()}
     assert left == {"last.ckpt", "step-0000002.ckpt"}
@@ -268,7 +274,7 @@ def test_ranks_that_were_told_something_else_stop():
 
 
 def test_a_failed_run_is_worth_less_than_any_other():
-    worst = {"quality": {"BLEU": 0.0}, "latency": {"word": {"DAL": None}}}
+    worst = score([Instance(0, "ein Satz", "a sentence", "", ())])
     assert selection(worst, (0, 5), in_force=False) > sweep.FAILED
 
 

@@ -22,7 +22,9 @@ from simulmt.programs.evaluate import evaluate
 from simulmt.programs.export import export
 from simulmt.programs.train import train
 from simulmt.programs.translate import translate
+from simulmt.run_directory import read_record
 from simulmt.saved import checkpoint
+from simulmt.scoring.scores import Scores
 from test_picture import data_of
 from test_runs import ROOT, SMALL, configuration
 
@@ -167,8 +169,8 @@ def test_an_exported_folder_translates_alike_elsewhere(finished, given_away, tmp
         say(capsys, f"checkpoint={place}", f"input={text}") for place in (elsewhere, finished)
     )
     assert there == here
-    words = json.loads((elsewhere / "scores.json").read_text())["latency"]["word"]
-    assert f"{words['DAL']:.2f}" in (elsewhere / "README.md").read_text()
+    words = read_record(elsewhere / "scores.json", Scores)["paper", "word"]
+    assert words["DAL"].form() in (elsewhere / "README.md").read_text()
     with pytest.raises(UserError, match="is not empty"):
         export(configuration("export", f"checkpoint={finished}", f"to={elsewhere}"))
 
@@ -284,10 +286,10 @@ def test_a_clock_changes_no_word_and_no_delay(finished):
     batch, live = (read_instances(f / "instances.log") for f in (finished, folder))
     assert [(i.prediction, i.delays) for i in live] == [(i.prediction, i.delays) for i in batch]
     assert all(len(i.elapsed) == i.prediction_length for i in live)
-    scores = json.loads((folder / "scores.json").read_text())
-    assert 0 < scores["computing_ms"]["median"] <= scores["computing_ms"]["max"]
-    counted = scores["conventions"]["omnisteval"]["DAL"]
-    assert scores["computation_aware"]["DAL"] >= counted
+    scores = read_record(folder / "scores.json", Scores)
+    assert 0 < scores.computing_ms.median <= scores.computing_ms.max
+    counted = scores["omnisteval", "word"]["DAL"].value
+    assert scores.computation_aware.figures["DAL"].value >= counted
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,13 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from simulmt.errors import UserError
 
 T = TypeVar("T")
+Config: TypeAlias = Mapping[str, Any]
+"""Plain values by name, as YAML and JSON hold them."""
 SAME_RUN = (
     "ckpt_path",  # a resumed run ends as an uninterrupted run does
     "cache",  # the folder of cached files

@@ -1,16 +1,14 @@
-"""What `report.py` can be told (`conf/report.yaml`)."""
+"""The options of `report.py` (`conf/report.yaml`)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simulmt.analysis.runs import UNITS
 from simulmt.errors import UserError
-from simulmt.options import construct
+from simulmt.options import Config, construct
 from simulmt.scoring.conventions import find_convention
 
 LATENCIES = ("DAL", "AL", "AP", "LAAL")
@@ -18,7 +16,7 @@ LATENCIES = ("DAL", "AL", "AP", "LAAL")
 
 @dataclass(frozen=True)
 class Choices:
-    """The options; `conf/report.yaml` says what each is."""
+    """The options, checked; `conf/report.yaml` says what each is."""
 
     runs: str
     to: str | None
@@ -50,14 +48,13 @@ class Choices:
         self._check_selection()
 
     def _check_counted(self) -> None:
-        """In `paper` alone the unit is free: it counts both."""
-        convention, free = find_convention(self.convention), self.convention == "paper"
-        choices = LATENCIES if free else convention.latencies
-        units = UNITS if free else (convention.unit,)
-        asked = [("latency", latency, choices) for latency in self.latencies or [None]]
-        for key, value, known in [*asked, ("unit", self.counted_in, units)]:
+        """Refuse a latency or a unit that the convention does not count."""
+        convention, paper = find_convention(self.convention), self.convention == "paper"
+        choices = LATENCIES if paper else tuple(convention.metrics)
+        latencies = [("latency", latency, choices) for latency in self.latencies or [None]]
+        for key, value, known in [*latencies, ("unit", self.counted_in, convention.units)]:
             if value not in known:
-                where = "" if free else f" with convention={self.convention}"
+                where = "" if paper else f" with convention={self.convention}"
                 raise UserError(f"{key} is {value!r}{where}; choose one of {', '.join(known)}")
 
     def _check_selection(self) -> None:
@@ -73,45 +70,45 @@ class Choices:
             )
         if not isinstance(self.ranges, list) or not self.ranges:
             raise UserError("select needs ranges of latency, such as ranges=[[3,4],[4,5]]")
-        for one in self.ranges:
-            _check_range("ranges", one, "[3,4]")
+        for limits in self.ranges:
+            _check_range("ranges", limits, "[3,4]")
 
     @property
     def latencies(self) -> list[Any]:
-        """What the pictures' x axes count, one picture each."""
+        """The latencies of the x axes, one picture each."""
         return _listed(self.latency)
 
     @property
     def shown(self) -> tuple[float, float] | None:
-        """The quality that the pictures show; None: all."""
+        """The least and the greatest BLEU of the pictures; None: all."""
         return None if self.quality is None else (float(self.quality[0]), float(self.quality[1]))
 
     @property
     def counted_in(self) -> Any:
-        """The unit."""
-        return find_convention(self.convention).unit if self.unit is None else self.unit
+        """The unit of latency."""
+        return find_convention(self.convention).units[0] if self.unit is None else self.unit
 
     @property
     def selected_latency(self) -> str:
-        """What the ranges are of."""
+        """The latency of the ranges."""
         return str(self.select).upper()
 
     @property
     def files(self) -> list[str]:
-        """Of published figures."""
+        """The files of published figures."""
         return [str(name) for name in _listed(self.published)]
 
     @property
     def target(self) -> Path:
-        """Where to write."""
+        """The folder to write to."""
         return Path(self.to or self.runs)
 
 
-def read_choices(options: Mapping[str, Any]) -> Choices:
-    """Check the options.
+def read_choices(options: Config) -> Choices:
+    """Return the options.
 
     Raises:
-        UserError: an unknown one, a missing one, or one that cannot be.
+        UserError: an option is unknown, missing or out of range.
     """
     folders = {key: str(options[key]) for key in ("runs", "to") if options.get(key) is not None}
     return construct(Choices, {**options, **folders}, "report")

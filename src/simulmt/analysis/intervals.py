@@ -26,7 +26,7 @@ Counts = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Resampled:
-    """A system's BLEU, and that of each resample, in the order of the draws."""
+    """A system's BLEU, and the BLEU of each resample, in the order of the draws."""
 
     bleu: float
     samples: Counts
@@ -38,14 +38,14 @@ class Resampled:
 
 
 def middle(samples: Counts) -> tuple[float, float]:
-    """The middle 95%; as sacreBLEU, 1/40 is cut off at either end."""
+    """Return the middle 95%: 1/40 is cut off at either end, as sacreBLEU does."""
     ordered = np.sort(samples)
     cut = len(ordered) // 40
     return float(ordered[cut]), float(ordered[-cut - 1])
 
 
 def draw(sentences: int, samples: int, seed: int = SEED) -> NDArray[np.int64]:
-    """The sentences of each resample, (samples, sentences)."""
+    """Return the sentences of each resample, (samples, sentences)."""
     return np.random.default_rng(seed).choice(sentences, (samples, sentences), replace=True)
 
 
@@ -56,14 +56,14 @@ def resample(
     kind: Bleu = CASED,
     seed: int = SEED,
 ) -> Resampled:
-    """Score resamples of a corpus.
+    """Return the BLEU of a corpus and of its resamples.
 
     Args:
         predictions: one sentence each, at least one in all.
         references: the same number of sentences.
         samples: how often to draw; 1,000 is usual.
         kind: tokeniser and case.
-        seed: of the draws.
+        seed: the seed of the draws.
     """
     counts = _counts(predictions, references, kind)
     drawn = draw(len(counts), samples, seed)
@@ -75,9 +75,9 @@ def resample(
 
 
 def p_value(one: Resampled, other: Resampled) -> float:
-    """How likely a difference of this size is if the systems are equally good; two-sided.
+    """Return how likely a difference of this size is if both systems are equally good; two-sided.
 
-    Not corrected for how many pairs are tested.
+    The p value is not corrected for the number of tested pairs.
 
     Args:
         one: a system.
@@ -89,7 +89,7 @@ def p_value(one: Resampled, other: Resampled) -> float:
 
 
 def _counts(predictions: Sequence[str], references: Sequence[str], kind: Bleu) -> Counts:
-    """Lengths of prediction and reference, matched and all n-grams of each sentence, (N, 10)."""
+    """Return lengths of prediction and reference, matched and all n-grams by sentence, (N, 10)."""
     # neither effective order nor force changes a count: they keep warnings away
     metric = BLEU(
         tokenize=kind.tokenize, lowercase=kind.lowercase, effective_order=True, force=True
@@ -102,7 +102,7 @@ def _counts(predictions: Sequence[str], references: Sequence[str], kind: Bleu) -
 
 
 def _bleu(counts: Counts) -> float:
-    """Corpus BLEU of summed counts (10,)."""
+    """Return the corpus BLEU of summed counts (10,)."""
     sys_len, ref_len, *grams = (int(count) for count in counts)
     score = BLEU.compute_bleu(grams[:_ORDER], grams[_ORDER:], sys_len, ref_len, smooth_method="exp")
     return float(score.score)

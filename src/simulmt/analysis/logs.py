@@ -1,4 +1,4 @@
-"""The decoded test sets of runs, and what of them is shown."""
+"""The decoded test sets of runs, and which of their sentences a page shows."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from simulmt.analysis.intervals import Resampled, resample
 from simulmt.analysis.runs import Found, Run
 from simulmt.decoding.instance import Instance, read_instances
 from simulmt.errors import UserError
+from simulmt.run_directory import INSTANCES
 from simulmt.scoring.conventions import CONVENTIONS
 
 Logs = Mapping[str, Sequence[Instance]]
-"""By folder; runs without `instances.log` are not there."""
+"""By folder; a run without a log is not there."""
 _NEAR = 1e-6  # rounding: the scores were counted from the same text
 _MIDDLING = range(8, 13)  # source words of a sentence that is worth looking at
 
 
 def read_logs(found: Found, folder: Path) -> dict[str, list[Instance]]:
-    """The test set of each run as it was decoded; runs with a damaged one are left out.
+    """Return the decoded test set of each run that has one.
 
     Args:
-        found: what is damaged moves from its runs to `damaged`.
-        folder: that was searched.
+        found: a run with a damaged log moves from its runs to `damaged`.
+        folder: the folder that was searched.
     """
     logs, kept = {}, []
     for run in found.runs:
-        path = folder / run.folder / "instances.log"
+        path = folder / run.folder / INSTANCES
         try:
             if path.is_file():
                 logs[run.folder] = _read(path, run)
@@ -40,48 +41,49 @@ def read_logs(found: Found, folder: Path) -> dict[str, list[Instance]]:
 def resample_logs(
     found: Found, logs: dict[str, list[Instance]], folder: Path, convention: str, samples: int
 ) -> dict[str, Resampled]:
-    """Resampled BLEU of each run that has a log, by folder.
+    """Return the resampled BLEU of each run that has a log, by folder.
 
-    A run whose log has another BLEU than its scores is left out: one of them is not its own.
+    A run whose log has another BLEU than its scores is left out: one of the two files is not its
+    own.
 
     Args:
-        found: what does not fit moves from its runs to `damaged`.
-        logs: what `read_logs` returned; what does not fit is removed.
-        folder: that was searched.
-        convention: whose BLEU.
+        found: a run that is left out moves from its runs to `damaged`.
+        logs: the result of `read_logs`; the log of a run that is left out is removed.
+        folder: the folder that was searched.
+        convention: the convention that counts BLEU.
         samples: how often to draw.
     """
     resampled = {}
     for run in [run for run in found.runs if run.folder in logs]:
         log, kind = logs[run.folder], CONVENTIONS[convention].bleu
         texts = [i.prediction for i in log], [i.reference for i in log]
-        figure, scored = resample(*texts, samples, kind), run.figures(convention)["BLEU"]
+        figure, scored = resample(*texts, samples, kind), run.bleu(convention)
         if abs(figure.bleu - scored) < _NEAR:
             resampled[run.folder] = figure
             continue
         found.runs.remove(run)
         del logs[run.folder]
         found.damaged.append(
-            f"{folder / run.folder} (BLEU is {scored:.2f} in test_scores.json and "
-            f"{figure.bleu:.2f} in instances.log: they are not of the same decoding)"
+            f"{folder / run.folder} (BLEU is {scored:.2f} in its scores and {figure.bleu:.2f} in "
+            f"{INSTANCES}: they are not of the same decoding)"
         )
     return resampled
 
 
 def same_sentences(one: Sequence[Instance], other: Sequence[Instance]) -> bool:
-    """Whether two logs are of the same sentences, in the same order."""
+    """Return whether two logs are of the same sentences, in the same order."""
     return [(i.source, i.reference) for i in one] == [(i.source, i.reference) for i in other]
 
 
 def sample_places(logs: Logs, samples: int) -> list[int]:
-    """Which sentences to show, the same of all runs: the first that are neither short nor long."""
+    """Return which sentences to show of all runs: the first that are neither short nor long."""
     first = next(iter(logs.values()), [])
-    middling = [i for i, one in enumerate(first) if one.source_length in _MIDDLING]
+    middling = [i for i, instance in enumerate(first) if instance.source_length in _MIDDLING]
     return (middling or list(range(len(first))))[:samples]
 
 
 def _read(path: Path, run: Run) -> list[Instance]:
     log = sorted(read_instances(path), key=lambda instance: instance.index)
-    if not log or len(log) != run.scores.get("sentences", len(log)):
-        raise UserError(f"{path} has {len(log)} sentences, the scores {run.scores['sentences']}")
+    if len(log) != run.scores.sentences:
+        raise UserError(f"{path} has {len(log)} sentences, the scores {run.scores.sentences}")
     return log

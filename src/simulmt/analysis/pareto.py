@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[bool]:
-    """Whether each point is on the Pareto front.
+    """Return whether each point is on the Pareto front.
 
-    A point is off it if another one is at least as good in both and better in one of them; of
-    equal points all are on it.
+    A point is off the front if another point is at least as good in both and better in one; equal
+    points are on it together.
 
     Args:
         points: latency, of which less is better, and quality, of which more is.

@@ -17,27 +17,30 @@ _OF_STREAMING = ("model.encoder", "model.average_embedding", "data.batch_tokens"
 def curve_series(
     runs: Sequence[Run], latency: str, unit: str, convention: str = "paper"
 ) -> list[Series]:
-    """Lines of the runs that have a latency, one per mechanism, model and variant of them."""
+    """Return the lines of the runs that have a latency, one per mechanism, model and variant."""
     lines: dict[str, tuple[list[Point], bool]] = {}
     names = dict(zip([run.folder for run in runs], variants(runs), strict=True))
     for group in by_seed(runs):
-        figures = [(r.latency(latency, unit, convention), _bleu(r, convention)) for r in group]
+        figures = [(r.latency(latency, unit, convention), r.bleu(convention)) for r in group]
         if all(math.isfinite(value) for value, _ in figures):
             first = group[0]
             label = ", ".join(first.dials()).replace("lambda", "λ").replace("_", "")
             (x, across), (y, up) = (_mean(column) for column in zip(*figures, strict=True))
             point = Point(x, y, label, (across, up), tuple(run.folder for run in group))
-            lines.setdefault(names[first.folder], ([], first.trait("offline")))[0].append(point)
+            # a run lies on its own line, and on that of its decodings
+            alike = [first] if first.turned else [run for run in runs if run.home == first.home]
+            for name in {names[run.folder] for run in alike}:
+                lines.setdefault(name, ([], first.trait("offline")))[0].append(point)
     return [Series(name, *line) for name, line in sorted(lines.items())]
 
 
 def by_seed(runs: Sequence[Run]) -> list[list[Run]]:
-    """Runs with the same choices but for the seed; none is twice in one group."""
+    """Return groups of runs with the same options but for the seed, each seed once in a group."""
     groups: dict[tuple[object, ...], list[Run]] = {}
     times = Counter[tuple[object, ...]]()
     for run in runs:
-        chosen = choices(run) - {("seed", str(run.options["seed"]))}
-        key = (chosen, *run.dials())
+        options = choices(run) - {("seed", str(run.options["seed"]))}
+        key = (options, *run.dials())
         seeded = (key, run.options["seed"])
         groups.setdefault((key, times[seeded]), []).append(run)
         times[seeded] += 1
@@ -45,29 +48,26 @@ def by_seed(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def on_front(runs: Sequence[Run], latency: str, unit: str, convention: str) -> set[str]:
-    """The folders of the runs whose point is on the Pareto front."""
+    """Return the folders of the runs whose point is on the Pareto front."""
     front = front_points(curve_series(runs, latency, unit, convention))
     return {folder for point in front for folder in point.runs}
 
 
 def offline_bleu(run: Run, runs: Sequence[Run], convention: str) -> float | None:
-    """BLEU of `soft` on the same model and data, the mean if there are several; None without one.
+    """Return the mean BLEU of `soft` on the same model and data; None without such a run.
 
-    The same but for what a model has for the sake of streaming, and the size of its batches.
+    Options that a model has for the sake of streaming, and the size of its batches, may differ.
     """
 
-    def kept(one: Run) -> set[tuple[str, str]]:
-        found = {pair for pair in choices(one) if pair[0].startswith(("model.", "data."))}
-        return {(key, value) for key, value in found if key not in _OF_STREAMING}
+    def compared(run: Run) -> set[tuple[str, str]]:
+        pairs = {pair for pair in choices(run) if pair[0].startswith(("model.", "data."))}
+        return {(key, value) for key, value in pairs if key not in _OF_STREAMING}
 
-    found = [_bleu(o, convention) for o in runs if o.mechanism == "soft" and kept(o) == kept(run)]
-    return statistics.fmean(found) if found else None
-
-
-def _bleu(run: Run, convention: str) -> float:
-    return float(run.figures(convention)["BLEU"])
+    offline = [other for other in runs if other.mechanism == "soft" and not other.turned]
+    figures = [o.bleu(convention) for o in offline if compared(o) == compared(run)]
+    return statistics.fmean(figures) if figures else None
 
 
 def _mean(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and standard deviation, which is 0 for one value."""
+    """Return mean and standard deviation, which is 0 for one value."""
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0

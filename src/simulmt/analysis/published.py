@@ -1,4 +1,4 @@
-"""Published figures, to lie beside one's own: CSV files such as those in `experiments`."""
+"""Published figures to compare with: CSV files such as those in `experiments`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Published:
     """One published point.
 
     Attributes:
-        system: Who.
+        system: The system's name.
         bleu: Its BLEU.
-        latencies: Those that were published, by name.
-        kind: Of BLEU, in words.
-        unit: Of latency: `word`, `subword`, or `not stated`.
+        latencies: The published latencies by name.
+        kind: The kind of BLEU, in words.
+        unit: The unit of latency: `word`, `subword`, or `not stated`.
         source: The file.
     """
 
@@ -36,12 +36,12 @@ class Published:
 
 
 def read_published(name: str, latencies: Sequence[str], folder: Path) -> list[Published]:
-    """Read a file.
+    """Return the points of a file.
 
     Args:
-        name: A CSV file, or what the folder calls it: `milk/table5`.
+        name: A CSV file, or its name in the folder: `milk/table5`.
         latencies: Columns to look for, besides `system`, `BLEU`, `BLEU_kind` and `latency_unit`.
-        folder: Of published figures: `experiments`.
+        folder: The folder of published figures, `experiments`.
 
     Raises:
         UserError: there is no such file, or it is damaged.
@@ -67,15 +67,15 @@ def read_published(name: str, latencies: Sequence[str], folder: Path) -> list[Pu
 def published_series(
     points: Sequence[Published], latency: str, unit: str
 ) -> tuple[list[Series], list[str]]:
-    """Lines of what compares: figures of this latency in this unit; the legend has the BLEU.
+    """Return the lines of the points with this latency in this unit; a name has the kind of BLEU.
 
     Args:
-        points: From any number of files.
+        points: Points from any number of files.
         latency: Such as DAL.
         unit: `word` or `subword`.
 
     Returns:
-        The lines, and a note for what does not compare.
+        The lines, and a note for each system in another unit.
     """
     lines: dict[str, list[Point]] = {}
     notes: dict[str, None] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -16,7 +15,7 @@ from simulmt.analysis.names import row_names
 from simulmt.analysis.published import Published, published_series, read_published
 from simulmt.analysis.report_curves import DrawnCurve, write_curve
 from simulmt.analysis.report_page import Page, write_report_page
-from simulmt.analysis.runs import Found, Run, find_runs
+from simulmt.analysis.runs import Found, Row, Run, find_runs
 from simulmt.analysis.selection import select_runs, tested_checkpoint
 from simulmt.analysis.significance import COLUMNS, matched_pairs
 from simulmt.analysis.table import score_table
@@ -24,21 +23,23 @@ from simulmt.analysis.target import check_writable, writing
 from simulmt.analysis.terminal import left_columns, selection_table
 from simulmt.analysis.tidy import curve_rows, write_rows
 from simulmt.errors import UserError
+from simulmt.options import Config
+from simulmt.run_directory import INSTANCES, SCORES
 
 
-def report(options: Mapping[str, Any], home: Path = Path()) -> None:
-    """Print the table of a folder's runs, and write what compares them.
+def report(options: Config, home: Path = Path()) -> None:
+    """Print the table of a folder's runs, and write the files that compare them.
 
-    That is `curves.csv`, `cost.csv`, `significance.csv`, `curve-DAL.png` and `.svg` (and so on for
-    each latency), `report.html`, and with `select` also `selected.csv`.
+    These are `curves.csv`, `cost.csv`, `significance.csv`, `curve-DAL.png` and `.svg` (and so on
+    for each latency), `report.html`, and with `select` also `selected.csv`.
 
     Args:
-        options: those of `conf/report.yaml`.
-        home: the folder that has `experiments`.
+        options: as in `conf/report.yaml`.
+        home: the folder above `experiments`.
 
     Raises:
-        UserError: a bad option, no finished run, runs on different data, a run whose scores are
-            older than the convention, or a folder that cannot be written.
+        UserError: a bad option, no finished run, runs on different data, or a folder that cannot
+            be written.
     """
     choices = read_choices(options)
     latencies, theirs = choices.latencies, home / "experiments"
@@ -55,24 +56,20 @@ def report(options: Mapping[str, Any], home: Path = Path()) -> None:
     console.print(f"written: {', '.join(map(str, written))}", markup=False, soft_wrap=True)
 
 
-def comparable(found: Found, folder: Path, convention: str) -> list[Run]:
-    """The runs; refuse none, runs on other sentences than the rest, or without the figures."""
+def comparable(found: Found, folder: Path) -> list[Run]:
+    """Return the runs of a folder.
+
+    Raises:
+        UserError: there is none, or not all were tested on the same sentences.
+    """
     if not found.runs:
         raise UserError(
             f"there is no finished run in {folder} ({found.unfinished} unfinished, "
-            f"{len(found.damaged)} damaged); train.py ends with writing test_scores.json"
+            f"{len(found.damaged)} damaged); train.py ends with writing {SCORES}"
         )
-    old = [run.folder for run in found.runs if convention not in run.scores.get("conventions", {})]
-    if old and convention != "paper":
-        raise UserError(
-            f"convention={convention}: the scores of {len(old)} runs (such as {old[0]}) were "
-            "written by a version that did not count it; choose paper, or train them anew"
-        )
-    known = all(run.test_set for run in found.runs)  # the same name may stand for other text
-    sets: dict[Any, str] = {}
+    sets: dict[str, str] = {}  # by digest, since the same name may stand for other text
     for run in found.runs:
-        data = run.options["data.name"]
-        sets.setdefault(run.test_set if known else data, f"{data} (such as {run.folder})")
+        sets.setdefault(run.test_set, f"{run.options['data.name']} (such as {run.folder})")
     if len(sets) > 1:
         raise UserError(
             f"the runs in {folder} were tested on different data: {', '.join(sets.values())}. One "
@@ -83,7 +80,7 @@ def comparable(found: Found, folder: Path, convention: str) -> list[Run]:
 
 @dataclass(frozen=True)
 class _Work:
-    """What was read and counted."""
+    """The runs, and the figures and logs to report."""
 
     choices: Choices
     runs: Sequence[Run]
@@ -94,45 +91,45 @@ class _Work:
 
     @property
     def counted(self) -> tuple[str, str]:
-        """Unit and convention."""
+        """Unit and convention of latencies."""
         return self.choices.counted_in, self.choices.convention
 
 
 def _gather(choices: Choices, console: Console) -> _Work:
-    """Read the runs, and say which were left out, and why."""
+    """Read the runs, and print which were left out, and why."""
     folder = Path(choices.runs)
     found = find_runs(folder)
     check_writable(choices.target)
     logs = read_logs(found, folder)
     try:
-        comparable(found, folder, choices.convention)
+        comparable(found, folder)
         resampled = resample_logs(found, logs, folder, choices.convention, choices.resamples)
-        runs = comparable(found, folder, choices.convention)
+        runs = comparable(found, folder)
     finally:
         for note in found.left_out:
             console.print(f"left out: {note}", markup=False, soft_wrap=True)
     _check_shown(choices, runs)
     if missing := len(runs) - len(logs):
-        console.print(f"{missing} runs have no instances.log: no interval, no test, no paths")
+        console.print(f"{missing} runs have no {INSTANCES}: no interval, no test, no paths")
     names = dict(zip([run.folder for run in runs], row_names(runs), strict=True))
     return _Work(choices, runs, names, logs, resampled, found.left_out)
 
 
 def _check_shown(choices: Choices, runs: Sequence[Run]) -> None:
     shown = choices.shown
-    found = sorted(run.figures(choices.convention)["BLEU"] for run in runs)
-    if shown is not None and not any(shown[0] <= bleu <= shown[1] for bleu in found):
+    bleus = sorted(run.bleu(choices.convention) for run in runs)
+    if shown is not None and not any(shown[0] <= bleu <= shown[1] for bleu in bleus):
         raise UserError(
             f"quality is [{shown[0]:g},{shown[1]:g}], where no run is: their BLEU is "
-            f"{found[0]:.2f} to {found[-1]:.2f}"
+            f"{bleus[0]:.2f} to {bleus[-1]:.2f}"
         )
 
 
 def _write(work: _Work, published: Sequence[Published], console: Console) -> list[Path]:
-    """Write all files."""
+    """Write all files, and return their paths."""
     choices, runs, to = work.choices, work.runs, work.choices.target
     rows = curve_rows(runs, work.resampled, choices.latencies, *work.counted)
-    costs = [{"folder": run.folder, **run.cost} for run in runs]
+    costs: list[Row] = [{"folder": r.folder, **r.cost} for r in runs if not r.turned]
     pairs = matched_pairs(runs, work.logs, work.resampled, *work.counted, choices.tolerance)
     written = [
         write_rows(rows, to / "curves.csv"),
@@ -154,11 +151,11 @@ def _write(work: _Work, published: Sequence[Published], console: Console) -> lis
 
 
 def _draw(work: _Work, published: Sequence[Published], console: Console) -> list[DrawnCurve]:
-    """The curve of each latency that there is."""
-    curves, said = [], list[str]()
+    """Draw the curve of each latency that some run has."""
+    curves, left_out = [], dict[str, None]()
     for latency in work.choices.latencies:
         lines, notes = published_series(published, latency, work.choices.counted_in)
-        said += [note for note in notes if note not in said]
+        left_out |= dict.fromkeys(notes)
         drawn = write_curve(
             work.runs,
             lines,
@@ -169,7 +166,7 @@ def _draw(work: _Work, published: Sequence[Published], console: Console) -> list
         )
         if drawn is not None:
             curves.append(drawn)
-    for note in said:
+    for note in left_out:
         console.print(f"published, not drawn: {note}", markup=False, soft_wrap=True)
     if not curves:
         latencies = ", ".join(work.choices.latencies)
@@ -180,19 +177,20 @@ def _draw(work: _Work, published: Sequence[Published], console: Console) -> list
     return curves
 
 
-def _select(work: _Work, console: Console) -> list[dict[str, Any]]:
-    """A run for each mechanism and range."""
+def _select(work: _Work, console: Console) -> list[Row]:
+    """Return a row for each mechanism and range."""
     choices, folder = work.choices, Path(work.choices.runs)
     latency, unit = choices.selected_latency, choices.counted_in
-    found = {run.folder: tested_checkpoint(folder, run, latency, unit) for run in work.runs}
-    dev = {name: one for name, one in found.items() if one is not None}
-    if averaged := [work.names[run.folder] for run in work.runs if run.folder not in dev]:
+    trained = [run for run in work.runs if not run.turned]  # validation does not turn dials
+    figures = {run.folder: tested_checkpoint(folder, run, latency, unit) for run in trained}
+    dev = {name: known for name, known in figures.items() if known is not None}
+    if averaged := [work.names[run.folder] for run in trained if run.folder not in dev]:
         console.print(
             f"not selected from, without development figures of what was tested (averaged "
             f"weights, or no metrics.csv): {', '.join(averaged)}", markup=False, soft_wrap=True
         )  # fmt: skip
     ranges = [(float(least), float(most)) for least, most in choices.ranges]
-    rows = select_runs(work.runs, work.names, dev, ranges, latency, unit)
+    rows = select_runs(trained, work.names, dev, ranges, latency, unit)
     if not rows:
         raise UserError("select: all runs read the whole sentence first; choose select=null")
     return rows

@@ -40,7 +40,7 @@ class Page:
 
     folder: str
     runs: Sequence[Run]
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Row]
     names: Mapping[str, str]
     unit: str
     convention: str

@@ -1,50 +1,64 @@
-"""The finished runs of a folder, read from their directories."""
+"""The finished runs of a folder, and their further decodings, read from their directories."""
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-import yaml  # type: ignore[import-untyped, unused-ignore]
-
-from simulmt.analysis.table import score_table
-from simulmt.attention.schedules import SCHEDULES
 from simulmt.errors import UserError
 from simulmt.options import flat_options
-from simulmt.scoring.conventions import CONVENTIONS
+from simulmt.run_directory import (
+    CONFIG,
+    EVALUATED,
+    EVALUATION,
+    MANIFEST,
+    SCORES,
+    TRAINING,
+    TRAITS,
+    Training,
+    Traits,
+    has_begun,
+    read_columns,
+    read_json,
+    read_record,
+)
+from simulmt.scoring.conventions import CONVENTIONS, UNITS
+from simulmt.scoring.scores import Decoding, Figures, Scores
 
-UNITS = ("word", "subword")
+Row: TypeAlias = dict[str, Any]
+"""A line of a CSV file, by column."""
 _OF_MECHANISM = ("k", "emission_rate", "chunk", "window", "score", "noise", "mass_preservation")
 _COUNTED = ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW")
 WEIGHTS = {"lambda": "objective.latency_weight", "lambda_var": "objective.variance_weight"}
-_CONFIG, _OF_HYDRA = "config.json", ".hydra/config.yaml"
-_BEGUN = {"manifest.json", "metrics.csv", "checkpoints", "test_scores.json"}
-_DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error, yaml.YAMLError)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run.
+    """A finished run, or a further decoding of its test set.
 
     Attributes:
-        folder: Its directory, as seen from the folder that was searched.
-        options: Its configuration, flat: `{"mechanism.k": 3, ...}`.
-        scores: What `simulmt.scoring.score.score` returned.
-        test_set: What identifies the text that was scored; empty if unknown.
-        training: What `training.json` says; empty where there is none.
+        folder: Of the scores, as seen from the folder that was searched.
+        home: The run directory, likewise; for a run the same as `folder`.
+        options: The run's configuration, flat: `{"mechanism.k": 3, ...}`.
+        scores: Of the test set.
+        test_set: Digests of the text that was scored.
+        traits: What kind of policy the run trained.
+        training: What the training took.
+        turned: What the decoding had otherwise than the run: `{"k": 5}`; empty for a run.
     """
 
     folder: str
+    home: str
     options: Mapping[str, Any]
-    scores: Mapping[str, Any]
+    scores: Scores
     test_set: str
-    training: Mapping[str, Any] = field(default_factory=dict)
+    traits: Traits
+    training: Training
+    turned: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def mechanism(self) -> str:
@@ -57,75 +71,75 @@ class Run:
         return str(self.options["model.name"])
 
     @property
-    def parameters(self) -> int | None:
-        """The size of its model, if known."""
-        value = self.training.get("parameters")
-        return None if value is None else int(value)
+    def parameters(self) -> int:
+        """The size of the model."""
+        return self.training.parameters
 
     @property
-    def cost(self) -> dict[str, Any]:
-        """What its training took: figures that another machine, or another day, would change."""
-        names = ("seconds", "tokens_per_second", "threads", "processes", "device")
-        seconds, speed, *rest = (self.training.get(name) for name in names)
-        seconds, speed = (None if value is None else float(value) for value in (seconds, speed))
-        own = dict(zip(names[2:], rest, strict=True))
-        return {"training_seconds": seconds, "training_tokens_per_s": speed, **own}
+    def cost(self) -> Row:
+        """What the training took: figures that another machine, or another day, would change."""
+        names = ("threads", "processes", "device")
+        return {
+            "training_seconds": self.training.seconds,
+            "training_tokens_per_s": self.training.tokens_per_second,
+            **{name: getattr(self.training, name) for name in names},
+        }
 
     def trait(self, name: str) -> bool:
-        """Whether its schedule is `offline` or `learned`."""
-        return bool(getattr(SCHEDULES.get(self.options["mechanism.schedule"]), name, False))
+        """Return whether the run is `offline` or `learned`."""
+        return {"offline": self.traits.offline, "learned": self.traits.learned}[name]
 
     def weight(self, name: str) -> float:
-        """`lambda` or `lambda_var` as it was in force."""
-        value = self.options.get(WEIGHTS[name])
-        # not a number: an interpolation of the key at the root
-        return float(value if isinstance(value, int | float) else self.options.get(name, 0))
+        """Return `lambda` or `lambda_var` as it was in force."""
+        return float(self.options[WEIGHTS[name]])
 
     def dials(self) -> list[str]:
-        """What is turned to trade quality for latency: `["k=3"]`, `["lambda=0.2"]`."""
-        found = {"k": self.options["mechanism.k"]} if "mechanism.k" in self.options else {}
-        if self.trait("learned"):
-            weights = {name: self.weight(name) for name in WEIGHTS}
-            found = {name: value for name, value in weights.items() if value or name == "lambda"}
-        return [f"{name}={value:g}" for name, value in found.items()]
+        """Return what trades quality for latency: `["k=3"]`, `["lambda=0.2"]`."""
+        weights = {name: self.weight(name) for name in WEIGHTS} if self.trait("learned") else {}
+        weights = {name: value for name, value in weights.items() if value or name == "lambda"}
+        values = {**weights, **self.traits.dials, **self.turned}
+        return [f"{name}={value:g}" for name, value in values.items()]
 
-    def figures(self, convention: str = "paper", unit: str = "word") -> Mapping[str, Any]:
-        """BLEU and latencies as a convention has them; `paper` has them in both units."""
-        if convention == "paper":
-            return {"BLEU": self.scores["quality"]["BLEU"], **self.scores["latency"][unit]}
-        own: Mapping[str, Any] = self.scores["conventions"][convention]
-        return own
+    def figures(self, convention: str = "paper", unit: str = "word") -> Figures:
+        """Return quality and latencies by a convention; all but `paper` have one unit."""
+        units = CONVENTIONS[convention].units
+        return self.scores[convention, unit if unit in units else units[0]]
+
+    def bleu(self, convention: str = "paper") -> float:
+        """Return the BLEU of a convention."""
+        return float(self.figures(convention)["BLEU"])
 
     def latency(self, name: str, unit: str = "word", convention: str = "paper") -> float:
-        """A latency; infinite if there was no sentence to count it on."""
-        value = self.figures(convention, unit)[name]
+        """Return a latency; infinite if there was no sentence to count it on."""
+        value = self.figures(convention, unit)[name].value
         return math.inf if value is None else float(value)
 
-    def row(self, convention: str = "paper") -> dict[str, Any]:
-        """What `curves.csv` says of it; any other convention than `paper` adds its own figures."""
-        own = self.figures(convention)
+    def row(self, convention: str = "paper") -> Row:
+        """Return a line of `curves.csv`; other conventions than `paper` add their own figures."""
         names = () if convention == "paper" else CONVENTIONS[convention].figures
-        options, quality, latencies = self.options, self.scores["quality"], self.scores["latency"]
+        own, quality = self.figures(convention), self.figures()
         return {
             "folder": self.folder,
             "mechanism": self.mechanism,
-            **{name: options.get(f"mechanism.{name}") for name in _OF_MECHANISM},
+            **{n: self.turned.get(n, self.options.get(f"mechanism.{n}")) for n in _OF_MECHANISM},
             **{name: self.weight(name) for name in WEIGHTS},
-            "seed": options["seed"],
+            "seed": self.options["seed"],
             "model": self.model,
-            "data": options["data.name"],
-            **{name: float(quality[name]) for name in ("BLEU", "chrF")},
-            **{f"{name}_{unit}": latencies[unit][name] for unit in UNITS for name in _COUNTED},
-            **{f"{name}_{convention}": own[name] for name in names},
+            "data": self.options["data.name"],
+            **{name: quality[name].value for name in ("BLEU", "chrF")},
+            **{f"{name}_{unit}": self.figures(unit=unit)[name].value
+               for unit in UNITS for name in _COUNTED},
+            **{f"{name}_{convention}": own[name].value for name in names},
             "parameters": self.parameters,
-            "updates": self.training.get("updates"),
-            "signature": quality["signature"],
-        }
+            "updates": self.training.updates,
+            "signature": quality["BLEU"].signature.removeprefix("BLEU|"),
+            "decoding": " ".join(f"{name}={value:g}" for name, value in self.turned.items()),
+        }  # fmt: skip
 
 
 @dataclass
 class Found:
-    """What a search came upon: runs, and what it could not use, with the reasons."""
+    """The runs of a folder, and those that cannot be used, with the reasons."""
 
     runs: list[Run] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
@@ -138,77 +152,98 @@ class Found:
 
     @property
     def left_out(self) -> list[str]:
-        """What is wrong with each run that could not be used."""
+        """What is wrong with each run that cannot be used."""
         return self.damaged + self.begun
 
 
-def find_runs(folder: Path) -> Found:
+def find_runs(folder: Path, decodings: bool = True) -> Found:
     """Read all runs below a folder, sorted by mechanism, model and DAL.
 
-    A run is a directory with a configuration, in which training has begun: a command that was
-    refused leaves none. It is finished once it has `test_scores.json`.
+    Args:
+        folder: Searched at any depth for directories in which a training has begun.
+        decodings: Whether evaluations of a run's own test set are runs, too, where they were
+            decoded with another dial or beam than the run's own.
+
+    Raises:
+        UserError: there is no such folder.
     """
     if not folder.is_dir():
         raise UserError(f"runs={folder}: there is no such folder; give one that holds runs")
     found = Found()
     for place, below, files in os.walk(folder):
         here = Path(place)
-        configured = _CONFIG in files or (here / _OF_HYDRA).is_file()
-        if not configured or _BEGUN.isdisjoint({*below, *files}):
+        if not has_begun(here) and SCORES not in files:
             continue
-        below[:] = [name for name in below if name != "evaluation"]
+        below[:] = [name for name in below if name != EVALUATION]
+        if SCORES not in files:
+            found.begun.append(f"{here} (not finished: no {SCORES}{_reached(here)})")
+            continue
         try:
-            if "test_scores.json" in files:
-                found.runs.append(_read(here, here.relative_to(folder).as_posix()))
-            else:
-                found.begun.append(f"{here} (not finished: no test_scores.json{_reached(here)})")
-        except _DAMAGE as error:
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            found.damaged.append(
-                f"{here} (scores, training.json or configuration damaged; {reason})"
-            )
+            run = _read(here, here.relative_to(folder).as_posix())
+        except (UserError, ValueError, KeyError, TypeError, AttributeError) as error:
+            found.damaged.append(f"{here} (cannot be used: {str(error).splitlines()[0]})")
+            continue
+        found.runs.append(run)
+        if decodings:
+            found.runs += _decodings(run, here, found)
     found.damaged.sort()
     found.begun.sort()
     found.runs.sort(key=lambda run: (run.mechanism, run.model, run.latency("DAL"), run.folder))
     return found
 
 
-def read_config(run: Path) -> Any:
-    """The configuration that a run was trained with.
-
-    Runs of older versions have no file of their own for it, only Hydra's, which any later command
-    with the same directory has rewritten, and whose interpolations are not resolved.
-    """
-    if (run / _CONFIG).is_file():
-        return json.loads((run / _CONFIG).read_text(encoding="utf-8"))
-    return yaml.safe_load((run / _OF_HYDRA).read_text(encoding="utf-8"))
-
-
 def _read(here: Path, name: str) -> Run:
-    """A run whose scores can be shown; what is wrong raises whatever it raises."""
-    config = read_config(here)
-    scores = json.loads((here / "test_scores.json").read_text(encoding="utf-8"))
-    tested = _optional(here / "manifest.json").get("splits", {}).get("test", {})
-    test_set = tested.get("source_sha256", "") + tested.get("target_sha256", "")
-    run = Run(name, flat_options(config), scores, test_set, _optional(here / "training.json"))
-    for unit in UNITS:
-        score_table({name: scores}, unit=unit)
-    for convention in CONVENTIONS:
-        if convention in scores.get("conventions", {}):
-            score_table({name: scores}, convention=convention)
-    run.row(), run.cost, run.dials(), run.latency("DAL")
+    """Return a run whose scores can be shown; raises various errors for a damaged one."""
+    tested = read_json(here / MANIFEST)["splits"]["test"]
+    run = Run(
+        folder=name,
+        home=name,
+        options=flat_options(read_json(here / CONFIG)),
+        scores=read_record(here / SCORES, Scores),
+        test_set=str(tested["source_sha256"]) + str(tested["target_sha256"]),
+        traits=read_record(here / TRAITS, Traits),
+        training=read_record(here / TRAINING, Training),
+    )
+    run.row(), run.dials()  # an option that is missing shows here
     return run
 
 
+def _decodings(run: Run, here: Path, found: Found) -> Iterator[Run]:
+    """Yield one evaluation of the run's test set for each decoding that is not the run's own."""
+    seen: list[Mapping[str, float]] = [{}]
+    for place in sorted((here / EVALUATION).glob(f"*/{EVALUATED}")):
+        try:
+            scores = read_record(place, Scores)
+        except UserError as error:
+            found.damaged.append(f"{place.parent} ({error})")
+            continue
+        turned = _turned(run, scores.decoding)
+        if turned not in seen:
+            seen.append(turned)
+            folder = "/".join((run.folder, EVALUATION, place.parent.name))
+            yield replace(run, folder=folder, scores=scores, turned=turned)
+
+
+def _turned(run: Run, decoding: Decoding | None) -> dict[str, float]:
+    """Return what a decoding of the run's own test set had otherwise; {} for any other decoding."""
+    own = run.scores.decoding
+    if own is None or decoding is None:
+        return {}
+    same = replace(decoding, beam=own.beam, length_penalty=own.length_penalty, dials=own.dials)
+    if same != own:  # another checkpoint, split or text, or a clock
+        return {}
+    dials = {**run.traits.dials, **own.dials}
+    turned = {name: value for name, value in decoding.dials.items() if value != dials.get(name)}
+    if decoding.beam != own.beam:
+        turned["beam"] = decoding.beam
+    if decoding.length_penalty not in (None, own.length_penalty):
+        turned["length_penalty"] = decoding.length_penalty
+    return turned
+
+
 def _reached(here: Path) -> str:
-    """How far an unfinished training got, as far as can be told."""
+    """Return how far an unfinished training got, as far as can be told."""
     try:
-        with (here / "metrics.csv").open(newline="", encoding="utf-8") as file:
-            steps = [int(row["step"]) for row in csv.DictReader(file)]
-        return f"; update {max(steps) + 1}"
-    except _DAMAGE:
+        return f"; update {max(int(step) for (step,) in read_columns(here, 'step')) + 1}"
+    except (UserError, ValueError):
         return ""
-
-
-def _optional(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from simulmt.analysis.runs import Run
+from simulmt.analysis.runs import Row, Run
+from simulmt.errors import UserError
+from simulmt.run_directory import read_columns
 
 
 @dataclass(frozen=True)
 class Dev:
-    """What the development set said of the checkpoint that was tested."""
+    """The development figures of the checkpoint that was tested."""
 
     step: int
     bleu: float
@@ -22,13 +22,13 @@ class Dev:
 
 
 def tested_checkpoint(folder: Path, run: Run, latency: str, unit: str) -> Dev | None:
-    """Development figures of a run's best checkpoint, from `metrics.csv`.
+    """Return the development figures of a run's best checkpoint.
 
-    It is the first validation with the highest `valid/selection` (`conf/trainer`). None if the
-    weights were averaged, as the mean was never validated, or if nothing is on record.
+    The best checkpoint is the first validation with the highest `valid/selection` (`conf/trainer`).
+    None for averaged weights, which were never validated, and without metrics.
 
     Args:
-        folder: that was searched.
+        folder: the folder that was searched.
         run: one of its runs.
         latency: such as DAL.
         unit: `word` or `subword`.
@@ -36,15 +36,11 @@ def tested_checkpoint(folder: Path, run: Run, latency: str, unit: str) -> Dev | 
     names = ("valid/selection", "step", "valid/BLEU", f"valid/{unit}/{latency}")
     if int(run.options.get("trainer.average", 1)) > 1:
         return None
-    found = []
     try:
-        with (folder / run.folder / "metrics.csv").open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                if row.get(names[0]):
-                    found.append([float(row.get(name) or math.nan) for name in names])
-    except (OSError, ValueError, TypeError, csv.Error):
+        rows = read_columns(folder / run.home, *names)
+    except UserError:
         return None
-    valid = [values for values in found if not any(map(math.isnan, values))]
+    valid = [values for values in rows if not any(map(math.isnan, values))]
     if not valid:
         return None
     _, step, bleu, value = max(valid, key=lambda values: values[0])  # the first of equal ones
@@ -54,22 +50,22 @@ def tested_checkpoint(folder: Path, run: Run, latency: str, unit: str) -> Dev | 
 def select_runs(
     runs: Sequence[Run], names: Mapping[str, str], dev: Mapping[str, Dev],
     ranges: Sequence[tuple[float, float]], latency: str, unit: str,
-) -> list[dict[str, Any]]:  # fmt: skip
-    """For each mechanism and range the run with the best development BLEU, and its test scores.
+) -> list[Row]:  # fmt: skip
+    """Return, for each mechanism and range, the run with the best development BLEU.
 
-    All is counted by the convention `paper`, as validation is.
+    All figures are by the convention `paper`, as validation is.
 
     Args:
-        runs: all of them; those that read the whole sentence first have nothing to choose.
-        names: what each is called, by folder.
-        dev: their development figures, by folder.
+        runs: all runs; those that read the whole sentence first are not selected from.
+        names: the name of each run, by folder.
+        dev: the development figures, by folder; runs without them are not selected from.
         ranges: of development latency, least and most, both included.
-        latency: what the ranges are of, such as DAL.
+        latency: the latency of the ranges, such as DAL.
         unit: its unit.
 
     Returns:
-        A row for each mechanism (and model, if there are several) and range. Where there is no run
-        in it, the figures are None.
+        A row for each mechanism (and model, if there are several) and range, with the test scores
+        of the run. Without a run in the range, the figures are None.
     """
     several = len({run.model for run in runs}) > 1
     rows = []
@@ -85,26 +81,25 @@ def select_runs(
     return rows
 
 
-def with_empty_ranges_together(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """For reading: a system's ranges without a run in one row, below the others; with `range`."""
-    found: list[dict[str, Any]] = []
+def with_empty_ranges_together(rows: Sequence[Row]) -> list[Row]:
+    """Return rows to read, with `range`: a system's ranges without a run are one, the last."""
+    together: list[Row] = []
     for system in dict.fromkeys(row["system"] for row in rows):
         own = [{"range": f"{r['least']:g} to {r['most']:g}", **r} for r in rows
                if r["system"] == system]  # fmt: skip
         empty = [row for row in own if row["run"] is None]
-        found += [row for row in own if row["run"] is not None]
+        together += [row for row in own if row["run"] is not None]
         if empty:
-            found.append({**empty[0], "range": ", ".join(row["range"] for row in empty)})
-    return found
+            together.append({**empty[0], "range": ", ".join(str(row["range"]) for row in empty)})
+    return together
 
 
 def _figures(
     best: Run | None, names: Mapping[str, str], dev: Mapping[str, Dev], latency: str, unit: str
-) -> dict[str, Any]:  # fmt: skip
+) -> Row:
     keys = ("run", "step", "dev_BLEU", f"dev_{latency}", "test_BLEU", f"test_{latency}", "folder")
     if best is None:
         return dict.fromkeys(keys)
-    own = dev[best.folder]
-    test = float(best.figures()["BLEU"]), best.latency(latency, unit)
+    own, test = dev[best.folder], (best.bleu(), best.latency(latency, unit))
     values = (names[best.folder], own.step, own.bleu, own.latency, *test, best.folder)
     return dict(zip(keys, values, strict=True))

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
@@ -14,14 +13,14 @@ from simulmt.analysis.intervals import Resampled, middle, p_value
 from simulmt.analysis.logs import Logs, same_sentences
 from simulmt.analysis.names import row_names, variants
 from simulmt.analysis.points import by_seed
-from simulmt.analysis.runs import Run
+from simulmt.analysis.runs import Row, Run
 
 COLUMNS = ("one", "other", "DAL_one", "DAL_other", "BLEU_one", "BLEU_other",
            "difference", "difference_low", "difference_high", "p",
            "folder_one", "folder_other")  # fmt: skip
-"""Of `significance.csv`."""
+"""The columns of `significance.csv`."""
 BETWEEN = "; "
-"""Of the folders of several seeds."""
+"""Separates the folders of several seeds."""
 
 
 @dataclass(frozen=True)
@@ -38,34 +37,34 @@ class System:
 def matched_pairs(
     runs: Sequence[Run], logs: Logs,
     resampled: Mapping[str, Resampled], unit: str, convention: str, tolerance: float,
-) -> list[dict[str, Any]]:  # fmt: skip
-    """Pairs of points of different lines at matched latency, and the paired bootstrap test.
+) -> list[Row]:  # fmt: skip
+    """Return pairs of points of different lines at matched latency, with the paired bootstrap test.
 
     Runs that differ in the seed alone are one point, as in the curves: BLEU and DAL are their
-    means, in each resample, too. Runs without `instances.log`, and pairs with other sentences, are
-    not tested.
+    means, in each resample, too. Runs without a log, and pairs with other sentences, are not
+    tested.
 
     Args:
         runs: all of them.
         logs: their decoded test sets.
         resampled: their BLEU.
         unit: of DAL.
-        convention: whose DAL.
-        tolerance: by how much their DAL may differ.
+        convention: of DAL.
+        tolerance: by how much the two DAL may differ.
 
     Returns:
         A row for each pair, the better one first in it, closest latencies first.
     """
-    rows = []
-    for pair in combinations(_systems(runs, resampled, unit, convention), 2):
-        one, other = sorted(pair, key=lambda system: -system.resampled.bleu)
+    pairs = []
+    for two in combinations(_systems(runs, resampled, unit, convention), 2):
+        one, other = sorted(two, key=lambda system: -system.resampled.bleu)
         apart = abs(one.latency - other.latency)
-        if one.line == other.line or not apart <= tolerance:  # not a number, if both are infinite
+        if one.line == other.line or not apart <= tolerance:  # NaN if both are infinite
             continue
-        every = [*one.runs, *other.runs]
-        if all(same_sentences(logs[every[0].folder], logs[run.folder]) for run in every):
-            rows.append(_row(one, other))
-    return sorted(rows, key=lambda row: abs(row["DAL_one"] - row["DAL_other"]))
+        logged = [logs[run.folder] for run in (*one.runs, *other.runs)]
+        if all(same_sentences(logged[0], log) for log in logged):
+            pairs.append((apart, _row(one, other)))
+    return [row for _, row in sorted(pairs, key=lambda pair: pair[0])]
 
 
 def _systems(
@@ -75,16 +74,16 @@ def _systems(
     firsts = [group[0] for group in groups]
     systems = []
     for group, name, line in zip(groups, row_names(firsts), variants(firsts), strict=True):
-        found = [resampled[run.folder] for run in group]
-        samples = np.mean([one.samples for one in found], axis=0)
-        mean = Resampled(fmean(one.bleu for one in found), samples)
+        seeds = [resampled[run.folder] for run in group]
+        samples = np.mean([seed.samples for seed in seeds], axis=0)
+        mean = Resampled(fmean(seed.bleu for seed in seeds), samples)
         latency = fmean(run.latency("DAL", unit, convention) for run in group)
         several = f", {len(group)} seeds" if len(group) > 1 else ""
         systems.append(System(name + several, line, group, latency, mean))
     return systems
 
 
-def _row(one: System, other: System) -> dict[str, Any]:
+def _row(one: System, other: System) -> Row:
     first, second = one.resampled, other.resampled
     folders = (BETWEEN.join(run.folder for run in system.runs) for system in (one, other))
     values = (

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from simulmt.analysis.path import render_path
 from simulmt.analysis.path_picture import draw_path
@@ -13,24 +12,22 @@ from simulmt.console import console, say
 from simulmt.data.corpus import Split
 from simulmt.decoding.instance import Instance
 from simulmt.processes import is_first_process
+from simulmt.run_directory import INSTANCES, PICTURE
 from simulmt.scoring.guards import residue
+from simulmt.scoring.scores import Scores
 
 
 def dropped(name: str, split: Split) -> None:
-    """Say how many pairs of a split were left out, if any."""
+    """Print how many pairs of a split were left out, if any."""
     if any(split.dropped.values()):
         counts = ", ".join(f"{n} {why.replace('_', ' ')}" for why, n in split.dropped.items())
         say(f"  dropped from {name}: {counts}")
 
 
 def results(
-    name: str,
-    scores: Mapping[str, Any],
-    instances: Sequence[Instance],
-    checkpoint: Path,
-    folder: Path,
+    name: str, scores: Scores, instances: Sequence[Instance], checkpoint: Path, folder: Path
 ) -> None:
-    """The score table, what looks wrong in the text, one sentence as a path, and the files."""
+    """Print the score table, residue in the text, one sentence as a path, and the files."""
     if not is_first_process():
         return
     console.print(score_table({name: scores}))
@@ -38,27 +35,26 @@ def results(
         console.print(warning, markup=False, soft_wrap=True, style="yellow")
     sample = pick_sample(instances)
     console.print(render_path(sample, console.width))
-    draw_path(sample, folder / "path.png")
-    say(f"checkpoint: {checkpoint}\nscores, instances.log and path.png: {folder}")
+    draw_path(sample, folder / PICTURE)
+    say(f"checkpoint: {checkpoint}\nscores, {INSTANCES} and {PICTURE}: {folder}")
 
 
-def computing(scores: Mapping[str, Any]) -> None:
-    """Say how long the computing took, and what it adds to the latency if anything was written."""
-    took = scores["computing_ms"]
-    said = (
-        f"computing for a source word: median {took['median']:.1f} ms, 95% within "
-        f"{took['p95']:.1f} ms"
-    )
-    if aware := scores.get("computation_aware"):
-        said += (
-            f"; with it, at {scores['decoding']['word_ms']} ms a word, "
-            f"AL is {aware['AL']:.2f} and DAL {aware['DAL']:.2f} words"
+def computing(scores: Scores) -> None:
+    """Print how long computing took, and what it adds to the latency if anything was written."""
+    took, aware, decoding = scores.computing_ms, scores.computation_aware, scores.decoding
+    if took is None:
+        return
+    text = f"computing for a source word: median {took.median:.1f} ms, 95% within {took.p95:.1f} ms"
+    if aware is not None and decoding is not None:
+        text += (
+            f"; with it, at {decoding.word_ms} ms a word, AL is {aware.figures['AL'].form()} and "
+            f"DAL {aware.figures['DAL'].form()} words"
         )
-    say(said)
+    say(text)
 
 
 def pick_sample(instances: Sequence[Instance]) -> Instance:
-    """A sentence worth looking at: of those of middling length, the one that waits longest."""
+    """Return the sentence with the longest wait, of those of middling length if there are any."""
     middling = [i for i in instances if i.delays and 8 <= i.source_length <= 12]
     return max(middling or instances, key=lambda i: (_longest_wait(i), -i.index))
 

@@ -12,7 +12,7 @@ from simulmt.errors import UserError
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Around what writes into a folder: says in one line that it cannot be written."""
+    """Turn the OSError of a folder that cannot be written into a UserError."""
     try:
         yield
     except OSError as error:
@@ -22,10 +22,10 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def check_writable(folder: Path) -> None:
-    """Refuse a folder that cannot be written or made, before any long work; it leaves no trace.
+    """Refuse a folder that cannot be written or made, before any long work; leaves no trace.
 
     Raises:
-        UserError: it, or the nearest folder above it that there is, takes no file.
+        UserError: the folder, or the nearest one above it that exists, takes no file.
     """
     with writing(folder), TemporaryFile(dir=_nearest(folder)):
         pass

@@ -39,12 +39,6 @@ class Search:
                 "which is none"
             )
 
-    @property
-    def described(self) -> dict[str, float]:
-        """What scores say of it: greedy knows no length penalty."""
-        alpha = {} if self.beam == 1 else {"length_penalty": self.length_penalty}
-        return {"beam": self.beam, **alpha}
-
     def normaliser(self, length: Tensor | int) -> Tensor | float:
         """`lp` of hypotheses of `length` tokens, EOS included."""
         return ((5 + length) / 6) ** self.length_penalty

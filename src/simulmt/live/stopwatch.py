@@ -12,6 +12,7 @@ from simulmt.data.corpus import Split
 from simulmt.decoding.corpus import write_down
 from simulmt.decoding.instance import Instance
 from simulmt.live.translator import Translator
+from simulmt.scoring.scores import Computing
 
 
 def translate_timed(
@@ -19,7 +20,7 @@ def translate_timed(
     split: Split,
     word_ms: float,
     watch: Callable[[list[int]], Iterable[int]] = iter,
-) -> tuple[list[Instance], dict[str, float]]:
+) -> tuple[list[Instance], Computing]:
     """Translate a split word by word.
 
     Args:
@@ -29,8 +30,8 @@ def translate_timed(
         watch: wraps the loop over sentences, to show its progress.
 
     Returns:
-        The instances, and milliseconds of computing for a source word: `median`, `p95` and `max`;
-        the end of the sentence counts as a word. `Instance.elapsed` of a target word is in source
+        The instances, and the computing time of a source word; the end of the sentence counts as
+        a word. `Instance.elapsed` of a target word is in source
         words: those read when the word was written, plus the computing time of the sentence so far.
     """
     if len(split):  # what is loaded once is no part of translating
@@ -41,7 +42,7 @@ def translate_timed(
         instances.append(instance)
         computing += times
     median, p95, most = np.quantile(computing, (0.5, 0.95, 1.0)).tolist()
-    return instances, {"median": median, "p95": p95, "max": most}
+    return instances, Computing(median, p95, most)
 
 
 def _translate(

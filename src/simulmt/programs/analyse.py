@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from simulmt.analysis.attention_links import AttentionLinks, attention_links
 from simulmt.analysis.report import comparable
-from simulmt.analysis.runs import find_runs, read_config
+from simulmt.analysis.runs import find_runs
 from simulmt.analysis.studies import STUDIES
 from simulmt.analysis.studies.run_set import DecodedTestSet, RunSet, write_result
 from simulmt.analysis.target import check_writable
@@ -25,6 +25,7 @@ from simulmt.data.manifest import check_manifest, manifest
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.options import construct, pick
 from simulmt.programs.plain import plain
+from simulmt.run_directory import CONFIG, read_json
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
 
@@ -58,10 +59,10 @@ def analyse(cfg: DictConfig) -> None:
     options = construct(Options, plain(cfg), "analyse.py")
     study, folder = pick(STUDIES, options.study, "study"), Path(str(options.runs))
     reader = _Reader(options.data_root, pick_device(options.device))
-    found = find_runs(folder)
+    found = find_runs(folder, decodings=False)
     target = Path(str(options.to)) if options.to else folder / "analysis"
     check_writable(target)
-    runs = comparable(found, folder, "paper")
+    runs = comparable(found, folder)
     run_set = RunSet(folder, runs, reader.read, reader.decode, reader.attend)
     for note in found.damaged:
         print(f"left out: {note}")
@@ -86,7 +87,7 @@ class _Reader:
 
     def read(self, run: Path) -> Corpus:
         """Return the data of a run, as its configuration describes them."""
-        return self._corpus(plain(OmegaConf.create(read_config(run))))
+        return self._corpus(read_json(run / CONFIG))
 
     def decode(self, run: Path) -> DecodedTestSet:
         """Return the test set, decoded as `train.py` did."""

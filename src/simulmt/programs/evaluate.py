@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from simulmt.data.encoded import EncodedSplit
 from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.text import read_pair
 from simulmt.decoding.instance import Instance, write_instances
-from simulmt.decoding.search import Search
+from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
 from simulmt.live.stopwatch import translate_timed
@@ -27,11 +26,12 @@ from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 from simulmt.options import construct, pick
 from simulmt.programs.plain import plain
+from simulmt.run_directory import EVALUATED, EVALUATION, INSTANCES, run_of, write_json
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
-from simulmt.scoring.score import score, write_scores
+from simulmt.scoring.score import score
+from simulmt.scoring.scores import Decoding, Scores, Text
 
-_SEARCH = ("beam", "length_penalty")
 _NAME = re.compile(r"[\w.+-]{1,60}")
 
 
@@ -48,11 +48,13 @@ class Options:
     batch_tokens: Any
     beam: Any
     length_penalty: Any
-    k: Any
+    dial: Any
     word_ms: Any
     data_root: Any
 
     def __post_init__(self) -> None:
+        if not isinstance(self.dial, dict):
+            raise UserError(f"dial is {self.dial!r}; set a dial by its name, such as dial.k=5")
         size = self.batch_tokens
         if size is not None and (type(size) is not int or size < 1):
             raise UserError(f"batch_tokens is {size!r}; it must be a whole number from 1, or null")
@@ -66,13 +68,13 @@ class Options:
     def _check_clock(self) -> None:
         ms = self.word_ms
         if isinstance(ms, bool) or not isinstance(ms, int | float) or not 0 < ms < math.inf:
-            raise UserError(f"word_ms is {ms!r}; it is how long a source word lasts, above 0")
+            raise UserError(f"word_ms is {ms!r}; a source word lasts so many ms, more than 0")
         if self.beam not in (None, 1):
             raise UserError(f"beam={self.beam} with word_ms: a stream is greedy; leave one out")
         if self.length_penalty is not None:
             raise UserError(
-                f"word_ms={ms} with length_penalty={self.length_penalty}: word by word nothing is "
-                "compared by its length; leave one out"
+                f"word_ms={ms} with length_penalty={self.length_penalty}: a stream is greedy and "
+                "compares no lengths; leave one out"
             )
 
     def _check_files(self) -> None:
@@ -96,29 +98,40 @@ class Options:
 
     @property
     def files(self) -> tuple[Path, Path] | None:
-        """What is scored instead of a split."""
+        """The source and target files that are scored instead of a split, if any."""
         if self.source is None:
             return None
         return Path(str(self.source)).expanduser(), Path(str(self.target)).expanduser()
 
     @property
     def scored(self) -> str:
-        """What the folder and the table call the sentences."""
+        """The name of the sentences in the folder and in the table."""
         if self.source is None:
             return str(self.split)
         stem = Path(Path(str(self.source)).name.removesuffix(".gz")).stem
         return stem if self.name is None else str(self.name)
 
     @property
-    def decoding(self) -> dict[str, Any]:
-        """What is asked for otherwise than in training; the folder's name goes on with it."""
-        asked = {"k": self.k, "beam": self.beam, "length_penalty": self.length_penalty}
-        asked["word_ms"] = self.word_ms
-        return {name: value for name, value in asked.items() if value is not None}
+    def dials(self) -> dict[str, float]:
+        """The dials that were set."""
+        return {name: value for name, value in self.dial.items() if value is not None}
+
+    @property
+    def search(self) -> dict[str, float]:
+        """The options of the search that were set."""
+        options = {"beam": self.beam, "length_penalty": self.length_penalty}
+        return {name: value for name, value in options.items() if value is not None}
+
+    @property
+    def set_otherwise(self) -> list[str]:
+        """All that was set otherwise than in training, for the name of the folder."""
+        clock = {} if self.word_ms is None else {"word_ms": self.word_ms}
+        options = {**self.dials, **self.search, **clock}
+        return [f"{name}{value}" for name, value in options.items()]
 
 
 def evaluate(cfg: DictConfig) -> None:
-    """Decode with a checkpoint and score, as `train` did at its end.
+    """Decode with a checkpoint and score, as `train` does at its end.
 
     Raises:
         UserError: anything a user can put right.
@@ -127,81 +140,73 @@ def evaluate(cfg: DictConfig) -> None:
     device = pick_device(options.device)
     text = read_pair(*options.files) if options.files else None
     trained = checkpoint.load(Path(str(options.checkpoint)))
-    model = trained.build({} if options.k is None else {"k": options.k})
-    search = _search(options, trained.config["decoding"], model)
-    chosen = text or _split(options, trained)
-    summary.dropped(options.scored, chosen)
+    model = trained.build(options.dials)
+    search = _search(options, trained, model)
+    split = text or _split(options, trained)
+    summary.dropped(options.scored, split)
 
     translator = Translator(model.to(device), trained.subwords, device)
-    if options.word_ms is None:
-        tokens = options.batch_tokens or 2 * trained.config["data"]["batch_tokens"]
-        instances, told = _at_once(translator, chosen, tokens, search)
-    else:
-        instances, told = _timed(translator, chosen, options.word_ms)
-    if options.k is not None:
-        told["decoding"]["k"] = options.k
-    if options.files:
-        source, target = map(str, options.files)
-        told["text"] = {"source": source, "target": target, "dropped": chosen.dropped}
-    scores = score(instances, chosen.needs) | told
-
+    scores, instances = _decode(options, trained, translator, split, search)
     folder = _folder(options, trained.path)
     folder.mkdir(parents=True, exist_ok=True)
-    write_instances(folder / "instances.log", instances)
-    write_scores(folder / "scores.json", scores)
+    write_instances(folder / INSTANCES, instances)
+    write_json(folder / EVALUATED, scores)
     summary.results(
         f"{model.mechanism.name} on {options.scored}", scores, instances, trained.path, folder
     )
-    if "computing_ms" in scores:
-        summary.computing(scores)
+    summary.computing(scores)
 
 
-def _search(options: Options, then: Mapping[str, Any], model: Model) -> Search:
-    """That of training, but for what is asked for."""
-    asked = {name: value for name, value in options.decoding.items() if name in _SEARCH}
-    search = build_search({**then, **asked}, model)
-    if search.beam == 1 and "length_penalty" in asked:
+def _search(options: Options, trained: Trained, model: Model) -> Search:
+    """Return the search of the training, with the options that were set."""
+    then = trained.config["decoding"]
+    search = build_search({**then, **options.search}, model)
+    if search.beam == 1 and options.length_penalty is not None:
         raise UserError(
-            f"length_penalty={asked['length_penalty']} with a beam of 1: greedy decoding compares "
+            f"length_penalty={options.length_penalty} with a beam of 1: greedy decoding compares "
             "no lengths; set beam above 1 (for a mechanism that reads the whole sentence first)"
         )
-    return search
+    return search if options.word_ms is None else GREEDY
 
 
 def _split(options: Options, trained: Trained) -> Split:
-    """A split of the model's own data, the same as then."""
+    """Return a split of the model's own data, which must be the same as in training."""
     data = dict(trained.config["data"])
     if options.data_root:
         data["root"] = str(options.data_root)
     corpus = build_corpus(data)
-    chosen = pick(corpus.splits, options.split, "split")
-    found = manifest(corpus, trained.subwords, [options.split])
-    check_manifest(trained.manifest, found, [options.split])
-    return chosen
+    split = pick(corpus.splits, options.split, "split")
+    described = manifest(corpus, trained.subwords, [options.split])
+    check_manifest(trained.manifest, described, [options.split])
+    return split
 
 
-def _at_once(
-    translator: Translator, chosen: Split, tokens: int, search: Search
-) -> tuple[list[Instance], dict[str, Any]]:
-    """In batches of so many tokens."""
-    subwords = translator.subwords
-    decoder = SplitDecoder(chosen, EncodedSplit.encode(chosen, subwords), subwords, tokens, search)
-    instances = decoder(translator.model, translator.device, watch)
-    return instances, {"decoding": search.described}
-
-
-def _timed(
-    translator: Translator, chosen: Split, word_ms: float
-) -> tuple[list[Instance], dict[str, Any]]:
-    """Word by word, with a clock running."""
-    instances, computing = translate_timed(translator, chosen, word_ms, watch)
-    decoding = {"beam": 1, "live": True, "word_ms": word_ms}
-    return instances, {"computing_ms": computing, "decoding": decoding}
+def _decode(
+    options: Options, trained: Trained, translator: Translator, split: Split, search: Search
+) -> tuple[Scores, list[Instance]]:
+    """Decode in batches or, with a clock, word by word."""
+    subwords, computing, text = translator.subwords, None, None
+    if options.word_ms is None:
+        tokens = options.batch_tokens or 2 * trained.config["data"]["batch_tokens"]
+        decoder = SplitDecoder(
+            split, EncodedSplit.encode(split, subwords), subwords, tokens, search
+        )
+        instances = decoder(translator.model, translator.device, watch)
+    else:
+        instances, computing = translate_timed(translator, split, options.word_ms, watch)
+    if options.files:
+        source, target = map(str, options.files)
+        text = Text(source, target, split.dropped)
+    decoding = replace(
+        Decoding.by(search, trained.path, options.scored),
+        dials=options.dials,
+        word_ms=options.word_ms,
+        text=text,
+    )
+    return score(instances, split.needs, decoding, computing), instances
 
 
 def _folder(options: Options, path: Path) -> Path:
-    """In the run's directory, or beside a checkpoint that lies elsewhere."""
-    home = path if path.is_dir() else path.parent
-    home = home.parent if home.name == "checkpoints" else home
-    asked = [f"{name}{value}" for name, value in options.decoding.items()]
-    return home / "evaluation" / "-".join([options.scored, path.stem, *asked])
+    """Return a folder in the run's directory, or beside a checkpoint that lies elsewhere."""
+    home = path if path.is_dir() else run_of(path) or path.parent
+    return home / EVALUATION / "-".join([options.scored, path.stem, *options.set_otherwise])

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
-from simulmt.errors import UserError
 from simulmt.options import check
 from simulmt.programs.plain import plain
+from simulmt.run_directory import EVALUATED, SCORES, read_record, run_of, tested_checkpoint
 from simulmt.saved import checkpoint, exported
+from simulmt.scoring.scores import Scores
 
 
 def export(cfg: DictConfig) -> None:
-    """Write the folder, and say where it is.
+    """Write the folder, and print where it is.
 
     Raises:
         UserError: no such checkpoint, or a folder that is in use.
@@ -31,18 +31,10 @@ def export(cfg: DictConfig) -> None:
     print(f"{trained.path} exported to {folder}{known}")
 
 
-def _test_scores(path: Path) -> dict[str, Any] | None:
-    """What `train.py` wrote of the checkpoint that it tested, or what an exported folder has."""
-    run = path.parent.parent
-    if path.is_dir():
-        found = path / exported.SCORES
-    elif path.parent.name == "checkpoints" and checkpoint.find_checkpoint(run) == path:
-        found = run / "test_scores.json"
-    else:
+def _test_scores(path: Path) -> Scores | None:
+    """Return the scores of a run's tested checkpoint, or those of an exported folder."""
+    run = None if path.is_dir() else run_of(path)
+    file = path / EVALUATED if run is None else run / SCORES
+    if not file.is_file() or (run is not None and tested_checkpoint(run) != path):
         return None
-    if not found.is_file():
-        return None
-    try:
-        return dict(json.loads(found.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise UserError(f"{found} cannot be read ({error}); run evaluate.py or remove it") from None
+    return read_record(file, Scores)

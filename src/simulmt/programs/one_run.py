@@ -16,8 +16,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from simulmt.errors import UserError
 from simulmt.processes import end_with, is_first_process
-from simulmt.programs.outcome import CONFIG, Outcome, write_outcome
+from simulmt.programs.outcome import Outcome, write_outcome
 from simulmt.programs.train import train
+from simulmt.run_directory import HYDRA_CONFIG, LOG
 
 ENDS_WITH = "SIMULMT_ENDS_WITH"
 """Environment variable: the id of the parent process, with which a run of a sweep ends."""
@@ -33,12 +34,12 @@ def main(folder: Path, ckpt_path: str) -> int:
     Returns:
         The exit status: 0 after success, 2 for what a user can put right, else 1.
     """
-    config = OmegaConf.load(folder / CONFIG)
+    config = OmegaConf.load(folder / HYDRA_CONFIG)
     assert isinstance(config, DictConfig)
     config.ckpt_path = ckpt_path or None
     if is_first_process():
         form = "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s"  # Hydra's
-        logging.basicConfig(filename=folder / "train.log", level=logging.INFO, format=form)
+        logging.basicConfig(filename=folder / LOG, level=logging.INFO, format=form)
     try:
         train(config, str(folder))
     except UserError as error:

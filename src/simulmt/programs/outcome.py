@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +12,12 @@ from typing import Literal
 from rich.table import Column, Table
 from rich.text import Text
 
-CONFIG = Path(".hydra") / "config.yaml"
-OUTCOME = "outcome.json"
+from simulmt.errors import UserError
+from simulmt.run_directory import OUTCOME, read_record, write_json
+
 SWEEP_ID = "SIMULMT_SWEEP"
-"""Environment variable that names the running sweep, by the process that was typed and a token;
-all its processes inherit it."""
+"""Environment variable with the id of the running sweep: the process that the user started, and a
+token. All processes of the sweep inherit it."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +27,11 @@ class Outcome:
     Attributes:
         outcome: What happened.
         reason: Why, or how.
-        tries: How often it was started.
-        seconds: How long that took.
-        sweep: Which sweep that was.
-        number: Its place in the sweep.
-        folder: Its directory, as seen from the folder of the sweep.
+        tries: How often the run was started.
+        seconds: How long all tries took.
+        sweep: The sweep's id.
+        number: The place of the run in the sweep.
+        folder: The run directory, as seen from the folder of the sweep.
     """
 
     outcome: Literal["trained", "resumed", "skipped", "failed"]
@@ -45,34 +44,31 @@ class Outcome:
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:
-    """Write it into the run directory."""
-    unfinished = folder / f"{OUTCOME}.{os.getpid()}.tmp"  # several processes may all have failed
-    text = json.dumps(dataclasses.asdict(outcome), indent=2, ensure_ascii=False)
-    unfinished.write_text(text + "\n", encoding="utf-8")
-    unfinished.replace(folder / OUTCOME)
+    """Write the outcome into the run directory."""
+    write_json(folder / OUTCOME, outcome)
 
 
 def read_outcome(folder: Path) -> Outcome | None:
-    """What the file says; None if there is none, or a damaged one."""
+    """Return the outcome in a run directory; None if there is none, or a damaged one."""
     try:
-        return Outcome(**json.loads((folder / OUTCOME).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return read_record(folder / OUTCOME, Outcome)
+    except UserError:
         return None
 
 
 def find_outcomes(folder: Path, sweep: str) -> list[Outcome]:
-    """Those of one sweep, in its order."""
-    found = []
+    """Return the outcomes of one sweep below a folder, in the order of the sweep."""
+    outcomes = []
     for path in folder.rglob(OUTCOME):
         outcome = read_outcome(path.parent)
         if outcome and outcome.sweep == sweep:
             name = path.parent.relative_to(folder).as_posix()
-            found.append(dataclasses.replace(outcome, folder=name))
-    return sorted(found, key=lambda outcome: outcome.number)
+            outcomes.append(dataclasses.replace(outcome, folder=name))
+    return sorted(outcomes, key=lambda outcome: outcome.number)
 
 
 def outcome_table(outcomes: Sequence[Outcome]) -> Table:
-    """A row for each run."""
+    """Return a table with a row for each run."""
     table = Table(Column("run", overflow="fold"), "outcome", "reason")
     for each in outcomes:
         style = "red" if each.outcome == "failed" else None
@@ -82,7 +78,7 @@ def outcome_table(outcomes: Sequence[Outcome]) -> Table:
 
 
 def write_table(outcomes: Sequence[Outcome], path: Path) -> None:
-    """The same as CSV."""
+    """Write a CSV file with a row for each run."""
     columns = ["run", "outcome", "reason", "tries", "seconds"]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

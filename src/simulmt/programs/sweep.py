@@ -10,7 +10,6 @@ other run, and several processes for one run (trainer=ddp) do not meet Hydra's s
 
 from __future__ import annotations
 
-import csv
 import os
 import signal
 import subprocess
@@ -29,8 +28,9 @@ from simulmt.errors import UserError
 from simulmt.processes import end_with
 from simulmt.programs.choices import check_choices
 from simulmt.programs.one_run import ENDS_WITH
-from simulmt.programs.outcome import CONFIG, OUTCOME, SWEEP_ID, Outcome, read_outcome, write_outcome
+from simulmt.programs.outcome import SWEEP_ID, Outcome, read_outcome, write_outcome
 from simulmt.programs.plain import plain
+from simulmt.run_directory import HYDRA_CONFIG, OUTCOME, read_columns
 from simulmt.training.state import State, read_state
 
 FAILED = -10_000.0
@@ -56,7 +56,7 @@ def sweep_run(cfg: DictConfig, folder: Path, number: int) -> float:
     try:
         config = plain(cfg)
         check_choices(config)
-        if not (folder / CONFIG).is_file():
+        if not (folder / HYDRA_CONFIG).is_file():
             raise UserError("a sweep needs hydra.output_subdir=.hydra; leave it as it is")
         outcome = _run(config, folder)
     except UserError as error:
@@ -131,9 +131,5 @@ def value(folder: Path) -> float:
     It is BLEU on the development set; outside `trainer.dal_range` it is negative, by the distance
     from the range (`simulmt.training.callbacks.selection`). A search never sees the test set.
     """
-    try:
-        with (folder / "metrics.csv").open(newline="", encoding="utf-8") as file:
-            values = [row.get("valid/selection") for row in csv.DictReader(file)]
-    except OSError:
-        return FAILED
-    return max((float(value) for value in values if value), default=FAILED)
+    values = read_columns(folder, "valid/selection")
+    return max((value for (value,) in values), default=FAILED)

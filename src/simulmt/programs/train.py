@@ -80,11 +80,11 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
     for name in ("valid", "test"):
         check_enough(len(encoded[name]), plan.devices, name)
     make_room(folder, resume, resume_at)  # nothing can be refused any more
-    report.write_description(folder, config, described)
+    report.write_description(folder, config, described, mechanism)
     with open_loggers(choices.logger, folder, resume_at, config) as loggers:
         trainer = make_trainer(plan, folder, valid, loggers, config)
         chosen = fit(trainer, module, data, resume, folder, plan.average)
-        scores, instances = test(trainer, module, tested, folder)
+        scores, instances = test(trainer, module, tested, folder, chosen)
         summary.results(f"{mechanism.name} on test", scores, instances, chosen, folder)
         report.log_results(loggers, scores, instances, folder, trainer.global_step - 1)
     report.write_test_scores(folder, scores)  # last: a run that has its scores is finished

@@ -1,8 +1,7 @@
-"""Trained models on disk: checkpoints and exported folders. Loading one runs no code of it.
+"""Trained models on disk: checkpoints and exported folders. Loading a model runs no code of it.
 
-A checkpoint is what Lightning writes, with a passport beside the weights: configuration, subword
-model, and manifest of the data. An exported folder holds the same in open formats
-(`simulmt.saved.exported`).
+Lightning writes a checkpoint, with a passport beside the weights: configuration, subword model, and
+manifest of the data. An exported folder holds the same in open formats (`simulmt.saved.exported`).
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ from torch import Tensor, nn
 
 from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
+from simulmt.options import Config
+from simulmt.run_directory import AVERAGE, BEST, replacing, tested_checkpoint
 from simulmt.saved import exported
 from simulmt.saved.trained import Trained
 
@@ -23,58 +24,61 @@ _PREFIX = "model."
 
 
 def load(place: Path) -> Trained:
-    """Read what stands for a run directory, a `.ckpt` file or an exported folder.
+    """Return the trained model of a run directory, a `.ckpt` file or an exported folder.
 
     Raises:
         UserError: there is none, or a damaged one.
     """
     path = find_checkpoint(place)
-    return exported.read(path) if path.is_dir() else _trained(path)
+    if path.is_dir():
+        return exported.read(path)
+    checkpoint = read_checkpoint(path)
+    kept = checkpoint["simulmt"]
+    try:
+        subwords = Subwords(bytes(kept["subwords"].tolist()))
+        weights = _weights(checkpoint)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise UserError(f"{path} is damaged: it lacks subwords or weights") from None
+    return Trained(path, kept["config"], kept["manifest"], subwords, weights)
 
 
 def load_subwords(place: Path) -> Subwords:
-    """Read a SentencePiece file, or the subwords of what `load` reads.
+    """Return the subwords of a SentencePiece file, or of whatever `load` reads.
 
     Raises:
-        UserError: there is none, or none that can be used.
+        UserError: there are none, or none that can be used.
     """
-    is_model = place.is_file() and place.suffix != ".ckpt"
+    is_model = place.is_file() and place.suffix != Path(BEST).suffix
     return Subwords.load(place) if is_model else load(place).subwords
 
 
-def passport(
-    config: Mapping[str, Any], subwords: Subwords, manifest: Mapping[str, object]
-) -> dict[str, Any]:
-    """What travels with the weights, in types that `torch.load(weights_only=True)` admits."""
+def passport(config: Config, subwords: Subwords, manifest: Mapping[str, object]) -> dict[str, Any]:
+    """Return what travels with the weights, in types that `torch.load(weights_only=True)` takes."""
     model = torch.frombuffer(bytearray(subwords.model), dtype=torch.uint8)
     return {"config": config, "subwords": model, "manifest": manifest}
 
 
 def find_checkpoint(place: Path) -> Path:
-    """What stands for a run: the average if there is one, else the best.
-
-    Returns:
-        A file, or an exported folder.
+    """Return the checkpoint file or exported folder: for a run, the checkpoint that it tests.
 
     Raises:
         UserError: neither a checkpoint, nor the directory of a run that has one, nor exported.
     """
     if place.is_file() or exported.is_exported(place):
         return place
-    for name in ("average.ckpt", "best.ckpt"):
-        if (place / "checkpoints" / name).is_file():
-            return place / "checkpoints" / name
+    if (checkpoint := tested_checkpoint(place)) is not None:
+        return checkpoint
     raise UserError(
-        f"no checkpoint at {place}: give a .ckpt file, a run directory whose checkpoints/ holds "
-        "best.ckpt or average.ckpt, or a folder that export.py wrote"
+        f"no checkpoint at {place}: give a .ckpt file, a run directory that holds {BEST} or "
+        f"{AVERAGE}, or a folder that export.py wrote"
     )
 
 
-def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Load a checkpoint without executing anything from it.
+def read_checkpoint(path: Path) -> Config:
+    """Return what a checkpoint file holds, without executing anything from it.
 
     Raises:
-        UserError: the file is damaged or not one of ours.
+        UserError: the file is damaged, or simulmt did not write it.
     """
     try:
         checkpoint: Any = torch.load(path, map_location="cpu", weights_only=True)
@@ -84,14 +88,14 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         raise UserError(
             f"{path} is no readable checkpoint: it is another kind of file, or damaged"
         ) from None
-    told = checkpoint.get("simulmt") if isinstance(checkpoint, dict) else None
-    if not isinstance(told, dict) or not {"config", "subwords", "manifest"} <= {*told}:
+    kept = checkpoint.get("simulmt") if isinstance(checkpoint, dict) else None
+    if not isinstance(kept, dict) or not {"config", "subwords", "manifest"} <= {*kept}:
         raise UserError(f"{path} is a checkpoint, but none that simulmt wrote")
     return dict(checkpoint)
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
-    """Load all parameters; the model must be the same."""
+    """Load all parameters of the same model."""
     model.load_state_dict(_weights(read_checkpoint(path)))
 
 
@@ -105,8 +109,11 @@ def load_matching(model: nn.Module, trained: Trained) -> tuple[int, int]:
         UserError: nothing matches.
     """
     own = model.state_dict()
-    found = trained.weights
-    matching = {n: v for n, v in found.items() if n in own and own[n].shape == v.shape}
+    matching = {
+        name: value
+        for name, value in trained.weights.items()
+        if name in own and own[name].shape == value.shape
+    }
     if not matching:
         raise UserError(
             f"init_from={trained.path}: no parameter has the name and shape of one here"
@@ -123,23 +130,11 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> None:
         name: torch.stack([state[name].double() for state in states]).mean(0).to(value.dtype)
         for name, value in newest["state_dict"].items()
     }
-    unfinished = target.with_suffix(".tmp")
-    torch.save({"state_dict": mean, "simulmt": newest["simulmt"]}, unfinished)
-    unfinished.replace(target)
+    with replacing(target) as unfinished:
+        torch.save({"state_dict": mean, "simulmt": newest["simulmt"]}, unfinished)
 
 
-def _trained(path: Path) -> Trained:
-    checkpoint = read_checkpoint(path)
-    told = checkpoint["simulmt"]
-    try:
-        subwords = Subwords(bytes(told["subwords"].tolist()))
-        weights = _weights(checkpoint)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        raise UserError(f"{path} is damaged: what simulmt wrote into it is not whole") from None
-    return Trained(path, told["config"], told["manifest"], subwords, weights)
-
-
-def _weights(checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:
+def _weights(checkpoint: Config) -> dict[str, Tensor]:
     states = checkpoint["state_dict"]
     ours = (name for name in states if name.startswith(_PREFIX))  # a teacher stays behind
     return {name.removeprefix(_PREFIX): states[name] for name in ours}

@@ -3,16 +3,13 @@
 model.safetensors   the weights
 config.json         the version, the configuration, the manifest of the training data
 subwords.model      the SentencePiece model
-scores.json         what it scored on its test set, if that is known
+scores.json         its scores on its test set, if they are known
 README.md           the same for people
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
@@ -20,25 +17,22 @@ from safetensors.torch import load_file, save
 from simulmt import __version__
 from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
-from simulmt.options import SAME_RUN
+from simulmt.options import SAME_RUN, Config
+from simulmt.run_directory import CONFIG, EVALUATED, read_json, write_json
 from simulmt.saved.trained import Trained
+from simulmt.scoring.scores import Scores
 
-WEIGHTS, CONFIG, SUBWORDS = "model.safetensors", "config.json", "subwords.model"
-SCORES, CARD = "scores.json", "README.md"
-_NOT_THE_MODEL = (
-    *SAME_RUN,
-    "trainer",  # how it was trained
-    "init_from",  # from and by whom, files of one machine
-    "teacher",
-)
+WEIGHTS, SUBWORDS, CARD = "model.safetensors", "subwords.model", "README.md"
+_NOT_THE_MODEL = (*SAME_RUN, "trainer", "init_from", "teacher")
+"""Prefixes of the options that say how the model was trained, from which files of one machine."""
 
 
 def is_exported(folder: Path) -> bool:
-    """Whether `write` made this folder."""
+    """Return whether `write` made this folder."""
     return (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file()
 
 
-def write(trained: Trained, folder: Path, scores: Mapping[str, Any] | None) -> None:
+def write(trained: Trained, folder: Path, scores: Scores | None) -> None:
     """Write a trained model into a new or empty folder.
 
     Args:
@@ -58,24 +52,24 @@ def write(trained: Trained, folder: Path, scores: Mapping[str, Any] | None) -> N
         tensors = {name: value.contiguous().clone() for name, value in trained.weights.items()}
         (folder / WEIGHTS).write_bytes(save(tensors, metadata={"format": "pt"}))
         trained.subwords.save(folder / SUBWORDS)
-        _write_json(folder / CONFIG, described)
+        write_json(folder / CONFIG, described)
         if scores is not None:
-            _write_json(folder / SCORES, scores)
+            write_json(folder / EVALUATED, scores)
         (folder / CARD).write_text(card(trained, scores), encoding="utf-8", newline="\n")
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({error.strerror or error})") from None
 
 
 def read(folder: Path) -> Trained:
-    """Read such a folder.
+    """Return the model of a folder that `write` made.
 
     Raises:
         UserError: a file is absent or damaged.
     """
+    described = read_json(folder / CONFIG)
     try:
-        described = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         config, manifest = dict(described["config"]), dict(described["manifest"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{folder / CONFIG} describes no model ({error})") from None
     subwords = Subwords.load(folder / SUBWORDS)
     try:
@@ -84,14 +78,14 @@ def read(folder: Path) -> Trained:
         raise UserError(f"{folder / WEIGHTS} holds no readable weights ({error})") from None
 
 
-def card(trained: Trained, scores: Mapping[str, Any] | None) -> str:
-    """What a person wants to know before loading it, as Markdown."""
+def card(trained: Trained, scores: Scores | None) -> str:
+    """Return what a person wants to know before loading the model, as Markdown."""
     config, manifest = trained.config, trained.manifest
     pair = f"{manifest['source_language']}-{manifest['target_language']}"
-    weighed = {key: config[key] for key in ("lambda", "lambda_var") if config.get(key)}
+    weights = {key: config[key] for key in ("lambda", "lambda_var") if config.get(key)}
     facts = {
         "task": f"simultaneous translation, {pair}",
-        "mechanism": _listed({**config["mechanism"], **weighed}),
+        "mechanism": _listed({**config["mechanism"], **weights}),
         "model": _listed(config["model"]),
         "parameters": f"{sum(value.numel() for value in trained.weights.values()):,}",
         "subwords": f"{len(trained.subwords):,} ({SUBWORDS})",
@@ -112,24 +106,16 @@ def card(trained: Trained, scores: Mapping[str, Any] | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _listed(options: Mapping[str, Any]) -> str:
-    name = options["name"]
-    return ", ".join([str(name), *(f"{k}={v}" for k, v in options.items() if k != "name")])
+def _listed(options: Config) -> str:
+    rest = [f"{key}={value}" for key, value in options.items() if key != "name"]
+    return ", ".join([str(options["name"]), *rest])
 
 
-def _table(scores: Mapping[str, Any]) -> list[str]:
-    """Quality and word latency, each with its signature."""
-    quality, latency = scores["quality"], scores["latency"]["word"]
-    rows = [(name, quality[name], quality[key]) for name, key in
-            (("BLEU", "signature"), ("chrF", "chrF_signature"))]  # fmt: skip
-    rows += [(name, latency[name], latency["signature"][name]) for name in ("AL", "DAL", "AP")]
-    lines = [
-        f"| {name} | {'–' if value is None else format(value, '.2f')} | `{signed}` |"
-        for name, value, signed in ((n, v, s.replace("|", "\\|")) for n, v, s in rows)
-    ]
+def _table(scores: Scores) -> list[str]:
+    """Return quality and word latency, each with its signature."""
+    figures = scores["paper", "word"]
+    lines = []
+    for name in ("BLEU", "chrF", "AL", "DAL", "AP"):
+        signature = figures[name].signature.replace("|", "\\|")
+        lines.append(f"| {name} | {figures[name].form()} | `{signature}` |")
     return ["| | | signature |", "|---|---:|---|", *lines]
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    text = json.dumps(content, indent=2, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8", newline="\n")

@@ -1,11 +1,10 @@
-"""A trained model: weights, the configuration that says of what, its subwords, and its data."""
+"""A trained model: weights, the configuration that describes the model, its subwords, its data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
@@ -13,15 +12,16 @@ from simulmt.builders import build_mechanism, outline_model
 from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
 from simulmt.models.model import Model
+from simulmt.options import Config
 
 UNTURNED: Mapping[str, float] = {}
 _GROUPS = ("mechanism", "model", "data", "decoding")
-_ASKED: tuple[tuple[str, str, type], ...] = (
+_NEEDED: tuple[tuple[str, str, type], ...] = (
     ("model", "name", str),
     ("data", "corpus", str),
     ("data", "batch_tokens", int),
 )
-"""What the programs take from these groups themselves; the rest is checked where it is used."""
+"""The options that the programs themselves read; the parts check the rest."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,18 @@ class Trained:
     """
 
     path: Path
-    config: dict[str, Any]
-    manifest: dict[str, Any]
+    config: Config
+    manifest: Config
     subwords: Subwords
     weights: dict[str, Tensor]
 
     def __post_init__(self) -> None:
         if not all(isinstance(self.config.get(name), dict) for name in _GROUPS):
             raise UserError(
-                f"{self.path}: its configuration does not say what the model is (it needs "
-                f"{', '.join(_GROUPS)}); train or export it with this version"
+                f"{self.path} is damaged: its configuration lacks one of {', '.join(_GROUPS)}; "
+                "train or export it anew"
             )
-        for group, key, kind in _ASKED:
+        for group, key, kind in _NEEDED:
             if not isinstance(self.config[group].get(key), kind):
                 raise UserError(
                     f"{self.path} is damaged: its configuration lacks {group}.{key}, of type "
@@ -59,7 +59,7 @@ class Trained:
                 )
 
     def build(self, dials: Mapping[str, float] = UNTURNED) -> Model:
-        """The model with its weights, on the CPU in evaluation mode.
+        """Return the model with its weights, on the CPU in evaluation mode.
 
         Nothing is allocated before the configuration and the weights are known to fit.
 
@@ -72,16 +72,16 @@ class Trained:
         """
         mechanism = build_mechanism(self.config["mechanism"]).turned(dials)
         model = outline_model(self.config["model"], mechanism, self.subwords.vocabulary)
-        wanted = model.state_dict()
-        for name in sorted({*wanted, *self.weights}):
-            found, asked = (
+        needed = model.state_dict()
+        for name in sorted({*needed, *self.weights}):
+            own, right = (
                 "absent" if name not in tensors else f"of shape {[*tensors[name].shape]}"
-                for tensors in (self.weights, wanted)
+                for tensors in (self.weights, needed)
             )
-            if found != asked:
+            if own != right:
                 raise UserError(
                     f"{self.path}: its weights are not those of the model that its configuration "
-                    f"describes ({name} is {found}, it should be {asked})"
+                    f"describes ({name} is {own}, it should be {right})"
                 )
         model.load_state_dict(self.weights, assign=True)
         return model.eval()

@@ -1,1 +1,1 @@
-"""Quality, latency and guards: what is said of a translation, and how it was counted."""
+"""Quality, latency and guards: what decoded sentences score, and how each score is counted."""

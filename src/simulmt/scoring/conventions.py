@@ -20,7 +20,7 @@ class Metric(NamedTuple):
     """A latency metric, and whose length its formula takes.
 
     Attributes:
-        name: As papers write it.
+        name: The name that papers use.
         formula: A function of `simulmt.latency`.
         length: `hyp` (the translation), `ref` (the reference), `max` (the longer of the two),
             `src` (the source), or empty if none.
@@ -33,12 +33,12 @@ class Metric(NamedTuple):
     def values(
         self, delays: Tensor, source: Tensor, target: Tensor, reference: Tensor
     ) -> list[float]:
-        """The metric of each sentence; NaN where it is not defined."""
-        given = {"ref": [reference], "max": [reference], "src": [source]}
-        return list(self.formula(delays, source, target, *given.get(self.length, [])).tolist())
+        """Return the metric of each sentence; NaN where the formula does not define it."""
+        lengths = {"ref": [reference], "max": [reference], "src": [source]}
+        return list(self.formula(delays, source, target, *lengths.get(self.length, [])).tolist())
 
     def signature(self, *fields: str) -> str:
-        """As sacreBLEU signs a score: `AL|g:ref|u:word|eos:no|v:0.1.0`."""
+        """Return how the metric is counted, as sacreBLEU does: `AL|g:ref|u:word|eos:no|v:0.1.0`."""
         length = [f"g:{self.length}"] if self.length else []
         return "|".join([self.name, *length, *fields, "eos:no", f"v:{__version__}"])
 
@@ -48,16 +48,14 @@ _AL = Metric("AL", latency.average_lagging)
 _LAAL = Metric("LAAL", latency.length_adaptive_average_lagging, "max")
 _DAL = Metric("DAL", latency.differentiable_average_lagging)
 _CW = Metric("CW", latency.consecutive_wait, "")
-_AP_REF, _AL_REF, _CW_SRC = (
-    _AP._replace(length="ref"),
-    _AL._replace(length="ref"),
-    _CW._replace(length="src"),
-)
+_AP_REF, _AL_REF = _AP._replace(length="ref"), _AL._replace(length="ref")
+_CW_SRC = _CW._replace(length="src")
 _YAAL = Metric("YAAL", latency.yet_another_average_lagging, "max")
 _ATD = Metric("ATD", latency.average_token_delay, "")
 
 METRICS = {"AP": _AP, "AL": _AL, "AL_ref": _AL_REF, "LAAL": _LAAL, "DAL": _DAL, "CW": _CW}
-"""What is counted in words and in subwords alike, by the name it has in the scores."""
+"""The latencies of the convention `paper`, and of the oracle."""
+UNITS = ("word", "subword")
 
 
 class Bleu(NamedTuple):
@@ -75,43 +73,42 @@ class Convention:
     """What someone counts, and how.
 
     Attributes:
-        unit: `word` or `subword`.
-        metrics: Latencies, in the order of a table.
+        units: In which latency is counted, `word` or `subword`; the usual unit comes first.
+        metrics: The latencies by their names in the scores, in the order of a table.
         clipped: Whether delays are clipped to the length of the source.
         bleu: The kind of BLEU.
         chrf: Whether chrF is counted, too.
     """
 
-    unit: str
-    metrics: tuple[Metric, ...]
+    units: tuple[str, ...]
+    metrics: Mapping[str, Metric]
     clipped: bool
     bleu: Bleu = CASED
     chrf: bool = False
 
     @property
-    def latencies(self) -> tuple[str, ...]:
-        """The metrics' names."""
-        return tuple(metric.name for metric in self.metrics)
-
-    @property
     def figures(self) -> tuple[str, ...]:
-        """The names of all that is counted, in the order of a table."""
-        return ("BLEU", *(("chrF",) if self.chrf else ()), *self.latencies)
+        """The names of all figures, in the order of a table."""
+        return ("BLEU", *(("chrF",) if self.chrf else ()), *self.metrics)
 
-    @property
-    def fields(self) -> tuple[str, ...]:
+    def fields(self, unit: str) -> tuple[str, ...]:
         """What a signature says of unit and delays."""
-        return (f"u:{self.unit}", *(() if self.clipped else ("clip:no",)))
+        return (f"u:{unit}", *(() if self.clipped else ("clip:no",)))
 
 
+def _named(*metrics: Metric) -> dict[str, Metric]:
+    return {metric.name: metric for metric in metrics}
+
+
+_WORD, _SUBWORD = UNITS
 CONVENTIONS: Mapping[str, Convention] = {
-    "paper": Convention("word", (_AL, _DAL, _AP, _LAAL, _CW), clipped=True),
-    "simuleval": Convention("word", (_AL_REF, _DAL, _AP_REF, _LAAL, _ATD), clipped=False),
+    "paper": Convention(UNITS, METRICS, clipped=True, chrf=True),
+    "simuleval": Convention((_WORD,), _named(_AL_REF, _DAL, _AP_REF, _LAAL, _ATD), clipped=False),
     "omnisteval": Convention(
-        "word", (_YAAL, _AL_REF, _LAAL, _AP_REF, _DAL), clipped=False, chrf=True
+        (_WORD,), _named(_YAAL, _AL_REF, _LAAL, _AP_REF, _DAL), clipped=False, chrf=True
     ),
     "ictnlp": Convention(
-        "subword", (_CW_SRC, _AP, _AL, _DAL), clipped=True, bleu=Bleu("none", lowercase=True)
+        (_SUBWORD,), _named(_CW_SRC, _AP, _AL, _DAL), clipped=True, bleu=Bleu("none", True)
     ),
 }
 """By name. The pace is the translation's in `paper` and `ictnlp`, the reference's in the AL and AP
@@ -119,7 +116,11 @@ of `simuleval` and `omnisteval`."""
 
 
 def find_convention(name: object) -> Convention:
-    """The convention of a name; a UserError lists the names if there is none."""
-    if name not in list(CONVENTIONS):  # whatever a configuration holds, hashable or not
+    """Return the convention of a name.
+
+    Raises:
+        UserError: there is no such convention; the message lists those there are.
+    """
+    if name not in list(CONVENTIONS):  # a configuration may hold what cannot be hashed
         raise UserError(f"convention is {name!r}; choose one of {', '.join(CONVENTIONS)}")
     return CONVENTIONS[str(name)]

@@ -1,7 +1,7 @@
 """Guards against text that was scored as it should not be: subword marks, escapes, special tokens.
 
-References that are still segmented or escaped cost ten BLEU and no error. What is looked for does
-not occur in ordinary text: `AT&T`, `a@@b.org` and `x < s` are left in peace.
+References that are still segmented or escaped cost ten BLEU and no error. The patterns do not match
+ordinary text: `AT&T`, `a@@b.org` and `x < s` give no warning.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from simulmt.data.subwords import UNKNOWN
 from simulmt.decoding.instance import Instance
+from simulmt.run_directory import INSTANCES
 
 _FIELDS = ("prediction", "reference", "source")
 _SUBWORDS = re.compile(r"\S*[^\s@]@@(?!\S)|\S*▁\S*")
@@ -26,8 +27,8 @@ _REMEDY = {
 }
 
 
-class _Found(NamedTuple):
-    """Residue in a field of the sentence on a line of `instances.log`."""
+class _Residue(NamedTuple):
+    """The first residue of a kind in a field of the sentence on a line of the log."""
 
     field: str
     kind: str
@@ -37,31 +38,31 @@ class _Found(NamedTuple):
 
 
 def residue(instances: Sequence[Instance], most: int = 5) -> list[str]:
-    """Warnings about what does not belong into text that is scored.
+    """Return warnings about what does not belong into text that is scored.
 
-    `⁇`, which SentencePiece writes for what it does not know, counts in the predictions alone:
-    nothing else writes it there, and text may contain it.
+    `⁇`, which SentencePiece writes for an unknown character, counts in the predictions alone: there
+    nothing else writes it, while other text may contain it.
 
     Args:
-        instances: In any order. Line 1 of `instances.log` is the one with the lowest index.
-        most: The number of warnings; what goes beyond is counted in one more.
+        instances: In any order. Line 1 of the log is the one with the lowest index.
+        most: The number of warnings; one more says how many are left out.
 
     Returns:
         One line for each field and kind of residue: its first place, how many other sentences
         have it, and the remedy.
     """
-    found: dict[tuple[str, str], list[_Found]] = {}
+    places: dict[tuple[str, str], list[_Residue]] = {}
     ordered = sorted(instances, key=lambda instance: instance.index)
     for line, instance in enumerate(ordered, start=1):
-        for one in _in_sentence(instance, line):
-            found.setdefault((one.field, one.kind), []).append(one)
-    warnings = [_warning(places) for places in found.values()]
+        for place in _in_sentence(instance, line):
+            places.setdefault((place.field, place.kind), []).append(place)
+    warnings = [_warning(alike) for alike in places.values()]
     rest = len(warnings) - most
     return warnings[:most] + ([f"and {rest} more such warnings"] if rest > 0 else [])
 
 
-def _in_sentence(instance: Instance, line: int) -> Iterator[_Found]:
-    """The first of each kind in each field."""
+def _in_sentence(instance: Instance, line: int) -> Iterator[_Residue]:
+    """Yield the first residue of each kind in each field."""
     for field in _FIELDS:
         text = getattr(instance, field)
         marks = {
@@ -72,18 +73,18 @@ def _in_sentence(instance: Instance, line: int) -> Iterator[_Found]:
         }
         for kind, mark in marks.items():
             if mark is not None:
-                yield _Found(field, kind, mark[0], instance.index + 1, line)
+                yield _Residue(field, kind, mark[0], instance.index + 1, line)
 
 
 def _is_escape(match: re.Match[str]) -> bool:
-    """Numbers, and names that HTML has: `&apos;`, but not `R&D;`."""
+    """Return whether HTML knows the name or number: `&apos;`, but not `R&D;`."""
     return match[0].startswith("&#") or match[0][1:] in html5
 
 
-def _warning(places: Sequence[_Found]) -> str:
+def _warning(places: Sequence[_Residue]) -> str:
     first, *others = places
     more = f", and in {len(others)} more" if others else ""
     return (
         f"{first.kind} in the {first.field}: {first.text!r} in sentence {first.sentence} (line "
-        f"{first.line} of instances.log){more}; {_REMEDY[first.kind]}"
+        f"{first.line} of {INSTANCES}){more}; {_REMEDY[first.kind]}"
     )

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from simulmt.scoring.scores import Score
+
 
 def bleu(
     predictions: Sequence[str],
     references: Sequence[str],
     tokenize: str = "13a",
     lowercase: bool = False,
-) -> tuple[float, str]:
-    """Corpus BLEU with one reference, and its signature.
+) -> Score:
+    """Return corpus BLEU with one reference.
 
     Args:
         predictions: Plain text, one sentence each.
@@ -22,12 +24,16 @@ def bleu(
         tokenize: A tokeniser of sacreBLEU; `none` splits at spaces.
         lowercase: Whether to lower-case both sides first.
     """
-    # force: no word on references that end in a separate full stop
-    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
-    return float(metric.corpus_score(predictions, [references]).score), str(metric.get_signature())
+    # force: no warning about references that end in a separate full stop
+    return _score(BLEU(tokenize=tokenize, lowercase=lowercase, force=True), predictions, references)
 
 
-def chrf(predictions: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
-    """Corpus chrF with one reference, and its signature."""
-    metric = CHRF()
-    return float(metric.corpus_score(predictions, [references]).score), str(metric.get_signature())
+def chrf(predictions: Sequence[str], references: Sequence[str]) -> Score:
+    """Return corpus chrF with one reference."""
+    return _score(CHRF(), predictions, references)
+
+
+def _score(metric: BLEU | CHRF, predictions: Sequence[str], references: Sequence[str]) -> Score:
+    result = metric.corpus_score(predictions, [references])
+    name = "BLEU" if isinstance(metric, BLEU) else "chrF"
+    return Score(float(result.score), f"{name}|{metric.get_signature()}")

@@ -9,18 +9,16 @@ from simulmt.decoding.instance import Instance
 
 
 def attention_span(instance: Instance) -> float | None:
-    r"""Mean distance between the furthest head and the nearest one, in source subwords.
+    r"""Return the mean distance between the furthest head and the nearest one, in source subwords.
 
     .. math::
 
         \frac{1}{|y|} \sum_{i=1}^{|y|} \Big[ \max_{l,h} t_i^{l,h} - \min_{l,h} t_i^{l,h} \Big]
 
-    over the written subwords :math:`i` and all heads :math:`h` of all layers :math:`l`, which
-    stand at :math:`t_i^{l,h}`. Ma et al. (2020), "Monotonic Multihead Attention", eq. 18. A head
-    at EOS, or one that has run off the end, counts as one at the last subword.
-
-    Returns:
-        One value for the sentence; None if no head's positions are known.
+    over the written subwords :math:`i`; head :math:`h` of layer :math:`l` stands at
+    :math:`t_i^{l,h}`. Ma et al. (2020), "Monotonic Multihead Attention", eq. 18. A head at EOS, or
+    one that has run off the end, counts as one at the last subword. None if no positions are
+    known.
     """
     last = instance.subword_source_length
     spans = []
@@ -31,11 +29,12 @@ def attention_span(instance: Instance) -> float | None:
     return sum(spans) / len(spans) if spans else None
 
 
-def initial_delays(delays: Iterable[Sequence[float]]) -> dict[str, int]:
-    """How many sentences have which first delay (MILk, figure 7), from the smallest up.
+def initial_delays(delays: Iterable[Sequence[float]]) -> dict[int, int]:
+    """Return how many sentences have which first delay (MILk, figure 7), from the smallest up.
 
     Args:
-        delays: Of each sentence; one without a written unit is left out.
+        delays: The source units read before each written unit, for each sentence. A sentence
+            without a written unit is left out.
     """
-    counts = Counter(sentence[0] for sentence in delays if sentence)
-    return {f"{delay:g}": counts[delay] for delay in sorted(counts)}
+    counts = Counter(int(sentence[0]) for sentence in delays if sentence)
+    return dict(sorted(counts.items()))

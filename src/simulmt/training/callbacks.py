@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytorch_lightning as pl
 from pytorch_lightning.callbacks import RichProgressBar
 
 from simulmt.decoding.instance import Instance
 from simulmt.decoding.split_decoder import SplitDecoder
+from simulmt.run_directory import SAMPLES, STEP
+from simulmt.scoring.conventions import UNITS
 from simulmt.scoring.score import score
+from simulmt.scoring.scores import Scores
 from simulmt.training.module import TranslationModule
 from simulmt.training.weights_and_biases import show_samples
 
@@ -83,26 +86,25 @@ class SimultaneousDecoding(pl.Callback):
         rows += [
             (i.source, i.reference, i.prediction, " ".join(map(str, i.delays))) for i in instances
         ]
-        folder = Path(trainer.default_root_dir) / "samples"
+        folder = Path(trainer.default_root_dir) / SAMPLES
         folder.mkdir(exist_ok=True)
         text = "".join("\t".join(row) + "\n" for row in rows)
-        (folder / f"step-{trainer.global_step:07d}.tsv").write_text(text, encoding="utf-8")
+        name = STEP.format(step=trainer.global_step)
+        (folder / f"{name}.tsv").write_text(text, encoding="utf-8")
         show_samples(trainer.loggers, "valid/samples", instances)
 
 
-def flat(scores: Mapping[str, Any]) -> dict[str, float]:
-    """Return quality and latencies under one-line names; an undefined figure is NaN."""
-    values = {name: scores["quality"][name] for name in ("BLEU", "chrF")}
-    for unit, latencies in scores["latency"].items():
-        for name, value in latencies.items():
-            if name != "signature":
-                values[f"{unit}/{name}"] = math.nan if value is None else value
+def flat(scores: Scores) -> dict[str, float]:
+    """Return quality and latencies under one-line names; NaN where there is no figure."""
+    quality = ("BLEU", "chrF")  # the same in both units
+    values = {name: float(scores["paper", "word"][name]) for name in quality}
+    for unit in UNITS:
+        latencies = {n: s for n, s in scores["paper", unit].items() if n not in quality}
+        values |= {f"{unit}/{name}": float(score) for name, score in latencies.items()}
     return values
 
 
-def selection(
-    scores: Mapping[str, Any], dal_range: tuple[float, float] | None, in_force: bool
-) -> float:
+def selection(scores: Scores, dal_range: tuple[float, float] | None, in_force: bool) -> float:
     """Return the value by which checkpoints, and runs of a search, are chosen: greater is better.
 
     Args:
@@ -114,7 +116,8 @@ def selection(
         BLEU; outside the range, -1 minus the distance from it. Before the weights are in force,
         at most -1000: a model that has not yet learnt to be quick is a last resort.
     """
-    bleu, dal = float(scores["quality"]["BLEU"]), scores["latency"]["word"]["DAL"]
+    figures = scores["paper", "word"]
+    bleu, dal = float(figures["BLEU"]), figures["DAL"].value
     if dal_range is not None:
         least, most = dal_range
         outside = math.inf if dal is None else max(least - dal, dal - most, 0.0)

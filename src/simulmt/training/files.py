@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,49 +9,49 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from simulmt.errors import UserError
 from simulmt.processes import is_first_process
+from simulmt.run_directory import LOCK, replacing
 
 
 class WholeFiles(TorchCheckpointIO):
     """Writes a checkpoint beside its place and then moves it there, so that none is ever half.
 
-    Lightning's own goes through the system's temporary folder, from where a file is copied, not
-    moved, if that is on another disk.
+    Lightning's own plugin goes through the system's temporary folder. If that folder is on another
+    disk, the file is copied from there, not moved.
     """
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
     ) -> None:
         """Write the file."""
-        place = Path(path)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = place.with_suffix(".tmp")
-        with unfinished.open("wb") as file:
-            torch.save(checkpoint, file)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(place)
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        with replacing(Path(path)) as unfinished:
+            torch.save(checkpoint, unfinished)
 
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Hold a run directory; the system lets go of it when the process ends, however it ends.
+    """Hold a run directory; the system releases it when the process ends, however it ends.
 
     Raises:
         UserError: another process trains there.
     """
-    if not is_first_process():  # its first process holds it for all
+    if not is_first_process():  # the first process holds the directory for all
         yield
         return
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"another process is training in {folder}; wait for it") from None
-        except OSError:  # a file system without locks
-            pass
+    lock = FileLock(folder / LOCK, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise UserError(f"another process is training in {folder}; wait for it") from None
+    except OSError:  # a file system without locks
+        pass
+    try:
         yield
+    finally:
+        lock.release()

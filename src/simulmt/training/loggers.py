@@ -1,4 +1,4 @@
-"""Where metrics go: always `metrics.csv`, and W&B or TensorBoard if asked for."""
+"""Where metrics go: always into the run directory, and to W&B or TensorBoard on demand."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pytorch_lightning.loggers import Logger, TensorBoardLogger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 
 from simulmt.console import say
 from simulmt.errors import UserError
-from simulmt.options import construct, pick
+from simulmt.options import Config, construct, pick
 from simulmt.processes import is_first_process
+from simulmt.run_directory import METRICS, TENSORBOARD, read_metrics, replacing
 from simulmt.training.weights_and_biases import Wandb
 
 
@@ -25,18 +26,16 @@ class MetricsFile(Logger):
     """One row per logged update in a CSV file, which goes on when a run resumes.
 
     Args:
-        path: the file; rows from the update that a run resumes at are dropped.
+        folder: the run directory; rows from the update that a run resumes at are dropped.
         resume_at: the step resumed from, None for a fresh file.
     """
 
-    def __init__(self, path: Path, resume_at: int | None) -> None:
+    def __init__(self, folder: Path, resume_at: int | None) -> None:
         super().__init__()
-        self.path = path
-        self._rows: list[dict[str, Any]] = []
-        if resume_at is not None and path.exists():
-            text = path.read_text(encoding="utf-8")
-            whole = text[: text.rfind("\n") + 1].splitlines()  # a kill may have cut the last row
-            self._rows = [r for r in csv.DictReader(whole) if int(r["step"]) < resume_at]
+        self.path = folder / METRICS
+        self._rows: list[dict[str, str]] = []
+        if resume_at is not None:
+            self._rows = [row for row in read_metrics(folder) if int(row["step"]) < resume_at]
         self._columns = [*self._rows[0]] if self._rows else ["step"]
         self._in_file = False  # whether the file holds these rows, and no others
 
@@ -59,12 +58,12 @@ class MetricsFile(Logger):
             self._rows[-1].update(values)
             self._rewrite()
         else:
-            self._rows.append({"step": step, **values})
+            self._rows.append({"step": str(step), **values})
             (self._append if known else self._rewrite)()
 
     @rank_zero_only
     def log_hyperparams(self, params: dict[str, Any] | Namespace, *_: Any, **__: Any) -> None:
-        """The run directory holds the resolved config already."""
+        """Nothing to do: the run directory holds the resolved configuration already."""
 
     def _append(self) -> None:
         """Add the last row; cheap however long the run."""
@@ -72,24 +71,22 @@ class MetricsFile(Logger):
             csv.DictWriter(file, self._columns, restval="").writerow(self._rows[-1])
 
     def _rewrite(self) -> None:
-        """Write all rows under all columns, as validations and new columns ask for."""
+        """Write all rows under all columns, for a validation or a new column."""
         new = {name: None for row in self._rows for name in row if name not in self._columns}
         self._columns += new
-        unfinished = self.path.with_suffix(".tmp")
-        with unfinished.open("w", newline="") as file:
+        with replacing(self.path) as unfinished, unfinished.open("w", newline="") as file:
             writer = csv.DictWriter(file, self._columns, restval="")
             writer.writeheader()
             writer.writerows(self._rows)
-        unfinished.replace(self.path)
         self._in_file = True
 
 
 @dataclass(frozen=True)
 class CsvOnly:
-    """Nothing beside `metrics.csv`."""
+    """No other logger than the CSV file."""
 
-    def open(self, folder: Path, config: dict[str, Any]) -> None:
-        """No further logger."""
+    def open(self, folder: Path, config: Config) -> None:
+        """Return no further logger."""
 
 
 @dataclass(frozen=True)
@@ -102,38 +99,34 @@ class TensorBoard:
                 'logger=tensorboard needs a package: pip install "simulmt[tensorboard]"'
             )
 
-    def open(self, folder: Path, config: dict[str, Any]) -> Logger:
-        """Event files in `tensorboard/`."""
-        return TensorBoardLogger(folder, name="tensorboard", version="")
+    def open(self, folder: Path, config: Config) -> Logger:
+        """Return the logger, which writes into a folder of its own."""
+        return TensorBoardLogger(folder, name=TENSORBOARD, version="")
 
 
-LOGGERS: dict[str, type[CsvOnly | TensorBoard | Wandb]] = {
+Choice: TypeAlias = CsvOnly | TensorBoard | Wandb
+LOGGERS: dict[str, type[Choice]] = {
     "csv": CsvOnly,
     "tensorboard": TensorBoard,
     "wandb": Wandb,
 }
 
 
-def choose_logger(options: Mapping[str, Any]) -> CsvOnly | TensorBoard | Wandb:
-    """The logger of a `conf/logger` group, not yet open."""
+def choose_logger(options: Config) -> Choice:
+    """Return the logger of a `conf/logger` group, not yet open."""
     rest = {name: value for name, value in options.items() if name != "kind"}
-    make: Callable[..., CsvOnly | TensorBoard | Wandb] = pick(
-        LOGGERS, options.get("kind"), "logger.kind"
-    )
+    make: Callable[..., Choice] = pick(LOGGERS, options.get("kind"), "logger.kind")
     return construct(make, rest, "logger")
 
 
 @contextmanager
 def open_loggers(
-    chosen: CsvOnly | TensorBoard | Wandb,
-    folder: Path,
-    resume_at: int | None,
-    config: Mapping[str, Any],
+    choice: Choice, folder: Path, resume_at: int | None, config: Config
 ) -> Iterator[list[Logger]]:
-    """`metrics.csv` and, on the first process, the chosen logger; closed whatever happens."""
-    loggers: list[Logger] = [MetricsFile(folder / "metrics.csv", resume_at)]
+    """Open the CSV file and, on the first process, the other logger; close both in any case."""
+    loggers: list[Logger] = [MetricsFile(folder, resume_at)]
     if is_first_process():
-        extra = chosen.open(folder, dict(config))
+        extra = choice.open(folder, config)
         loggers += [extra] if extra else []
     status, code = "failed", 1
     try:
@@ -143,7 +136,7 @@ def open_loggers(
         for logger in loggers:
             logger.finalize(status)
         if isinstance(loggers[-1], WandbLogger):  # or the next run would log into it
-            kept = loggers[-1].experiment
-            kept.finish(exit_code=code)
-            if kept.offline:
-                say(f"not uploaded yet: wandb sync {Path(kept.dir).parent}")
+            opened = loggers[-1].experiment
+            opened.finish(exit_code=code)
+            if opened.offline:
+                say(f"not uploaded yet: wandb sync {Path(opened.dir).parent}")

@@ -1,12 +1,9 @@
-"""What a run says: to the terminal, from the first process only, and into its directory."""
+"""What a run reports: on the terminal, from the first process only, and into its directory."""
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
@@ -17,7 +14,18 @@ from simulmt.data.corpus import Corpus
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.instance import Instance
 from simulmt.models.model import Model
-from simulmt.scoring.score import write_scores
+from simulmt.options import Config
+from simulmt.run_directory import (
+    CONFIG,
+    MANIFEST,
+    PICTURE,
+    SCORES,
+    TRAITS,
+    Traits,
+    read_columns,
+    write_json,
+)
+from simulmt.scoring.scores import Scores
 from simulmt.training.callbacks import flat
 from simulmt.training.record import count_parameters
 from simulmt.training.weights_and_biases import show_curve, show_picture, show_samples
@@ -28,7 +36,7 @@ SHOWN = 50
 
 @rank_zero_only
 def data(corpus: Corpus, subwords: Subwords, folder: Path) -> None:
-    """Say what there is to learn from, what was left out, and where the run is written."""
+    """Print the sizes of the data, the dropped pairs, and the run directory."""
     sizes = ", ".join(f"{len(split):,} {name}" for name, split in corpus.splits.items())
     say(
         f"{corpus.name} {corpus.source_language}-{corpus.target_language}: {sizes} pairs, "
@@ -41,50 +49,39 @@ def data(corpus: Corpus, subwords: Subwords, folder: Path) -> None:
 
 @rank_zero_only
 def model(name: str, built: Model, latency_weight: float) -> None:
-    """Say what is trained, and what is not."""
+    """Print the model's size, and whether its latency is trained."""
     say(f"{name} with {built.mechanism.name}: {count_parameters(built):,} parameters")
     if built.mechanism.learned and not latency_weight:
         say("lambda is 0: nothing but the text tells the model when to write")
 
 
 @rank_zero_only
-def write_description(
-    folder: Path, config: Mapping[str, object], manifest: Mapping[str, object]
-) -> None:
-    """Keep what is trained, and on what, where a person and a report can read it.
-
-    Hydra's file is that of the last command with the directory, whatever came of it.
-    """
-    for name, content in (("config.json", config), ("manifest.json", manifest)):
-        text = json.dumps(content, indent=2, ensure_ascii=False)
-        (folder / name).write_text(text + "\n", encoding="utf-8")
+def write_description(folder: Path, config: Config, manifest: Config, mechanism: Mechanism) -> None:
+    """Write what is trained, on what data, and what kind of policy it is."""
+    write_json(folder / CONFIG, config)
+    traits = Traits(mechanism.learned, mechanism.offline, mechanism.dials)
+    write_json(folder / TRAITS, traits)
+    write_json(folder / MANIFEST, manifest)  # last: with it the run has begun
 
 
 @rank_zero_only
 def log_results(
     loggers: Sequence[Logger],
-    scores: Mapping[str, Any],
+    scores: Scores,
     instances: Sequence[Instance],
     folder: Path,
     step: int,
 ) -> None:
-    """Log the test scores, and to W&B the first translations, the path, the way there."""
+    """Log the test scores, and to W&B the first translations, a path, and all validations."""
     values = {f"test/{name}": value for name, value in flat(scores).items()}
     for logger in loggers:
         logger.log_metrics(values, step)
     show_samples(loggers, "test/samples", instances[:SHOWN])
-    show_picture(loggers, "test/path", folder / "path.png")
-    show_curve(loggers, "valid/curve", _validations(folder / "metrics.csv"))
-
-
-def _validations(metrics: Path) -> list[tuple[float, float]]:
-    """DAL and BLEU on the development set, in the order of training."""
-    with metrics.open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row.get("valid/BLEU")]
-    return [(float(row["valid/word/DAL"]), float(row["valid/BLEU"])) for row in rows]
+    show_picture(loggers, "test/path", folder / PICTURE)
+    show_curve(loggers, "valid/curve", read_columns(folder, "valid/word/DAL", "valid/BLEU"))
 
 
 @rank_zero_only
-def write_test_scores(folder: Path, scores: dict[str, Any]) -> None:
-    """Write the file that says that the run is finished."""
-    write_scores(folder / "test_scores.json", scores)
+def write_test_scores(folder: Path, scores: Scores) -> None:
+    """Write the file that makes the run a finished one."""
+    write_json(folder / SCORES, scores)

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from simulmt.console import say
 from simulmt.data.manifest import check_manifest
 from simulmt.errors import UserError
+from simulmt.options import Config
 from simulmt.processes import is_first_process
+from simulmt.run_directory import CHECKPOINTS, LAST, clear, clear_after
 from simulmt.saved.checkpoint import read_checkpoint
-
-_FOLDERS = ("checkpoints", "samples", "evaluation", "tensorboard", "wandb")
-_RESULTS = ("test_scores.json", "instances.log", "path.png")
-_FILES = (
-    "manifest.json",
-    "config.json",
-    "training.json",
-    "metrics.csv",
-    "wandb_id",
-    "outcome.json",
-)
 
 
 def find_resume(choice: str | None, folder: Path) -> Path | None:
-    """The checkpoint to resume from; `last` stands for this run's newest, if there is one."""
+    """Return the checkpoint to resume from; `last` is this run's newest, if there is one."""
     if not choice:
         return None
-    path = folder / "checkpoints" / "last.ckpt" if choice == "last" else Path(choice)
+    path = folder / LAST if choice == "last" else Path(choice)
     if choice == "last" and not path.exists():
         say(f"nothing to resume in {folder}: starting")
         return None
@@ -38,12 +27,16 @@ def find_resume(choice: str | None, folder: Path) -> Path | None:
     return path
 
 
-def check_resume(
-    path: Path, config: Mapping[str, Any], described: Mapping[str, object], folder: Path
-) -> int:
+def check_resume(path: Path, config: Config, described: Mapping[str, object], folder: Path) -> int:
     """Refuse to resume with other data, model, mechanism, teacher or optimiser, or with no update.
 
-    The run's own checkpoint may be its last one: then it is only tested again.
+    The run's own checkpoint may be its last one: then the run is only tested again.
+
+    Args:
+        path: the checkpoint.
+        config: what is to be trained.
+        described: the manifest of its data.
+        folder: the run directory.
 
     Returns:
         The update at which the run goes on.
@@ -82,35 +75,21 @@ def _is_own(path: Path, folder: Path) -> bool:
 
 
 def make_room(folder: Path, resume: Path | None, step: int | None) -> None:
-    """Replace the earlier run of the same command, unless it is the one that resumes at `step`.
+    """Clear the run directory, except for what a run needs that resumes its own training.
 
-    What resumes has no results until it has them again: a run that has scores is finished. Nor has
-    it an average, or checkpoints of later updates.
+    Such a run has no results until it has been tested again, since a run with scores is finished.
+
+    Args:
+        folder: the run directory; made where absent.
+        resume: the checkpoint that is resumed, if any.
+        step: its update.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if not is_first_process():
         return
-    checkpoints = folder / "checkpoints"
-    if resume is None or not _is_own(resume, folder):
-        if checkpoints.exists():
-            say(f"replacing the run in {folder}; ckpt_path=last would have resumed it")
-        clear(folder)
+    if resume is not None and _is_own(resume, folder):
+        clear_after(folder, step or 0)
         return
-    _remove(folder, _RESULTS)
-    (checkpoints / "average.ckpt").unlink(missing_ok=True)
-    for path in checkpoints.glob("step-*.ckpt"):
-        if int(path.stem.removeprefix("step-")) > (step or 0):
-            path.unlink()
-
-
-def clear(folder: Path) -> None:
-    """Remove what an earlier run of the same command left."""
-    _remove(folder, _RESULTS)  # first: what is left, if this breaks off, must not look finished
-    for name in _FOLDERS:
-        shutil.rmtree(folder / name, ignore_errors=True)
-    _remove(folder, _FILES)
-
-
-def _remove(folder: Path, names: Sequence[str]) -> None:
-    for name in names:
-        (folder / name).unlink(missing_ok=True)
+    if (folder / CHECKPOINTS).exists():
+        say(f"replacing the run in {folder}; ckpt_path=last would have resumed it")
+    clear(folder)

@@ -17,8 +17,17 @@ from simulmt.console import watch
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
+from simulmt.run_directory import (
+    AVERAGE,
+    BEST,
+    CHECKPOINTS,
+    INSTANCES,
+    STEP,
+    step_checkpoints,
+)
 from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.scoring.score import score
+from simulmt.scoring.scores import Decoding, Scores
 from simulmt.training.callbacks import Progress, SimultaneousDecoding
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.files import WholeFiles
@@ -58,8 +67,8 @@ def make_trainer(
         OneEnd(),
         SimultaneousDecoding(valid, plan.dal_range),
         TrainingRecord(folder),
-        _checkpoints(folder, "best", "valid/selection", save_last=False),
-        _checkpoints(folder, "step-{step:07d}", "step", save_top_k=plan.average, save_last=True),
+        _checkpoints(folder, Path(BEST).stem, "valid/selection", save_last=False),
+        _checkpoints(folder, STEP, "step", save_top_k=plan.average, save_last=True),
     ]
     if plan.patience is not None:
         callbacks.append(
@@ -93,7 +102,7 @@ def make_trainer(
 def _checkpoints(folder: Path, name: str, monitor: str, **more: Any) -> ModelCheckpoint:
     """Return a callback that keeps the checkpoints where `monitor` is greatest."""
     return ModelCheckpoint(
-        folder / "checkpoints",
+        folder / CHECKPOINTS,
         filename=name,
         monitor=monitor,
         mode="max",
@@ -127,12 +136,10 @@ def fit(
             trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
         except SystemExit as end:  # how Lightning ends after Ctrl-C, and `OneEnd` after SIGTERM
             _end(trainer, end)
-    checkpoints = folder / "checkpoints"
     if average > 1 and trainer.is_global_zero:
-        newest = sorted(checkpoints.glob("step-*.ckpt"))[-average:]
-        average_checkpoints(newest, checkpoints / "average.ckpt")
+        average_checkpoints(step_checkpoints(folder)[-average:], folder / AVERAGE)
     trainer.strategy.barrier()
-    checkpoint = checkpoints / ("average.ckpt" if average > 1 else "best.ckpt")
+    checkpoint = folder / (AVERAGE if average > 1 else BEST)
     load_weights(module.model, checkpoint)
     return checkpoint
 
@@ -159,8 +166,12 @@ def _end(trainer: pl.Trainer, end: SystemExit) -> NoReturn:
 
 
 def test(
-    trainer: pl.Trainer, module: TranslationModule, decoder: SplitDecoder, folder: Path
-) -> tuple[dict[str, Any], list[Instance]]:
+    trainer: pl.Trainer,
+    module: TranslationModule,
+    decoder: SplitDecoder,
+    folder: Path,
+    checkpoint: Path,
+) -> tuple[Scores, list[Instance]]:
     """Decode the test set over all processes, and write the instances into the run directory.
 
     Returns:
@@ -168,7 +179,8 @@ def test(
     """
     module.to(trainer.strategy.root_device)
     instances = decoder(module.model, module.device, watch)
-    scores = score(instances, decoder.split.needs) | {"decoding": decoder.search.described}
+    decoding = Decoding.by(decoder.search, checkpoint, "test")
+    scores = score(instances, decoder.split.needs, decoding)
     if trainer.is_global_zero:
-        write_instances(folder / "instances.log", instances)
+        write_instances(folder / INSTANCES, instances)
     return scores, instances

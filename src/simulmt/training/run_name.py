@@ -1,4 +1,4 @@
-"""Names of run directories: what was chosen on the command line decides them, nothing else."""
+"""Names of run directories, which depend on the overrides of the command line alone."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _LONGEST = 160
 
 
 def run_name(overrides: Sequence[str]) -> str:
-    """A folder's name for a list of overrides, the same whatever their order.
+    """Return a folder's name for a list of overrides, the same whatever their order.
 
-    It holds neither `=` nor `,`, which would have to be quoted in later overrides that name the
-    folder. Where something had to be replaced or cut, it ends in a digest of the whole.
+    The name has neither `=` nor `,`, which an override that names the folder would have to quote. A
+    name in which something was replaced or cut ends in a digest of the whole.
 
     >>> run_name(["mechanism=mma_il", "lambda=0.2"])
     'lambda-0.2+mechanism-mma_il'
@@ -23,7 +23,7 @@ def run_name(overrides: Sequence[str]) -> str:
     kept = [override.lstrip("+~") for override in overrides]
     kept = [override for override in kept if not _key(override).startswith(SAME_RUN)]
     # a sweep writes booleans as Python does
-    kept = [re.sub(r"=(True|False)$", lambda found: found[0].lower(), one) for one in kept]
+    kept = [re.sub(r"=(True|False)$", lambda match: match[0].lower(), item) for item in kept]
     whole = "+".join(override.replace("=", "-", 1) for override in sorted(kept, key=_key))
     name = re.sub(r"[^\w.+-]+", "-", whole).strip("-")[:_LONGEST]
     if name != whole:

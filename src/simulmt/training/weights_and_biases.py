@@ -1,7 +1,7 @@
-"""Weights & Biases: a run there beside the run directory, and what is shown in it.
+"""Weights & Biases: what a run shows there.
 
-Metrics are drawn over updates (`trainer/global_step`). Everything logged here is in the run
-directory as well: nothing depends on it.
+Metrics are drawn over updates (`trainer/global_step`). Nothing depends on W&B: all that is logged
+there is in the run directory as well.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from pytorch_lightning.loggers import Logger, WandbLogger
 
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
+from simulmt.options import Config
+from simulmt.run_directory import WANDB_ID
 
 UPDATES = "trainer/global_step"
 """The x axis of all curves."""
@@ -25,10 +27,10 @@ UPDATES = "trainer/global_step"
 
 @dataclass(frozen=True)
 class Wandb:
-    """A run in W&B; a server that cannot be reached means going on offline.
+    """A run in W&B, which goes on offline if the server cannot be reached.
 
-    A run keeps its id in its directory, so that it goes on as the same run when it resumes. Runs
-    are grouped by mechanism and named by what sets their latency.
+    A run keeps its id in its directory, so that a resumed run goes on as the same one. Runs are
+    grouped by mechanism and named by what sets their latency.
     """
 
     project: str
@@ -39,8 +41,8 @@ class Wandb:
         if self.mode not in ("online", "offline"):
             raise UserError(f"logger.mode is {self.mode!r}; choose online or offline")
 
-    def open(self, folder: Path, config: dict[str, Any]) -> Logger:
-        """Start the run, or take it up again."""
+    def open(self, folder: Path, config: Config) -> Logger:
+        """Start the run, or take it up again, and return its logger."""
         import wandb  # noqa: PLC0415  (seconds to import, and most runs do without)
 
         common: dict[str, Any] = {
@@ -49,9 +51,9 @@ class Wandb:
             "group": config["mechanism"]["name"],
             "job_type": "train",
             "tags": [config["data"]["name"], config["model"]["name"]],
-            "id": _run_id(folder / "wandb_id"),
+            "id": _run_id(folder / WANDB_ID),
             "dir": folder,
-            "config": config,
+            "config": dict(config),
             "settings": wandb.Settings(init_timeout=30, silent=True),
         }
         run = None
@@ -68,17 +70,17 @@ class Wandb:
         return WandbLogger(experiment=run)
 
 
-def run_name(config: Mapping[str, Any]) -> str:
-    """What tells a run from the others of its mechanism: `mma_il lambda=0.2 seed=1`."""
+def run_name(config: Config) -> str:
+    """Return what tells a run from the others of its mechanism: `mma_il lambda=0.2 seed=1`."""
     mechanism = config["mechanism"]
     weights = {name: config[name] for name in ("lambda", "lambda_var") if config[name]}
     pace = {name: mechanism[name] for name in ("k", "chunk", "window") if name in mechanism}
-    chosen = {**pace, **weights, "seed": config["seed"]}
-    return " ".join([mechanism["name"], *(f"{name}={value}" for name, value in chosen.items())])
+    options = {**pace, **weights, "seed": config["seed"]}
+    return " ".join([mechanism["name"], *(f"{name}={value}" for name, value in options.items())])
 
 
 def show_samples(loggers: Iterable[Logger], key: str, instances: Sequence[Instance]) -> None:
-    """A table of translations with their delays."""
+    """Log a table of translations with their delays."""
     columns = ["source", "reference", "translation", "delays"]
     rows = [[i.source, i.reference, i.prediction, " ".join(map(str, i.delays))] for i in instances]
     for logger in _wandb(loggers):
@@ -86,13 +88,13 @@ def show_samples(loggers: Iterable[Logger], key: str, instances: Sequence[Instan
 
 
 def show_picture(loggers: Iterable[Logger], key: str, path: Path) -> None:
-    """A picture file as media."""
+    """Log a picture file as media."""
     for logger in _wandb(loggers):
         logger.log_image(key, images=[str(path)])
 
 
-def show_curve(loggers: Iterable[Logger], key: str, points: Sequence[tuple[float, float]]) -> None:
-    """How quality and latency moved in training, as a chart: BLEU over DAL."""
+def show_curve(loggers: Iterable[Logger], key: str, points: Sequence[Sequence[float]]) -> None:
+    """Log BLEU over DAL of every validation as a chart."""
     for logger in _wandb(loggers):
         import wandb  # noqa: PLC0415
 
@@ -106,7 +108,7 @@ def _wandb(loggers: Iterable[Logger]) -> Iterator[WandbLogger]:
 
 
 def _run_id(kept: Path) -> str:
-    """That of the sweep's agent which started this run, or the one kept, or a new one."""
+    """Return the id that a sweep's agent gave, or the one in the run directory, or a new one."""
     if "WANDB_SWEEP_ID" in os.environ and "WANDB_RUN_ID" in os.environ:
         kept.write_text(os.environ["WANDB_RUN_ID"])
     elif not kept.exists():

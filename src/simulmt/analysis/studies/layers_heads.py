@@ -8,6 +8,7 @@ from simulmt.analysis.studies.run_set import Result, RunSet, run_columns
 from simulmt.analysis.style import draw_legend, line_styles, make_panels
 from simulmt.errors import UserError
 from simulmt.options import pick
+from simulmt.scoring.conventions import UNITS
 
 _LAYERS, _HEADS = "model.decoder_layers", "model.heads"
 

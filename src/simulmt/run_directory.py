@@ -1,0 +1,253 @@
+"""The run directory: the names of its files, and how they are written, read and cleared.
+
+A run keeps everything in one folder, and every file of that folder is named here and nowhere else.
+Files are written whole: a reader, or a restart after a kill, never meets half of one.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from simulmt.errors import UserError
+
+T = TypeVar("T")
+
+CONFIG = "config.json"  # what is trained, resolved
+MANIFEST = "manifest.json"  # the data it is trained on
+TRAITS = "traits.json"  # what kind of policy it is
+METRICS = "metrics.csv"
+TRAINING = "training.json"  # size, length and speed of the training
+SCORES = "test_scores.json"  # the last file of a run: a run that has it is finished
+INSTANCES = "instances.log"
+PICTURE = "path.png"
+OUTCOME = "outcome.json"  # in a sweep
+WANDB_ID = "wandb_id"
+LOCK = ".lock"
+LOG = "train.log"
+HYDRA_CONFIG = ".hydra/config.yaml"  # of the last command with this directory
+CHECKPOINTS = "checkpoints"
+BEST, LAST, AVERAGE = (f"{CHECKPOINTS}/{name}.ckpt" for name in ("best", "last", "average"))
+STEP = "step-{step:07d}"  # a checkpoint, or a file of samples
+SAMPLES = "samples"
+TENSORBOARD = "tensorboard"
+EVALUATION = "evaluation"  # a folder for each evaluation, with instances, picture and:
+EVALUATED = "scores.json"
+
+_RESULTS = (SCORES, INSTANCES, PICTURE)
+_FILES = (MANIFEST, CONFIG, TRAITS, TRAINING, METRICS, WANDB_ID, OUTCOME)
+_FOLDERS = (CHECKPOINTS, SAMPLES, EVALUATION, TENSORBOARD, "wandb")
+_UNFINISHED = ".tmp"
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What kind of policy a run trains.
+
+    Attributes:
+        learned: Whether reading and writing is learned, so that lambda trades quality for latency.
+        offline: Whether the model reads the whole sentence first.
+        dials: What trades quality for latency when decoding, as trained: `{"k": 3}`.
+    """
+
+    learned: bool
+    offline: bool
+    dials: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a training took.
+
+    Attributes:
+        parameters: Numbers in the model; a shared one counts once.
+        updates: From the very first one.
+        resumed_at: The update of the last start, 0 unless the run was resumed.
+        seconds: Since the last start, validations included.
+        tokens_per_second: Median over the logged updates, in target subwords of all processes;
+            None for a training that was too short to log any.
+        threads: At the last start, as are the next two.
+        processes: All of the training.
+        device: `cpu`, or the name of the GPU.
+    """
+
+    parameters: int
+    updates: int
+    resumed_at: int
+    seconds: float
+    tokens_per_second: float | None
+    threads: int
+    processes: int
+    device: str
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a path beside `path` to write to, and move that file to `path` once it is written."""
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}{_UNFINISHED}")
+    try:
+        yield unfinished
+        with unfinished.open("rb+") as file:
+            os.fsync(file.fileno())  # or a power cut could leave an empty file under the name
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write plain values or a dataclass as indented JSON, the same bytes for the same content."""
+    text = json.dumps(_to_plain(content), indent=2, ensure_ascii=False, allow_nan=False)
+    with replacing(path) as unfinished:
+        unfinished.write_text(text + "\n", encoding="utf-8", newline="\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object that a JSON file holds.
+
+    Raises:
+        UserError: the file cannot be read, or holds something else.
+    """
+    return read_record(path, dict[str, Any])
+
+
+def read_record(path: Path, kind: type[T]) -> T:
+    """Return what `write_json` wrote of a dataclass.
+
+    Raises:
+        UserError: the file cannot be read, or does not hold what the dataclass needs.
+    """
+    try:
+        record: T = _parse(kind, json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UserError(
+            f"{path} is absent or damaged ({type(error).__name__}: {error}); remove it, and run "
+            "the program that writes it again"
+        ) from None
+    return record
+
+
+def read_metrics(folder: Path) -> list[dict[str, str]]:
+    """Return the rows of the metrics, without a last one that a kill has cut; [] without a file."""
+    path = folder / METRICS
+    if not path.is_file():
+        return []
+    text = path.read_text(encoding="utf-8")
+    return [*csv.DictReader(text[: text.rfind("\n") + 1].splitlines())]
+
+
+def read_columns(folder: Path, *names: str) -> list[tuple[float, ...]]:
+    """Return the named metrics of each row that has all of them, in the order of training.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    try:
+        rows = [[row.get(name) for name in names] for row in read_metrics(folder)]
+        return [tuple(map(float, filter(None, row))) for row in rows if all(row)]
+    except (OSError, ValueError, csv.Error) as error:
+        raise UserError(f"{folder / METRICS} is damaged ({error}); train the run anew") from None
+
+
+def has_begun(folder: Path) -> bool:
+    """Whether a training has begun in a folder; a command that was refused leaves no such trace."""
+    return (folder / CONFIG).is_file() and (folder / MANIFEST).is_file()
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a run has its scores and its decoded test set."""
+    try:
+        return bool(read_json(folder / SCORES) is not None and (folder / INSTANCES).is_file())
+    except UserError:
+        return False
+
+
+def tested_checkpoint(folder: Path) -> Path | None:
+    """Return the checkpoint that a run tests: the average if there is one, else the best."""
+    places = (folder / name for name in (AVERAGE, BEST))
+    return next((place for place in places if place.is_file()), None)
+
+
+def step_checkpoints(folder: Path) -> list[Path]:
+    """Return the checkpoints of single updates, in the order of training."""
+    return sorted((folder / CHECKPOINTS).glob(f"{STEP.partition('{')[0]}*.ckpt"))
+
+
+def run_of(checkpoint: Path) -> Path | None:
+    """Return the directory of the run that a checkpoint file lies in; None if it lies elsewhere."""
+    return checkpoint.parents[1] if checkpoint.parent.name == CHECKPOINTS else None
+
+
+def clear(folder: Path) -> None:
+    """Remove what an earlier run of the same command left."""
+    _remove(folder, _RESULTS)  # first: what is left, if this breaks off, must not look finished
+    for name in _FOLDERS:
+        shutil.rmtree(folder / name, ignore_errors=True)
+    _remove(folder, _FILES)
+    _remove_unfinished(folder)
+
+
+def clear_after(folder: Path, step: int) -> None:
+    """Remove the results of a run that resumes at an update, and the checkpoints of later ones."""
+    _remove(folder, (*_RESULTS, AVERAGE))
+    for path in step_checkpoints(folder):
+        if int(path.stem.rpartition("-")[2]) > step:
+            path.unlink()
+    _remove_unfinished(folder)
+
+
+def _remove(folder: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Remove what a kill has left of files that were being written."""
+    for place in (folder, folder / CHECKPOINTS):
+        for path in place.glob(f"*{_UNFINISHED}"):
+            path.unlink()
+
+
+def _to_plain(value: Any) -> Any:
+    """Return dataclasses as dictionaries, without the fields that are at their default."""
+    if is_dataclass(value):
+        items = {f.name: (getattr(value, f.name), _default(f)) for f in fields(value)}
+        return {name: _to_plain(item) for name, (item, usual) in items.items() if item != usual}
+    if isinstance(value, Mapping):
+        return {str(key): _to_plain(item) for key, item in value.items()}
+    return value
+
+
+def _default(field: Any) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _parse(kind: Any, value: Any) -> Any:
+    """Return a value read from JSON as a type: a dataclass, a mapping, `X | None`, or plain.
+
+    Raises:
+        ValueError: the value does not fit; or a TypeError, where a field is unknown or missing.
+    """
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return None if value is None else _parse(arguments[0], value)
+    if kind is Any or (origin is Literal and value in arguments):
+        return value
+    nested = isinstance(kind, type) and is_dataclass(kind)
+    plain: Any = dict if origin or nested else (int, float) if kind is float else kind
+    if not isinstance(value, plain) or isinstance(value, bool) != (kind is bool):
+        raise ValueError(f"{str(value)[:40]!r} stands where {kind} is needed")
+    if nested:
+        hints = typing.get_type_hints(kind)
+        return kind(**{name: _parse(hints[name], item) for name, item in value.items()})
+    if origin:
+        return {arguments[0](key): _parse(arguments[1], item) for key, item in value.items()}
+    return value
