@@ -41,7 +41,7 @@ def curve_rows(
         row |= {f"BLEU_low{suffix}": low, f"BLEU_high{suffix}": high, "resampling": signature}
         row[f"offline_BLEU{suffix}"] = offline_bleu(run, runs, convention)
         row |= {f"front_{name}": run.folder in fronts[name] for name in fronts}
-        rows.append(row | {key: run.options.get(key) for key in others})
+        rows.append(row | {key: run.option(key) for key in others})
     return rows
 
 
