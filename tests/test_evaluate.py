@@ -140,8 +140,8 @@ def test_several_values_at_once_leave_nothing_but_their_evaluations(finished, tm
         (["source=a.de", "target=a.en", "name=''"], "name is ''; it is part of a folder's name"),
         (["source=test.de", "target=a.en"], "name is 'test'; .* none of the splits"),
         (["source=test.de.gz", "target=a.en"], "name is 'test'; .* set name=NAME"),
-        (["batch_tokens=0"], "batch_tokens is 0; it must be a whole number"),
-        (["dial=5"], "dial is 5; set a dial by its name, such as dial.k=5"),
+        (["batch_tokens=0"], "batch_tokens is 0; it must be at least 1"),
+        (["dial=5"], "evaluate.py.dial is 5; it must be of type dict"),
         (["+mechanism.k=5"], "evaluate.py has no option mechanism; its options are: checkpoint,"),
     ],
 )

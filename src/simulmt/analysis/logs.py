@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from simulmt.analysis.intervals import Resampled, resample
-from simulmt.analysis.runs import Found, Run
+from simulmt.analysis.runs import Run, RunList
 from simulmt.decoding.instance import Instance, read_instances
 from simulmt.errors import UserError
 from simulmt.run_directory import INSTANCES
@@ -18,56 +18,32 @@ _NEAR = 1e-6  # rounding: the scores were counted from the same text
 _MIDDLING = range(8, 13)  # source words of a sentence that is worth looking at
 
 
-def read_logs(found: Found, folder: Path) -> dict[str, list[Instance]]:
-    """Return the decoded test set of each run that has one.
-
-    Args:
-        found: a run with a damaged log moves from its runs to `damaged`.
-        folder: the folder that was searched.
-    """
-    logs, kept = {}, []
-    for run in found.runs:
-        path = folder / run.folder / INSTANCES
-        try:
-            if path.is_file():
-                logs[run.folder] = _read(path, run)
-            kept.append(run)
-        except UserError as error:
-            found.damaged.append(f"{folder / run.folder} ({error})")
-    found.runs[:] = kept
-    return logs
-
-
-def resample_logs(
-    found: Found, logs: dict[str, list[Instance]], folder: Path, convention: str, samples: int
-) -> dict[str, Resampled]:
-    """Return the resampled BLEU of each run that has a log, by folder.
+def read_logs(
+    listed: RunList, folder: Path, convention: str, samples: int
+) -> tuple[dict[str, list[Instance]], dict[str, Resampled]]:
+    """Return the decoded test set and the resampled BLEU of each run that has a log, by folder.
 
     A run whose log has another BLEU than its scores is left out: one of the two files is not its
     own.
 
     Args:
-        found: a run that is left out moves from its runs to `damaged`.
-        logs: the result of `read_logs`; the log of a run that is left out is removed.
+        listed: a run that is left out moves from its runs to `damaged`.
         folder: the folder that was searched.
         convention: the convention that counts BLEU.
         samples: how often to draw.
     """
-    resampled = {}
-    for run in [run for run in found.runs if run.folder in logs]:
-        log, kind = logs[run.folder], CONVENTIONS[convention].bleu
-        texts = [i.prediction for i in log], [i.reference for i in log]
-        figure, scored = resample(*texts, samples, kind), run.bleu(convention)
-        if abs(figure.bleu - scored) < _NEAR:
-            resampled[run.folder] = figure
-            continue
-        found.runs.remove(run)
-        del logs[run.folder]
-        found.damaged.append(
-            f"{folder / run.folder} (BLEU is {scored:.2f} in its scores and {figure.bleu:.2f} in "
-            f"{INSTANCES}: they are not of the same decoding)"
-        )
-    return resampled
+    logs, resampled, kept = {}, {}, []
+    for run in listed.runs:
+        path = folder / run.folder / INSTANCES
+        try:
+            if path.is_file():
+                log, figure = _read(path, run, convention, samples)
+                logs[run.folder], resampled[run.folder] = log, figure
+            kept.append(run)
+        except UserError as error:
+            listed.damaged.append(f"{folder / run.folder} ({error})")
+    listed.runs[:] = kept
+    return logs, resampled
 
 
 def same_sentences(one: Sequence[Instance], other: Sequence[Instance]) -> bool:
@@ -82,8 +58,15 @@ def sample_places(logs: Logs, samples: int) -> list[int]:
     return (middling or list(range(len(first))))[:samples]
 
 
-def _read(path: Path, run: Run) -> list[Instance]:
+def _read(path: Path, run: Run, convention: str, samples: int) -> tuple[list[Instance], Resampled]:
     log = sorted(read_instances(path), key=lambda instance: instance.index)
     if len(log) != run.scores.sentences:
         raise UserError(f"{path} has {len(log)} sentences, the scores {run.scores.sentences}")
-    return log
+    texts = [i.prediction for i in log], [i.reference for i in log]
+    figure, scored = resample(*texts, samples, CONVENTIONS[convention].bleu), run.bleu(convention)
+    if abs(figure.bleu - scored) >= _NEAR:
+        raise UserError(
+            f"BLEU is {scored:.2f} in its scores and {figure.bleu:.2f} in {INSTANCES}: they are "
+            "not of the same decoding"
+        )
+    return log, figure

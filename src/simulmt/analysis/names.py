@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from simulmt.analysis.runs import WEIGHTS, Run
 from simulmt.options import SAME_RUN
 
-_NO_DIFFERENCE = (*SAME_RUN, *WEIGHTS, *WEIGHTS.values())  # `Run.dials` has the weights
+_NO_DIFFERENCE = (*SAME_RUN, *WEIGHTS)  # `Run.dials` has the weights
 _OF_VARIANTS = ("mechanism.", "model.", "teacher.")
 
 

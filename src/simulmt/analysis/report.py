@@ -10,12 +10,12 @@ from rich.console import Console
 
 from simulmt.analysis.choices import Choices, read_choices
 from simulmt.analysis.intervals import Resampled
-from simulmt.analysis.logs import Logs, read_logs, resample_logs
+from simulmt.analysis.logs import Logs, read_logs
 from simulmt.analysis.names import row_names
 from simulmt.analysis.published import Published, published_series, read_published
 from simulmt.analysis.report_curves import DrawnCurve, write_curve
 from simulmt.analysis.report_page import Page, write_report_page
-from simulmt.analysis.runs import Found, Row, Run, find_runs
+from simulmt.analysis.runs import Row, Run, RunList, find_runs
 from simulmt.analysis.selection import select_runs, tested_checkpoint
 from simulmt.analysis.significance import COLUMNS, matched_pairs
 from simulmt.analysis.table import score_table
@@ -24,7 +24,7 @@ from simulmt.analysis.terminal import left_columns, selection_table
 from simulmt.analysis.tidy import curve_rows, write_rows
 from simulmt.errors import UserError
 from simulmt.options import Config
-from simulmt.run_directory import INSTANCES, SCORES
+from simulmt.run_directory import INSTANCES, METRICS, SCORES
 
 
 def report(options: Config, home: Path = Path()) -> None:
@@ -56,26 +56,26 @@ def report(options: Config, home: Path = Path()) -> None:
     console.print(f"written: {', '.join(map(str, written))}", markup=False, soft_wrap=True)
 
 
-def comparable(found: Found, folder: Path) -> list[Run]:
+def comparable(listed: RunList, folder: Path) -> list[Run]:
     """Return the runs of a folder.
 
     Raises:
         UserError: there is none, or not all were tested on the same sentences.
     """
-    if not found.runs:
+    if not listed.runs:
         raise UserError(
-            f"there is no finished run in {folder} ({found.unfinished} unfinished, "
-            f"{len(found.damaged)} damaged); train.py ends with writing {SCORES}"
+            f"there is no finished run in {folder} ({listed.unfinished} unfinished, "
+            f"{len(listed.damaged)} damaged); train.py ends with writing {SCORES}"
         )
     sets: dict[str, str] = {}  # by digest, since the same name may stand for other text
-    for run in found.runs:
+    for run in listed.runs:
         sets.setdefault(run.test_set, f"{run.options['data.name']} (such as {run.folder})")
     if len(sets) > 1:
         raise UserError(
             f"the runs in {folder} were tested on different data: {', '.join(sets.values())}. One "
             "picture needs one test set: point `runs` at a folder that holds runs on one of them"
         )
-    return found.runs
+    return listed.runs
 
 
 @dataclass(frozen=True)
@@ -98,21 +98,20 @@ class _Work:
 def _gather(choices: Choices, console: Console) -> _Work:
     """Read the runs, and print which were left out, and why."""
     folder = Path(choices.runs)
-    found = find_runs(folder)
+    listed = find_runs(folder)
     check_writable(choices.target)
-    logs = read_logs(found, folder)
     try:
-        comparable(found, folder)
-        resampled = resample_logs(found, logs, folder, choices.convention, choices.resamples)
-        runs = comparable(found, folder)
+        comparable(listed, folder)
+        logs, resampled = read_logs(listed, folder, choices.convention, choices.resamples)
+        runs = comparable(listed, folder)
     finally:
-        for note in found.left_out:
+        for note in listed.left_out:
             console.print(f"left out: {note}", markup=False, soft_wrap=True)
     _check_shown(choices, runs)
     if missing := len(runs) - len(logs):
         console.print(f"{missing} runs have no {INSTANCES}: no interval, no test, no paths")
     names = dict(zip([run.folder for run in runs], row_names(runs), strict=True))
-    return _Work(choices, runs, names, logs, resampled, found.left_out)
+    return _Work(choices, runs, names, logs, resampled, listed.left_out)
 
 
 def _check_shown(choices: Choices, runs: Sequence[Run]) -> None:
@@ -156,14 +155,8 @@ def _draw(work: _Work, published: Sequence[Published], console: Console) -> list
     for latency in work.choices.latencies:
         lines, notes = published_series(published, latency, work.choices.counted_in)
         left_out |= dict.fromkeys(notes)
-        drawn = write_curve(
-            work.runs,
-            lines,
-            latency,
-            *work.counted,
-            work.choices.target,
-            work.choices.shown,
-        )
+        to, shown = work.choices.target, work.choices.shown
+        drawn = write_curve(work.runs, lines, latency, *work.counted, to, shown)
         if drawn is not None:
             curves.append(drawn)
     for note in left_out:
@@ -187,7 +180,7 @@ def _select(work: _Work, console: Console) -> list[Row]:
     if averaged := [work.names[run.folder] for run in trained if run.folder not in dev]:
         console.print(
             f"not selected from, without development figures of what was tested (averaged "
-            f"weights, or no metrics.csv): {', '.join(averaged)}", markup=False, soft_wrap=True
+            f"weights, or no {METRICS}): {', '.join(averaged)}", markup=False, soft_wrap=True
         )  # fmt: skip
     ranges = [(float(least), float(most)) for least, most in choices.ranges]
     rows = select_runs(trained, work.names, dev, ranges, latency, unit)

@@ -56,10 +56,11 @@ def write_curve(
     series = curve_series(runs, latency, unit, convention)
     if not series:
         return None
-    oracles = [r.scores["oracle"].get(unit, {}).get(latency) for r in runs if "oracle" in r.scores]
+    scores = [run.scores.oracle.get(unit, {}).get(latency) for run in runs]
+    oracle = next((score.value for score in scores if score is not None), None)
     axis = f"{latency} ({'share of the ' if latency == 'AP' else ''}source {unit}s)"
     axis += "" if convention == "paper" else f" by {convention}"
-    curve = Curve([*series, *published], axis, next(iter(oracles), None), shown)
+    curve = Curve([*series, *published], axis, oracle, shown)
     files = [to / f"curve-{latency}{suffix}" for suffix in (".png", ".svg")]
     save(draw_curve(curve)[0], files)
     addresses = {run.folder: f"#run-{number}" for number, run in enumerate(runs)}
@@ -85,9 +86,11 @@ def _titles(runs: Sequence[Run], series: Sequence[Series], latency: str) -> dict
     """The text that each point shows under the pointer."""
     by_folder = {run.folder: run for run in runs}
     points = [point for line in series for point in line.points]
-    names = row_names([by_folder[point.runs[0]] for point in points])
+    named = [by_folder[folder] for folder in dict.fromkeys(point.runs[0] for point in points)]
+    names = dict(zip([run.folder for run in named], row_names(named), strict=True))
     titles = {}
-    for point, name in zip(points, names, strict=True):
+    for point in points:
+        name = names[point.runs[0]]
         seeds = f", mean of {len(point.runs)} seeds" if len(point.runs) > 1 else ""
         figures = f"BLEU {point.quality:.2f}, {latency} {point.latency:.2f}"
         titles[point] = f"{name}: {figures}{seeds}"

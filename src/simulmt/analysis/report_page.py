@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from simulmt.analysis.logs import Logs, sample_places
 from simulmt.analysis.path import interleaved
 from simulmt.analysis.report_curves import DrawnCurve
-from simulmt.analysis.runs import Run
+from simulmt.analysis.runs import Row, Run
 from simulmt.analysis.selection import with_empty_ranges_together
 from simulmt.analysis.significance import BETWEEN
 from simulmt.analysis.staircase import word_staircase
 from simulmt.analysis.templates import write_html
 from simulmt.decoding.instance import Instance
+from simulmt.scoring.scores import Figures
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Page:
     logs: Logs
     samples: int
     curves: Sequence[DrawnCurve]
-    pairs: Sequence[Mapping[str, Any]]
-    selected: Sequence[Mapping[str, Any]] | None
+    pairs: Sequence[Row]
+    selected: Sequence[Row] | None
     left_out: Sequence[str]
 
 
@@ -61,16 +61,14 @@ class Card:
         run: The run.
         name: Its name.
         row: The row of `curves.csv`.
-        figures: BLEU and latencies.
-        scores: Name, value and signature of each score.
+        figures: BLEU and latencies, each with its signature.
         paths: The sentences whose paths are shown.
     """
 
     run: Run
     name: str
-    row: Mapping[str, Any]
-    figures: Mapping[str, Any]
-    scores: Sequence[tuple[str, float | None, str]]
+    row: Row
+    figures: Figures
     paths: Sequence[Instance]
 
 
@@ -82,6 +80,8 @@ def write_report_page(page: Page, path: Path) -> Path:
         page=page,
         cards=[_card(page, run, row) for run, row in zip(page.runs, page.rows, strict=True)],
         selected=with_empty_ranges_together(page.selected or []),
+        trained=sum(not run.turned for run in page.runs),
+        training=asdict,
         places={folder: place for place, folder in enumerate(page.names)},
         BETWEEN=BETWEEN,
         suffix="" if page.convention == "paper" else f"_{page.convention}",
@@ -91,19 +91,8 @@ def write_report_page(page: Page, path: Path) -> Path:
     )
 
 
-def _card(page: Page, run: Run, row: Mapping[str, Any]) -> Card:
+def _card(page: Page, run: Run, row: Row) -> Card:
     log, places = page.logs.get(run.folder, []), sample_places(page.logs, page.samples)
     paths = [log[place] for place in places if place < len(log)]
     figures = run.figures(page.convention, page.unit)
-    return Card(run, page.names[run.folder], row, figures, _scores(page, run), paths)
-
-
-def _scores(page: Page, run: Run) -> list[tuple[str, float | None, str]]:
-    """Name, value and signature of each score; the convention `paper` has chrF, too."""
-    figures, quality = dict(run.figures(page.convention, page.unit)), run.scores["quality"]
-    signatures = dict(figures.pop("signature"))
-    if page.convention == "paper":
-        figures = {"BLEU": figures["BLEU"], "chrF": quality["chrF"], **figures}
-        signatures["BLEU"] = f"BLEU|{quality['signature']}"
-        signatures["chrF"] = f"chrF|{quality['chrF_signature']}"
-    return [(k, v, signatures.get(k, "")) for k, v in figures.items() if k != "unit"]
+    return Card(run, page.names[run.folder], row, figures, paths)

@@ -33,7 +33,7 @@ Row: TypeAlias = dict[str, Any]
 """A line of a CSV file, by column."""
 _OF_MECHANISM = ("k", "emission_rate", "chunk", "window", "score", "noise", "mass_preservation")
 _COUNTED = ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW")
-WEIGHTS = {"lambda": "objective.latency_weight", "lambda_var": "objective.variance_weight"}
+WEIGHTS = ("lambda", "lambda_var")
 
 
 @dataclass(frozen=True)
@@ -78,27 +78,29 @@ class Run:
     @property
     def cost(self) -> Row:
         """What the training took: figures that another machine, or another day, would change."""
-        names = ("threads", "processes", "device")
+        took = self.training
         return {
-            "training_seconds": self.training.seconds,
-            "training_tokens_per_s": self.training.tokens_per_second,
-            **{name: getattr(self.training, name) for name in names},
-        }
+            "training_seconds": took.seconds, "training_tokens_per_s": took.tokens_per_second,
+            "threads": took.threads, "processes": took.processes, "device": took.device,
+        }  # fmt: skip
 
     def trait(self, name: str) -> bool:
         """Return whether the run is `offline` or `learned`."""
-        return {"offline": self.traits.offline, "learned": self.traits.learned}[name]
+        return bool(getattr(self.traits, name))
 
     def weight(self, name: str) -> float:
         """Return `lambda` or `lambda_var` as it was in force."""
-        return float(self.options[WEIGHTS[name]])
+        return float(self.options[name])
 
     def dials(self) -> list[str]:
         """Return what trades quality for latency: `["k=3"]`, `["lambda=0.2"]`."""
         weights = {name: self.weight(name) for name in WEIGHTS} if self.trait("learned") else {}
         weights = {name: value for name, value in weights.items() if value or name == "lambda"}
-        values = {**weights, **self.traits.dials, **self.turned}
-        return [f"{name}={value:g}" for name, value in values.items()]
+        return _listed({**weights, **self.traits.dials, **self.turned})
+
+    def option(self, key: str) -> Any:
+        """Return an option, as turned where it is a dial; None if the run lacks the option."""
+        return self.turned.get(key.removeprefix("mechanism."), self.options.get(key))
 
     def figures(self, convention: str = "paper", unit: str = "word") -> Figures:
         """Return quality and latencies by a convention; all but `paper` have one unit."""
@@ -121,7 +123,7 @@ class Run:
         return {
             "folder": self.folder,
             "mechanism": self.mechanism,
-            **{n: self.turned.get(n, self.options.get(f"mechanism.{n}")) for n in _OF_MECHANISM},
+            **{name: self.option(f"mechanism.{name}") for name in _OF_MECHANISM},
             **{name: self.weight(name) for name in WEIGHTS},
             "seed": self.options["seed"],
             "model": self.model,
@@ -133,12 +135,12 @@ class Run:
             "parameters": self.parameters,
             "updates": self.training.updates,
             "signature": quality["BLEU"].signature.removeprefix("BLEU|"),
-            "decoding": " ".join(f"{name}={value:g}" for name, value in self.turned.items()),
+            "decoding": " ".join(_listed(self.turned)),
         }  # fmt: skip
 
 
 @dataclass
-class Found:
+class RunList:
     """The runs of a folder, and those that cannot be used, with the reasons."""
 
     runs: list[Run] = field(default_factory=list)
@@ -156,7 +158,7 @@ class Found:
         return self.damaged + self.begun
 
 
-def find_runs(folder: Path, decodings: bool = True) -> Found:
+def find_runs(folder: Path, decodings: bool = True) -> RunList:
     """Read all runs below a folder, sorted by mechanism, model and DAL.
 
     Args:
@@ -169,27 +171,31 @@ def find_runs(folder: Path, decodings: bool = True) -> Found:
     """
     if not folder.is_dir():
         raise UserError(f"runs={folder}: there is no such folder; give one that holds runs")
-    found = Found()
+    listed = RunList()
     for place, below, files in os.walk(folder):
         here = Path(place)
         if not has_begun(here) and SCORES not in files:
             continue
         below[:] = [name for name in below if name != EVALUATION]
         if SCORES not in files:
-            found.begun.append(f"{here} (not finished: no {SCORES}{_reached(here)})")
+            listed.begun.append(f"{here} (not finished: no {SCORES}{_reached(here)})")
             continue
         try:
             run = _read(here, here.relative_to(folder).as_posix())
         except (UserError, ValueError, KeyError, TypeError, AttributeError) as error:
-            found.damaged.append(f"{here} (cannot be used: {str(error).splitlines()[0]})")
+            listed.damaged.append(f"{here} (cannot be used: {str(error).splitlines()[0]})")
             continue
-        found.runs.append(run)
+        listed.runs.append(run)
         if decodings:
-            found.runs += _decodings(run, here, found)
-    found.damaged.sort()
-    found.begun.sort()
-    found.runs.sort(key=lambda run: (run.mechanism, run.model, run.latency("DAL"), run.folder))
-    return found
+            listed.runs += _decodings(run, here, listed)
+    listed.damaged.sort()
+    listed.begun.sort()
+    listed.runs.sort(key=lambda run: (run.mechanism, run.model, run.latency("DAL"), run.folder))
+    return listed
+
+
+def _listed(values: Mapping[str, float]) -> list[str]:
+    return [f"{name}={value:g}" for name, value in values.items()]
 
 
 def _read(here: Path, name: str) -> Run:
@@ -208,14 +214,14 @@ def _read(here: Path, name: str) -> Run:
     return run
 
 
-def _decodings(run: Run, here: Path, found: Found) -> Iterator[Run]:
+def _decodings(run: Run, here: Path, listed: RunList) -> Iterator[Run]:
     """Yield one evaluation of the run's test set for each decoding that is not the run's own."""
     seen: list[Mapping[str, float]] = [{}]
     for place in sorted((here / EVALUATION).glob(f"*/{EVALUATED}")):
         try:
             scores = read_record(place, Scores)
         except UserError as error:
-            found.damaged.append(f"{place.parent} ({error})")
+            listed.damaged.append(f"{place.parent} ({error})")
             continue
         turned = _turned(run, scores.decoding)
         if turned not in seen:

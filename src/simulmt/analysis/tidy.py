@@ -41,11 +41,13 @@ def curve_rows(
         row |= {f"BLEU_low{suffix}": low, f"BLEU_high{suffix}": high, "resampling": signature}
         row[f"offline_BLEU{suffix}"] = offline_bleu(run, runs, convention)
         row |= {f"front_{name}": run.folder in fronts[name] for name in fronts}
-        rows.append(row | {key: run.options.get(key) for key in others})
+        rows.append(row | {key: run.option(key) for key in others})
     return rows
 
 
-def write_rows(rows: Sequence[Row], path: Path, columns: Sequence[str] | None = None) -> Path:
+def write_rows(
+    rows: Sequence[Mapping[str, object]], path: Path, columns: Sequence[str] | None = None
+) -> Path:
     """Write rows in full precision, and return the path; `columns` are the heads without rows."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns or list(rows[0]), lineterminator="\n")

@@ -150,8 +150,9 @@ class Attention(nn.Module):
             context = self._attend(query, memory, look, plan.weight)
             return Attended(context, None, stops, plan.state, plan.losses)
         alpha, beta = self.expect(query, memory, plan)
+        state = alpha[..., -1, :]
         read = self._read(alpha, memory) if self.traits.ahead else alpha
-        return Attended(self._context(beta, memory), read, None, alpha[..., -1, :], plan.losses)
+        return Attended(self._context(beta, memory), read, None, state, plan.losses)
 
     def expect(
         self, query: Float[Tensor, "B T D"], memory: Memory, plan: Plan

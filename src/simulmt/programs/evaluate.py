@@ -45,29 +45,25 @@ class Options:
     target: Any
     name: Any
     device: str
-    batch_tokens: Any
-    beam: Any
-    length_penalty: Any
-    dial: Any
-    word_ms: Any
+    batch_tokens: int | None
+    beam: int | None
+    length_penalty: float | None
+    dial: dict  # type: ignore[type-arg]  # `construct` checks plain classes
+    word_ms: float | None
     data_root: Any
 
     def __post_init__(self) -> None:
-        if not isinstance(self.dial, dict):
-            raise UserError(f"dial is {self.dial!r}; set a dial by its name, such as dial.k=5")
-        size = self.batch_tokens
-        if size is not None and (type(size) is not int or size < 1):
-            raise UserError(f"batch_tokens is {size!r}; it must be a whole number from 1, or null")
+        if self.batch_tokens is not None and self.batch_tokens < 1:
+            raise UserError(f"batch_tokens is {self.batch_tokens}; it must be at least 1, or null")
         if self.word_ms is not None:
-            self._check_clock()
+            self._check_clock(self.word_ms)
         if (self.source, self.target) != (None, None):
             self._check_files()
         elif self.name is not None:
             raise UserError(f"name={self.name} without files; give source=FILE target=FILE, too")
 
-    def _check_clock(self) -> None:
-        ms = self.word_ms
-        if isinstance(ms, bool) or not isinstance(ms, int | float) or not 0 < ms < math.inf:
+    def _check_clock(self, ms: float) -> None:
+        if not 0 < ms < math.inf:
             raise UserError(f"word_ms is {ms!r}; a source word lasts so many ms, more than 0")
         if self.beam not in (None, 1):
             raise UserError(f"beam={self.beam} with word_ms: a stream is greedy; leave one out")

@@ -66,10 +66,10 @@ def read(folder: Path) -> Trained:
     Raises:
         UserError: a file is absent or damaged.
     """
-    described = read_json(folder / CONFIG)
     try:
+        described = read_json(folder / CONFIG)
         config, manifest = dict(described["config"]), dict(described["manifest"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (UserError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{folder / CONFIG} describes no model ({error})") from None
     subwords = Subwords.load(folder / SUBWORDS)
     try:

@@ -48,8 +48,8 @@ class Trained:
     def __post_init__(self) -> None:
         if not all(isinstance(self.config.get(name), dict) for name in _GROUPS):
             raise UserError(
-                f"{self.path} is damaged: its configuration lacks one of {', '.join(_GROUPS)}; "
-                "train or export it anew"
+                f"{self.path}: its configuration does not say what the model is (it needs "
+                f"{', '.join(_GROUPS)}); train or export it anew"
             )
         for group, key, kind in _NEEDED:
             if not isinstance(self.config[group].get(key), kind):

@@ -9,6 +9,7 @@ from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
 from simulmt.analysis import summary
+from simulmt.attention import Mechanism
 from simulmt.console import say
 from simulmt.data.corpus import Corpus
 from simulmt.data.subwords import Subwords

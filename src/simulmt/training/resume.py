@@ -12,6 +12,10 @@ from simulmt.options import Config
 from simulmt.processes import is_first_process
 from simulmt.run_directory import CHECKPOINTS, LAST, clear, clear_after
 from simulmt.saved.checkpoint import read_checkpoint
+from simulmt.training.state import differences
+
+_THE_SAME = ("model", "mechanism", "teacher", "optim")
+"""The groups of options that a resumed run keeps."""
 
 
 def find_resume(choice: str | None, folder: Path) -> Path | None:
@@ -44,18 +48,12 @@ def check_resume(path: Path, config: Config, described: Mapping[str, object], fo
     checkpoint = read_checkpoint(path)
     before = checkpoint["simulmt"]
     check_manifest(before["manifest"], described, ["train", "valid"])
-    for group in ("model", "mechanism", "teacher", "optim"):
-        was, now = before["config"].get(group, {}), config.get(group, {})
-        changed = [
-            f"{group}.{key}={now.get(key)} (was {was.get(key)})"
-            for key in sorted({*was, *now})
-            if was.get(key) != now.get(key)
-        ]
-        if changed:
-            raise UserError(
-                f"cannot resume with {', '.join(changed)}; give the options of the checkpoint, or "
-                "start from its weights with init_from"
-            )
+    old, new = ({group: c[group] for group in _THE_SAME} for c in (before["config"], config))
+    if changed := differences(old, new):
+        raise UserError(
+            f"cannot resume with other settings ({', '.join(changed)}); give the options of the "
+            "checkpoint, or start from its weights with init_from"
+        )
     if "global_step" not in checkpoint:
         raise UserError(
             f"ckpt_path={path} holds weights alone, no update to go on from; give last.ckpt, or "

@@ -47,9 +47,9 @@ def attention_span(run_set: RunSet) -> Result:
 
 
 def _span(run_set: RunSet, run: Run) -> float:
-    if "attention_span" not in run.scores:
+    if run.scores.attention_span is None:
         raise UserError(
             f"{run_set.place(run)}: its scores have no attention span, since the run wrote nothing "
             "on the test set; leave it out, or train it longer"
         )
-    return float(run.scores["attention_span"]["subword"])
+    return float(run.scores.attention_span)

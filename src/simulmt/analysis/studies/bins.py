@@ -69,14 +69,15 @@ def measure(instances: Sequence[Instance], needs: Needs = None) -> Figures:
         A column for each figure; None where there is nothing to count it on.
     """
     scores = score(instances)
-    dal = scores["latency"]["word"]["DAL"]
-    figures = {"sentences": scores["sentences"], "empty": scores["empty"],
-               "BLEU": scores["quality"]["BLEU"], "DAL_word": dal}  # fmt: skip
+    paper = scores["paper", "word"]
+    dal = paper["DAL"].value
+    figures = {"sentences": scores.sentences, "empty": scores.empty,
+               "BLEU": paper["BLEU"].value, "DAL_word": dal}  # fmt: skip
     if needs is None:
         return figures
     written = [instance for instance in instances if instance.delays]
-    oracle = score(written, needs)["oracle"]["word"]["DAL"] if written else None
-    regret = None if oracle is None else dal - oracle
+    oracle = score(written, needs).oracle["word"]["DAL"].value if written else None
+    regret = None if oracle is None or dal is None else dal - oracle
     return figures | {"oracle_DAL_word": oracle, "regret_word": regret}
 
 

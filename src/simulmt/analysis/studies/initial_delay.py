@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from simulmt.analysis.names import variants
-from simulmt.analysis.runs import UNITS
 from simulmt.analysis.studies.drawing import named_styles
 from simulmt.analysis.studies.run_set import Result, RunSet, run_columns
 from simulmt.analysis.style import DARK, make_panels
 from simulmt.errors import UserError
 from simulmt.options import pick
+from simulmt.scoring.conventions import UNITS
 
 
 def initial_delay(run_set: RunSet, *, unit: str = "word") -> Result:
@@ -34,8 +34,7 @@ def initial_delay(run_set: RunSet, *, unit: str = "word") -> Result:
     histograms: dict[str, dict[int, int]] = {}
     rows = []
     for name, run in run_set.named():
-        delays = run.scores["initial_delays"][unit]
-        counts = {int(delay): delays[delay] for delay in sorted(delays, key=int)}
+        counts = dict(sorted(run.scores.initial_delays[unit].items()))
         histograms[name], total = counts, sum(counts.values())
         rows += [
             {**run_columns(name, run), "unit": unit, "first_delay": delay, "sentences": count,

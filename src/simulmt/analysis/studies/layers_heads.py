@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulmt.analysis.runs import UNITS, Run
+from simulmt.analysis.runs import Run
 from simulmt.analysis.studies.drawing import draw_lines, line_names, mark_numbers
 from simulmt.analysis.studies.run_set import Result, RunSet, run_columns
 from simulmt.analysis.style import draw_legend, line_styles, make_panels
@@ -26,9 +26,9 @@ def layers_heads(run_set: RunSet, *, unit: str = "word") -> Result:
     pick(dict.fromkeys(UNITS), unit, "unit")
     runs = run_set.runs
     layers, heads = ([_number(run_set, run, key) for run in runs] for key in (_LAYERS, _HEADS))
-    figures = {
-        "BLEU": [float(run.figures()["BLEU"]) for run in runs],
-        f"DAL_{unit}": [run.figures(unit=unit)["DAL"] for run in runs],
+    figures: dict[str, list[float | None]] = {
+        "BLEU": [run.bleu() for run in runs],
+        f"DAL_{unit}": [run.figures(unit=unit)["DAL"].value for run in runs],
     }
     rows = [
         {**run_columns(name, run), "decoder_layers": layers[i], "heads": heads[i],

@@ -1,0 +1,106 @@
+"""Files of a run directory: written whole, read back as they were, refused if damaged."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from simulmt import run_directory
+from simulmt.errors import UserError
+from simulmt.programs.outcome import Outcome
+from simulmt.run_directory import (
+    Training,
+    Traits,
+    clear,
+    clear_after,
+    has_begun,
+    read_columns,
+    read_record,
+    replacing,
+    write_json,
+)
+
+RECORDS = [
+    Traits(False, False, {"k": 3, "delta": 0.5}),
+    Traits(True, False, {}),
+    Training(10, 20, 0, 1.5, None, 1, 2, "cpu"),
+    Training(10, 20, 0, 1, 7.25, 1, 2, "cpu"),
+    Outcome("failed", "no memory", 2, 1.5, "sweep", 3),
+    Outcome("skipped"),
+]
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_a_record_is_read_as_it_was_written(record, tmp_path):
+    write_json(tmp_path / "a", record)
+    assert read_record(tmp_path / "a", type(record)) == record
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"learned": 1},
+        {"offline": None},
+        {"dials": [3]},
+        {"dials": {"k": "three"}},
+        {"dials": {"k": True}},
+        {"dial": {"k": 3}},
+    ],
+)
+def test_a_record_of_other_types_is_damaged(damage, tmp_path):
+    whole = {"learned": False, "offline": False, "dials": {"k": 3}}
+    write_json(tmp_path / "a", whole | damage)
+    with pytest.raises(UserError, match=r"a is absent or damaged .*; remove it, and run"):
+        read_record(tmp_path / "a", Traits)
+    del whole["dials"]
+    for text in (json.dumps(whole), "[]", "", "\x00"):
+        (tmp_path / "a").write_text(text)
+        with pytest.raises(UserError, match="damaged"):
+            read_record(tmp_path / "a", Traits)
+
+
+def test_what_fails_leaves_the_file_before_and_nothing_beside_it(tmp_path):
+    write_json(tmp_path / "a", {"b": 1})
+    before = (tmp_path / "a").read_bytes()
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(tmp_path / "a", {"b": float("nan")})
+    with pytest.raises(RuntimeError), replacing(tmp_path / "a") as unfinished:  # noqa: PT012
+        unfinished.write_text("half")
+        raise RuntimeError
+    assert (tmp_path / "a").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_columns_are_those_of_whole_rows_that_have_them_all(tmp_path):
+    assert read_columns(tmp_path, "step") == []
+    (tmp_path / "metrics.csv").write_text("step,a,b\n0,1.5,\n1,,2\n2,nan,3\n3,4,5\n4,6,7")
+    assert read_columns(tmp_path, "step") == [(0,), (1,), (2,), (3,)]
+    assert [row[0] for row in read_columns(tmp_path, "step", "a")] == [0, 2, 3]
+    assert read_columns(tmp_path, "b", "a")[-1] == (5, 4)
+    assert read_columns(tmp_path, "c") == []
+    (tmp_path / "metrics.csv").write_text("step\nmany\n")
+    with pytest.raises(UserError, match=r"metrics.csv is damaged .*train the run anew"):
+        read_columns(tmp_path, "step")
+
+
+def test_a_restart_clears_all_that_a_run_writes_and_a_resumed_run_keeps_its_training(tmp_path):
+    names = [value for name, value in vars(run_directory).items() if name.isupper()
+             and isinstance(value, str) and "{" not in value]  # fmt: skip
+    kept_by_hydra = {".hydra/config.yaml", "train.log", ".lock"}
+    assert len(names) > 15
+    steps = [f"checkpoints/step-000000{step}.ckpt" for step in (2, 4)]
+    for name in (*names, *steps, "samples/x", "evaluation/x", "tensorboard/x", "best.ckpt.1.tmp"):
+        if name not in ("checkpoints", "samples", "evaluation", "tensorboard", "scores.json"):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).touch()
+    assert has_begun(tmp_path)
+    clear_after(tmp_path, 2)
+    left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    gone = {"test_scores.json", "instances.log", "path.png", "checkpoints/average.ckpt", steps[1]}
+    assert not left & {*gone, "best.ckpt.1.tmp"}
+    assert {"checkpoints/last.ckpt", steps[0], "metrics.csv", "config.json", "wandb_id"} <= left
+    clear(tmp_path)
+    left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == kept_by_hydra
+    assert not has_begun(tmp_path)
