@@ -272,7 +272,7 @@ def test_the_recipe_for_a_mechanism_works_as_written(tmp_path):
     (attention / "clocks" / "catch_up.py").write_text(definition, encoding="utf-8")
     place = attention / "schedules" / "__init__.py"
     table = place.read_text(encoding="utf-8")
-    table, imports = re.subn(r"^from simulmt", f"{names}from simulmt", table, 1, re.MULTILINE)
+    table, imports = re.subn(r"^from simulmt", f"{names}from simulmt", table, count=1, flags=re.M)
     table, tables = re.subn(r"^SCHEDULES.*\{\n", rf"\g<0>{entry}", table, flags=re.MULTILINE)
     assert (imports, tables) == (1, 1)
     place.write_text(table, encoding="utf-8")
