@@ -273,7 +273,7 @@ def test_variants_are_lines_of_their_own(tmp_path):
 
 
 def test_the_weights_are_those_in_force(tmp_path):
-    options = {"lambda": 0.2, "objective.latency_weight": 0.3, "lambda_var": 0.5}
+    options = {"lambda": 0.3, "lambda_var": 0.5}
     make_run(tmp_path, "mma_h", options, 30, 4)
     assert row_names(find_runs(tmp_path).runs) == ["mma_h lambda=0.3 lambda_var=0.5"]
 
