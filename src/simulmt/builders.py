@@ -32,7 +32,7 @@ from simulmt.models.rnmt_plus import RnmtPlus
 from simulmt.models.transformer import Transformer
 from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.teacher import Teacher
-from simulmt.options import asked_of, check, construct, pick
+from simulmt.options import Count, asked_of, check, construct, pick
 from simulmt.vocabulary import Vocabulary
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ SMALLEST = Vocabulary(size=4)
 """For models that are built only to check their options."""
 
 CORPORA: dict[str, Callable[..., Corpus]] = {"verbfinal": verbfinal, "text": read_text}
-OF_DATA = {"name": str, "corpus": str, "subwords": dict, "batch_tokens": int}
+OF_DATA = {"name": str, "corpus": str, "subwords": dict, "batch_tokens": Count}
 """Options of a `conf/data` group that are not the corpus reader's."""
 MODELS: dict[str, type[Model]] = {
     "transformer": Transformer,

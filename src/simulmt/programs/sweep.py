@@ -16,17 +16,16 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig
 
 from simulmt.console import console, say
 from simulmt.errors import UserError
+from simulmt.options import Config
 from simulmt.processes import end_with
-from simulmt.programs.choices import check_choices
+from simulmt.programs.choices import Sweep, check_choices
 from simulmt.programs.one_run import ENDS_WITH
 from simulmt.programs.outcome import SWEEP_ID, Outcome, read_outcome, write_outcome
 from simulmt.programs.plain import plain
@@ -55,10 +54,10 @@ def sweep_run(cfg: DictConfig, folder: Path, number: int) -> float:
         end_with(os.getppid())
     try:
         config = plain(cfg)
-        check_choices(config)
+        choices = check_choices(config)
         if not (folder / HYDRA_CONFIG).is_file():
             raise UserError("a sweep needs hydra.output_subdir=.hydra; leave it as it is")
-        outcome = _run(config, folder)
+        outcome = _run(config, folder, choices.sweep)
     except UserError as error:
         outcome = Outcome("failed", str(error), 0)
     except Exception as error:  # the other runs of the sweep go on
@@ -71,15 +70,14 @@ def sweep_run(cfg: DictConfig, folder: Path, number: int) -> float:
     return FAILED if outcome.outcome == "failed" else value(folder)
 
 
-def _run(config: Mapping[str, Any], folder: Path) -> Outcome:
+def _run(config: Config, folder: Path, options: Sweep) -> Outcome:
     """Train a run until it is finished or has failed too often."""
-    restart, retries = config["sweep"]["restart"], config["sweep"]["retries"]
-    state = State("new", "sweep.restart=true") if restart else read_state(folder, config)
+    state = State("new", "sweep.restart=true") if options.restart else read_state(folder, config)
     if state.kind == "finished":
         return Outcome("skipped", state.reason or "finished before", 0)
     reasons = [state.reason] if state.reason else []
     done = Outcome("resumed" if state.kind == "half" else "trained")
-    for tries in range(1, retries + 2):
+    for tries in range(1, options.retries + 2):
         status = _start(folder, _ckpt_path(config, state))
         if status:
             failure = _explain(status, folder)
@@ -89,10 +87,10 @@ def _run(config: Mapping[str, Any], folder: Path) -> Outcome:
             return replace(done, reason="; ".join(reasons), tries=tries)
         if status == 2:  # a bad choice stays one
             return Outcome("failed", failure, tries)
-    return Outcome("failed", "; ".join(reasons), retries + 1)
+    return Outcome("failed", "; ".join(reasons), options.retries + 1)
 
 
-def _ckpt_path(config: Mapping[str, Any], state: State) -> str:
+def _ckpt_path(config: Config, state: State) -> str:
     """Return where to resume: the run's own last checkpoint, or the one that the user named."""
     if state.kind != "new":
         return "last"

@@ -67,7 +67,7 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
         SplitDecoder(corpus.splits[name], encoded[name], subwords, 2 * tokens, how)
         for name, how in (("valid", GREEDY), ("test", choices.search))
     )
-    teacher = choices.teacher.build(described, subwords.vocabulary)
+    teacher = choices.teacher(described, subwords.vocabulary)
     module = TranslationModule(
         model=model,
         objective=build_objective(config, teacher),

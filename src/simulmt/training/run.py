@@ -81,7 +81,7 @@ def make_trainer(
         accelerator=plan.accelerator,
         devices=plan.devices,
         strategy=plan.strategy,
-        precision=plan.precision,  # type: ignore[arg-type]
+        precision=plan.precision,
         max_steps=plan.max_updates,
         max_epochs=-1,
         val_check_interval=plan.validate_every * plan.accumulate,
