@@ -377,7 +377,7 @@ def test_two_processes_train_and_score_as_one(tmp_path, cache):
         (["~decoding"], "the configuration lacks a value for decoding"),
         (["cache=null"], "^cache is None; it must be of type str"),
         (["ckpt_path=true"], "^ckpt_path is True"),
-        (["~objective"], "the configuration lacks a value for objective"),
+        (["decoding=null"], "^decoding is None"),
         (["~model.name"], "model.name is None; choose one of"),
         (["~teacher.kind"], "teacher.kind is None; choose one of"),
         (["~logger.kind"], "logger.kind is None; choose one of"),
