@@ -269,7 +269,7 @@ def test_an_average_is_none_once_its_run_goes_on(tmp_path, cache):
 def test_an_average_has_no_update_to_go_on_from(tmp_path, cache):
     run(tmp_path / "first", cache, "trainer.average=2")
     average = tmp_path / "first" / "checkpoints" / "average.ckpt"
-    with pytest.raises(UserError, match="holds weights alone, no update to go on from"):
+    with pytest.raises(UserError, match="holds weights alone, no update to resume at"):
         run(tmp_path / "second", cache, f"ckpt_path={average}")
 
 

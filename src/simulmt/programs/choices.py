@@ -39,7 +39,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Choices:
-    """Parts that go together."""
+    """The parts of a run, and the options of its sweep."""
 
     plan: Plan
     mechanism: Mechanism
@@ -75,7 +75,7 @@ def check_choices(config: Config) -> Choices:
 
 
 def _check_objective(objective: Objective, mechanism: Mechanism, plan: Plan) -> None:
-    """Refuse latency weights that would do nothing, or would not come into force."""
+    """Refuse latency weights that have no effect, or never reach their values."""
     if objective.needs_delays() and not mechanism.learned:
         weights = ", ".join(f"{k}={v:g}" for k, v in objective.weights(plan.max_updates).items())
         raise UserError(

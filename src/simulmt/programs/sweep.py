@@ -1,11 +1,11 @@
 """A run within a sweep: skipped if finished, resumed if half-trained, else trained.
 
-A run on its own replaces what its directory holds, because who types its command again wants it
-trained. Who types the command of a sweep again, after an interruption or with more values, wants
-what is missing.
+A single run replaces the run in its directory: the user who repeats its command wants it trained
+again. A user who repeats the command of a sweep, after an interruption or with more values, wants
+the missing runs.
 
-Each run trains in a process of its own. Its failures, running out of memory included, then touch no
-other run, and several processes for one run (trainer=ddp) do not meet Hydra's sweep.
+Each run trains in a process of its own, so that its failure (out of memory, say) affects no other
+run, and the several processes of one run (trainer=ddp) are no part of Hydra's sweep.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from simulmt.run_directory import HYDRA_CONFIG, OUTCOME, read_columns
 from simulmt.training.state import State, read_state
 
 FAILED = -10_000.0
-"""Value of a failed run for a sweeper that searches: below everything that `selection` returns."""
+"""The value of a failed run for the sweeper: below every value that `selection` returns."""
 _OF_PROCESSES = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def sweep_run(cfg: DictConfig, folder: Path, number: int) -> float:
-    """Do what is missing of a run; no failure is raised.
+    """Train a run of a sweep unless it is finished; a failure raises nothing.
 
     Args:
-        cfg: its configuration.
-        folder: its directory.
-        number: its place in the sweep.
+        cfg: the configuration of the run.
+        folder: the run directory.
+        number: the place of the run in the sweep.
 
     Returns:
         The value that a sweeper maximises (see `value`).
@@ -83,19 +83,19 @@ def _run(config: Config, folder: Path, options: Sweep) -> Outcome:
             failure = _explain(status, folder)
             reasons.append(f"try {tries} failed: {failure}")
             state = read_state(folder, config)
-        if status == 0 or state.kind == "finished":  # or its exit alone went wrong
+        if status == 0 or state.kind == "finished":  # or only the exit failed
             return replace(done, reason="; ".join(reasons), tries=tries)
-        if status == 2:  # a bad choice stays one
+        if status == 2:  # a bad option stays bad
             return Outcome("failed", failure, tries)
     return Outcome("failed", "; ".join(reasons), options.retries + 1)
 
 
 def _ckpt_path(config: Config, state: State) -> str:
-    """Return where to resume: the run's own last checkpoint, or the one that the user named."""
+    """Return the checkpoint to resume from: the run's own last one, or the user's."""
     if state.kind != "new":
         return "last"
-    asked = config["ckpt_path"] or ""
-    return "" if asked == "last" else str(asked)
+    ckpt_path = config["ckpt_path"] or ""
+    return "" if ckpt_path == "last" else str(ckpt_path)
 
 
 def _start(folder: Path, ckpt_path: str) -> int:
@@ -108,7 +108,7 @@ def _start(folder: Path, ckpt_path: str) -> int:
     try:
         done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
     except KeyboardInterrupt:
-        say("interrupted: the same command goes on with what is not finished")
+        say("interrupted: the same command trains the runs that are not finished")
         raise
     return done.returncode
 
@@ -124,10 +124,10 @@ def _explain(status: int, folder: Path) -> str:
 
 
 def value(folder: Path) -> float:
-    """Return the greatest `valid/selection` in `metrics.csv`: that of the best checkpoint.
+    """Return the value that the sweeper maximises: `valid/selection` of the best checkpoint.
 
-    It is BLEU on the development set; outside `trainer.dal_range` it is negative, by the distance
-    from the range (`simulmt.training.callbacks.selection`). A search never sees the test set.
+    The value is BLEU on the development set, or negative outside `trainer.dal_range`
+    (`simulmt.training.callbacks.selection`). A sweeper never sees the test set.
     """
     values = read_columns(folder, "valid/selection")
     return max((value for (value,) in values), default=FAILED)

@@ -1,4 +1,4 @@
-"""How long a run trains, and on what devices: the options of `conf/trainer`."""
+"""The options of `conf/trainer`: the length of a training, and its devices."""
 
 from __future__ import annotations
 

@@ -79,9 +79,14 @@ def run_name(config: Config) -> str:
 def show_samples(loggers: Iterable[Logger], key: str, instances: Sequence[Instance]) -> None:
     """Log a table of translations with their delays."""
     columns = ["source", "reference", "translation", "delays"]
-    rows = [[i.source, i.reference, i.prediction, " ".join(map(str, i.delays))] for i in instances]
     for logger in _wandb(loggers):
-        logger.log_text(key, columns=columns, data=rows)
+        logger.log_text(key, columns=columns, data=[[*sample(i)] for i in instances])
+
+
+def sample(instance: Instance) -> tuple[str, str, str, str]:
+    """Return source, reference, translation and delays of a sentence."""
+    delays = " ".join(map(str, instance.delays))
+    return instance.source, instance.reference, instance.prediction, delays
 
 
 def show_picture(loggers: Iterable[Logger], key: str, path: Path) -> None:
