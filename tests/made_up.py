@@ -59,7 +59,7 @@ def make_run(folder: Path, mechanism: str, options: dict, bleu: float, dal: floa
     config["data"] = {"name": "verbfinal", "seed": 1}
     group = (ROOT / "conf" / "mechanism" / f"{mechanism}.yaml").read_text(encoding="utf-8")
     config["mechanism"] = yaml.safe_load(group)
-    traits = build_mechanism(config)
+    traits = build_mechanism(config["mechanism"])
     config["model"] = {"name": "transformer", "dim": 128}
     config["objective"] = {}
     for name, value in options.items():
