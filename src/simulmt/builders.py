@@ -33,7 +33,7 @@ from simulmt.models.rnmt_plus import RnmtPlus
 from simulmt.models.transformer import Transformer
 from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.teacher import Teacher
-from simulmt.options import Config, Count, asked_of, check, construct, pick
+from simulmt.options import Count, asked_of, check, construct, pick
 from simulmt.vocabulary import Vocabulary
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ MODELS: dict[str, type[Model]] = {
 }
 
 
-def build_mechanism(options: Config) -> Mechanism:
+def build_mechanism(options: Mapping[str, Any]) -> Mechanism:
     """Return the mechanism of a `conf/mechanism` group.
 
     Each option goes to the part whose signature names it.
@@ -83,13 +83,13 @@ def build_mechanism(options: Config) -> Mechanism:
     return mechanism
 
 
-def _part(make: Callable[..., T], options: Config, name: str) -> T:
+def _part(make: Callable[..., T], options: Mapping[str, Any], name: str) -> T:
     """Return a schedule or a span with the options that its signature names."""
     own = {key: options[key] for key in asked_of(make, {})}
     return construct(make, own, f"mechanism={name}")
 
 
-def build_corpus(options: Config, root: Path | None = None) -> Corpus:
+def build_corpus(options: Mapping[str, Any], root: Path | None = None) -> Corpus:
     """Return the corpus of a `conf/data` group.
 
     Args:
@@ -106,7 +106,7 @@ def build_corpus(options: Config, root: Path | None = None) -> Corpus:
     return construct(read, {k: v for k, v in options.items() if k not in ours}, "data")
 
 
-def build_model(options: Config, mechanism: Mechanism, vocabulary: Vocabulary) -> Model:
+def build_model(options: Mapping[str, Any], mechanism: Mechanism, vocabulary: Vocabulary) -> Model:
     """Return the model of a `conf/model` group."""
     options = dict(options)
     make = pick(MODELS, options.pop("name", None), "model.name")
@@ -115,7 +115,7 @@ def build_model(options: Config, mechanism: Mechanism, vocabulary: Vocabulary) -
 
 
 def outline_model(
-    options: Config, mechanism: Mechanism, vocabulary: Vocabulary = SMALLEST
+    options: Mapping[str, Any], mechanism: Mechanism, vocabulary: Vocabulary = SMALLEST
 ) -> Model:
     """Return the same model on the meta device: its parameters have shapes, but no memory."""
     try:
@@ -125,7 +125,7 @@ def outline_model(
         raise UserError(f"model: {str(error).splitlines()[0]}; lower its sizes") from None
 
 
-def build_objective(config: Config, teacher: Teacher | None = None) -> Objective:
+def build_objective(config: Mapping[str, Any], teacher: Teacher | None = None) -> Objective:
     """Return the objective of a `conf/objective` group, with lambda and lambda_var of the root."""
     options = dict(config["objective"])
     make = pick(OBJECTIVES, options.pop("name", None), "objective.name")
@@ -150,7 +150,7 @@ class _Uninitialised(TorchFunctionMode):
         return func(*args, **given)
 
 
-def build_search(options: Config, model: Model) -> Search:
+def build_search(options: Mapping[str, Any], model: Model) -> Search:
     """Return the search for the test set, from the `decoding` group.
 
     A beam of None means the model's usual beam, or 1 for a mechanism that streams.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ from simulmt.builders import OF_DATA, build_mechanism, build_objective, build_se
 from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.objective import Objective
-from simulmt.options import Config, Limit, Natural, Weight, check, construct
+from simulmt.options import Limit, Natural, Weight, check, construct
 from simulmt.programs import teacher
 from simulmt.training.loggers import choose_logger
 from simulmt.training.optimiser import Adam, make_adam
@@ -50,7 +51,7 @@ class Choices:
     sweep: Sweep
 
 
-def check_choices(config: Config) -> Choices:
+def check_choices(config: Mapping[str, Any]) -> Choices:
     """Return the parts.
 
     Raises:

@@ -16,14 +16,15 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig
 
 from simulmt.console import console, say
 from simulmt.errors import UserError
-from simulmt.options import Config
 from simulmt.processes import end_with
 from simulmt.programs.choices import Sweep, check_choices
 from simulmt.programs.one_run import ENDS_WITH
@@ -70,7 +71,7 @@ def sweep_run(cfg: DictConfig, folder: Path, number: int) -> float:
     return FAILED if outcome.outcome == "failed" else value(folder)
 
 
-def _run(config: Config, folder: Path, options: Sweep) -> Outcome:
+def _run(config: Mapping[str, Any], folder: Path, options: Sweep) -> Outcome:
     """Train a run until it is finished or has failed too often."""
     state = State("new", "sweep.restart=true") if options.restart else read_state(folder, config)
     if state.kind == "finished":
@@ -90,7 +91,7 @@ def _run(config: Config, folder: Path, options: Sweep) -> Outcome:
     return Outcome("failed", "; ".join(reasons), options.retries + 1)
 
 
-def _ckpt_path(config: Config, state: State) -> str:
+def _ckpt_path(config: Mapping[str, Any], state: State) -> str:
     """Return the checkpoint to resume from: the run's own last one, or the user's."""
     if state.kind != "new":
         return "last"

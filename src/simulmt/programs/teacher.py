@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from simulmt.attention import FullSentence, Lookback, Mechanism
 from simulmt.builders import build_model, outline_model
@@ -12,22 +12,22 @@ from simulmt.data.manifest import check_manifest
 from simulmt.errors import UserError
 from simulmt.models.reencoding import REENCODING
 from simulmt.objective.teacher import Joint, Pretrained, Teacher
-from simulmt.options import Config, Weight, construct, pick
+from simulmt.options import Weight, construct, pick
 from simulmt.saved import checkpoint as checkpoints
 from simulmt.vocabulary import Vocabulary
 
 FULL = Mechanism(schedule=FullSentence(), span=Lookback(), name="full")
 """The mechanism of a teacher: attention to the whole sentence."""
-Build: TypeAlias = Callable[[Config, Vocabulary], Teacher | None]
+Build: TypeAlias = Callable[[Mapping[str, object], Vocabulary], Teacher | None]
 """Builds a teacher for data, given as their manifest, and a vocabulary."""
 
 
-def without_teacher(config: Config) -> Build:
+def without_teacher(config: Mapping[str, Any]) -> Build:
     """`teacher=none`."""
     return lambda manifest, vocabulary: None
 
 
-def joint_teacher(encoder: str, lambda_kd: Weight, config: Config) -> Build:
+def joint_teacher(encoder: str, lambda_kd: Weight, config: Mapping[str, Any]) -> Build:
     """`teacher=joint`: an untrained model of the student's sizes that shares no parameter with it.
 
     Args:
@@ -46,7 +46,7 @@ def joint_teacher(encoder: str, lambda_kd: Weight, config: Config) -> Build:
     return lambda manifest, vocabulary: Joint(build_model(options, FULL, vocabulary), lambda_kd)
 
 
-def pretrained_teacher(checkpoint: Path, lambda_kd: Weight, config: Config) -> Build:
+def pretrained_teacher(checkpoint: Path, lambda_kd: Weight, config: Mapping[str, Any]) -> Build:
     """`teacher=pretrained`: the model of a run whose mechanism reads the whole sentence first.
 
     Args:
@@ -68,7 +68,7 @@ def pretrained_teacher(checkpoint: Path, lambda_kd: Weight, config: Config) -> B
             "their states cannot be compared; train one of them anew"
         )
 
-    def build(manifest: Config, vocabulary: Vocabulary) -> Teacher:
+    def build(manifest: Mapping[str, object], vocabulary: Vocabulary) -> Teacher:
         check_manifest(trained.manifest, manifest, [])  # the same subwords and languages
         return Pretrained(trained.build(), lambda_kd)
 
@@ -82,7 +82,7 @@ KINDS: dict[str, Callable[..., Build]] = {
 }
 
 
-def choose_teacher(config: Config) -> Build:
+def choose_teacher(config: Mapping[str, Any]) -> Build:
     """Return a function that builds the teacher of a `conf/teacher` group.
 
     Raises:

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from simulmt.errors import UserError
 from simulmt.options import (
-    Config,
     Count,
     Natural,
     Positive,
@@ -108,7 +107,7 @@ class Adam:
         return self.rate.lr * self.rate.factor(update)
 
 
-def make_adam(options: Config) -> Adam:
+def make_adam(options: Mapping[str, Any]) -> Adam:
     """Return Adam for the options of a `conf/optim` group; each goes to the part that names it.
 
     Raises:
