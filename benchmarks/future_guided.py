@@ -67,7 +67,7 @@ def contestant(size: Size, overrides: list[str], given: Batch) -> Step:
     config = configuration(f"model={size.model}", *system, *overrides)
     config["data"]["subwords"]["size"] = size.vocabulary
     student = model(config)
-    teacher = choose_teacher(config).build({}, Vocabulary(size.vocabulary))
+    teacher = choose_teacher(config)({}, Vocabulary(size.vocabulary))
     objective = build_objective(config, teacher)
     both = nn.ModuleList([student, objective]).train()
     adam = torch.optim.Adam(both.parameters(), lr=1e-4, foreach=True)

@@ -269,7 +269,7 @@ def test_an_average_is_none_once_its_run_goes_on(tmp_path, cache):
 def test_an_average_has_no_update_to_go_on_from(tmp_path, cache):
     run(tmp_path / "first", cache, "trainer.average=2")
     average = tmp_path / "first" / "checkpoints" / "average.ckpt"
-    with pytest.raises(UserError, match="holds weights alone, no update to go on from"):
+    with pytest.raises(UserError, match="holds weights alone, no update to resume at"):
         run(tmp_path / "second", cache, f"ckpt_path={average}")
 
 
@@ -337,7 +337,7 @@ def test_two_processes_train_and_score_as_one(tmp_path, cache):
         (["mechanism.heads=two"], "mechanism.heads is 'two'; choose one of one, all, usual"),
         (["mechanism.score=cosine"], "mechanism.score is 'cosine'; choose one of usual, scaled"),
         (["model.decoder_layers=0"], "model.decoder_layers 0; each must be at least 1"),
-        (["decoding.beam=5"], "decoding.beam=5 with mechanism=mma_il: it writes before"),
+        (["decoding.beam=5"], "decoding.beam=5 with mechanism=mma_il: the mechanism writes before"),
         (["mechanism.noise=loud"], "mechanism.noise is 'loud'; it must be of type float"),
         (["+mechanism.chunks=3"], "no option chunks; its options are: noise, energy_bias"),
         (["mechanism.span=all"], "mechanism.span is 'all'; choose one of stopped, chunk"),
@@ -345,10 +345,10 @@ def test_two_processes_train_and_score_as_one(tmp_path, cache):
         (["model.norm=both"], "model.norm is 'both'; choose pre or post"),
         (["model.encoder=bidirectional"], "mechanism=mma_il streams"),
         (["lambda=-1"], "lambda is -1"),
-        (["objective.hold=6"], "objective.hold=6 updates, then grown over"),
+        (["objective.hold=6"], "held back for objective.hold updates, then grown over"),
         (["objective.latency=al"], "choose one of"),
         (["trainer.max_updates=0"], "trainer.max_updates is 0"),
-        (["trainer.patience=0"], "trainer.patience is 0; at least 1"),
+        (["trainer.patience=0"], "trainer.patience is 0; it must be at least 1, or null"),
         (["trainer.clip=-1"], "trainer.clip is -1.* or 0 for none"),
         (["seed=4294967296"], "seed is 4294967296; it must be a whole number from 0 to 4,294,967"),
         (["trainer.validate_every=4"], "max_updates is 6, no multiple of .*validate_every"),
@@ -377,7 +377,7 @@ def test_two_processes_train_and_score_as_one(tmp_path, cache):
         (["~decoding"], "the configuration lacks a value for decoding"),
         (["cache=null"], "^cache is None; it must be of type str"),
         (["ckpt_path=true"], "^ckpt_path is True"),
-        (["objective=null"], "^objective is None"),
+        (["decoding=null"], "^decoding is None"),
         (["~model.name"], "model.name is None; choose one of"),
         (["~teacher.kind"], "teacher.kind is None; choose one of"),
         (["~logger.kind"], "logger.kind is None; choose one of"),

@@ -5,13 +5,17 @@ from __future__ import annotations
 import csv
 import importlib.util
 import itertools
+import json
 import os
 from pathlib import Path
 
 import pytest
+import wandb
 import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from pytorch_lightning.loggers import WandbLogger
 
+from simulmt.options import flat_options
 from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
 from simulmt.programs.train import train
@@ -35,8 +39,53 @@ def logged(tmp_path_factory) -> Path:
             patch.delenv(name)
         patch.setenv("WANDB_SWEEP_ID", "a_sweep")
         patch.setenv("WANDB_RUN_ID", "by_the_agent")
+        patch.setattr(wandb, "init", recording(wandb.init, folder / "started.json"))
+        patch.setattr(WandbLogger, "log_metrics", naming(WandbLogger.log_metrics, folder))
         train(config, str(folder))
     return folder
+
+
+def recording(init, path):
+    """Return `wandb.init`, which also writes its options as JSON."""
+
+    def recorded(**options):
+        path.write_text(json.dumps(options, default=str))
+        return init(**options)
+
+    return recorded
+
+
+def naming(log_metrics, folder):
+    """Return `log_metrics`, which also appends the names of the metrics to a file."""
+
+    def named(self, metrics, step=None):
+        with (folder / "names").open("a") as file:
+            file.writelines(f"{name}\n" for name in metrics)
+        log_metrics(self, metrics, step)
+
+    return named
+
+
+def test_the_names_that_dashboards_and_queries_use(logged):
+    scores = ["BLEU", "chrF"]
+    for unit in ("word", "subword"):
+        scores += [f"{unit}/{name}" for name in ("AP", "AL", "AL_ref", "LAAL", "DAL", "CW")]
+    training = ("loss", "nll", "lr", "tokens_per_s", "latency", "variance", "lambda")
+    assert {*(logged / "names").read_text().splitlines()} == {
+        *(f"train/{name}" for name in training),
+        *(f"valid/{name}" for name in ("nll", "selection", *scores)),
+        *(f"test/{name}" for name in scores),
+        *("valid/samples", "test/samples", "test/path", "epoch"),
+    }
+    started = json.loads((logged / "started.json").read_text())
+    assert (started["project"], started["group"]) == ("simulmt", "mma_il")
+    assert (started["name"], started["job_type"]) == ("mma_il lambda=0.2 seed=1", "train")
+    assert started["tags"] == ["verbfinal", "transformer"]
+    flat = flat_options(started["config"])
+    values = {"lambda": 0.2, "lambda_var": 0.0, "seed": 1, "mechanism.name": "mma_il"}
+    values |= {"model.name": "transformer", "data.name": "verbfinal", "teacher.kind": "none"}
+    assert {name: flat[name] for name in values} == values
+    assert {"objective.name", "optim.lr", "trainer.max_updates", "decoding.beam"} <= {*flat}
 
 
 def test_a_run_shows_translations_the_path_and_the_way_there(logged):

@@ -1,13 +1,14 @@
-"""Builders: from the plain values of a configuration to objects.
+"""Builders of objects from the plain values of a configuration.
 
-Names are looked up in tables, which a package of one's own may extend. A part's signature is the
-schema of its group: an option that is unknown or missing is an error that lists the part's options.
+Names are looked up in tables, which another package may extend. A part's signature is the schema of
+its group: an unknown or missing option is an error that lists the part's options.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -32,7 +33,7 @@ from simulmt.models.rnmt_plus import RnmtPlus
 from simulmt.models.transformer import Transformer
 from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.teacher import Teacher
-from simulmt.options import asked_of, check, construct, pick
+from simulmt.options import Count, asked_of, check, construct, pick
 from simulmt.vocabulary import Vocabulary
 
 T = TypeVar("T")
@@ -42,7 +43,7 @@ SMALLEST = Vocabulary(size=4)
 """For models that are built only to check their options."""
 
 CORPORA: dict[str, Callable[..., Corpus]] = {"verbfinal": verbfinal, "text": read_text}
-OF_DATA = {"name": str, "corpus": str, "subwords": dict, "batch_tokens": int}
+OF_DATA = {"name": str, "corpus": str, "subwords": dict, "batch_tokens": Count}
 """Options of a `conf/data` group that are not the corpus reader's."""
 MODELS: dict[str, type[Model]] = {
     "transformer": Transformer,
@@ -52,7 +53,7 @@ MODELS: dict[str, type[Model]] = {
 
 
 def build_mechanism(options: Mapping[str, Any]) -> Mechanism:
-    """The mechanism of a `conf/mechanism` group.
+    """Return the mechanism of a `conf/mechanism` group.
 
     Each option goes to the part whose signature names it.
 
@@ -78,25 +79,35 @@ def build_mechanism(options: Mapping[str, Any]) -> Mechanism:
         heads=heads,
         name=name,
     )
-    mechanism.clock(dim=1), mechanism.attention(dim=1, heads=1)  # what is out of range shows here
+    mechanism.clock(dim=1), mechanism.attention(dim=1, heads=1)  # raises if a value is out of range
     return mechanism
 
 
 def _part(make: Callable[..., T], options: Mapping[str, Any], name: str) -> T:
-    """A schedule or a span with the options that its signature names."""
+    """Return a schedule or a span with the options that its signature names."""
     own = {key: options[key] for key in asked_of(make, {})}
     return construct(make, own, f"mechanism={name}")
 
 
-def build_corpus(options: Mapping[str, Any]) -> Corpus:
-    """The corpus of a `conf/data` group."""
+def build_corpus(options: Mapping[str, Any], root: Path | None = None) -> Corpus:
+    """Return the corpus of a `conf/data` group.
+
+    Args:
+        options: the group.
+        root: the folder of the text files, if they have moved.
+
+    Raises:
+        UserError: an unknown corpus, or an option that is missing, unknown or out of range.
+    """
+    if root is not None:
+        options = {**options, "root": str(root)}
     read = pick(CORPORA, options.get("corpus"), "data.corpus")
     ours = set(OF_DATA) - set(inspect.signature(read).parameters)  # the rest is the reader's
     return construct(read, {k: v for k, v in options.items() if k not in ours}, "data")
 
 
 def build_model(options: Mapping[str, Any], mechanism: Mechanism, vocabulary: Vocabulary) -> Model:
-    """The model of a `conf/model` group."""
+    """Return the model of a `conf/model` group."""
     options = dict(options)
     make = pick(MODELS, options.pop("name", None), "model.name")
     given = {"vocabulary": vocabulary, "mechanism": mechanism}
@@ -106,16 +117,16 @@ def build_model(options: Mapping[str, Any], mechanism: Mechanism, vocabulary: Vo
 def outline_model(
     options: Mapping[str, Any], mechanism: Mechanism, vocabulary: Vocabulary = SMALLEST
 ) -> Model:
-    """The same model without memory for its parameters, which have a shape and no value."""
+    """Return the same model on the meta device: its parameters have shapes, but no memory."""
     try:
         with torch.device("meta"), _Uninitialised():
             return build_model(options, mechanism, vocabulary)
-    except RuntimeError as error:  # sizes beyond what can be counted
+    except RuntimeError as error:  # sizes that overflow
         raise UserError(f"model: {str(error).splitlines()[0]}; lower its sizes") from None
 
 
 def build_objective(config: Mapping[str, Any], teacher: Teacher | None = None) -> Objective:
-    """The objective of a `conf/objective` group, with lambda and lambda_var of the root."""
+    """Return the objective of a `conf/objective` group, with lambda and lambda_var of the root."""
     options = dict(config["objective"])
     make = pick(OBJECTIVES, options.pop("name", None), "objective.name")
     given = {
@@ -127,7 +138,7 @@ def build_objective(config: Mapping[str, Any], teacher: Teacher | None = None) -
 
 
 class _Uninitialised(TorchFunctionMode):
-    """Leaves out random initialisation, for which torch loads its compiler on the meta device."""
+    """Skips random initialisation: on the meta device torch would load its compiler for it."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
@@ -140,9 +151,9 @@ class _Uninitialised(TorchFunctionMode):
 
 
 def build_search(options: Mapping[str, Any], model: Model) -> Search:
-    """How the test set is searched.
+    """Return the search for the test set, from the `decoding` group.
 
-    A beam of None is the model's usual beam, or 1 for a mechanism that streams.
+    A beam of None means the model's usual beam, or 1 for a mechanism that streams.
     """
     options, mechanism = dict(options), model.mechanism
     if "beam" in options and options["beam"] is None:

@@ -1,4 +1,4 @@
-"""What programs print on the terminal; only the first process of a run prints."""
+"""Output of the programs on the terminal, by the first process of a run alone."""
 
 from __future__ import annotations
 

@@ -1,22 +1,42 @@
 """Options of a configuration, checked against the signature of the constructor that takes them.
 
-Unknown names, missing names and values of a wrong type are errors before anything is built; each
-error lists the options that exist.
+The type of a parameter says which values it takes: `k: Count` is a whole number of at least 1.
+Unknown names, missing names, values of a wrong type and values out of range are errors before
+anything is built.
 """
 
 from __future__ import annotations
 
 import inspect
+import math
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeAlias, TypeVar
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from simulmt.errors import UserError
 
 T = TypeVar("T")
 Config: TypeAlias = Mapping[str, Any]
 """Plain values by name, as YAML and JSON hold them."""
+
+
+class Limit(NamedTuple):
+    """What a value must satisfy, in words that follow "it must be" and as a test."""
+
+    text: str
+    holds: Callable[[Any], bool]
+
+
+Count: TypeAlias = Annotated[int, Limit("at least 1", lambda n: n >= 1)]
+Natural: TypeAlias = Annotated[int, Limit("at least 0", lambda n: n >= 0)]
+Finite: TypeAlias = Annotated[float, Limit("finite", math.isfinite)]
+Weight: TypeAlias = Annotated[float, Limit("at least 0, and finite", lambda x: 0 <= x < math.inf)]
+Positive: TypeAlias = Annotated[float, Limit("above 0, and finite", lambda x: 0 < x < math.inf)]
+Share: TypeAlias = Annotated[float, Limit("at least 0 and below 1", lambda x: 0 <= x < 1)]
+
 SAME_RUN = (
     "ckpt_path",  # a resumed run ends as an uninterrupted run does
     "cache",  # the folder of cached files
@@ -28,10 +48,14 @@ SAME_RUN = (
 )
 """Prefixes of the keys that do not affect training."""
 
+_PLAIN: dict[Any, Any] = {float: (int, float), Path: (str, int, float), tuple: (list, tuple)}
+"""The types of the plain values that become a value of another type."""
+
 
 def asked_of(make: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The types of the options that a user chooses: the parameters of `make` without `given`."""
-    hints = typing.get_type_hints(make.__init__ if inspect.isclass(make) else make)
+    """Return the types of the options that a user chooses: `make`'s parameters without `given`."""
+    function = make.__init__ if inspect.isclass(make) else make
+    hints = typing.get_type_hints(function, include_extras=True)
     names = [name for name in inspect.signature(make).parameters if name not in given]
     return {name: hints.get(name, Any) for name in names}
 
@@ -42,7 +66,7 @@ def construct(
     where: str,
     given: Mapping[str, Any] | None = None,
 ) -> T:
-    """The object that `make` returns for the options of a group.
+    """Return the object that `make` returns for the options of a group.
 
     Args:
         make: a class or function; its signature is the schema of the options.
@@ -51,21 +75,20 @@ def construct(
         given: the arguments that the program adds.
 
     Raises:
-        UserError: an option is unknown, missing or of the wrong type, or `make` raised a
-            ValueError; then the message is that of the ValueError.
+        UserError: as for `check`; or `make` raised a ValueError, whose message it then has.
     """
     given = given or {}
     parameters = inspect.signature(make).parameters.items()
     optional = {name for name, p in parameters if p.default is not inspect.Parameter.empty}
-    check(options, asked_of(make, given), where, optional)
+    checked = check(options, asked_of(make, given), where, optional)
     try:
-        return make(**options, **given)
+        return make(**checked, **given)
     except ValueError as error:
         raise UserError(f"{where}: {error}") from None
 
 
 def pick(table: Mapping[str, T], name: object, what: str) -> T:
-    """The entry of a table by its name; `what` names the option in the message.
+    """Return the entry of a table by its name; `what` names the option in the message.
 
     Raises:
         UserError: the table has no such name; the message lists its names.
@@ -80,8 +103,8 @@ def check(
     asked: Mapping[str, Any],
     where: str,
     optional: Collection[str] = (),
-) -> None:
-    """Refuse options that do not match a schema.
+) -> dict[str, Any]:
+    """Return the options, converted to the types of a schema.
 
     Args:
         options: the options that the user chose.
@@ -90,7 +113,7 @@ def check(
         optional: names of the options that may be missing.
 
     Raises:
-        UserError: an option is unknown, missing or of the wrong type.
+        UserError: an option is unknown, missing, of the wrong type or out of range.
     """
     listed, prefix = ", ".join(asked) or "none", f"{where}." if where else ""
     where = where or "the configuration"
@@ -100,40 +123,83 @@ def check(
         raise UserError(
             f"{where} lacks a value for {', '.join(missing)}; its options are: {listed}"
         )
+    checked = {}
     for name, value in options.items():
-        if not _fits(value, asked[name]):
-            wanted = getattr(asked[name], "__name__", asked[name])
-            raise UserError(f"{prefix}{name} is {value!r}; it must be of type {wanted}")
+        try:
+            checked[name] = convert(value, asked[name])
+        except ValueError as error:
+            raise UserError(f"{prefix}{name} is {value!r}; {error}") from None
+    return checked
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a plain value has a type; an int is also a float, a bool is not a number."""
-    if hint is Any:
-        return True
-    origin = typing.get_origin(hint)
-    if origin in (types.UnionType, typing.Union):
-        return any(_fits(value, one) for one in typing.get_args(hint))
+def convert(value: Any, kind: Any) -> Any:
+    """Return a plain value, as YAML and JSON hold it, as a type.
+
+    An int is also a float, a bool is no number, and a path may be any plain value: a run's folder
+    may be called `7`. The type may be a dataclass, of which the value holds the fields.
+
+    Raises:
+        ValueError: what the value must be instead; a TypeError or KeyError for a dataclass of which
+            the value lacks a field, or that lacks a field of the value.
+    """
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Annotated:
+        return _limited(convert(value, arguments[0]), arguments[1:])
+    if origin in (typing.Union, types.UnionType):
+        return None if value is None else _or_null(value, arguments[0])
+    if origin is Literal:
+        if value not in arguments:
+            raise ValueError(f"choose one of {', '.join(arguments)}")
+        return value
+    if kind is Any:
+        return value
+    plain = Mapping if is_dataclass(kind) else _PLAIN.get(origin or kind, origin or kind)
+    wrong_length = origin is tuple and isinstance(value, list) and len(value) != len(arguments)
+    if not isinstance(value, plain) or isinstance(value, bool) != (kind is bool) or wrong_length:
+        raise ValueError(f"it must be of type {kind if origin else kind.__name__}")
+    return _converted(value, kind, origin, arguments)
+
+
+def _converted(value: Any, kind: Any, origin: Any, arguments: tuple[Any, ...]) -> Any:
+    """Return a value that has the right outer type, with its items converted."""
+    if kind is Path:
+        return Path(str(value))
     if origin is tuple:
-        parts = typing.get_args(hint)
-        return (
-            isinstance(value, list | tuple)
-            and len(value) == len(parts)
-            and all(_fits(v, part) for v, part in zip(value, parts, strict=True))
-        )
-    if origin is dict:
-        key, item = typing.get_args(hint)
-        return isinstance(value, Mapping) and all(
-            _fits(k, key) and _fits(v, item) for k, v in value.items()
-        )
-    if isinstance(value, bool):
-        return hint is bool
-    return isinstance(value, int | float if hint is float else hint)
+        return tuple(convert(item, part) for item, part in zip(value, arguments, strict=True))
+    if origin:
+        return {arguments[0](key): _item(key, item, arguments[1]) for key, item in value.items()}
+    if is_dataclass(kind):
+        hints = typing.get_type_hints(kind, include_extras=True)
+        fields = {name: _item(name, item, hints[name]) for name, item in value.items()}
+        return kind(**fields)  # type: ignore[operator]
+    return value
+
+
+def _item(name: object, value: Any, kind: Any) -> Any:
+    try:
+        return convert(value, kind)
+    except ValueError as error:
+        raise ValueError(f"{name} is {str(value)[:40]!r}; {error}") from None
+
+
+def _limited(value: T, limits: Collection[Limit]) -> T:
+    for limit in limits:
+        if not limit.holds(value):
+            raise ValueError(f"it must be {limit.text}")
+    return value
+
+
+def _or_null(value: Any, kind: Any) -> Any:
+    try:
+        return convert(value, kind)
+    except ValueError as error:
+        raise ValueError(f"{error}, or null") from None
 
 
 def flat_options(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A nested configuration as a flat one: `{"mechanism.k": 3, ...}`."""
-    found: dict[str, Any] = {}
+    """Return a nested configuration as a flat one: `{"mechanism.k": 3, ...}`."""
+    flat: dict[str, Any] = {}
     for key, value in config.items():
         name = f"{prefix}{key}"
-        found |= flat_options(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
-    return found
+        flat |= flat_options(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return flat

@@ -1,4 +1,4 @@
-"""The processes of a run: which of them this one is, what they hold, how they end together."""
+"""The processes of a run: their ranks, their gathered values, their common end."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _RANKS = ("RANK", "LOCAL_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK")
 
 
 def is_first_process() -> bool:
-    """Return whether this process is the one that prints and writes for the run."""
+    """Return whether this process prints and writes for the run."""
     if _connected():
         return distributed.get_rank() == 0
     return next((os.environ[name] for name in _RANKS if name in os.environ), "0") == "0"
 
 
 def rank_and_world_size() -> tuple[int, int]:
-    """Return the number of this process, from 0, and how many processes share the run."""
+    """Return the rank of this process, from 0, and the number of processes of the run."""
     return (distributed.get_rank(), distributed.get_world_size()) if _connected() else (0, 1)
 
 
@@ -39,10 +39,10 @@ def gather(value: T) -> list[T]:
 
 @cache  # one thread is enough
 def end_with(parent: int) -> None:
-    """Kill this process as soon as it is no child of `parent`, however `parent` has ended.
+    """Kill this process as soon as its parent has ended, for whatever reason.
 
-    Otherwise a sweep that starts again after a kill would find its runs still being trained, and a
-    process left alone on a GPU would wait ten minutes for the others.
+    Otherwise a sweep that is restarted after a kill would meet its own runs in training, and a
+    process alone on a GPU would wait ten minutes for the others.
 
     Args:
         parent: process id.

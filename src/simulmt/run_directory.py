@@ -10,15 +10,14 @@ import csv
 import json
 import os
 import shutil
-import types
-import typing
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from simulmt.errors import UserError
+from simulmt.options import convert
 
 T = TypeVar("T")
 
@@ -66,17 +65,17 @@ class Traits:
 
 @dataclass(frozen=True)
 class Training:
-    """What a training took.
+    """The size, length and speed of a training.
 
     Attributes:
         parameters: Numbers in the model; a shared one counts once.
-        updates: From the very first one.
+        updates: All updates, also those before the run was resumed.
         resumed_at: The update of the last start, 0 unless the run was resumed.
         seconds: Since the last start, validations included.
         tokens_per_second: Median over the logged updates, in target subwords of all processes;
             None for a training that was too short to log any.
-        threads: At the last start, as are the next two.
-        processes: All of the training.
+        threads: Per process. This and the next two are those of the last start.
+        processes: Number of processes that shared the training.
         device: `cpu`, or the name of the GPU.
     """
 
@@ -120,13 +119,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_record(path: Path, kind: type[T]) -> T:
-    """Return what `write_json` wrote of a dataclass.
+    """Return the dataclass that `write_json` wrote.
 
     Raises:
-        UserError: the file cannot be read, or does not hold what the dataclass needs.
+        UserError: the file cannot be read, or does not hold the fields of the dataclass.
     """
     try:
-        record: T = _parse(kind, json.loads(path.read_text(encoding="utf-8")))
+        record: T = convert(json.loads(path.read_text(encoding="utf-8")), kind)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(
             f"{path} is absent or damaged ({type(error).__name__}: {error}); remove it, and run "
@@ -158,12 +157,12 @@ def read_columns(folder: Path, *names: str) -> list[tuple[float, ...]]:
 
 
 def has_begun(folder: Path) -> bool:
-    """Whether a training has begun in a folder; a command that was refused leaves no such trace."""
+    """Return whether a training has begun in a folder; a refused command begins none."""
     return (folder / CONFIG).is_file() and (folder / MANIFEST).is_file()
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a run has its scores and its decoded test set."""
+    """Return whether a run has its scores and its decoded test set."""
     try:
         return bool(read_json(folder / SCORES) is not None and (folder / INSTANCES).is_file())
     except UserError:
@@ -187,8 +186,8 @@ def run_of(checkpoint: Path) -> Path | None:
 
 
 def clear(folder: Path) -> None:
-    """Remove what an earlier run of the same command left."""
-    _remove(folder, _RESULTS)  # first: what is left, if this breaks off, must not look finished
+    """Remove the files of an earlier run."""
+    _remove(folder, _RESULTS)  # first: a folder that is half cleared must not look finished
     for name in _FOLDERS:
         shutil.rmtree(folder / name, ignore_errors=True)
     _remove(folder, _FILES)
@@ -210,14 +209,14 @@ def _remove(folder: Path, names: tuple[str, ...]) -> None:
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove what a kill has left of files that were being written."""
+    """Remove the unfinished files that a kill has left behind."""
     for place in (folder, folder / CHECKPOINTS):
         for path in place.glob(f"*{_UNFINISHED}"):
             path.unlink()
 
 
 def _to_plain(value: Any) -> Any:
-    """Return dataclasses as dictionaries, without the fields that are at their default."""
+    """Return dataclasses as dictionaries without the fields that hold their default."""
     if is_dataclass(value):
         items = {f.name: (getattr(value, f.name), _default(f)) for f in fields(value)}
         return {name: _to_plain(item) for name, (item, usual) in items.items() if item != usual}
@@ -228,26 +227,3 @@ def _to_plain(value: Any) -> Any:
 
 def _default(field: Any) -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
-
-
-def _parse(kind: Any, value: Any) -> Any:
-    """Return a value read from JSON as a type: a dataclass, a mapping, `X | None`, or plain.
-
-    Raises:
-        ValueError: the value does not fit; or a TypeError, where a field is unknown or missing.
-    """
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (typing.Union, types.UnionType):
-        return None if value is None else _parse(arguments[0], value)
-    if kind is Any or (origin is Literal and value in arguments):
-        return value
-    nested = isinstance(kind, type) and is_dataclass(kind)
-    plain: Any = dict if origin or nested else (int, float) if kind is float else kind
-    if not isinstance(value, plain) or isinstance(value, bool) != (kind is bool):
-        raise ValueError(f"{str(value)[:40]!r} stands where {kind} is needed")
-    if nested:
-        hints = typing.get_type_hints(kind)
-        return kind(**{name: _parse(hints[name], item) for name, item in value.items()})
-    if origin:
-        return {arguments[0](key): _parse(arguments[1], item) for key, item in value.items()}
-    return value

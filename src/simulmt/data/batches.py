@@ -1,4 +1,4 @@
-"""The order of batches: alike on every rank and after a resume."""
+"""The order of batches, which is the same on every rank and after a resume."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Ints = NDArray[np.int64]
 
 
 class BucketBatches(Sampler[list[int]]):
-    """Training batches of similar lengths, other ones in every epoch; a batch sampler.
+    """Sampler of training batches of similar lengths, shuffled anew in every epoch.
 
-    Every rank computes the same list from seed and epoch and takes every `world_size`-th batch;
-    a few come twice so that all ranks, in all epochs, take the same number of steps.
+    Every rank computes the same list from seed and epoch, and takes every `world_size`-th batch. A
+    few batches come twice, so that every rank takes the same number of steps in every epoch.
     """
 
     def __init__(
@@ -32,15 +32,15 @@ class BucketBatches(Sampler[list[int]]):
         rank: int = 0,
         multiple: int = 1,
     ) -> None:
-        """Sort pairs into buckets; `skipped` of them, longer than the budget, are left out.
+        """Sort pairs into buckets; the `skipped` pairs longer than the budget are left out.
 
         Args:
             lengths: tokens of source and target, EOS included.
             tokens: budget of a batch, padding included: B * max(S, T) <= tokens.
-            seed: what, with the epoch, decides the order.
+            seed: decides the order, together with the epoch.
             world_size: number of processes that share the batches.
-            rank: which of them this is, from 0.
-            multiple: what the number of steps is a multiple of (accumulated batches).
+            rank: the rank of this process, from 0.
+            multiple: the number of steps is a multiple of this (accumulated batches).
 
         Raises:
             UserError: no pairs, or more than half of them longer than the budget.
@@ -55,16 +55,16 @@ class BucketBatches(Sampler[list[int]]):
         self._settings = {"seed": seed, "world_size": world_size, "steps": self._steps}
 
     def __len__(self) -> int:
-        """Steps of a whole epoch on this rank, wherever the epoch was resumed."""
+        """Return the steps of a whole epoch on this rank, also after a resume within the epoch."""
         return self._steps
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of another epoch; no change where `epoch` is the present one."""
+        """Go to the beginning of another epoch; the present epoch is not begun again."""
         if epoch != self._epoch:
             self._epoch, self._start, self._position = epoch, 0, 0
 
     def __iter__(self) -> Iterator[list[int]]:
-        """The rest of the epoch after `load_state_dict`, once; otherwise the whole epoch."""
+        """Yield the batches of the epoch; once after `load_state_dict`, only the rest of them."""
         self._position, self._start = self._start, 0
         batches = self._batches()
         order = np.random.default_rng((self._seed, self._epoch, 1)).permutation(len(batches))
@@ -74,12 +74,12 @@ class BucketBatches(Sampler[list[int]]):
             yield batches[batch].tolist()
 
     def state_dict(self) -> dict[str, int]:
-        """For `load_state_dict`: where in which epoch this is."""
+        """Return the epoch, the position within it, and the settings, for `load_state_dict`."""
         done = max(self._position, self._start)
         return {"epoch": self._epoch, "position": done, **self._settings}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Make the next iteration go on from `state`; UserError if it has other settings."""
+        """Make the next iteration resume at `state`; UserError if the settings differ."""
         if (there := {name: state.get(name) for name in self._settings}) != self._settings:
             raise UserError(
                 f"cannot resume within an epoch of {there} with {self._settings}: restore data, "
@@ -88,7 +88,7 @@ class BucketBatches(Sampler[list[int]]):
         self._epoch, self._start, self._position = state["epoch"], state["position"], 0
 
     def _batches(self) -> list[Ints]:
-        """All batches, short pairs first; what fills no batch of a bucket joins the next one."""
+        """Return all batches, short pairs first; the rest of a bucket joins the next bucket."""
         rng = np.random.default_rng((self._seed, self._epoch))
         rest = np.empty(0, dtype=np.int64)
         batches: list[Ints] = []
@@ -101,9 +101,9 @@ class BucketBatches(Sampler[list[int]]):
 
 
 class OrderedBatches(Sampler[list[int]]):
-    """Evaluation batches by source length: over all ranks every pair exactly once.
+    """Sampler of evaluation batches by source length; over all ranks every pair comes once.
 
-    Some ranks may have one batch fewer; a pair longer than the budget is a batch of its own.
+    Some ranks may have one batch fewer. A pair longer than the budget is a batch of its own.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class OrderedBatches(Sampler[list[int]]):
         _check_tokens(tokens)
         _check_rank(world_size, rank)
         batches = _in_order(lengths, tokens)
-        while len(batches) < world_size:  # every process is to have one
+        while len(batches) < world_size:  # every process needs a batch
             tokens //= 2
             batches = _in_order(lengths, tokens)
         self._mine = batches[rank::world_size]
@@ -132,7 +132,7 @@ class OrderedBatches(Sampler[list[int]]):
 
 
 def _in_order(lengths: Int[Tensor, "N 2"], tokens: int) -> list[list[int]]:
-    """Batches of at most `tokens` each, shortest sources first."""
+    """Return batches of at most `tokens` tokens, shortest sources first."""
     batches: list[list[int]] = [[]]
     longest = 0
     order = np.lexsort(lengths.numpy().T[::-1]).tolist()
@@ -146,10 +146,10 @@ def _in_order(lengths: Int[Tensor, "N 2"], tokens: int) -> list[list[int]]:
 
 
 def check_budget(lengths: Int[Tensor, "N 2"], tokens: int) -> int:
-    """How many training pairs are longer than a batch may be.
+    """Return the number of training pairs that are longer than a batch may be.
 
     Raises:
-        UserError: more than half of them; or there are none at all.
+        UserError: more than half of the pairs are, or there are no pairs.
     """
     check_enough(len(lengths), 1, "train")
     _check_tokens(tokens)
@@ -164,7 +164,7 @@ def check_budget(lengths: Int[Tensor, "N 2"], tokens: int) -> int:
 
 
 def check_enough(pairs: int, processes: int, split: str = "") -> None:
-    """Refuse a split with fewer pairs than there are processes to share them."""
+    """Refuse a split that has fewer pairs than the run has processes."""
     kind = f"{split} pairs" if split else "pairs"
     if not pairs:
         raise UserError(f"no {kind} to make batches of: the split is empty; check the data")
@@ -186,7 +186,7 @@ def _check_rank(world_size: int, rank: int) -> None:
 
 
 def _buckets(sizes: Ints, tokens: int) -> list[tuple[Ints, int]]:
-    """Pairs that differ by 10 % in size at most, and how many make a batch; short ones first."""
+    """Return groups of pairs whose sizes differ by at most 10 %, and their batch sizes."""
     order = np.argsort(sizes, kind="stable")[: int((sizes <= tokens).sum())]
     widths = sizes[order]
     buckets, start = [], 0

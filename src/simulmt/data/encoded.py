@@ -31,13 +31,13 @@ class Batch(NamedTuple):
     target_mask: Bool[Tensor, "B T"]
     """True for real tokens, EOS among them."""
     target_input: Int[Tensor, "B T"]
-    """What the decoder is given: BOS, then the target without its EOS."""
+    """The decoder's input: BOS, then the target without its EOS."""
     index: Int[Tensor, "B"]  # type: ignore[assignment]  # hides tuple.index
-    """Places of the pairs in their split."""
+    """The places of the pairs in their split."""
 
 
 def collate(pairs: Sequence[Pair], vocabulary: Vocabulary) -> Batch:
-    """Pad pairs of ids that end in EOS."""
+    """Return the batch of pairs of ids, each ending in EOS."""
     sources, targets, index = zip(*pairs, strict=True)
     source, source_mask = _pad(sources, vocabulary.pad)
     target, target_mask = _pad(targets, vocabulary.pad)
@@ -59,7 +59,7 @@ class EncodedSplit(Dataset[Pair]):
     Args:
         sources: ids of each source sentence, without EOS.
         targets: ids of each target sentence, without EOS.
-        vocabulary: what the ids belong to.
+        vocabulary: the vocabulary of the ids.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class EncodedSplit(Dataset[Pair]):
 
     @classmethod
     def encode(cls, split: Split, subwords: Subwords) -> EncodedSplit:
-        """Encode every pair of a split."""
+        """Return the ids of every pair of a split."""
         sources, targets = (_encode(side, subwords) for side in (split.sources, split.targets))
         return cls(sources, targets, subwords.vocabulary)
 
@@ -87,19 +87,19 @@ class EncodedSplit(Dataset[Pair]):
         return source.tolist(), target.tolist(), index
 
     def batch(self, rows: Iterable[int]) -> Batch:
-        """The pairs at some places, padded."""
+        """Return the batch of the pairs at the given places."""
         return collate([self[row] for row in rows], self.vocabulary)
 
     @property
     def lengths(self) -> Int[Tensor, "N 2"]:
-        """Tokens of source and target, EOS included."""
+        """The numbers of tokens of source and target, EOS included."""
         return torch.from_numpy(np.stack([np.diff(ends) for _, ends in self._sides], axis=1))
 
 
 def _pack(
     rows: Iterable[Sequence[int]], vocabulary: Vocabulary
 ) -> tuple[NDArray[np.uint16 | np.int32], NDArray[np.int64]]:
-    """All rows end to end, EOS after each, and where they begin and end."""
+    """Return all rows end to end, EOS after each, and the bounds of the rows."""
     flat, ends = array("H" if vocabulary.size <= 1 << 16 else "i"), array("q", [0])
     for row in rows:
         flat.extend((*row, vocabulary.eos))

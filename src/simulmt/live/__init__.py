@@ -1,1 +1,1 @@
-"""Translation while the source arrives: for a program, a pipe, a keyboard, SimulEval."""
+"""Translation while the source arrives: from a program, a pipe, a keyboard or SimulEval."""

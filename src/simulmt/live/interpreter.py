@@ -21,9 +21,9 @@ _LONGEST_WORD = 1 << 16
 def arriving(descriptor: int) -> Iterator[str]:
     """Yield each word as soon as white space follows it, and `END` at the end of each line.
 
-    White space is what `normalise` takes as such. A byte-order mark is skipped, and bytes that are
-    not UTF-8 become the replacement character. After 64 Ki characters without white space the word
-    ends there. The last line needs no line end.
+    White space is as in `normalise`. A byte-order mark is skipped, and bytes that are
+    not UTF-8 become the replacement character. A word ends after 64 Ki characters at the latest.
+    The last line needs no line end.
     """
     decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
     rest, ended, open_line = "", False, False
@@ -54,19 +54,19 @@ class Event(NamedTuple):
 
     action: Literal["READ", "WRITE", "END"]
     sentence: int
-    """Its number, from 1."""
+    """The number of the sentence, from 1."""
     word: str = ""
     read: int = 0
-    """Words of the sentence that have been read by now."""
+    """The number of words of the sentence that have been read."""
 
 
 def interpret(
     translator: Translator, words: Iterable[str], warn: Callable[[str], None]
 ) -> Iterator[Event]:
-    """Translate sentence after sentence, and yield what happens as it happens.
+    """Translate sentence after sentence, and yield each event at once.
 
-    A line without a word has none in its translation. A sentence that grows too long is ended, and
-    another begun.
+    A line without words has an empty translation. A sentence that grows too long is ended, and its
+    remaining words begin another.
 
     Args:
         translator: reads the words.
@@ -83,7 +83,7 @@ def interpret(
                 yield Event("WRITE", sentence, written, read)
             if not translator.full:
                 continue
-            warn(f"a sentence reached {LONGEST:,} subwords, the most there can be: ended here")
+            warn(f"a sentence reached {LONGEST:,} subwords, the most that is possible: ended here")
         for written in translator.finish() if translator.words_read else ():
             yield Event("WRITE", sentence, written, read)
         yield Event("END", sentence)

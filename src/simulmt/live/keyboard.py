@@ -1,6 +1,6 @@
-"""A person types at a terminal: each word is translated at once, and both sides are shown.
+"""Input at a terminal: each word is translated as soon as it is typed, and both sides are shown.
 
-A terminal hands over its input line by line unless told otherwise; here it hands over each letter.
+Terminals buffer their input by lines; here the buffer is switched off.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rich.text import Text
 
 from simulmt.live.interpreter import END, Event
 
-_ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O.|.)?")  # an arrow key, say
+_ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O.|.)?")  # such as an arrow key
 _ERASE, _ERASE_WORD, _FINISHED = "\x7f\b", "\x15\x17", "\x04"
 
 
@@ -30,7 +30,7 @@ def typed(descriptor: int, show: Callable[[str], None]) -> Iterator[str]:
     line and the input. Other control characters are ignored.
 
     Args:
-        descriptor: of the terminal.
+        descriptor: file descriptor of the terminal.
         show: called with the word that is being typed, after each letter.
     """
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
@@ -65,7 +65,7 @@ def _letter_by_letter(descriptor: int) -> Iterator[None]:
     """Switch off the terminal's line buffer and its own echo; Ctrl-C still interrupts."""
     before = termios.tcgetattr(descriptor)
     try:
-        tty.setcbreak(descriptor, termios.TCSANOW)  # what was typed already is kept
+        tty.setcbreak(descriptor, termios.TCSANOW)  # keeps pending input
         yield
     finally:
         termios.tcsetattr(descriptor, termios.TCSANOW, before)
@@ -83,7 +83,7 @@ class Screen:
         self._begin()
 
     def close(self) -> None:
-        """Leave what is shown on the terminal, unless it is empty."""
+        """Stop drawing; an empty pair of lines is removed."""
         self._lines.transient = not (self._read or self._typing)
         self._lines.stop()
 

@@ -3,9 +3,9 @@
     simuleval --agent-class simulmt.live.simuleval_agent.SimulmtAgent --checkpoint RUN \
         --source source.txt --target reference.txt --output DIR
 
-SimulEval hands over one source word at a time and asks once after each word what to write. The
-agent writes all words decided by then. So SimulEval's delay of a word is the number of source words
-that had been read when the word was known to be complete.
+SimulEval passes one source word at a time and calls `policy` once after each word. The agent then
+writes all decided words. So SimulEval's delay of a word is the number of source words that had been
+read when the word was known to be complete.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from simulmt.live.translator import Translator
 class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no types
     """Reads and writes as the checkpoint's mechanism decides.
 
-    A translation that ends early is finished only with the source: the agent has nothing to write
-    in between. A line without a word has none in its translation.
+    A translation that ends before its source is finished only with the source. A line without words
+    has an empty translation.
     """
 
     def __init__(self, args: Namespace, translator: Translator) -> None:
@@ -41,7 +41,7 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
 
     @classmethod
     def from_args(cls, args: Namespace) -> SimulmtAgent:
-        """Load `--checkpoint` on `--device`; exit with 2 where that is impossible."""
+        """Load `--checkpoint` on `--device`; exit with status 2 if that is impossible."""
         try:
             if args.fp16 or args.dtype == "fp16":
                 raise UserError("half precision is not offered; leave out --fp16 and --dtype fp16")

@@ -1,4 +1,4 @@
-"""A split translated word by word against the clock: what computing adds to the latency."""
+"""A split translated word by word with a stopwatch, for computation-aware latency."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def translate_timed(
         watch: wraps the loop over sentences, to show its progress.
 
     Returns:
-        The instances, and the computing time of a source word; the end of the sentence counts as
-        a word. `Instance.elapsed` of a target word is in source
-        words: those read when the word was written, plus the computing time of the sentence so far.
+        The instances, and the computing time of a source word, where the end of the sentence counts
+        as a word. `Instance.elapsed` of a target word is in source words: those read when the word
+        was written, plus the computing time of the sentence until then.
     """
-    if len(split):  # what is loaded once is no part of translating
+    if len(split):  # warms up: what is loaded once is not measured
         _translate(translator, split, 0, word_ms)
     instances, computing = [], list[float]()
     for index in watch([*range(len(split))]):

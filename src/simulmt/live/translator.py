@@ -1,4 +1,4 @@
-"""A trained model that reads words as they arrive, and writes words once they are decided."""
+"""A translator that reads words as they arrive and writes words once they are decided."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Translator:
     """Translates one sentence after another, word by word.
 
     A source word costs one encoder step for each of its subwords. A bidirectional encoder runs
-    once, when the sentence has ended; one that re-encodes runs on the whole prefix at each subword.
-    What was written is never taken back.
+    once, at the end of the sentence; a re-encoding one runs on the whole prefix at each subword.
+    Written words are never revised.
 
     Args:
         model: in evaluation mode, on `device`.
         subwords: the model's vocabulary.
-        device: where the model is.
+        device: the device of the model.
         policy: decides between reading and writing.
     """
 
@@ -45,33 +45,33 @@ class Translator:
 
     @classmethod
     def load(cls, place: str | Path, device: str = "auto") -> Translator:
-        """Return the translator of a trained model; loading executes nothing that the file holds.
+        """Return the translator of a trained model; loading executes nothing from the file.
 
         Args:
-            place: a run directory, whose average or best checkpoint is taken, a `.ckpt` file, or
-                an exported folder.
+            place: a run directory (its average or best checkpoint), a `.ckpt` file, or an exported
+                folder.
             device: `auto`, `cpu` or `cuda`.
 
         Raises:
-            UserError: there is no checkpoint, it is damaged, or there is no such device.
+            UserError: there is no checkpoint or no such device, or the checkpoint is damaged.
         """
         return cls.of(checkpoint.load(Path(place)), device)
 
     @classmethod
     def of(cls, trained: Trained, device: str) -> Translator:
-        """Return the translator of a model that has been loaded already."""
+        """Return the translator of a trained model that is already loaded."""
         where = pick_device(device)
         return cls(trained.build().to(where), trained.subwords, where)
 
     def reset(self) -> None:
-        """Forget the sentence and begin another."""
+        """Begin another sentence."""
         self.stream = SentenceStream(self.model, self.device, self.policy)
         self.words_read: list[str] = []
         self.words_written: list[str] = []
         self._subwords_read = 0
 
     def read(self, text: str) -> list[str]:
-        """Read a word, or several; return the words that are now decided.
+        """Read one or more words; return the words that are now decided.
 
         A word is decided once it is known to be complete: with the first subword of the next word,
         or with the end of the translation.

@@ -25,12 +25,12 @@ from simulmt.programs.plain import plain
 class Options:
     """The options of `conf/align.yaml`, which explains each of them."""
 
-    source: Any
-    target: Any
+    source: Path | None
+    target: Path | None
     split: str
     symmetrise: str
-    to: Any
-    data: Any = None
+    to: Path | None
+    data: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         pick(SYMMETRISE, self.symmetrise, "symmetrise")
@@ -41,8 +41,8 @@ class Options:
                 f"source is {self.source}, target {self.target}, data "
                 f"{self.data and self.data.get('name')}; give both files, or data=PRESET alone"
             )
-        if self.to is not None and not Path(str(self.to)).parent.is_dir():
-            raise _unwritable(self.to, f"there is no folder {Path(str(self.to)).parent}")
+        if self.to is not None and not self.to.parent.is_dir():
+            raise _unwritable(self.to, f"there is no folder {self.to.parent}")
 
 
 def align(cfg: DictConfig) -> None:
@@ -62,7 +62,7 @@ def align(cfg: DictConfig) -> None:
         sys.stdout.write(text)
         return
     try:
-        Path(str(options.to)).write_text(text, encoding="ascii", newline="\n")
+        options.to.write_text(text, encoding="ascii", newline="\n")
     except OSError as error:
         raise _unwritable(options.to, error.strerror) from None
     print(f"written: {options.to}, {len(links):,} lines")
@@ -77,7 +77,7 @@ def _splits(options: Options) -> Sequence[Split]:
     if options.data is not None:
         splits = build_corpus(options.data).splits
         return [splits[name] for name in dict.fromkeys((options.split, "train"))]
-    paths = [Path(str(path)) for path in (options.source, options.target)]
+    paths = options.source or Path(), options.target or Path()
     sources, targets = ([*text_lines(path)] for path in paths)
     if len(sources) != len(targets):
         fewer, more = sorted((len(sources), len(targets)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from simulmt.builders import build_corpus, build_search, pick_device
 from simulmt.data.batches import OrderedBatches
 from simulmt.data.corpus import Corpus, Split
 from simulmt.data.encoded import EncodedSplit
-from simulmt.data.manifest import check_manifest, manifest
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.options import construct, pick
 from simulmt.programs.plain import plain
@@ -35,13 +33,13 @@ class Options:
     """The options of `conf/analyse.yaml`, which explains each of them."""
 
     study: Any
-    runs: Any
-    to: Any
+    runs: Path
+    to: Path | None
     unit: Any
     bins: Any
     links: Any
     device: str
-    data_root: Any
+    data_root: Path | None
 
     @property
     def of_study(self) -> dict[str, Any]:
@@ -51,16 +49,16 @@ class Options:
 
 
 def analyse(cfg: DictConfig) -> None:
-    """Make a study, and print where its figure and its table are.
+    """Make a study, and print the places of its figure and its table.
 
     Raises:
         UserError: anything a user can put right.
     """
     options = construct(Options, plain(cfg), "analyse.py")
-    study, folder = pick(STUDIES, options.study, "study"), Path(str(options.runs))
+    study, folder = pick(STUDIES, options.study, "study"), options.runs
     reader = _Reader(options.data_root, pick_device(options.device))
     found = find_runs(folder, decodings=False)
-    target = Path(str(options.to)) if options.to else folder / "analysis"
+    target = options.to or folder / "analysis"
     check_writable(target)
     runs = comparable(found, folder)
     run_set = RunSet(folder, runs, reader.read, reader.decode, reader.attend)
@@ -78,19 +76,19 @@ class _Reader:
     """Reads the data and the model of a run directory.
 
     Attributes:
-        root: Where the text files are, if they have moved.
-        device: Where models run.
+        root: The folder of the text files, if they have moved.
+        device: The device of the models.
     """
 
-    root: Any
+    root: Path | None
     device: torch.device
 
     def read(self, run: Path) -> Corpus:
-        """Return the data of a run, as its configuration describes them."""
-        return self._corpus(read_json(run / CONFIG))
+        """Return the corpus of a run."""
+        return build_corpus(read_json(run / CONFIG)["data"], self.root)
 
     def decode(self, run: Path) -> DecodedTestSet:
-        """Return the test set, decoded as `train.py` did."""
+        """Return the test set, decoded as `train.py` decoded it."""
         trained, split, encoded = self._test_set(run)
         config, subwords = trained.config, trained.subwords
         model = trained.build()
@@ -100,7 +98,7 @@ class _Reader:
         return DecodedTestSet(decoder(model.to(self.device), self.device), heads)
 
     def attend(self, run: Path) -> AttentionLinks:
-        """Return where the model looks while it writes the references of the test set."""
+        """Return where the model attends while it is given the references of the test set."""
         trained, _, encoded = self._test_set(run)
         model = trained.build()
         rows = OrderedBatches(encoded.lengths, 2 * trained.config["data"]["batch_tokens"])
@@ -108,14 +106,7 @@ class _Reader:
         return attention_links(model.to(self.device), trained.subwords, batches, self.device)
 
     def _test_set(self, run: Path) -> tuple[Trained, Split, EncodedSplit]:
-        """Return what was trained, and the test set that it was trained for."""
+        """Return the trained model of a run, and its test set."""
         trained = checkpoint.load(run)
-        corpus = self._corpus(trained.config)
-        described = manifest(corpus, trained.subwords, ["test"])
-        check_manifest(trained.manifest, described, ["test"])
-        split = corpus.splits["test"]
+        split = trained.own_split("test", self.root)
         return trained, split, EncodedSplit.encode(split, trained.subwords)
-
-    def _corpus(self, config: Mapping[str, Any]) -> Corpus:
-        moved = {"root": str(self.root)} if self.root else {}
-        return build_corpus(config["data"] | moved)

@@ -38,12 +38,12 @@ def run(main: Callable[[], None]) -> None:
 
 @contextmanager
 def job() -> Iterator[None]:
-    """Wrap the work of a program: end it before Hydra adds lines of its own to an error."""
+    """Wrap the work of a program: a UserError ends it before Hydra adds lines to the message."""
     try:
         yield
     except UserError as error:
         _end(str(error))
-    except BrokenPipeError:  # nobody reads the output any more
+    except BrokenPipeError:  # the reader of the output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,11 +10,10 @@ from typing import Any
 from omegaconf import DictConfig
 
 from simulmt.analysis import summary
-from simulmt.builders import build_corpus, build_search, pick_device
+from simulmt.builders import build_search, pick_device
 from simulmt.console import watch
 from simulmt.data.corpus import SPLITS, Split
 from simulmt.data.encoded import EncodedSplit
-from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.text import read_pair
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.decoding.search import GREEDY, Search
@@ -24,7 +22,7 @@ from simulmt.errors import UserError
 from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
-from simulmt.options import construct, pick
+from simulmt.options import Count, Positive, construct
 from simulmt.programs.plain import plain
 from simulmt.run_directory import EVALUATED, EVALUATION, INSTANCES, run_of, write_json
 from simulmt.saved import checkpoint
@@ -37,34 +35,30 @@ _NAME = re.compile(r"[\w.+-]{1,60}")
 
 @dataclass(frozen=True)
 class Options:
-    """`conf/evaluate.yaml` says what each entry means."""
+    """The options of `conf/evaluate.yaml`, which explains each of them."""
 
-    checkpoint: Any
-    split: Any
-    source: Any
-    target: Any
+    checkpoint: Path
+    split: str
+    source: Path | None
+    target: Path | None
     name: Any
     device: str
-    batch_tokens: int | None
+    batch_tokens: Count | None
     beam: int | None
     length_penalty: float | None
     dial: dict[str, Any]
-    word_ms: float | None
-    data_root: Any
+    word_ms: Positive | None
+    data_root: Path | None
 
     def __post_init__(self) -> None:
-        if self.batch_tokens is not None and self.batch_tokens < 1:
-            raise UserError(f"batch_tokens is {self.batch_tokens}; it must be at least 1, or null")
         if self.word_ms is not None:
-            self._check_clock(self.word_ms)
+            self._check_stream(self.word_ms)
         if (self.source, self.target) != (None, None):
             self._check_files()
         elif self.name is not None:
             raise UserError(f"name={self.name} without files; give source=FILE target=FILE, too")
 
-    def _check_clock(self, ms: float) -> None:
-        if not 0 < ms < math.inf:
-            raise UserError(f"word_ms is {ms!r}; a source word lasts so many ms, more than 0")
+    def _check_stream(self, ms: float) -> None:
         if self.beam not in (None, 1):
             raise UserError(f"beam={self.beam} with word_ms: a stream is greedy; leave one out")
         if self.length_penalty is not None:
@@ -95,16 +89,16 @@ class Options:
     @property
     def files(self) -> tuple[Path, Path] | None:
         """The source and target files that are scored instead of a split, if any."""
-        if self.source is None:
+        if self.source is None or self.target is None:
             return None
-        return Path(str(self.source)).expanduser(), Path(str(self.target)).expanduser()
+        return self.source.expanduser(), self.target.expanduser()
 
     @property
     def scored(self) -> str:
-        """The name of the sentences in the folder and in the table."""
+        """The name of the decoded sentences in folders and tables."""
         if self.source is None:
-            return str(self.split)
-        stem = Path(Path(str(self.source)).name.removesuffix(".gz")).stem
+            return self.split
+        stem = Path(self.source.name.removesuffix(".gz")).stem
         return stem if self.name is None else str(self.name)
 
     @property
@@ -114,15 +108,15 @@ class Options:
         return {name: value for name, value in options.items() if value is not None}
 
     @property
-    def set_otherwise(self) -> list[str]:
-        """All that was set otherwise than in training, for the name of the folder."""
-        clock = {} if self.word_ms is None else {"word_ms": self.word_ms}
-        options = {**self.dial, **self.search, **clock}
+    def changes(self) -> list[str]:
+        """The options that differ from the training, for the name of the folder."""
+        duration = {} if self.word_ms is None else {"word_ms": self.word_ms}
+        options = {**self.dial, **self.search, **duration}
         return [f"{name}{value}" for name, value in options.items()]
 
 
 def evaluate(cfg: DictConfig) -> None:
-    """Decode with a checkpoint and score, as `train` does at its end.
+    """Decode with a checkpoint and score, as `train.py` does after training.
 
     Raises:
         UserError: anything a user can put right.
@@ -130,10 +124,10 @@ def evaluate(cfg: DictConfig) -> None:
     options = construct(Options, plain(cfg), "evaluate.py")
     device = pick_device(options.device)
     text = read_pair(*options.files) if options.files else None
-    trained = checkpoint.load(Path(str(options.checkpoint)))
+    trained = checkpoint.load(options.checkpoint)
     model = trained.build(options.dial)
     search = _search(options, trained, model)
-    split = text or _split(options, trained)
+    split = text or trained.own_split(options.split, options.data_root)
     summary.dropped(options.scored, split)
 
     translator = Translator(model.to(device), trained.subwords, device)
@@ -150,8 +144,7 @@ def evaluate(cfg: DictConfig) -> None:
 
 def _search(options: Options, trained: Trained, model: Model) -> Search:
     """Return the search of the training, with the options that were set."""
-    then = trained.config["decoding"]
-    search = build_search({**then, **options.search}, model)
+    search = build_search({**trained.config["decoding"], **options.search}, model)
     if search.beam == 1 and options.length_penalty is not None:
         raise UserError(
             f"length_penalty={options.length_penalty} with a beam of 1: greedy decoding compares "
@@ -160,22 +153,10 @@ def _search(options: Options, trained: Trained, model: Model) -> Search:
     return search if options.word_ms is None else GREEDY
 
 
-def _split(options: Options, trained: Trained) -> Split:
-    """Return a split of the model's own data, which must be the same as in training."""
-    data = dict(trained.config["data"])
-    if options.data_root:
-        data["root"] = str(options.data_root)
-    corpus = build_corpus(data)
-    split = pick(corpus.splits, options.split, "split")
-    described = manifest(corpus, trained.subwords, [options.split])
-    check_manifest(trained.manifest, described, [options.split])
-    return split
-
-
 def _decode(
     options: Options, trained: Trained, translator: Translator, split: Split, search: Search
 ) -> tuple[Scores, list[Instance]]:
-    """Decode in batches or, with a clock, word by word."""
+    """Decode in batches or, with `word_ms`, word by word."""
     subwords, computing, text = translator.subwords, None, None
     if options.word_ms is None:
         tokens = options.batch_tokens or 2 * trained.config["data"]["batch_tokens"]
@@ -200,4 +181,4 @@ def _decode(
 def _folder(options: Options, path: Path) -> Path:
     """Return a folder in the run's directory, or beside a checkpoint that lies elsewhere."""
     home = path if path.is_dir() else run_of(path) or path.parent
-    return home / EVALUATION / "-".join([options.scored, path.stem, *options.set_otherwise])
+    return home / EVALUATION / "-".join([options.scored, path.stem, *options.changes])

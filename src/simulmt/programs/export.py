@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig
 
-from simulmt.options import check
+from simulmt.options import construct
 from simulmt.programs.plain import plain
 from simulmt.run_directory import EVALUATED, SCORES, read_record, run_of, tested_checkpoint
 from simulmt.saved import checkpoint, exported
 from simulmt.scoring.scores import Scores
 
 
+@dataclass(frozen=True)
+class Options:
+    """The options of `conf/export.yaml`, which explains each of them."""
+
+    checkpoint: Path
+    to: Path
+
+
 def export(cfg: DictConfig) -> None:
-    """Write the folder, and print where it is.
+    """Export a trained model, and print the folder.
 
     Raises:
         UserError: no such checkpoint, or a folder that is in use.
     """
-    options = plain(cfg)
-    check(options, {"checkpoint": Any, "to": Any}, "export.py")
-    trained = checkpoint.load(Path(str(options["checkpoint"])))
-    trained.build()  # what is given away can be loaded
-    folder = Path(str(options["to"]))
+    options = construct(Options, plain(cfg), "export.py")
+    trained = checkpoint.load(options.checkpoint)
+    trained.build()  # raises if the model could not be loaded from the folder
     scores = _test_scores(trained.path)
-    exported.write(trained, folder, scores)
+    exported.write(trained, options.to, scores)
     known = "" if scores else " (no test scores beside the checkpoint: the card has none)"
-    print(f"{trained.path} exported to {folder}{known}")
+    print(f"{trained.path} exported to {options.to}{known}")
 
 
 def _test_scores(path: Path) -> Scores | None:

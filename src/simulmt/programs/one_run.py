@@ -1,7 +1,7 @@
 """One run of a sweep, in a process of its own: `python -m simulmt.programs.one_run FOLDER CKPT`.
 
-The process reads the configuration that Hydra wrote into the run directory. With several processes,
-Lightning repeats this command for each of them, so all of them read the same file.
+The process reads the configuration that Hydra wrote into the run directory. For several processes
+Lightning repeats this command, so that all of them read the same file.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from simulmt.programs.train import train
 from simulmt.run_directory import HYDRA_CONFIG, LOG
 
 ENDS_WITH = "SIMULMT_ENDS_WITH"
-"""Environment variable: the id of the parent process, with which a run of a sweep ends."""
+"""Environment variable with the id of the parent process, with which a run of a sweep ends."""
 
 
 def main(folder: Path, ckpt_path: str) -> int:
-    """Train; the run directory then holds the reason of a failure.
+    """Train; after a failure the run directory holds its reason.
 
     Args:
         folder: the run directory.

@@ -1,4 +1,4 @@
-"""What came of each run of a sweep: a small file in its directory, and a table of them all."""
+"""The outcome of each run of a sweep: a file in its directory, and a table of all outcomes."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ token. All processes of the sweep inherit it."""
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run.
+    """The outcome of a run.
 
     Attributes:
-        outcome: What happened.
-        reason: Why, or how.
-        tries: How often the run was started.
-        seconds: How long all tries took.
+        outcome: The kind of outcome.
+        reason: The reason, or where the run was resumed.
+        tries: The number of starts.
+        seconds: The duration of all tries.
         sweep: The sweep's id.
         number: The place of the run in the sweep.
-        folder: The run directory, as seen from the folder of the sweep.
+        folder: The run directory, relative to the folder of the sweep.
     """
 
     outcome: Literal["trained", "resumed", "skipped", "failed"]
@@ -49,7 +49,7 @@ def write_outcome(folder: Path, outcome: Outcome) -> None:
 
 
 def read_outcome(folder: Path) -> Outcome | None:
-    """Return the outcome in a run directory; None if there is none, or a damaged one."""
+    """Return the outcome in a run directory; None if the file is absent or damaged."""
     try:
         return read_record(folder / OUTCOME, Outcome)
     except UserError:

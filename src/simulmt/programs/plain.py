@@ -1,4 +1,4 @@
-"""Turns Hydra's configuration into plain values: the rest of the package sees nothing else."""
+"""Turns Hydra's configuration into plain values; only the programs see Hydra's types."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
         key = getattr(error, "full_key", None)
         raise UserError(f"{key or 'configuration'}: {str(error).splitlines()[0]}") from None
     assert isinstance(resolved, dict)
-    resolved.pop("experiments", None)  # what a preset looks values up in
+    resolved.pop("experiments", None)  # values that presets refer to
     return {str(key): value for key, value in resolved.items()}

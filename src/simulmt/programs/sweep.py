@@ -1,11 +1,11 @@
 """A run within a sweep: skipped if finished, resumed if half-trained, else trained.
 
-A run on its own replaces what its directory holds, because who types its command again wants it
-trained. Who types the command of a sweep again, after an interruption or with more values, wants
-what is missing.
+A single run replaces the run in its directory: the user who repeats its command wants it trained
+again. A user who repeats the command of a sweep, after an interruption or with more values, wants
+the missing runs.
 
-Each run trains in a process of its own. Its failures, running out of memory included, then touch no
-other run, and several processes for one run (trainer=ddp) do not meet Hydra's sweep.
+Each run trains in a process of its own, so that its failure (out of memory, say) affects no other
+run, and the several processes of one run (trainer=ddp) are no part of Hydra's sweep.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from omegaconf import DictConfig
 from simulmt.console import console, say
 from simulmt.errors import UserError
 from simulmt.processes import end_with
-from simulmt.programs.choices import check_choices
+from simulmt.programs.choices import Sweep, check_choices
 from simulmt.programs.one_run import ENDS_WITH
 from simulmt.programs.outcome import SWEEP_ID, Outcome, read_outcome, write_outcome
 from simulmt.programs.plain import plain
@@ -34,17 +34,17 @@ from simulmt.run_directory import HYDRA_CONFIG, OUTCOME, read_columns
 from simulmt.training.state import State, read_state
 
 FAILED = -10_000.0
-"""Value of a failed run for a sweeper that searches: below everything that `selection` returns."""
+"""The value of a failed run for the sweeper: below every value that `selection` returns."""
 _OF_PROCESSES = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def sweep_run(cfg: DictConfig, folder: Path, number: int) -> float:
-    """Do what is missing of a run; no failure is raised.
+    """Train a run of a sweep unless it is finished; a failure raises nothing.
 
     Args:
-        cfg: its configuration.
-        folder: its directory.
-        number: its place in the sweep.
+        cfg: the configuration of the run.
+        folder: the run directory.
+        number: the place of the run in the sweep.
 
     Returns:
         The value that a sweeper maximises (see `value`).
@@ -55,10 +55,10 @@ def sweep_run(cfg: DictConfig, folder: Path, number: int) -> float:
         end_with(os.getppid())
     try:
         config = plain(cfg)
-        check_choices(config)
+        choices = check_choices(config)
         if not (folder / HYDRA_CONFIG).is_file():
             raise UserError("a sweep needs hydra.output_subdir=.hydra; leave it as it is")
-        outcome = _run(config, folder)
+        outcome = _run(config, folder, choices.sweep)
     except UserError as error:
         outcome = Outcome("failed", str(error), 0)
     except Exception as error:  # the other runs of the sweep go on
@@ -71,33 +71,32 @@ def sweep_run(cfg: DictConfig, folder: Path, number: int) -> float:
     return FAILED if outcome.outcome == "failed" else value(folder)
 
 
-def _run(config: Mapping[str, Any], folder: Path) -> Outcome:
+def _run(config: Mapping[str, Any], folder: Path, options: Sweep) -> Outcome:
     """Train a run until it is finished or has failed too often."""
-    restart, retries = config["sweep"]["restart"], config["sweep"]["retries"]
-    state = State("new", "sweep.restart=true") if restart else read_state(folder, config)
+    state = State("new", "sweep.restart=true") if options.restart else read_state(folder, config)
     if state.kind == "finished":
         return Outcome("skipped", state.reason or "finished before", 0)
     reasons = [state.reason] if state.reason else []
     done = Outcome("resumed" if state.kind == "half" else "trained")
-    for tries in range(1, retries + 2):
+    for tries in range(1, options.retries + 2):
         status = _start(folder, _ckpt_path(config, state))
         if status:
             failure = _explain(status, folder)
             reasons.append(f"try {tries} failed: {failure}")
             state = read_state(folder, config)
-        if status == 0 or state.kind == "finished":  # or its exit alone went wrong
+        if status == 0 or state.kind == "finished":  # or only the exit failed
             return replace(done, reason="; ".join(reasons), tries=tries)
-        if status == 2:  # a bad choice stays one
+        if status == 2:  # a bad option stays bad
             return Outcome("failed", failure, tries)
-    return Outcome("failed", "; ".join(reasons), retries + 1)
+    return Outcome("failed", "; ".join(reasons), options.retries + 1)
 
 
 def _ckpt_path(config: Mapping[str, Any], state: State) -> str:
-    """Return where to resume: the run's own last checkpoint, or the one that the user named."""
+    """Return the checkpoint to resume from: the run's own last one, or the user's."""
     if state.kind != "new":
         return "last"
-    asked = config["ckpt_path"] or ""
-    return "" if asked == "last" else str(asked)
+    ckpt_path = config["ckpt_path"] or ""
+    return "" if ckpt_path == "last" else str(ckpt_path)
 
 
 def _start(folder: Path, ckpt_path: str) -> int:
@@ -110,7 +109,7 @@ def _start(folder: Path, ckpt_path: str) -> int:
     try:
         done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
     except KeyboardInterrupt:
-        say("interrupted: the same command goes on with what is not finished")
+        say("interrupted: the same command trains the runs that are not finished")
         raise
     return done.returncode
 
@@ -126,10 +125,10 @@ def _explain(status: int, folder: Path) -> str:
 
 
 def value(folder: Path) -> float:
-    """Return the greatest `valid/selection` in `metrics.csv`: that of the best checkpoint.
+    """Return the value that the sweeper maximises: `valid/selection` of the best checkpoint.
 
-    It is BLEU on the development set; outside `trainer.dal_range` it is negative, by the distance
-    from the range (`simulmt.training.callbacks.selection`). A search never sees the test set.
+    The value is BLEU on the development set, or negative outside `trainer.dal_range`
+    (`simulmt.training.callbacks.selection`). A sweeper never sees the test set.
     """
     values = read_columns(folder, "valid/selection")
     return max((value for (value,) in values), default=FAILED)

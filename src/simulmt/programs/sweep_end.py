@@ -16,10 +16,10 @@ from simulmt.programs.outcome import SWEEP_ID, find_outcomes, outcome_table, wri
 
 
 class SweepEnd(Callback):
-    """Hydra calls it in the process that the user started, whatever the launcher."""
+    """A callback that Hydra calls in the process that the user started, whatever the launcher."""
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Give the sweep a name, by which its outcomes are found."""
+        """Set the id of the sweep, by which its outcomes are found."""
         os.environ[SWEEP_ID] = f"{os.getpid()}-{secrets.token_hex(8)}"
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:

@@ -1,12 +1,10 @@
-"""The teacher of a run, from `conf/teacher`: refused early, built late."""
+"""The teacher of a run, from `conf/teacher`: checked before data are read, built afterwards."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from simulmt.attention import FullSentence, Lookback, Mechanism
 from simulmt.builders import build_model, outline_model
@@ -14,95 +12,78 @@ from simulmt.data.manifest import check_manifest
 from simulmt.errors import UserError
 from simulmt.models.reencoding import REENCODING
 from simulmt.objective.teacher import Joint, Pretrained, Teacher
-from simulmt.options import construct, pick
-from simulmt.saved import checkpoint
-from simulmt.saved.trained import Trained
+from simulmt.options import Weight, construct, pick
+from simulmt.saved import checkpoint as checkpoints
 from simulmt.vocabulary import Vocabulary
 
 FULL = Mechanism(schedule=FullSentence(), span=Lookback(), name="full")
 """The mechanism of a teacher: attention to the whole sentence."""
+Build: TypeAlias = Callable[[Mapping[str, object], Vocabulary], Teacher | None]
+"""Builds a teacher for data, given as their manifest, and a vocabulary."""
 
 
-@dataclass(frozen=True)
-class WithoutTeacher:
+def without_teacher(config: Mapping[str, Any]) -> Build:
     """`teacher=none`."""
-
-    config: Mapping[str, Any]
-
-    def build(self, described: Mapping[str, object], vocabulary: Vocabulary) -> None:
-        """Nothing."""
+    return lambda manifest, vocabulary: None
 
 
-@dataclass(frozen=True)
-class JointTeacher:
-    """`teacher=joint`: of the student's sizes, with an encoder of its own choice."""
+def joint_teacher(encoder: str, lambda_kd: Weight, config: Mapping[str, Any]) -> Build:
+    """`teacher=joint`: an untrained model of the student's sizes that shares no parameter with it.
 
-    config: Mapping[str, Any]
-    encoder: str
-    lambda_kd: float
-
-    def __post_init__(self) -> None:
-        if "encoder" not in self.config["model"]:
-            raise UserError(
-                f"teacher=joint with model={self.config['model']['name']}: the model has but one "
-                "kind of encoder; take model=incremental_transformer, transformer or rnmt_plus"
-            )
-        Joint(outline_model(self._options, FULL), self.lambda_kd)
-
-    @property
-    def _options(self) -> dict[str, Any]:
-        plain = {k: v for k, v in self.config["model"].items() if k != "average_embedding"}
-        return plain | {"encoder": self.encoder}
-
-    def build(self, described: Mapping[str, object], vocabulary: Vocabulary) -> Teacher:
-        """An untrained teacher, which shares no parameter with the student."""
-        return Joint(build_model(self._options, FULL, vocabulary), self.lambda_kd)
+    Args:
+        encoder: the kind of encoder of the teacher.
+        lambda_kd: the weight of the distance between the encoders' states.
+        config: the configuration of the run.
+    """
+    if "encoder" not in config["model"]:
+        raise UserError(
+            f"teacher=joint with model={config['model']['name']}: the model has but one kind of "
+            "encoder; take model=incremental_transformer, transformer or rnmt_plus"
+        )
+    student = {k: v for k, v in config["model"].items() if k != "average_embedding"}
+    options = student | {"encoder": encoder}
+    outline_model(options, FULL)
+    return lambda manifest, vocabulary: Joint(build_model(options, FULL, vocabulary), lambda_kd)
 
 
-@dataclass(frozen=True)
-class PretrainedTeacher:
-    """`teacher=pretrained`: a run of a mechanism that reads the whole sentence first."""
+def pretrained_teacher(checkpoint: Path, lambda_kd: Weight, config: Mapping[str, Any]) -> Build:
+    """`teacher=pretrained`: the model of a run whose mechanism reads the whole sentence first.
 
-    config: Mapping[str, Any]
-    checkpoint: Any
-    lambda_kd: float
+    Args:
+        checkpoint: where the run is.
+        lambda_kd: the weight of the distance between the encoders' states.
+        config: the configuration of the run that is taught.
+    """
+    trained = checkpoints.load(checkpoint)
+    mechanism = trained.build().mechanism
+    if not mechanism.offline:
+        raise UserError(
+            f"teacher.checkpoint={checkpoint} is a run of {mechanism.name}, which does not read "
+            "the whole sentence first; take one of mechanism=soft"
+        )
+    widths = trained.config["model"].get("dim"), config["model"].get("dim")
+    if widths[0] != widths[1]:
+        raise UserError(
+            f"teacher.checkpoint={checkpoint} has model.dim={widths[0]}, the student {widths[1]}: "
+            "their states cannot be compared; train one of them anew"
+        )
 
-    def __post_init__(self) -> None:
-        trained = self._trained
-        model = trained.build()
-        Pretrained(model, self.lambda_kd)
-        if not model.mechanism.offline:
-            raise UserError(
-                f"teacher.checkpoint={self.checkpoint} is a run of {model.mechanism.name}, which "
-                "does not read the whole sentence first; take one of mechanism=soft"
-            )
-        widths = trained.config["model"].get("dim"), self.config["model"].get("dim")
-        if widths[0] != widths[1]:
-            raise UserError(
-                f"teacher.checkpoint={self.checkpoint} has model.dim={widths[0]}, the student "
-                f"{widths[1]}: their states cannot be compared; train one of them anew"
-            )
+    def build(manifest: Mapping[str, object], vocabulary: Vocabulary) -> Teacher:
+        check_manifest(trained.manifest, manifest, [])  # the same subwords and languages
+        return Pretrained(trained.build(), lambda_kd)
 
-    @cached_property
-    def _trained(self) -> Trained:
-        return checkpoint.load(Path(str(self.checkpoint)))
-
-    def build(self, described: Mapping[str, object], vocabulary: Vocabulary) -> Teacher:
-        """The run's model; refused if it was trained on other subwords or languages."""
-        check_manifest(self._trained.manifest, described, [])
-        return Pretrained(self._trained.build(), self.lambda_kd)
+    return build
 
 
-Choice = WithoutTeacher | JointTeacher | PretrainedTeacher
-KINDS: dict[str, Callable[..., Choice]] = {
-    "none": WithoutTeacher,
-    "joint": JointTeacher,
-    "pretrained": PretrainedTeacher,
+KINDS: dict[str, Callable[..., Build]] = {
+    "none": without_teacher,
+    "joint": joint_teacher,
+    "pretrained": pretrained_teacher,
 }
 
 
-def choose_teacher(config: Mapping[str, Any]) -> Choice:
-    """The teacher of a `conf/teacher` group, not yet built.
+def choose_teacher(config: Mapping[str, Any]) -> Build:
+    """Return a function that builds the teacher of a `conf/teacher` group.
 
     Raises:
         UserError: options that do not go together, or no such checkpoint.
@@ -113,6 +94,6 @@ def choose_teacher(config: Mapping[str, Any]) -> Choice:
             f"teacher={kind} with model.encoder={REENCODING}: a teacher guides states that stay "
             "what they are; take model.encoder=causal, or teacher=none"
         )
-    rest = {name: value for name, value in config["teacher"].items() if name != "kind"}
+    options = {name: value for name, value in config["teacher"].items() if name != "kind"}
     make = pick(KINDS, kind, "teacher.kind")
-    return construct(make, rest, "teacher", {"config": config})
+    return construct(make, options, "teacher", {"config": config})

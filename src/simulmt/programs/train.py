@@ -1,4 +1,4 @@
-"""`train.py`: build what a configuration describes, then hand over."""
+"""`train.py`: train and test the run that a configuration describes."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from simulmt.training.run import fit, make_trainer, test
 
 
 def train(cfg: DictConfig, run_directory: str) -> None:
-    """Train and test what a configuration of `conf/train.yaml` describes.
+    """Train and test the run that a configuration of `conf/train.yaml` describes.
 
     Raises:
-        UserError: anything a user can put right, before any long work starts.
+        UserError: anything a user can put right; mostly before any long work starts.
     """
     config, folder = plain(cfg), Path(run_directory)
     choices = check_choices(config)
@@ -58,8 +58,8 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
     model = build_model(config["model"], mechanism, subwords.vocabulary)
     if start:
         check_manifest(start.manifest, described, [])
-        taken, of = load_matching(model, start)
-        say(f"{taken} of {of} parameter tensors start from {start.path}")
+        loaded, total = load_matching(model, start)
+        say(f"{loaded} of {total} parameter tensors start from {start.path}")
     report.model(config["model"]["name"], model, config["lambda"])
     resume_at = check_resume(resume, config, described, folder) if resume else None
     tokens, seed = config["data"]["batch_tokens"], config["seed"]
@@ -67,7 +67,7 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
         SplitDecoder(corpus.splits[name], encoded[name], subwords, 2 * tokens, how)
         for name, how in (("valid", GREEDY), ("test", choices.search))
     )
-    teacher = choices.teacher.build(described, subwords.vocabulary)
+    teacher = choices.teacher(described, subwords.vocabulary)
     module = TranslationModule(
         model=model,
         objective=build_objective(config, teacher),
@@ -79,7 +79,7 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
     data = TranslationData(encoded["train"], encoded["valid"], tokens, seed)
     for name in ("valid", "test"):
         check_enough(len(encoded[name]), plan.devices, name)
-    make_room(folder, resume, resume_at)  # nothing can be refused any more
+    make_room(folder, resume, resume_at)  # after all checks
     report.write_description(folder, config, described, mechanism)
     with open_loggers(choices.logger, folder, resume_at, config) as loggers:
         trainer = make_trainer(plan, folder, valid, loggers, config)
@@ -91,11 +91,11 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
 
 
 def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, EncodedSplit]]:
-    """Corpus, its subword model (given, from the cache, or trained), and all splits as ids."""
+    """Return the corpus, its subwords (given, cached or trained) and encoded splits."""
     options = config["data"]["subwords"]
     given = subwords_given(options)
     corpus = build_corpus(config["data"])
-    # the small ones first, since what is wrong with them then shows before the long work
+    # small splits first: their errors then show before the long work
     splits = {name: corpus.splits[name] for name in reversed(SPLITS)}
     with busy("subwords"):
         cache = Path(config["cache"]) / "subwords"

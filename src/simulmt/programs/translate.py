@@ -1,4 +1,4 @@
-"""`translate.py`: translate what arrives while it arrives, or a file at once."""
+"""`translate.py`: translate words while they arrive, or a file at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig
 from rich.console import Console
@@ -24,38 +23,31 @@ from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
 from simulmt.live import interpreter
 from simulmt.live.translator import LONGEST, Translator
-from simulmt.options import construct
+from simulmt.options import Count, construct
 from simulmt.programs.plain import plain
 from simulmt.saved import checkpoint
 
 PICTURED = 20
-"""The most sentences of a picture: the first ones."""
+"""The most sentences that a picture shows."""
 
 
 @dataclass(frozen=True)
 class Options:
     """The options of `conf/translate.yaml`, which explains each of them."""
 
-    checkpoint: Any
-    input: Any
+    checkpoint: Path
+    input: Path | None
     actions: bool
-    picture: Any
+    picture: Path | None
     heads: str
     device: str
-    batch_tokens: int
+    batch_tokens: Count
 
     def __post_init__(self) -> None:
-        if self.batch_tokens < 1:
-            raise UserError(f"batch_tokens is {self.batch_tokens}; it must be at least 1")
         if self.picture is not None:
             from simulmt.analysis.picture import check_picture  # noqa: PLC0415  (see draw)
 
             check_picture(str(self.picture), self.heads)
-
-    @property
-    def file(self) -> Path | None:
-        """The file to translate; None for standard input."""
-        return None if self.input is None else Path(str(self.input))
 
 
 def translate(cfg: DictConfig) -> None:
@@ -65,21 +57,21 @@ def translate(cfg: DictConfig) -> None:
         UserError: anything a user can put right.
     """
     options = construct(Options, plain(cfg), "translate.py")
-    if options.file and not options.file.is_file():
-        raise UserError(f"input={options.file}: there is no such file")
-    trained = checkpoint.load(Path(str(options.checkpoint)))
+    if options.input and not options.input.is_file():
+        raise UserError(f"input={options.input}: there is no such file")
+    trained = checkpoint.load(options.checkpoint)
     translator, sentences = Translator.of(trained, options.device), dict[int, str]()
     try:
-        if options.file and not options.actions:
-            lines = [*text_lines(options.file, errors="replace")]
+        if options.input and not options.actions:
+            lines = [*text_lines(options.input, errors="replace")]
             search = build_search(trained.config["decoding"], translator.model)
             for line in translate_lines(translator, search, lines, options.batch_tokens):
                 print(line)
             sentences |= {number: line for number, line in enumerate(lines, 1) if line}
         else:
-            live(translator, options.file, options.actions, sentences)
+            live(translator, options.input, options.actions, sentences)
     finally:
-        if options.picture is not None and sentences:  # after Ctrl-C, of the sentences until then
+        if options.picture is not None and sentences:  # after Ctrl-C, those until then
             draw(translator, sentences, options)
 
 
@@ -92,7 +84,7 @@ def live(
         translator: reads the words.
         file: the source; None for standard input.
         actions: whether to print events instead of the translation.
-        sentences: takes the first sentences, each by the number of its line.
+        sentences: receives the first sentences, by the numbers of their lines.
     """
     if file is None and not actions and _at_terminal():
         from simulmt.live.keyboard import Screen, typed  # noqa: PLC0415  (imports what Windows lacks)
@@ -112,7 +104,7 @@ def live(
 
 
 def remember(words: Iterable[str], sentences: dict[int, str]) -> Iterator[str]:
-    """Yield the words, and keep the first sentences: up to one more than a picture shows."""
+    """Yield the words; store the first sentences, up to one more than a picture shows."""
     sentence, line = list[str](), 1
     for word in words:
         if word == interpreter.END:
@@ -125,7 +117,7 @@ def remember(words: Iterable[str], sentences: dict[int, str]) -> Iterator[str]:
 
 
 def draw(translator: Translator, sentences: Mapping[int, str], options: Options) -> None:
-    """Write the picture of the first sentences, which are given by the numbers of their lines."""
+    """Write the picture of the first of `sentences`, which have the numbers of their lines."""
     from simulmt.analysis.picture import write_picture  # noqa: PLC0415  (takes a while to import,
     from simulmt.decoding.trace import trace_sentence  # noqa: PLC0415   and mostly for nothing)
 
@@ -143,7 +135,7 @@ def translate_lines(
     """Translate in batches, as `train.py` translated the test set.
 
     Args:
-        translator: has the model.
+        translator: holds the model.
         search: greedy or beam search.
         lines: one sentence each, normalised.
         batch_tokens: token budget of a batch.
@@ -175,7 +167,7 @@ def translate_lines(
 
 
 def warn(message: str) -> None:
-    """Print a message that does not end the program."""
+    """Print a warning."""
     print(f"warning: {message}", file=sys.stderr)
 
 

@@ -1,6 +1,6 @@
-"""Trained models on disk: checkpoints and exported folders. Loading a model runs no code of it.
+"""Loading of checkpoints and exported folders, which never runs code from a file.
 
-Lightning writes a checkpoint, with a passport beside the weights: configuration, subword model, and
+A checkpoint of Lightning has a passport beside the weights: configuration, subword model, and
 manifest of the data. An exported folder holds the same in open formats (`simulmt.saved.exported`).
 """
 
@@ -27,7 +27,7 @@ def load(place: Path) -> Trained:
     """Return the trained model of a run directory, a `.ckpt` file or an exported folder.
 
     Raises:
-        UserError: there is none, or a damaged one.
+        UserError: there is no trained model, or it is damaged.
     """
     path = find_checkpoint(place)
     if path.is_dir():
@@ -43,17 +43,17 @@ def load(place: Path) -> Trained:
 
 
 def load_subwords(place: Path) -> Subwords:
-    """Return the subwords of a SentencePiece file, or of whatever `load` reads.
+    """Return the subwords of a SentencePiece file or of a trained model.
 
     Raises:
-        UserError: there are none, or none that can be used.
+        UserError: there is no readable file or model.
     """
     is_model = place.is_file() and place.suffix != Path(BEST).suffix
     return Subwords.load(place) if is_model else load(place).subwords
 
 
 def passport(config: Config, subwords: Subwords, manifest: Mapping[str, object]) -> dict[str, Any]:
-    """Return what travels with the weights, in types that `torch.load(weights_only=True)` takes."""
+    """Return the passport of the weights, in types that `torch.load(weights_only=True)` reads."""
     model = torch.frombuffer(bytearray(subwords.model), dtype=torch.uint8)
     return {"config": config, "subwords": model, "manifest": manifest}
 
@@ -62,7 +62,7 @@ def find_checkpoint(place: Path) -> Path:
     """Return the checkpoint file or exported folder: for a run, the checkpoint that it tests.
 
     Raises:
-        UserError: neither a checkpoint, nor the directory of a run that has one, nor exported.
+        UserError: no checkpoint, no run directory that has one, and no exported folder.
     """
     if place.is_file() or exported.is_exported(place):
         return place
@@ -75,7 +75,7 @@ def find_checkpoint(place: Path) -> Path:
 
 
 def read_checkpoint(path: Path) -> Config:
-    """Return what a checkpoint file holds, without executing anything from it.
+    """Return the content of a checkpoint file, without executing anything from it.
 
     Raises:
         UserError: the file is damaged, or simulmt did not write it.
@@ -84,7 +84,7 @@ def read_checkpoint(path: Path) -> Config:
         checkpoint: Any = torch.load(path, map_location="cpu", weights_only=True)
     except (FileNotFoundError, PermissionError) as error:
         raise UserError(f"{path} cannot be read ({error.strerror})") from None
-    except Exception:  # torch raises all kinds, and its messages advise to trust the file
+    except Exception:  # of any type; torch's messages advise to trust the file
         raise UserError(
             f"{path} is no readable checkpoint: it is another kind of file, or damaged"
         ) from None
@@ -100,13 +100,13 @@ def load_weights(model: nn.Module, path: Path) -> None:
 
 
 def load_matching(model: nn.Module, trained: Trained) -> tuple[int, int]:
-    """Load the parameters whose name and shape match, such as those of another mechanism.
+    """Load the parameters whose names and shapes match, for instance of another mechanism.
 
     Returns:
-        How many tensors were taken, and how many the model has.
+        The number of tensors that were loaded, and the number in the model.
 
     Raises:
-        UserError: nothing matches.
+        UserError: no parameter matches.
     """
     own = model.state_dict()
     matching = {
@@ -136,5 +136,5 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> None:
 
 def _weights(checkpoint: Config) -> dict[str, Tensor]:
     states = checkpoint["state_dict"]
-    ours = (name for name in states if name.startswith(_PREFIX))  # a teacher stays behind
+    ours = (name for name in states if name.startswith(_PREFIX))  # without the teacher's
     return {name.removeprefix(_PREFIX): states[name] for name in ours}

@@ -1,10 +1,10 @@
-"""A trained model as a folder in open formats, to be given away: nothing in it can run.
+"""A trained model as a folder in open formats, to be shared; the folder holds no code.
 
 model.safetensors   the weights
 config.json         the version, the configuration, the manifest of the training data
 subwords.model      the SentencePiece model
-scores.json         its scores on its test set, if they are known
-README.md           the same for people
+scores.json         the scores on the test set, if known
+README.md           a model card
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from simulmt.scoring.scores import Scores
 
 WEIGHTS, SUBWORDS, CARD = "model.safetensors", "subwords.model", "README.md"
 _NOT_THE_MODEL = (*SAME_RUN, "trainer", "init_from", "teacher")
-"""Prefixes of the options that say how the model was trained, from which files of one machine."""
+"""Prefixes of the options of training and machine, which an exported model leaves out."""
 
 
 def is_exported(folder: Path) -> bool:
@@ -37,11 +37,11 @@ def write(trained: Trained, folder: Path, scores: Scores | None) -> None:
 
     Args:
         trained: the model.
-        folder: made where absent.
-        scores: those of its test set, if known.
+        folder: created if absent.
+        scores: the scores on its test set, if known.
 
     Raises:
-        UserError: there is something in the folder already, or it cannot be written.
+        UserError: the folder is not empty, or cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def read(folder: Path) -> Trained:
 
 
 def card(trained: Trained, scores: Scores | None) -> str:
-    """Return what a person wants to know before loading the model, as Markdown."""
+    """Return the model card as Markdown."""
     config, manifest = trained.config, trained.manifest
     pair = f"{manifest['source_language']}-{manifest['target_language']}"
     weights = {key: config[key] for key in ("lambda", "lambda_var") if config.get(key)}
@@ -100,7 +100,7 @@ def card(trained: Trained, scores: Scores | None) -> str:
         "", "## Use", "", "```bash", "python translate.py checkpoint=THIS_FOLDER", "```", "",
         "```python", "from simulmt.live.translator import Translator", "",
         'translator = Translator.load("THIS_FOLDER")',
-        'translator.read("word")  # the words of the translation that this decides',
+        'translator.read("word")  # the words of the translation that are now decided',
         "translator.finish()      # the rest", "```",
     ]  # fmt: skip
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""A trained model: weights, the configuration that describes the model, its subwords, its data."""
+"""A trained model: its weights, configuration, subwords and manifest of the data."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 
 from torch import Tensor
 
-from simulmt.builders import build_mechanism, outline_model
+from simulmt.builders import build_corpus, build_mechanism, outline_model
+from simulmt.data.corpus import Split
+from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
 from simulmt.models.model import Model
-from simulmt.options import Config
+from simulmt.options import Config, pick
 
 UNTURNED: Mapping[str, float] = {}
 _GROUPS = ("mechanism", "model", "data", "decoding")
@@ -21,7 +23,7 @@ _NEEDED: tuple[tuple[str, str, type], ...] = (
     ("data", "corpus", str),
     ("data", "batch_tokens", int),
 )
-"""The options that the programs themselves read; the parts check the rest."""
+"""The options that the programs read; the parts check the others."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +31,14 @@ class Trained:
     """A trained model, read but not yet built.
 
     Args:
-        path: where it was read.
+        path: the checkpoint or exported folder.
         config: the resolved configuration of its training, as plain values.
-        manifest: what data it was made from.
-        subwords: its vocabulary.
-        weights: its parameters by name.
+        manifest: the manifest of the training data.
+        subwords: the subwords of both languages.
+        weights: the parameters by name.
 
     Raises:
-        UserError: the configuration does not say what the model is, or lacks an entry.
+        UserError: the configuration lacks a group or an entry.
     """
 
     path: Path
@@ -58,13 +60,28 @@ class Trained:
                     f"{kind.__name__}; train or export it anew"
                 )
 
+    def own_split(self, name: str, root: Path | None) -> Split:
+        """Return a split of the model's own data.
+
+        Args:
+            name: `train`, `valid` or `test`.
+            root: the folder of the text files, if they have moved.
+
+        Raises:
+            UserError: no such split, or its text is not that of the training.
+        """
+        corpus = build_corpus(self.config["data"], root)
+        split = pick(corpus.splits, name, "split")
+        check_manifest(self.manifest, manifest(corpus, self.subwords, [name]), [name])
+        return split
+
     def build(self, dials: Mapping[str, float] = UNTURNED) -> Model:
         """Return the model with its weights, on the CPU in evaluation mode.
 
         Nothing is allocated before the configuration and the weights are known to fit.
 
         Args:
-            dials: other values of the mechanism's dials than in training.
+            dials: values of the mechanism's dials that differ from those of the training.
 
         Raises:
             UserError: an option that this package does not define, weights of another model, or a

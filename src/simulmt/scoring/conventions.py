@@ -1,7 +1,7 @@
-"""Named conventions: what published scorers and papers count, and how.
+"""Named conventions, by which published scorers and papers count quality and latency.
 
-AL of one paper is not AL of another: the unit, the length that sets the pace and what BLEU is
-counted on differ. A convention names one such choice, and each of its figures carries a signature.
+AL of one paper is not AL of another: the unit, the length that sets the pace and the tokens of BLEU
+differ. A convention names one such choice, and each of its figures carries a signature.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ CASED = Bleu()
 
 @dataclass(frozen=True)
 class Convention:
-    """What someone counts, and how.
+    """A way to count quality and latency.
 
     Attributes:
-        units: In which latency is counted, `word` or `subword`; the usual unit comes first.
+        units: The units of latency, `word` or `subword`; the usual unit comes first.
         metrics: The latencies by their names in the scores, in the order of a table.
         clipped: Whether delays are clipped to the length of the source.
         bleu: The kind of BLEU.
@@ -92,7 +92,7 @@ class Convention:
         return ("BLEU", *(("chrF",) if self.chrf else ()), *self.metrics)
 
     def fields(self, unit: str) -> tuple[str, ...]:
-        """What a signature says of unit and delays."""
+        """Return the fields of a signature for the unit and the delays."""
         return (f"u:{unit}", *(() if self.clipped else ("clip:no",)))
 
 
@@ -121,6 +121,6 @@ def find_convention(name: object) -> Convention:
     Raises:
         UserError: there is no such convention; the message lists those there are.
     """
-    if name not in list(CONVENTIONS):  # a configuration may hold what cannot be hashed
+    if name not in list(CONVENTIONS):  # the name may be unhashable
         raise UserError(f"convention is {name!r}; choose one of {', '.join(CONVENTIONS)}")
     return CONVENTIONS[str(name)]

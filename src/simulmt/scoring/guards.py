@@ -1,7 +1,7 @@
-"""Guards against text that was scored as it should not be: subword marks, escapes, special tokens.
+"""Warnings about scored text that holds subword marks, escapes or special tokens.
 
-References that are still segmented or escaped cost ten BLEU and no error. The patterns do not match
-ordinary text: `AT&T`, `a@@b.org` and `x < s` give no warning.
+References that are still segmented or escaped cost ten BLEU without any error. The patterns do not
+match ordinary text: `AT&T`, `a@@b.org` and `x < s` give no warning.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class _Residue(NamedTuple):
 
 
 def residue(instances: Sequence[Instance], most: int = 5) -> list[str]:
-    """Return warnings about what does not belong into text that is scored.
+    """Return warnings about residue of the processing in scored text.
 
-    `⁇`, which SentencePiece writes for an unknown character, counts in the predictions alone: there
-    nothing else writes it, while other text may contain it.
+    `⁇`, which SentencePiece writes for an unknown character, counts in the predictions alone: other
+    text may contain it.
 
     Args:
         instances: In any order. Line 1 of the log is the one with the lowest index.
-        most: The number of warnings; one more says how many are left out.
+        most: The most warnings; one more gives the number that is left out.
 
     Returns:
         One line for each field and kind of residue: its first place, how many other sentences

@@ -1,4 +1,4 @@
-"""How a model reads: how far its heads are apart, and how long it waits before its first unit."""
+"""Attention span (the distance between the heads) and initial delay."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def attention_span(instance: Instance) -> float | None:
 
 
 def initial_delays(delays: Iterable[Sequence[float]]) -> dict[int, int]:
-    """Return how many sentences have which first delay (MILk, figure 7), from the smallest up.
+    """Return the number of sentences by first delay (MILk, figure 7), smallest delay first.
 
     Args:
         delays: The source units read before each written unit, for each sentence. A sentence

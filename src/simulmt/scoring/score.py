@@ -1,8 +1,7 @@
-"""Quality and latency of decoded sentences, each figure with the signature of how it was counted.
+"""Quality and latency of decoded sentences, each score with its signature.
 
-Statistics are taken per sentence first, in the order of the sentences' indices, and averaged
-after, in float64: the result does not depend on batches, on their order or on how many processes
-decoded.
+Statistics are counted per sentence, in the order of the indices, and then averaged in float64: the
+result does not depend on the batches, their order or the number of processes.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from simulmt.scoring.reading import attention_span, initial_delays
 from simulmt.scoring.scores import ComputationAware, Computing, Decoding, Figures, Score, Scores
 
 _ROWS_AT_ONCE = 4096
-_OF_ELAPSED = CONVENTIONS["omnisteval"]  # the only scorer that counts elapsed times of text
+_OF_ELAPSED = CONVENTIONS["omnisteval"]  # the only scorer of computation-aware latency of text
 
 
 class Delays(NamedTuple):
-    """What latency is counted from, for one sentence, in words or in subwords."""
+    """The delays and lengths of one sentence, in words or in subwords."""
 
     delays: Sequence[float]
     source_length: int
@@ -49,11 +48,11 @@ def score(
     count it on is None.
 
     Args:
-        instances: In any order; one that is there twice (a distributed sampler) counts once.
+        instances: In any order; a repeated one (a distributed sampler) counts once.
         oracle: For each sentence *index* of the corpus, the source words that each word of the
             reference needs; no word is written before the one before it.
         decoding: How the sentences were decoded, if known.
-        computing: How long computing took, if that was measured.
+        computing: The computing times, if measured.
 
     Raises:
         UserError: If there is no sentence.
@@ -93,7 +92,7 @@ def _ordered(instances: Iterable[Instance]) -> list[Instance]:
 
 
 def _qualities(ordered: Sequence[Instance]) -> dict[Bleu, Figures]:
-    """Return BLEU of every kind that a convention asks for, each with chrF beside it."""
+    """Return BLEU of every kind that a convention needs, and chrF beside each."""
     texts = [i.prediction for i in ordered], [i.reference for i in ordered]
     by_characters = chrf(*texts)
     return {
@@ -114,7 +113,7 @@ def _by_convention(
 
 
 def _computation_aware(ordered: Sequence[Instance]) -> ComputationAware | None:
-    """Return latency with the time of computing, over the sentences that it was measured on."""
+    """Return latencies that include the computing time, over the measured sentences."""
     measured = [instance for instance in ordered if instance.elapsed]
     if not measured:
         return None
@@ -125,7 +124,7 @@ def _computation_aware(ordered: Sequence[Instance]) -> ComputationAware | None:
 
 
 def _attention_span(ordered: Sequence[Instance]) -> Score | None:
-    """Return how far the heads are apart, the mean over the sentences with known positions."""
+    """Return the mean attention span of the sentences whose head positions are known."""
     spans = [span for instance in ordered if (span := attention_span(instance)) is not None]
     signature = f"span|h:all|u:subword|eos:no|v:{__version__}"
     return Score(math.fsum(spans) / len(spans), signature) if spans else None

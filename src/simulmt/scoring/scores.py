@@ -1,4 +1,4 @@
-"""What decoded sentences score, and how they were decoded; as JSON beside them.
+"""The scores of decoded sentences, and how these were decoded; written as JSON.
 
 A score travels with the signature of how it was counted, as in sacreBLEU.
 """
@@ -17,27 +17,27 @@ from simulmt.scoring.conventions import CONVENTIONS
 
 @dataclass(frozen=True)
 class Score:
-    """A figure, None if there was no sentence to count it on, and how it was counted."""
+    """A value and its signature; the value is None if there was no sentence to count."""
 
     value: float | None
     signature: str
 
     def __float__(self) -> float:
-        """Return the figure; NaN if there is none."""
+        """Return the value; NaN if there is none."""
         return math.nan if self.value is None else float(self.value)
 
     def form(self, digits: int = 2) -> str:
-        """Return the figure with so many digits; a dash if there is none."""
+        """Return the value with `digits` decimals; a dash if there is none."""
         return "–" if self.value is None else f"{self.value:.{digits}f}"
 
 
 Figures: TypeAlias = Mapping[str, Score]
-"""By name, in the order of a table."""
+"""Scores by name, in the order of a table."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """Files that were decoded instead of a split, and how many pairs were dropped, by reason."""
+    """Files that were decoded instead of a split, and the number of dropped pairs by reason."""
 
     source: str
     target: str
@@ -50,12 +50,12 @@ class Decoding:
 
     Attributes:
         checkpoint: The name of the checkpoint, such as `best`.
-        split: Of the model's own data, or the name that other text was given.
+        split: A split of the model's own data, or the name of other text.
         beam: Hypotheses kept; 1 is greedy.
-        length_penalty: Of the beam search; None for greedy decoding.
-        dials: Those that were set, whether or not to another value than in training.
-        word_ms: How long a source word lasted, if the model decoded word by word with a clock.
-        text: What was decoded instead of a split.
+        length_penalty: The penalty of the beam search; None for greedy decoding.
+        dials: The dials that were set, even if to their values in training.
+        word_ms: The duration of a source word, if the model decoded word by word.
+        text: The files that were decoded instead of a split.
     """
 
     checkpoint: str
@@ -68,7 +68,7 @@ class Decoding:
 
     @classmethod
     def by(cls, search: Search, checkpoint: Path, split: str) -> Decoding:
-        """Return what a search is; greedy decoding knows no length penalty."""
+        """Return the decoding by a search; greedy decoding has no length penalty."""
         penalty = None if search.beam == 1 else search.length_penalty
         return cls(checkpoint.stem, split, search.beam, penalty)
 
@@ -84,7 +84,7 @@ class Computing:
 
 @dataclass(frozen=True)
 class ComputationAware:
-    """Latencies in words with the computing time, over the sentences that it was measured on."""
+    """Latencies in words that include the computing time, over the measured sentences."""
 
     figures: Figures
     sentences: int
@@ -98,14 +98,14 @@ class Scores:
 
     Attributes:
         figures: Quality and latency by convention and unit.
-        initial_delays: By unit, how many sentences have which first delay.
-        sentences: How many were decoded.
-        empty: How many predictions are empty; those have no latency.
+        initial_delays: The number of sentences by unit and first delay.
+        sentences: The number of decoded sentences.
+        empty: The number of empty predictions, which have no latency.
         oracle: Latencies by unit of the reference, written as early as its alignment allows.
-        computation_aware: Where the time of computing was measured.
-        computing_ms: The same.
-        attention_span: In subwords, where the positions of heads are known.
-        decoding: None for sentences that come from elsewhere.
+        computation_aware: None unless the computing time was measured.
+        computing_ms: None unless the computing time was measured.
+        attention_span: In subwords; None unless the positions of the heads are known.
+        decoding: How the sentences were decoded; None if unknown.
 
     Raises:
         ValueError: a figure of a convention is missing.

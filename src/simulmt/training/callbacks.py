@@ -17,11 +17,11 @@ from simulmt.scoring.conventions import UNITS
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Scores
 from simulmt.training.module import TranslationModule
-from simulmt.training.weights_and_biases import show_samples
+from simulmt.training.weights_and_biases import sample, show_samples
 
 
 class Progress(RichProgressBar):
-    """Lightning's bar with a few of the logged figures, under short names."""
+    """Lightning's progress bar with a few of the logged figures, under short names."""
 
     SHOWN: ClassVar[dict[str, tuple[str, str]]] = {
         "train/loss": ("loss", ".3f"),
@@ -34,7 +34,7 @@ class Progress(RichProgressBar):
     def get_metrics(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule
     ) -> dict[str, int | str | float | dict[str, float]]:
-        """Return the number of updates so far, and the figures, renamed and rounded."""
+        """Return the number of updates and the figures, renamed and rounded."""
         logged = trainer.progress_bar_metrics
         figures = {
             short: format(logged[name], form)
@@ -44,20 +44,21 @@ class Progress(RichProgressBar):
         return {"update": f"{trainer.global_step}/{trainer.max_steps}", **figures}
 
     def _get_train_description(self, current_epoch: int) -> str:
-        # Lightning's own adds "/-2" where no last epoch is set
+        # Lightning's own text ends in "/-2" if no last epoch is set
         return f"epoch {current_epoch + 1}"
 
 
 class SimultaneousDecoding(pl.Callback):
     """Decodes the development set at every validation, and logs quality and latency.
 
-    Logs `valid/BLEU`, `valid/chrF`, `valid/word/AL` and so on, and `valid/selection`: the best
-    checkpoint is the one where this value (`selection`) is greatest.
+    The logged values are `valid/BLEU`, `valid/chrF`, `valid/word/AL` and so on, and
+    `valid/selection` (see `selection`), which is greatest at the best checkpoint.
 
     Args:
-        decoder: of the development set.
-        dal_range: wanted word-level DAL, (least, most); None for any.
-        samples: number of sentences in the logger's table.
+        decoder: decodes the development set.
+        dal_range: the range of word-level DAL, (least, most), for the best checkpoint; None for
+            any.
+        samples: the number of sample translations.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class SimultaneousDecoding(pl.Callback):
         self.samples = samples
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Decode, score, log."""
+        """Decode and score the development set, and log the scores."""
         assert isinstance(pl_module, TranslationModule)
         instances = self.decoder(pl_module.model, pl_module.device)
         scores = score(instances, None)
@@ -82,10 +83,7 @@ class SimultaneousDecoding(pl.Callback):
     @staticmethod
     def _show(trainer: pl.Trainer, instances: Sequence[Instance]) -> None:
         """Write sample translations into the run directory, and show them in W&B."""
-        rows = [("source", "reference", "prediction", "delays")]
-        rows += [
-            (i.source, i.reference, i.prediction, " ".join(map(str, i.delays))) for i in instances
-        ]
+        rows = [("source", "reference", "prediction", "delays"), *map(sample, instances)]
         folder = Path(trainer.default_root_dir) / SAMPLES
         folder.mkdir(exist_ok=True)
         text = "".join("\t".join(row) + "\n" for row in rows)
@@ -95,7 +93,7 @@ class SimultaneousDecoding(pl.Callback):
 
 
 def flat(scores: Scores) -> dict[str, float]:
-    """Return quality and latencies under one-line names; NaN where there is no figure."""
+    """Return the scores by names such as `BLEU` and `word/DAL`; NaN where a score has no value."""
     quality = ("BLEU", "chrF")  # the same in both units
     values = {name: float(scores["paper", "word"][name]) for name in quality}
     for unit in UNITS:
@@ -105,16 +103,16 @@ def flat(scores: Scores) -> dict[str, float]:
 
 
 def selection(scores: Scores, dal_range: tuple[float, float] | None, in_force: bool) -> float:
-    """Return the value by which checkpoints, and runs of a search, are chosen: greater is better.
+    """Return the value that the best checkpoint, and a sweeper, maximise.
 
     Args:
         scores: of the development set.
-        dal_range: wanted word-level DAL (as Ma et al. 2020 select), None for any.
-        in_force: whether the latency weights have grown to their values.
+        dal_range: the range of word-level DAL (Ma et al. 2020 select by it); None for any.
+        in_force: whether the latency weights have reached their values.
 
     Returns:
-        BLEU; outside the range, -1 minus the distance from it. Before the weights are in force,
-        at most -1000: a model that has not yet learnt to be quick is a last resort.
+        BLEU; outside the range, -1 minus the distance from the range. Before the weights are in
+        force, the value is at most -1000: such a model has not yet learnt to be quick.
     """
     figures = scores["paper", "word"]
     bleu, dal = float(figures["BLEU"]), figures["DAL"].value

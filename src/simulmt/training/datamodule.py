@@ -1,4 +1,4 @@
-"""The LightningDataModule: batches for training and validation, resumable mid-epoch."""
+"""The LightningDataModule: batches for training and validation; training resumes mid-epoch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ValidLoader:
 
 @dataclass(frozen=True)
 class TrainLoader:
-    """Shuffled batches of one rank, epoch after epoch; a run resumes where it was saved."""
+    """Shuffled training batches of one rank; a run resumes where it was saved."""
 
     split: EncodedSplit
     batches: BucketBatches
@@ -48,7 +48,7 @@ class TrainLoader:
         return self.batches.state_dict()
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continue from there."""
+        """Continue from the epoch and position of a checkpoint."""
         self.batches.load_state_dict(state)
 
 
@@ -56,10 +56,10 @@ class TranslationData(pl.LightningDataModule):
     """Gives the trainer the batches of the encoded splits.
 
     Args:
-        train: encoded training split.
-        valid: encoded development split.
+        train: training split.
+        valid: development split.
         tokens: token budget of a batch (sentences times the longer side).
-        seed: of the shuffling.
+        seed: seed of the shuffling.
 
     Raises:
         UserError: most training pairs are longer than a batch may be.
@@ -93,7 +93,7 @@ class TranslationData(pl.LightningDataModule):
         return TrainLoader(self.train, batches)
 
     def val_dataloader(self) -> ValidLoader:
-        """Return the batches of this rank; together the ranks have every development pair once."""
+        """Return the batches of this rank; over all ranks every development pair comes once."""
         rank, world_size = rank_and_world_size()
         lengths = self.valid.lengths
         batches = OrderedBatches(lengths, self.tokens, rank=rank, world_size=world_size)

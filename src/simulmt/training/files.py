@@ -1,4 +1,4 @@
-"""What makes a run survive a kill: whole checkpoints, and one training in a directory at a time."""
+"""Checkpoints that are written whole, and the lock of a run directory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from simulmt.run_directory import LOCK, replacing
 
 
 class WholeFiles(TorchCheckpointIO):
-    """Writes a checkpoint beside its place and then moves it there, so that none is ever half.
+    """Writes a checkpoint beside its place and then moves it there: none is ever half written.
 
     Lightning's own plugin goes through the system's temporary folder. If that folder is on another
     disk, the file is copied from there, not moved.
@@ -27,7 +27,7 @@ class WholeFiles(TorchCheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
     ) -> None:
-        """Write the file."""
+        """Write the checkpoint."""
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         with replacing(Path(path)) as unfinished:
             torch.save(checkpoint, unfinished)
@@ -35,12 +35,12 @@ class WholeFiles(TorchCheckpointIO):
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Hold a run directory; the system releases it when the process ends, however it ends.
+    """Lock a run directory; the system releases the lock however the process ends.
 
     Raises:
         UserError: another process trains there.
     """
-    if not is_first_process():  # the first process holds the directory for all
+    if not is_first_process():  # the first process locks the directory for all
         yield
         return
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Where metrics go: always into the run directory, and to W&B or TensorBoard on demand."""
+"""The loggers of metrics: a CSV file in every run directory; on demand, W&B or TensorBoard."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import importlib.util
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from pytorch_lightning.loggers import Logger, TensorBoardLogger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
@@ -19,15 +18,15 @@ from simulmt.errors import UserError
 from simulmt.options import Config, construct, pick
 from simulmt.processes import is_first_process
 from simulmt.run_directory import METRICS, TENSORBOARD, read_metrics, replacing
-from simulmt.training.weights_and_biases import Wandb
+from simulmt.training.weights_and_biases import Open, wandb
 
 
 class MetricsFile(Logger):
-    """One row per logged update in a CSV file, which goes on when a run resumes.
+    """A CSV file with a row for each logged update; a resumed run appends to it.
 
     Args:
-        folder: the run directory; rows from the update that a run resumes at are dropped.
-        resume_at: the step resumed from, None for a fresh file.
+        folder: the run directory; rows from the update at which the run resumes are dropped.
+        resume_at: the update at which the run resumes; None for a new file.
     """
 
     def __init__(self, folder: Path, resume_at: int | None) -> None:
@@ -37,7 +36,7 @@ class MetricsFile(Logger):
         if resume_at is not None:
             self._rows = [row for row in read_metrics(folder) if int(row["step"]) < resume_at]
         self._columns = [*self._rows[0]] if self._rows else ["step"]
-        self._in_file = False  # whether the file holds these rows, and no others
+        self._in_file = False  # whether the file holds exactly these rows
 
     @property
     def name(self) -> str:
@@ -51,7 +50,7 @@ class MetricsFile(Logger):
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Merge the metrics into the row of their step and write it down."""
+        """Merge the metrics into the row of their step, and write the row."""
         values = {name: f"{value:.6g}" for name, value in metrics.items() if name != "epoch"}
         known = self._in_file and values.keys() <= set(self._columns)
         if self._rows and int(self._rows[-1]["step"]) == step:
@@ -63,15 +62,15 @@ class MetricsFile(Logger):
 
     @rank_zero_only
     def log_hyperparams(self, params: dict[str, Any] | Namespace, *_: Any, **__: Any) -> None:
-        """Nothing to do: the run directory holds the resolved configuration already."""
+        """Do nothing: the run directory holds the resolved configuration already."""
 
     def _append(self) -> None:
-        """Add the last row; cheap however long the run."""
+        """Append the last row; its cost does not grow with the file."""
         with self.path.open("a", newline="") as file:
             csv.DictWriter(file, self._columns, restval="").writerow(self._rows[-1])
 
     def _rewrite(self) -> None:
-        """Write all rows under all columns, for a validation or a new column."""
+        """Write all rows anew: a row or the columns have changed."""
         new = {name: None for row in self._rows for name in row if name not in self._columns}
         self._columns += new
         with replacing(self.path) as unfinished, unfinished.open("w", newline="") as file:
@@ -81,52 +80,40 @@ class MetricsFile(Logger):
         self._in_file = True
 
 
-@dataclass(frozen=True)
-class CsvOnly:
-    """No other logger than the CSV file."""
-
-    def open(self, folder: Path, config: Config) -> None:
-        """Return no further logger."""
+def csv_only() -> Open:
+    """`logger=csv`: no logger besides the CSV file."""
+    return lambda folder, config: None
 
 
-@dataclass(frozen=True)
-class TensorBoard:
-    """TensorBoard event files in the run directory."""
-
-    def __post_init__(self) -> None:
-        if importlib.util.find_spec("tensorboard") is None:
-            raise UserError(
-                'logger=tensorboard needs a package: pip install "simulmt[tensorboard]"'
-            )
-
-    def open(self, folder: Path, config: Config) -> Logger:
-        """Return the logger, which writes into a folder of its own."""
-        return TensorBoardLogger(folder, name=TENSORBOARD, version="")
+def tensorboard() -> Open:
+    """`logger=tensorboard`: event files in the run directory."""
+    if importlib.util.find_spec("tensorboard") is None:
+        raise UserError('logger=tensorboard needs a package: pip install "simulmt[tensorboard]"')
+    return lambda folder, config: TensorBoardLogger(folder, name=TENSORBOARD, version="")
 
 
-Choice: TypeAlias = CsvOnly | TensorBoard | Wandb
-LOGGERS: dict[str, type[Choice]] = {
-    "csv": CsvOnly,
-    "tensorboard": TensorBoard,
-    "wandb": Wandb,
+LOGGERS: dict[str, Callable[..., Open]] = {
+    "csv": csv_only,
+    "tensorboard": tensorboard,
+    "wandb": wandb,
 }
 
 
-def choose_logger(options: Config) -> Choice:
-    """Return the logger of a `conf/logger` group, not yet open."""
+def choose_logger(options: Config) -> Open:
+    """Return a function that opens the logger of a `conf/logger` group."""
     rest = {name: value for name, value in options.items() if name != "kind"}
-    make: Callable[..., Choice] = pick(LOGGERS, options.get("kind"), "logger.kind")
+    make = pick(LOGGERS, options.get("kind"), "logger.kind")
     return construct(make, rest, "logger")
 
 
 @contextmanager
 def open_loggers(
-    choice: Choice, folder: Path, resume_at: int | None, config: Config
+    open_extra: Open, folder: Path, resume_at: int | None, config: Config
 ) -> Iterator[list[Logger]]:
-    """Open the CSV file and, on the first process, the other logger; close both in any case."""
+    """Open the CSV file and, on the first process, the chosen logger; close both in any case."""
     loggers: list[Logger] = [MetricsFile(folder, resume_at)]
     if is_first_process():
-        extra = choice.open(folder, config)
+        extra = open_extra(folder, config)
         loggers += [extra] if extra else []
     status, code = "failed", 1
     try:
@@ -135,7 +122,7 @@ def open_loggers(
     finally:
         for logger in loggers:
             logger.finalize(status)
-        if isinstance(loggers[-1], WandbLogger):  # or the next run would log into it
+        if isinstance(loggers[-1], WandbLogger):  # or the next run would log into this one
             opened = loggers[-1].experiment
             opened.finish(exit_code=code)
             if opened.offline:

@@ -1,4 +1,4 @@
-"""Settings of the machine for training; benchmarks take the same."""
+"""Settings of memory and processor for training; the benchmarks use them, too."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of malloc.h
 
 
 def prepare_machine() -> None:
-    """Have the C library keep freed memory, and the processor take tiny numbers as zero.
+    """Make the C library keep freed memory, and the processor treat tiny numbers as zero.
 
-    By default glibc returns a large tensor's memory to the system, which hands it out again page by
-    page, each filled with zeros and at the price of a fault: a tenth of a small model's step. Freed
-    blocks are kept instead, up to a gibibyte each (older versions: 32 MiB).
+    By default glibc returns a large tensor's memory to the system. The system zeroes each page
+    again at its next use, after a page fault: a tenth of a small model's step. With these settings
+    glibc keeps freed blocks of up to a gibibyte (older glibc: 32 MiB).
 
-    An expected alignment falls by the probability of stopping at every position. Far from where a
-    head stands it underflows, and some processors, Intel's among them, are very slow with float32
-    numbers below 1.2e-38.
+    An expected alignment decays with the distance from the head's position until it underflows.
+    Some processors, Intel's among them, are very slow with float32 numbers below 1.2e-38.
     """
     torch.set_flush_denormal(True)
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None

@@ -1,4 +1,4 @@
-"""The LightningModule: one training step, one validation step, one optimiser."""
+"""The LightningModule: training step, validation step, optimiser."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class TranslationModule(pl.LightningModule):
 
     Args:
         model: the translation model.
-        objective: what is minimised.
-        updates: updates that the whole training takes, for curricula.
+        objective: the objective that is minimised.
+        updates: the number of updates of the whole training, for curricula.
         optimiser: Adam's settings and learning rate.
-        passport: what travels with every checkpoint besides the weights.
-        seed: of dropout, noise and random policies.
+        passport: stored in every checkpoint beside the weights.
+        seed: seed of dropout, noise and random policies.
     """
 
     def __init__(
@@ -51,15 +51,15 @@ class TranslationModule(pl.LightningModule):
         self.optimiser = optimiser
         self.passport = passport
         self.seed = seed
-        self._tokens = torch.zeros((), dtype=torch.int64)  # of an update, where the loss is
+        self._tokens = torch.zeros((), dtype=torch.int64)  # of the update, on the loss's device
         self._dev_sums = torch.zeros(2)
         self._clock: tuple[float, Tensor | int] = (time.perf_counter(), 0)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """The sum of the batch's losses; see `on_before_optimizer_step` for the division.
+        """Return the sum of the batch's losses; `on_before_optimizer_step` divides.
 
         Every batch of every process has a random stream of its own, so that a resumed run draws
-        what it would have drawn.
+        the same numbers as an uninterrupted one.
         """
         batches = self.trainer.fit_loop.epoch_loop.total_batch_idx
         stream = np.random.SeedSequence((self.seed, self.global_rank, batches))
@@ -70,10 +70,10 @@ class TranslationModule(pl.LightningModule):
         accumulate = self.trainer.accumulate_grad_batches
         if (batch_idx + 1) % accumulate == 0:
             self._watch(loss)
-        return loss.total * accumulate  # Lightning divides by it
+        return loss.total * accumulate  # Lightning divides by `accumulate`
 
     def _watch(self, loss: Loss) -> None:
-        """Log one update in so many, from its last batch."""
+        """Log every `trainer.log_every`-th update, from its last batch."""
         started, seen = self._clock
         self._clock = (started, seen + self._tokens)
         if (self.global_step + 1) % self.trainer.log_every_n_steps:  # type: ignore[attr-defined]
@@ -98,15 +98,15 @@ class TranslationModule(pl.LightningModule):
         count = self.trainer.strategy.reduce(self._tokens.float(), reduce_op="sum")
         self._tokens = torch.zeros_like(self._tokens)
         gradients = [p.grad for p in self.parameters() if p.grad is not None]
-        # DDP has averaged the gradients of the ranks: undo that; nobody waits for the count
+        # undo DDP's average over the ranks; `count` stays on the device, so nothing waits for it
         torch._foreach_mul_(gradients, self.trainer.world_size / count)
 
     def on_validation_epoch_start(self) -> None:
-        """Forget the last validation."""
+        """Set the sums of the validation to zero."""
         self._dev_sums = torch.zeros(2, device=self.device, dtype=torch.float64)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Add up what teacher forcing says of the development set."""
+        """Add up the likelihood of the development set under teacher forcing."""
         loss = self.objective(self.model, batch, Moment(self.global_step, self.updates))
         self._dev_sums += torch.stack([loss.per_token["nll"].double(), loss.tokens.double()])
 
@@ -116,7 +116,7 @@ class TranslationModule(pl.LightningModule):
         self.log("valid/nll", nll / tokens, rank_zero_only=False)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        """Adam and its learning rate, stepped at every update."""
+        """Return Adam and its learning-rate schedule, which steps at every update."""
         settings = self.optimiser
         adam = torch.optim.Adam(
             self.parameters(),
@@ -134,10 +134,10 @@ class TranslationModule(pl.LightningModule):
 
 
 def sentence_draws(seed: int, update: int, index: Int[Tensor, "B"]) -> Float[Tensor, "B"]:
-    """A random number in [0, 1) for each sentence.
+    """Return a random number in [0, 1) for each sentence.
 
-    It depends on seed, update and the sentence's place in its split alone, whatever batch and rank
-    the sentence is on. The numbers are hashes (SplitMix64; Steele et al. 2014), computed where
+    A number depends on the seed, the update and the sentence's place in its split, but not on the
+    batch or the rank. The numbers are hashes (SplitMix64; Steele et al. 2014), computed where
     `index` is.
     """
     key = int(np.random.SeedSequence((seed, update)).generate_state(1, np.uint64)[0])
@@ -149,5 +149,5 @@ def sentence_draws(seed: int, update: int, index: Int[Tensor, "B"]) -> Float[Ten
 
 
 def _signed(word: int) -> int:
-    """A 64-bit word as the signed integer that torch takes."""
+    """Return a 64-bit word as a signed integer, as torch needs it."""
     return word - (1 << 64) if word >> 63 else word

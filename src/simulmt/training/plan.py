@@ -1,51 +1,36 @@
-"""How long a run trains, and on what devices: the options of `conf/trainer`."""
+"""The options of `conf/trainer`: the length of a training, and its devices."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import torch
 
 from simulmt.errors import UserError
-from simulmt.options import pick
-
-_CHOICES = {
-    "accelerator": ("cpu", "gpu", "auto"),
-    "strategy": ("auto", "ddp"),
-    "precision": ("32-true", "64-true", "bf16-mixed"),
-}
-_COUNTS = ("devices", "max_updates", "validate_every", "accumulate", "average", "log_every")
+from simulmt.options import Count, Limit
 
 
 @dataclass(frozen=True)
 class Plan:
     """The options of `conf/trainer`, which explains each of them."""
 
-    accelerator: str
-    devices: int
-    strategy: str
-    precision: str
-    max_updates: int
-    validate_every: int
-    accumulate: int
-    clip: float
-    average: int
-    patience: int | None
+    accelerator: Literal["cpu", "gpu", "auto"]
+    devices: Count
+    strategy: Literal["auto", "ddp"]
+    precision: Literal["32-true", "64-true", "bf16-mixed"]
+    max_updates: Count
+    validate_every: Count
+    accumulate: Count
+    clip: Annotated[float, Limit("a finite norm, or 0 for none", lambda x: 0 <= x < math.inf)]
+    average: Count
+    patience: Count | None
     dal_range: tuple[float, float] | None
-    log_every: int
+    log_every: Count
     progress: bool
 
     def __post_init__(self) -> None:
-        for name, known in _CHOICES.items():
-            pick(dict.fromkeys(known), getattr(self, name), f"trainer.{name}")
-        for name in _COUNTS:
-            if getattr(self, name) < 1:
-                raise UserError(f"trainer.{name} is {getattr(self, name)}; it must be at least 1")
-        if self.patience is not None and self.patience < 1:
-            raise UserError(f"trainer.patience is {self.patience}; at least 1, or null for no end")
-        if not 0 <= self.clip < math.inf:
-            raise UserError(f"trainer.clip is {self.clip}; a norm, or 0 for none")
         if self.max_updates % self.validate_every:
             raise UserError(
                 f"trainer.max_updates is {self.max_updates}, no multiple of trainer.validate_every "
@@ -61,6 +46,6 @@ class Plan:
             raise UserError("trainer=gpu, but no GPU was found; choose trainer=cpu")
         if self.accelerator != "cpu" and 0 < (gpus := torch.cuda.device_count()) < self.devices:
             raise UserError(
-                f"trainer.devices is {self.devices}, this machine has GPUs: {gpus}; choose as many "
-                "at the most, or trainer.accelerator=cpu"
+                f"trainer.devices is {self.devices}, this machine has GPUs: {gpus}; choose at "
+                "most as many, or trainer.accelerator=cpu"
             )

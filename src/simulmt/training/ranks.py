@@ -23,23 +23,23 @@ TERMINATED = 128 + signal.SIGTERM
 class SameConfiguration(pl.Callback):
     """Compares the configurations of all processes before the first update.
 
-    Every process reads its configuration by itself. With different ones, the processes would add up
-    gradients of different objectives without any error.
+    Every process reads its own configuration. If these differed, the processes would silently add
+    up gradients of different objectives.
 
     Args:
-        config: of this process.
+        config: the configuration of this process.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.options = flat_options(config)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Gather and compare: the processes have just connected, and have done nothing else."""
+        """Compare the configurations as soon as the processes are connected."""
         refuse_differences(gather(self.options))
 
 
 def refuse_differences(configurations: Sequence[Mapping[str, Any]]) -> None:
-    """Compare the flat configurations of all ranks.
+    """Refuse flat configurations, one for each rank, that differ.
 
     Raises:
         UserError: the configurations differ; raised on every rank, naming keys and values.
@@ -59,22 +59,22 @@ def refuse_differences(configurations: Sequence[Mapping[str, Any]]) -> None:
 
 
 class OneEnd(pl.Callback):
-    """SIGTERM ends a run at once, with all the processes that Lightning has started for it.
+    """Ends a run at SIGTERM, with all the processes that Lightning has started for the run.
 
-    Lightning's own handler broadcasts the signal to the other processes, in the middle of whatever
-    collective operation they are at: they then wait for one another for ever. Nothing needs to be
-    agreed upon, because a run resumes from its last validation however it ends.
+    Lightning's own handler broadcasts the signal to the other processes, in the middle of a
+    collective operation: the processes then wait for one another for ever. No agreement is needed,
+    because a run resumes from its last validation however it ends.
 
-    So the process that the user started ends, and the processes that it has started ignore SIGTERM:
-    it may be waiting for them in a collective operation. They stay until it kills them
-    (`kill_started_at_exit`) or has ended.
+    So SIGTERM ends the process that the user started. The processes that Lightning started ignore
+    SIGTERM, since the first process may wait for them in a collective operation. They stay until
+    the first process kills them (`kill_started_at_exit`) or has ended.
     """
 
     def __init__(self) -> None:
         self._started = False
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Find out whether another process of the run started this one; if so, end with it."""
+        """If another process of the run has started this one, end with that process."""
         self._started = (parent := os.getppid()) in gather(os.getpid())
         if self._started:
             end_with(parent)
@@ -86,10 +86,10 @@ class OneEnd(pl.Callback):
 
 
 def kill_started_at_exit(trainer: pl.Trainer) -> None:
-    """Have the processes that Lightning has started killed when this one exits, but not before.
+    """Kill the processes that Lightning has started when this process exits, and not before.
 
-    Lightning watches those processes. Within five seconds of their end it kills this one, too,
-    which may still have loggers to close.
+    Lightning kills this process within five seconds of the end of those processes, and this process
+    may still have loggers to close.
     """
     if trainer.strategy.launcher is not None:
         atexit.register(trainer.strategy.launcher.kill, signal.SIGKILL)

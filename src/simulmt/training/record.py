@@ -1,4 +1,4 @@
-"""What a training was: its size, its length and its speed, written when it ends."""
+"""The record of a training (size, length, speed), written when the training ends."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from simulmt.run_directory import TRAINING, Training, read_columns, write_json
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Return how many numbers the parameters hold; a shared one counts once."""
+    """Return the number of parameters; a shared one counts once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 class TrainingRecord(pl.Callback):
-    """Writes the record of a training into the run directory, unless the training breaks off.
+    """Writes the record of a completed training into the run directory.
 
-    The speed is the median of the logged updates, those of earlier starts in the same directory
-    included.
+    The speed is the median over the logged updates, including those before the run was resumed.
 
     Args:
         folder: the run directory.
@@ -35,18 +34,18 @@ class TrainingRecord(pl.Callback):
         self._resumed_at: int | None = None
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Start the clock of a resumed run that has no update left: its training never starts."""
+        """Start the clock: a resumed run without updates left has no `on_train_start`."""
         self._started = time.perf_counter()
         self._resumed_at = None
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Start the clock; a checkpoint has been restored by now."""
+        """Start the clock again, after the checkpoint has been restored."""
         self._started = time.perf_counter()
         self._resumed_at = trainer.global_step
 
     @rank_zero_only
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write the file."""
+        """Write the record."""
         device = trainer.strategy.root_device
         speeds = [speed for (speed,) in read_columns(self.folder, "train/tokens_per_s")]
         record = Training(

@@ -1,4 +1,4 @@
-"""What a run reports: on the terminal, from the first process only, and into its directory."""
+"""The reports of a run: on the terminal, in its directory, in the loggers; first process only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from simulmt.training.record import count_parameters
 from simulmt.training.weights_and_biases import show_curve, show_picture, show_samples
 
 SHOWN = 50
-"""Test sentences in the logger's table."""
+"""The number of test sentences in the logger's table."""
 
 
 @rank_zero_only
@@ -50,19 +50,19 @@ def data(corpus: Corpus, subwords: Subwords, folder: Path) -> None:
 
 @rank_zero_only
 def model(name: str, built: Model, latency_weight: float) -> None:
-    """Print the model's size, and whether its latency is trained."""
+    """Print the model's size, and a warning if nothing trains its latency."""
     say(f"{name} with {built.mechanism.name}: {count_parameters(built):,} parameters")
     if built.mechanism.learned and not latency_weight:
-        say("lambda is 0: nothing but the text tells the model when to write")
+        say("lambda is 0: no loss but the likelihood trains when the model writes")
 
 
 @rank_zero_only
 def write_description(folder: Path, config: Config, manifest: Config, mechanism: Mechanism) -> None:
-    """Write what is trained, on what data, and what kind of policy it is."""
+    """Write the configuration, the traits of the policy and the manifest of the data."""
     write_json(folder / CONFIG, config)
     traits = Traits(mechanism.learned, mechanism.offline, mechanism.dials)
     write_json(folder / TRAITS, traits)
-    write_json(folder / MANIFEST, manifest)  # last: with it the run has begun
+    write_json(folder / MANIFEST, manifest)  # last: with this file the run has begun
 
 
 @rank_zero_only
@@ -73,7 +73,7 @@ def log_results(
     folder: Path,
     step: int,
 ) -> None:
-    """Log the test scores, and to W&B the first translations, a path, and all validations."""
+    """Log the test scores; on W&B also translations, a path and the curve of all validations."""
     values = {f"test/{name}": value for name, value in flat(scores).items()}
     for logger in loggers:
         logger.log_metrics(values, step)
@@ -84,5 +84,5 @@ def log_results(
 
 @rank_zero_only
 def write_test_scores(folder: Path, scores: Scores) -> None:
-    """Write the file that makes the run a finished one."""
+    """Write the scores: a run that has them is finished."""
     write_json(folder / SCORES, scores)

@@ -1,4 +1,4 @@
-"""Resuming: which checkpoint, whether it fits, and room for a run that starts afresh."""
+"""Resuming: the checkpoint, the checks that it fits, and the run directory before the start."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from simulmt.saved.checkpoint import read_checkpoint
 from simulmt.training.state import differences
 
 _THE_SAME = ("model", "mechanism", "teacher", "optim")
-"""The groups of options that a resumed run keeps."""
+"""The groups of options that a resumed run must not change."""
 
 
 def find_resume(choice: str | None, folder: Path) -> Path | None:
-    """Return the checkpoint to resume from; `last` is this run's newest, if there is one."""
+    """Return the checkpoint to resume from, if any; `last` names the newest of this run."""
     if not choice:
         return None
     path = folder / LAST if choice == "last" else Path(choice)
     if choice == "last" and not path.exists():
-        say(f"nothing to resume in {folder}: starting")
+        say(f"nothing to resume in {folder}: starting a new run")
         return None
     if not path.is_file():
         raise UserError(f"ckpt_path={choice}: there is no such file; give a .ckpt file or `last`")
@@ -32,18 +32,22 @@ def find_resume(choice: str | None, folder: Path) -> Path | None:
 
 
 def check_resume(path: Path, config: Config, described: Mapping[str, object], folder: Path) -> int:
-    """Refuse to resume with other data, model, mechanism, teacher or optimiser, or with no update.
+    """Refuse to resume with other data, model, mechanism, teacher or optimiser.
 
-    The run's own checkpoint may be its last one: then the run is only tested again.
+    A checkpoint without updates left is refused, too, unless it is the run's own: then the run is
+    only tested again.
 
     Args:
         path: the checkpoint.
-        config: what is to be trained.
-        described: the manifest of its data.
+        config: the configuration of the run.
+        described: the manifest of the run's data.
         folder: the run directory.
 
     Returns:
-        The update at which the run goes on.
+        The update at which the run resumes.
+
+    Raises:
+        UserError: the checkpoint cannot be resumed from.
     """
     checkpoint = read_checkpoint(path)
     before = checkpoint["simulmt"]
@@ -56,7 +60,7 @@ def check_resume(path: Path, config: Config, described: Mapping[str, object], fo
         )
     if "global_step" not in checkpoint:
         raise UserError(
-            f"ckpt_path={path} holds weights alone, no update to go on from; give last.ckpt, or "
+            f"ckpt_path={path} holds weights alone, no update to resume at; give last.ckpt, or "
             "start from its weights with init_from"
         )
     step, most = int(checkpoint["global_step"]), config["trainer"]["max_updates"]
@@ -73,14 +77,14 @@ def _is_own(path: Path, folder: Path) -> bool:
 
 
 def make_room(folder: Path, resume: Path | None, step: int | None) -> None:
-    """Clear the run directory, except for what a run needs that resumes its own training.
+    """Clear the run directory; a run that resumes its own training keeps what it needs.
 
-    Such a run has no results until it has been tested again, since a run with scores is finished.
+    Such a run loses its test scores, because a run that has them is finished.
 
     Args:
         folder: the run directory; made where absent.
         resume: the checkpoint that is resumed, if any.
-        step: its update.
+        step: the update of that checkpoint.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if not is_first_process():

@@ -47,14 +47,14 @@ logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
 
 
 class Patience(EarlyStopping):
-    """Lightning's, but a run that has stopped early stops again when it resumes."""
+    """Lightning's early stopping; a run that has stopped early stops again when it resumes."""
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Stop again at once."""
         trainer.should_stop = trainer.should_stop or self.wait_count >= self.patience
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore all but the patience, which is that of the configuration."""
+        """Restore the state, but keep the patience of the configuration."""
         super().load_state_dict(state_dict | {"patience": self.patience})
 
 
@@ -81,7 +81,7 @@ def make_trainer(
         accelerator=plan.accelerator,
         devices=plan.devices,
         strategy=plan.strategy,
-        precision=plan.precision,  # type: ignore[arg-type]
+        precision=plan.precision,
         max_steps=plan.max_updates,
         max_epochs=-1,
         val_check_interval=plan.validate_every * plan.accumulate,
@@ -134,7 +134,7 @@ def fit(
             warnings.filterwarnings("ignore", message=f".*{expected}.*")
         try:
             trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
-        except SystemExit as end:  # how Lightning ends after Ctrl-C, and `OneEnd` after SIGTERM
+        except SystemExit as end:  # Lightning raises it after Ctrl-C, `OneEnd` after SIGTERM
             _end(trainer, end)
     if average > 1 and trainer.is_global_zero:
         average_checkpoints(step_checkpoints(folder)[-average:], folder / AVERAGE)
@@ -145,10 +145,10 @@ def fit(
 
 
 def _end(trainer: pl.Trainer, end: SystemExit) -> NoReturn:
-    """Say how to resume a training that a signal has ended.
+    """Report how to resume a training that a signal has ended.
 
     Raises:
-        SystemExit: after SIGTERM. It is no UserError: a sweep that lives on may try again.
+        SystemExit: after SIGTERM; it is no UserError, so that a sweep may start the run again.
         UserError: after Ctrl-C.
     """
     at = (
@@ -175,7 +175,7 @@ def test(
     """Decode the test set over all processes, and write the instances into the run directory.
 
     Returns:
-        The scores, and the instances.
+        The scores and the instances.
     """
     module.to(trainer.strategy.root_device)
     instances = decoder(module.model, module.device, watch)

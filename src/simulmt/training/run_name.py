@@ -1,4 +1,4 @@
-"""Names of run directories, which depend on the overrides of the command line alone."""
+"""Names of run directories, made from the overrides of the command line."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _LONGEST = 160
 
 
 def run_name(overrides: Sequence[str]) -> str:
-    """Return a folder's name for a list of overrides, the same whatever their order.
+    """Return the name of the folder for a list of overrides; their order makes no difference.
 
-    The name has neither `=` nor `,`, which an override that names the folder would have to quote. A
-    name in which something was replaced or cut ends in a digest of the whole.
+    The name contains no `=` and no `,`, which would need quotes on a command line. A name that was
+    cut, or in which characters were replaced, ends in a digest of all overrides.
 
     >>> run_name(["mechanism=mma_il", "lambda=0.2"])
     'lambda-0.2+mechanism-mma_il'

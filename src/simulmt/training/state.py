@@ -1,4 +1,4 @@
-"""How far the run in a directory is: finished, to be resumed, or to be trained from the start."""
+"""The state of the run in a directory: finished, to be resumed, or to be trained from the start."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from simulmt.saved.checkpoint import read_checkpoint
 
 @dataclass(frozen=True)
 class State:
-    """How far a run is, and why or from where it goes on."""
+    """The state of a run, and the reason."""
 
     kind: Literal["new", "half", "finished"]
     reason: str = ""
 
 
 def read_state(folder: Path, config: Config) -> State:
-    """Return how far the run in a directory is; one with other settings does not count.
+    """Return the state of the run in a directory; a run with other settings counts as new.
 
     Args:
         folder: the run directory, which may be absent.
-        config: what is to be trained.
+        config: the configuration that is to be trained.
     """
     if not (folder / CONFIG).is_file():
         return State("new")
@@ -42,7 +42,7 @@ def read_state(folder: Path, config: Config) -> State:
 
 
 def differences(before: Config, after: Config) -> list[str]:
-    """Return the settings that have changed, of those that change a result."""
+    """Return the changed settings, of those that affect training."""
     old, new = flat_options(before), flat_options(after)
     return [
         f"{key} was {old.get(key)}, is {new.get(key)}"

@@ -1,7 +1,7 @@
-"""Weights & Biases: what a run shows there.
+"""Weights & Biases: how a run is named, and what it logs there besides its metrics.
 
-Metrics are drawn over updates (`trainer/global_step`). Nothing depends on W&B: all that is logged
-there is in the run directory as well.
+Metrics are drawn over updates (`trainer/global_step`). The run directory also holds everything that
+is logged to W&B.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Literal, TypeAlias
 
 from pytorch_lightning.loggers import Logger, WandbLogger
 
 from simulmt.decoding.instance import Instance
-from simulmt.errors import UserError
 from simulmt.options import Config
 from simulmt.run_directory import WANDB_ID
 
@@ -25,53 +24,51 @@ UPDATES = "trainer/global_step"
 """The x axis of all curves."""
 
 
-@dataclass(frozen=True)
-class Wandb:
-    """A run in W&B, which goes on offline if the server cannot be reached.
+Open: TypeAlias = Callable[[Path, Config], Logger | None]
+"""Opens a logger for a run directory and a configuration; None where there is no logger."""
 
-    A run keeps its id in its directory, so that a resumed run goes on as the same one. Runs are
+
+def wandb(project: str, mode: Literal["online", "offline"]) -> Open:
+    """`logger=wandb`: a run in W&B, which continues offline if the server cannot be reached.
+
+    The run keeps its id in its directory, so that a resumed run continues it in W&B. Runs are
     grouped by mechanism and named by what sets their latency.
     """
+    return partial(_open, project, mode)
 
-    project: str
-    mode: str
-    """`online` or `offline`."""
 
-    def __post_init__(self) -> None:
-        if self.mode not in ("online", "offline"):
-            raise UserError(f"logger.mode is {self.mode!r}; choose online or offline")
+def _open(project: str, mode: str, folder: Path, config: Config) -> Logger:
+    """Start or resume the run, and return its logger."""
+    import wandb  # noqa: PLC0415  (seconds to import, and most runs do without)
 
-    def open(self, folder: Path, config: Config) -> Logger:
-        """Start the run, or take it up again, and return its logger."""
-        import wandb  # noqa: PLC0415  (seconds to import, and most runs do without)
-
-        common: dict[str, Any] = {
-            "project": self.project,
-            "name": run_name(config),
-            "group": config["mechanism"]["name"],
-            "job_type": "train",
-            "tags": [config["data"]["name"], config["model"]["name"]],
-            "id": _run_id(folder / WANDB_ID),
-            "dir": folder,
-            "config": dict(config),
-            "settings": wandb.Settings(init_timeout=30, silent=True),
-        }
-        run = None
-        if self.mode == "online":
-            try:
-                run = wandb.init(mode="online", resume="allow", **common)
-            except (wandb.Error, OSError) as error:
-                reason = str(error).splitlines()[0]
-                print(f"no W&B ({reason}); going on offline", file=sys.stderr)
-                wandb.teardown()
-        run = run or wandb.init(mode="offline", **common)
-        run.define_metric(UPDATES)
-        run.define_metric("*", step_metric=UPDATES, step_sync=True)
-        return WandbLogger(experiment=run)
+    start = partial(
+        wandb.init,
+        project=project,
+        name=run_name(config),
+        group=config["mechanism"]["name"],
+        job_type="train",
+        tags=[config["data"]["name"], config["model"]["name"]],
+        id=_run_id(folder / WANDB_ID),
+        dir=folder,
+        config=dict(config),
+        settings=wandb.Settings(init_timeout=30, silent=True),
+    )
+    run = None
+    if mode == "online":
+        try:
+            run = start(mode="online", resume="allow")
+        except (wandb.Error, OSError) as error:
+            reason = str(error).splitlines()[0]
+            print(f"no W&B ({reason}); continuing offline", file=sys.stderr)
+            wandb.teardown()
+    run = run or start(mode="offline")
+    run.define_metric(UPDATES)
+    run.define_metric("*", step_metric=UPDATES, step_sync=True)
+    return WandbLogger(experiment=run)
 
 
 def run_name(config: Config) -> str:
-    """Return what tells a run from the others of its mechanism: `mma_il lambda=0.2 seed=1`."""
+    """Return a run's name, by which runs of a mechanism differ: `mma_il lambda=0.2 seed=1`."""
     mechanism = config["mechanism"]
     weights = {name: config[name] for name in ("lambda", "lambda_var") if config[name]}
     pace = {name: mechanism[name] for name in ("k", "chunk", "window") if name in mechanism}
@@ -82,9 +79,14 @@ def run_name(config: Config) -> str:
 def show_samples(loggers: Iterable[Logger], key: str, instances: Sequence[Instance]) -> None:
     """Log a table of translations with their delays."""
     columns = ["source", "reference", "translation", "delays"]
-    rows = [[i.source, i.reference, i.prediction, " ".join(map(str, i.delays))] for i in instances]
     for logger in _wandb(loggers):
-        logger.log_text(key, columns=columns, data=rows)
+        logger.log_text(key, columns=columns, data=[[*sample(i)] for i in instances])
+
+
+def sample(instance: Instance) -> tuple[str, str, str, str]:
+    """Return source, reference, translation and delays of a sentence."""
+    delays = " ".join(map(str, instance.delays))
+    return instance.source, instance.reference, instance.prediction, delays
 
 
 def show_picture(loggers: Iterable[Logger], key: str, path: Path) -> None:
@@ -108,7 +110,7 @@ def _wandb(loggers: Iterable[Logger]) -> Iterator[WandbLogger]:
 
 
 def _run_id(kept: Path) -> str:
-    """Return the id that a sweep's agent gave, or the one in the run directory, or a new one."""
+    """Return the id from the agent of a W&B sweep, else from the run directory, else a new one."""
     if "WANDB_SWEEP_ID" in os.environ and "WANDB_RUN_ID" in os.environ:
         kept.write_text(os.environ["WANDB_RUN_ID"])
     elif not kept.exists():
