@@ -126,15 +126,31 @@ def outline_model(
 
 
 def build_objective(config: Mapping[str, Any], teacher: Teacher | None = None) -> Objective:
-    """Return the objective of a `conf/objective` group, with lambda and lambda_var of the root."""
+    """The objective of a `conf/objective` group.
+
+    lambda, lambda_var and the teacher, which are no options of the group, go to an objective whose
+    signature names them.
+
+    Raises:
+        UserError: an unknown name, an option that is missing, unknown or out of range, or a weight
+            or a teacher that the objective does not take.
+    """
     options = dict(config["objective"])
     make = pick(OBJECTIVES, options.pop("name", None), "objective.name")
-    given = {
+    named = inspect.signature(make).parameters
+    offered = {
         "lambda_": float(config["lambda"]),
         "lambda_var": float(config["lambda_var"]),
         "teacher": teacher,
     }
-    return construct(make, options, "objective", given)
+    for name, value in offered.items():
+        if name not in named and value:
+            option = name.rstrip("_")
+            raise UserError(
+                f"objective={config['objective']['name']} takes no {option}; leave {option} out, "
+                "or choose objective=latency_augmented"
+            )
+    return construct(make, options, "objective", {k: v for k, v in offered.items() if k in named})
 
 
 class _Uninitialised(TorchFunctionMode):
