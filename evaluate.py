@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from tempfile import TemporaryDirectory
 
 import hydra
@@ -20,6 +21,8 @@ def main(config: DictConfig) -> None:
 
 
 if __name__ == "__main__":
+    # a mechanism says which dials it has, so Hydra takes any
+    sys.argv = [f"++{word}" if word.startswith("dial.") else word for word in sys.argv]
     with TemporaryDirectory() as scratch:  # where Hydra keeps the settings of a multirun
         OmegaConf.register_new_resolver("scratch", lambda: scratch)
         run(main)

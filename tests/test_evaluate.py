@@ -94,9 +94,9 @@ def test_files_need_none_of_the_data_of_the_run(finished, tmp_path):
 
 def test_wait_k_with_another_k(finished):
     split = read_record(finished / "test_scores.json", Scores)
-    same = scored(finished, "test-best-k3", "dial.k=3")
+    same = scored(finished, "test-best-k3", "++dial.k=3")
     assert same == replace(split, decoding=replace(split.decoding, dials={"k": 3}))
-    later = scored(finished, "test-best-k6", "dial.k=6")
+    later = scored(finished, "test-best-k6", "++dial.k=6")
     assert later.decoding == Decoding("best", "test", 1, dials={"k": 6})
     assert [run.dials() for run in find_runs(finished).runs] == [["k=3"], ["k=6"]]
     first = [i.delays[0] for i in read_instances(finished / "instances.log") if i.delays]
@@ -168,7 +168,7 @@ def test_k_is_refused_where_it_says_nothing(mechanism, k, message, finished, tmp
     ]
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(UserError, match=message):
-        scored(folder, "", f"dial.k={k}")
+        scored(folder, "", f"++dial.k={k}")
 
 
 def test_sides_of_different_length_are_refused(finished, files, tmp_path):

@@ -178,3 +178,21 @@ def test_the_zoo_has_every_mechanism_on_every_model():
         assert run["optim"]["lr"] == (2e-3 if run["model"]["name"] == "transformer" else 4e-3)
         shares = (run["objective"][name] / run["trainer"]["max_updates"] for name in SHARES)
         assert [*shares] == [0.4, 0.2]
+
+
+def test_a_mechanism_can_choose_its_objective(tmp_path: Path) -> None:
+    """A file of one's own: another objective and its weights, unless the command line says else."""
+    for group, text in (
+        ("mechanism", "defaults: [wait_k, override /objective@_global_.objective: own, _self_]"),
+        ("objective", "defaults: [latency_augmented, _self_]\nterms: {information: 0.3}"),
+    ):
+        (tmp_path / group).mkdir()
+        name = {"mechanism": "informed", "objective": "own"}[group]
+        (tmp_path / group / f"{name}.yaml").write_text(f"{text}\n")
+    search = f"hydra.searchpath=[file://{tmp_path}]"
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        chosen = compose("train", ["mechanism=informed", search])
+        asked = compose("train", ["mechanism=informed", "objective=latency_augmented", search])
+    assert chosen.objective.terms == {"information": 0.3}
+    assert chosen.objective.hold == asked.objective.hold
+    assert asked.objective.terms == {}

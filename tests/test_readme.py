@@ -268,15 +268,14 @@ def test_the_recipe_for_a_mechanism_works_as_written(tmp_path):
     shutil.copy(ROOT / "tests" / "zoo.py", tmp_path / "tests")
     definition, names, entry = blocks(TEXT["CONTRIBUTING.md"], "python")
     (options,) = blocks(TEXT["CONTRIBUTING.md"], "yaml")
-    schedules = tmp_path / "src/simulmt/attention/schedules"
-    with (schedules / "fixed.py").open("a", encoding="utf-8") as file:
-        file.write(f"\n\n{definition}")
-    table = (schedules / "__init__.py").read_text(encoding="utf-8")
-    head = names.partition(" import ")[0]
-    table, imports = re.subn(rf"^{re.escape(head)} import .*\n", names, table, flags=re.MULTILINE)
+    attention = tmp_path / "src/simulmt/attention"
+    (attention / "clocks" / "catch_up.py").write_text(definition, encoding="utf-8")
+    place = attention / "schedules" / "__init__.py"
+    table = place.read_text(encoding="utf-8")
+    table, imports = re.subn(r"^from simulmt", f"{names}from simulmt", table, count=1, flags=re.M)
     table, tables = re.subn(r"^SCHEDULES.*\{\n", rf"\g<0>{entry}", table, flags=re.MULTILINE)
     assert (imports, tables) == (1, 1)
-    (schedules / "__init__.py").write_text(table, encoding="utf-8")
+    place.write_text(table, encoding="utf-8")
     (tmp_path / "conf/mechanism/catch_up.yaml").write_text(options, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-c", USE_OF_THE_EXAMPLE],

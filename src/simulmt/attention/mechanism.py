@@ -21,6 +21,7 @@ from simulmt.attention.scores import ScoreFactory, Uniform
 from simulmt.attention.spans import SpanRecipe
 from simulmt.attention.usual import TRANSFORMER, Usual
 from simulmt.errors import UserError
+from simulmt.options import asked_of, check
 
 Heads = Literal["one", "all", "usual"]
 HEADS: tuple[Heads, ...] = ("one", "all", "usual")
@@ -70,14 +71,17 @@ class Mechanism:
         """The same mechanism with other values of its dials.
 
         Raises:
-            UserError: a dial that the mechanism does not have, or a value out of range.
+            UserError: a dial that the mechanism does not have, or a value of another type or out of
+                range.
         """
-        if unknown := sorted(set(dials) - set(self.dials)):
-            asked = ", ".join(f"dial.{name}={dials[name]}" for name in unknown)
+        for name in sorted(set(dials) - set(self.dials)):
+            known = f"its dials are {', '.join(self.dials)}" if self.dials else "it has none"
             raise UserError(
-                f"{asked} with mechanism={self.name}, whose dials are: "
-                f"{', '.join(self.dials) or 'none'}; leave it out"
+                f"dial.{name}={dials[name]} with mechanism={self.name}: {known}; leave "
+                f"dial.{name} out"
             )
+        kinds = asked_of(type(self.schedule), {})
+        check(dials, {name: kinds[name] for name in dials}, "dial")
         try:
             schedule = dataclasses.replace(self.schedule, **dials)  # type: ignore[type-var]
         except ValueError as error:

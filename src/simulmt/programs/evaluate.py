@@ -48,7 +48,7 @@ class Options:
     batch_tokens: int | None
     beam: int | None
     length_penalty: float | None
-    dial: dict  # type: ignore[type-arg]  # `construct` checks plain classes
+    dial: dict[str, Any]
     word_ms: float | None
     data_root: Any
 
@@ -108,11 +108,6 @@ class Options:
         return stem if self.name is None else str(self.name)
 
     @property
-    def dials(self) -> dict[str, float]:
-        """The dials that were set."""
-        return {name: value for name, value in self.dial.items() if value is not None}
-
-    @property
     def search(self) -> dict[str, float]:
         """The options of the search that were set."""
         options = {"beam": self.beam, "length_penalty": self.length_penalty}
@@ -122,7 +117,7 @@ class Options:
     def set_otherwise(self) -> list[str]:
         """All that was set otherwise than in training, for the name of the folder."""
         clock = {} if self.word_ms is None else {"word_ms": self.word_ms}
-        options = {**self.dials, **self.search, **clock}
+        options = {**self.dial, **self.search, **clock}
         return [f"{name}{value}" for name, value in options.items()]
 
 
@@ -136,7 +131,7 @@ def evaluate(cfg: DictConfig) -> None:
     device = pick_device(options.device)
     text = read_pair(*options.files) if options.files else None
     trained = checkpoint.load(Path(str(options.checkpoint)))
-    model = trained.build(options.dials)
+    model = trained.build(options.dial)
     search = _search(options, trained, model)
     split = text or _split(options, trained)
     summary.dropped(options.scored, split)
@@ -195,7 +190,7 @@ def _decode(
         text = Text(source, target, split.dropped)
     decoding = replace(
         Decoding.by(search, trained.path, options.scored),
-        dials=options.dials,
+        dials=options.dial,
         word_ms=options.word_ms,
         text=text,
     )
