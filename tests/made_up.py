@@ -61,12 +61,9 @@ def make_run(folder: Path, mechanism: str, options: dict, bleu: float, dal: floa
     config["mechanism"] = yaml.safe_load(group)
     traits = build_mechanism(config["mechanism"])
     config["model"] = {"name": "transformer", "dim": 128}
-    config["objective"] = {}
     for name, value in options.items():
         place, _, key = name.rpartition(".")
         (config.setdefault(place, {}) if place else config)[key] = value
-    weights = {"latency_weight": config["lambda"], "variance_weight": config["lambda_var"]}
-    config["objective"] = weights | config["objective"]
     dials = {name: config["mechanism"][name] for name in traits.dials}
     data = config["data"]["name"]
     digests = {"source_sha256": data, "target_sha256": data}

@@ -274,8 +274,8 @@ def test_variants_are_lines_of_their_own(tmp_path):
     assert lines == ["mma_c chunk=2", "mma_c chunk=8"]
 
 
-def test_the_weights_are_those_in_force(tmp_path):
-    options = {"lambda": 0.2, "objective.latency_weight": 0.3, "lambda_var": 0.5}
+def test_a_learned_schedule_has_its_weights_in_the_name(tmp_path):
+    options = {"lambda": 0.3, "lambda_var": 0.5}
     make_run(tmp_path, "mma_h", options, 30, 4)
     assert [*row_names(find_runs(tmp_path).runs).values()] == ["mma_h lambda=0.3 lambda_var=0.5"]
 

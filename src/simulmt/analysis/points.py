@@ -24,7 +24,7 @@ def curve_series(
         figures = [(r.latency(latency, unit, convention), r.bleu(convention)) for r in group]
         if all(math.isfinite(value) for value, _ in figures):
             first = group[0]
-            label = ", ".join(first.dials()).replace("lambda", "λ").replace("_", "")
+            label = ", ".join(first.dials()).replace("lambda_", "λ").replace("lambda", "λ")
             (x, across), (y, up) = (_mean(column) for column in zip(*figures, strict=True))
             point = Point(x, y, label, (across, up), tuple(run.folder for run in group))
             # a run lies on its own line, and on the line of its decodings
