@@ -112,7 +112,7 @@ def test_a_run_directory_holds_what_it_promises(finished):
     assert {"best.ckpt", "last.ckpt"} <= {p.name for p in (finished / "checkpoints").iterdir()}
     assert json.loads((finished / "manifest.json").read_text())["splits"]["train"]["pairs"] == 300
     config = json.loads((finished / "config.json").read_text())
-    assert (config["mechanism"]["name"], config["objective"]["latency_weight"]) == ("mma_il", 0.2)
+    assert (config["mechanism"]["name"], config["lambda"]) == ("mma_il", 0.2)
     assert (finished / "path.png").stat().st_size > 1000
 
 
