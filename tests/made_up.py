@@ -61,7 +61,6 @@ def make_run(folder: Path, mechanism: str, options: dict, bleu: float, dal: floa
     config["mechanism"] = yaml.safe_load(group)
     traits = build_mechanism(config["mechanism"])
     config["model"] = {"name": "transformer", "dim": 128}
-    config["objective"] = {}
     for name, value in options.items():
         place, _, key = name.rpartition(".")
         (config.setdefault(place, {}) if place else config)[key] = value

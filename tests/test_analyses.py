@@ -30,7 +30,7 @@ from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.errors import UserError
 from simulmt.latency import differentiable_average_lagging
-from simulmt.programs.analyse import analyse
+from simulmt.programs.analyse import _Reader, analyse
 from simulmt.programs.train import train
 from simulmt.run_directory import CONFIG, SCORES, read_json, read_record, write_json
 from simulmt.scoring.quality import bleu
@@ -341,9 +341,7 @@ def test_every_study_of_a_run_that_train_wrote(trained, tmp_path):
 
 @pytest.mark.slow
 def test_the_positions_are_those_that_were_scored(trained):
-    from simulmt.programs.analyse import _decode
-
-    decoded = _decode(None, "cpu", trained)
+    decoded = _Reader(None, torch.device("cpu")).decode(trained)
     spans = [s for one in decoded.instances if (s := attention_span(one)) is not None]
     mean = read_record(trained / SCORES, Scores).attention_span.value
     assert sum(spans) / len(spans) == pytest.approx(mean, rel=1e-12)  # another order of sums

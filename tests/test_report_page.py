@@ -93,7 +93,7 @@ def test_the_page_is_whole_and_asks_for_nothing(tmp_path):
     shown = {re.sub(r"http://www.w3.org/\S+?(?=\")", "", found) for found in
              re.findall(r"https?:[^\s<>]*", text)}  # fmt: skip
     assert {link.strip('"') for link in shown} == {""}  # nothing but the names of XML
-    for name in row_names(find_runs(tmp_path).runs):
+    for name in row_names(find_runs(tmp_path).runs).values():
         assert name in page.text
 
 
@@ -296,6 +296,7 @@ def test_a_convention_has_its_own_interval(convention, tmp_path):
         ({"latency": ["DAL", "XL"]}, "latency is 'XL'"),
         ({"resample": 100}, "has no option resample"),
         ({"resamples": "many"}, "must be of type int"),
+        ({"training": 1}, "must be of type bool"),
     ],
 )
 def test_bad_options(wrong, said, tmp_path):
@@ -348,7 +349,7 @@ def test_decodings_of_one_run_among_others_are_a_line_of_their_own(tmp_path):
     assert (trained.name, turned.name) == ("wait_k", "wait_k (trained with k=3)")
     assert [point.latency for point in trained.points] == [1, 3, 5]
     assert [point.latency for point in turned.points] == [1.5, 3, 5.5, 7.5]
-    assert len({*row_names(runs)}) == 6
+    assert len({*row_names(runs).values()}) == 6
 
 
 def test_a_decoding_has_its_own_log(tmp_path):

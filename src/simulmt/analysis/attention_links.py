@@ -1,4 +1,4 @@
-"""The word alignments that can be read off a model's attention."""
+"""The word alignments in a model's attention."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from simulmt.models.model import Model
 
 
 class LinkSource(NamedTuple):
-    """The part of a model that links are read off; layer and head count from 1, 0 means all."""
+    """The part of a model that gives links; layer and head count from 1, 0 means all."""
 
     what: str
     """`attention`, or `position`: where a head stops."""
@@ -31,14 +31,14 @@ AttentionLinks: TypeAlias = Mapping[LinkSource, Sequence[Links]]
 def attention_links(
     model: Model, subwords: Subwords, batches: Iterable[Batch], device: torch.device
 ) -> AttentionLinks:
-    """Force a model to write the references, and link each word to where the model looks.
+    """Force a model to write the references, and return the links of each word by source.
 
     - `attention` links the word with the most attention: the mean over the heads of a layer, and
       the mean over all layers.
     - `position` links the word at which a head of a learned schedule stopped.
 
     Args:
-        model: In evaluation mode, on `device`.
+        model: The model in evaluation mode, on `device`.
         subwords: The model's vocabulary.
         batches: All sentences of a split, in any order.
         device: The model's device.
@@ -62,7 +62,7 @@ def attention_links(
 def _links(
     forced: Forced, source: list[int], target: list[int], heads: list[int]
 ) -> dict[LinkSource, Links]:
-    """The links of one sentence; `heads` counts the heads of each layer that stop somewhere."""
+    """Return the links of a sentence; `heads` counts the stopping heads of each layer."""
     weights = forced.weights[: len(target)].mean(2)  # (T, L, H, S) -> (T, L, S)
     layers = {0: weights.mean(1)} if weights.shape[1] > 1 else {}
     layers |= {layer: weights[:, layer - 1] for layer in range(1, weights.shape[1] + 1)}

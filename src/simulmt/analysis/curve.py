@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class Series:
         name: The name in the legend.
         points: At least one point.
         offline: Whether the models read the whole sentence first.
-        published: Whether the figures are published ones; these are no part of the Pareto front.
+        published: Whether the figures are published; the Pareto front leaves these out.
     """
 
     name: str
@@ -73,15 +74,14 @@ class Series:
 
 @dataclass(frozen=True)
 class Curve:
-    """What a picture of quality against latency shows.
+    """A picture of quality against latency.
 
     Attributes:
         series: At least one series, with at least one point in all.
         latency: The label of the x axis.
-        oracle: The latency below which a model would have to guess, if known.
-        shown: The least and the greatest quality in the picture. The picture is then as wide as the
-            simultaneous points between them need, and a series without a point there is left out.
-            None shows all.
+        oracle: The latency of the oracle, if known; faster models have to guess.
+        shown: The least and the greatest quality in the picture; None shows all. The picture is as
+            wide as the shown simultaneous points need, and leaves out a series without one.
     """
 
     series: Sequence[Series]
@@ -90,7 +90,7 @@ class Curve:
     shown: tuple[float, float] | None = None
 
     def within(self, points: Sequence[Point]) -> list[Point]:
-        """The points whose quality is shown."""
+        """Return the points whose quality the picture shows."""
         low, high = self.shown or (-float("inf"), float("inf"))
         return [point for point in points if low <= point.quality <= high]
 
@@ -100,15 +100,15 @@ def draw_curve(
 ) -> tuple[Figure, list[Line2D]]:
     """Draw quality against latency.
 
-    A mechanism with several points is a line, in the order of latency, with a colour, a marker and
-    dashes of its own. An offline mechanism has a horizontal line besides its points. Published
-    points are hollow and have no labels. Whiskers are standard deviations over seeds. The Pareto
-    front is a grey band in steps: the best quality within a latency. A point's label is its dial,
-    or its mechanism if that has no other point; a label without room is left out.
+    Each mechanism is a line in the order of latency, with its own colour, marker and dashes. An
+    offline mechanism has a horizontal line besides its points. Published points are hollow and
+    have no labels. Whiskers are standard deviations over seeds. The Pareto front is a grey band in
+    steps: the best quality within a latency. The label of a point is its dial, or its mechanism if
+    the mechanism has a single point. A label without room is left out.
 
     Args:
-        curve: What to draw.
-        link: For a page, which has a legend of its own: the address that a point links to.
+        curve: The lines and the axes.
+        link: Returns the address of a point, for a page that draws the legend itself.
 
     Returns:
         The figure, and the entries of its legend.
@@ -138,16 +138,16 @@ def draw_curve(
 
 
 def front_points(series: Sequence[Series]) -> list[Point]:
-    """The points on the Pareto front of the simultaneous models, in the order of latency."""
-    ours = [line for line in series if not (line.offline or line.published)]
-    points = [point for line in ours for point in line.points]
+    """Return the points on the Pareto front of the simultaneous models, in the order of latency."""
+    lines = [line for line in series if not (line.offline or line.published)]
+    points = [point for line in lines for point in line.points]
     front = pareto_front([(point.latency, point.quality) for point in points])
     on_front = [point for point, on_it in zip(points, front, strict=True) if on_it]
     return sorted(on_front, key=lambda point: point.latency)
 
 
 def _limit(axes: Axes, curve: Curve, shown: tuple[float, float]) -> None:
-    """Show the given quality, and the latencies of the simultaneous points that have it."""
+    """Limit the axes to a range of quality, and to the latencies of simultaneous points in it."""
     simultaneous = [point for line in curve.series if not line.offline for point in line.points]
     latencies = [point.latency for point in curve.within(simultaneous)]
     latencies += [] if curve.oracle is None else [curve.oracle]
@@ -157,7 +157,7 @@ def _limit(axes: Axes, curve: Curve, shown: tuple[float, float]) -> None:
 
 
 def _add_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
-    """A long legend makes the figure higher, not the axes lower."""
+    """Draw the legend; a long legend makes the figure higher, not the axes lower."""
     draw_legend(figure, handles)
     figure.set_layout_engine("none")  # the legend may not fit yet
     figure.draw_without_rendering()
@@ -167,23 +167,23 @@ def _add_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
 
 
 def _styles(series: Sequence[Series]) -> list[Style]:
-    """A single point has no line; published lines are grey, thin and hollow."""
-    own = iter(line_styles([line.offline for line in series if not line.published]))
-    published = iter(range(len(series)))
+    """Return the style of each series: a single point has no line, a published one is grey."""
+    usual = iter(line_styles([line.offline for line in series if not line.published]))
+    published = cycle(reversed(MARKERS))
     styles = []
     for line in series:
         if line.published:
-            style = {"color": GREY, "linewidth": 1.0, "markersize": 5.5, "zorder": 2}
-            style |= {"marker": MARKERS[-1 - next(published) % len(MARKERS)]}
+            style = {"color": GREY, "linewidth": 1.0, "markersize": 5.5, "zorder": 2,
+                     "marker": next(published)}  # fmt: skip
             style |= {"linestyle": (0, (2, 2)), "markerfacecolor": "white", "markeredgecolor": GREY}
         else:
-            style = next(own)
+            style = next(usual)
         styles.append(style if len(line.points) > 1 else style | {"linestyle": ""})
     return styles
 
 
 def _draw(axes: Axes, series: Series, style: Style) -> Line2D:
-    """Draw one mechanism; returns its entry in the legend."""
+    """Draw a series; returns its entry in the legend."""
     points = sorted((point.latency, point.quality) for point in series.points)
     (line,) = axes.plot(*zip(*points, strict=True), label=series.name, **style)
     if not series.offline or series.published:
@@ -195,7 +195,7 @@ def _draw(axes: Axes, series: Series, style: Style) -> Line2D:
 
 
 def _draw_front(axes: Axes, series: Sequence[Series]) -> list[Line2D]:
-    """A halo around each point of the front, and steps between them; the legend's entry."""
+    """Draw a halo around each point of the front, and steps between; returns the legend's entry."""
     front = [(point.latency, point.quality) for point in front_points(series)]
     if not front:
         return []
@@ -206,7 +206,7 @@ def _draw_front(axes: Axes, series: Sequence[Series]) -> list[Line2D]:
 
 
 def _draw_whiskers(axes: Axes, styled: Sequence[tuple[Series, Style]]) -> list[Line2D]:
-    """Standard deviations over seeds, where there are several; the legend's entry."""
+    """Draw standard deviations of points with several seeds; returns the legend's entry."""
     handles: list[Line2D] = []
     for line, style in styled:
         for point in line.points:
@@ -220,17 +220,17 @@ def _draw_whiskers(axes: Axes, styled: Sequence[tuple[Series, Style]]) -> list[L
 
 
 def _labels(axes: Axes, curve: Curve, styled: Sequence[tuple[Series, Style]]) -> list[Label]:
-    """A label for each offline mechanism and for each point of the others."""
-    ours = [(line, style) for line, style in styled if not line.published]
+    """Return a label for each offline mechanism and for each point of other mechanisms."""
+    trained = [(line, style) for line, style in styled if not line.published]
     low, high = axes.get_ylim()
     labels = [
         ceiling_label(axes, line.best, f"{line.name} (offline)")
-        for line, _ in ours
+        for line, _ in trained
         if line.offline and low <= line.best <= high
     ]
-    for line, style in ours:
+    for line, style in trained:
         for point in [] if line.offline else curve.within(line.points):
-            alone = len(line.points) == 1 < len(ours)
+            alone = len(line.points) == 1 < len(trained)
             if name := f"{line.name} {point.label}" if alone else point.label:
                 place = (point.latency, point.quality)
                 labels.append(point_label(axes, place, name, style["color"]))
@@ -238,7 +238,7 @@ def _labels(axes: Axes, curve: Curve, styled: Sequence[tuple[Series, Style]]) ->
 
 
 def _add_links(axes: Axes, series: Sequence[Series], link: Callable[[Point], str]) -> None:
-    """An invisible link over each point of ours."""
+    """Put an invisible link over each point that is not published."""
     points = [point for line in series if not line.published for point in line.points]
     xs, ys = [point.latency for point in points], [point.quality for point in points]
     targets = axes.scatter(xs, ys, s=200, alpha=0, zorder=9)

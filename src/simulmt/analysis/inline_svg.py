@@ -22,19 +22,17 @@ def inline_svg(
 
     Args:
         figure: The figure.
-        name: The beginning of its ids, unlike that of the page's other figures.
+        name: The prefix of all ids, unique within the page.
         about: A description for readers who do not see the figure; empty for an ornament.
-        titles: The text of each link, by its address.
+        titles: The text of each link, by address.
     """
     file = io.BytesIO()
     with rc_context({"svg.hashsalt": "simulmt", "svg.fonttype": "none"}):
         figure.savefig(file, format="svg", metadata={"Date": None})
     text = file.getvalue().decode("utf-8")
     text = text[text.index("<svg") :].strip()
-    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(
-        r"\s*<style[^>]*>.*?</style>", "", text, flags=re.DOTALL
-    )  # it would be for the whole page
+    for tag in ("metadata", "style"):  # a style would be for the whole page
+        text = re.sub(rf"\s*<{tag}\b.*?</{tag}>", "", text, flags=re.DOTALL)
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = text.replace("url(#", f"url(#{name}-")
     text = re.sub(r'xlink:href="#(?!run-)', f'xlink:href="#{name}-', text)

@@ -1,7 +1,7 @@
-"""How sure a BLEU is: bootstrap intervals, and the paired test of two systems.
+"""Bootstrap intervals of BLEU, and the paired test of two systems.
 
-Koehn (2004): sentences are drawn anew, with replacement, and the corpus is scored again. The same
-sentences are drawn for every system, so each is resampled once, whatever it is compared with.
+Koehn (2004): draw sentences with replacement, and score the drawn corpus. All systems share the
+draws, so that one resampling of a system serves all of its comparisons.
 Draws, bounds and p values are those of `sacrebleu.significance`, which rounds to float32.
 """
 
@@ -26,7 +26,7 @@ Counts = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Resampled:
-    """A system's BLEU, and the BLEU of each resample, in the order of the draws."""
+    """The BLEU of a system, and the BLEU of each resample in the order of the draws."""
 
     bleu: float
     samples: Counts
@@ -38,35 +38,30 @@ class Resampled:
 
 
 def middle(samples: Counts) -> tuple[float, float]:
-    """Return the middle 95%: 1/40 is cut off at either end, as sacreBLEU does."""
+    """Return the bounds of the middle 95%: sacreBLEU cuts off 1/40 at either end, too."""
     ordered = np.sort(samples)
     cut = len(ordered) // 40
     return float(ordered[cut]), float(ordered[-cut - 1])
 
 
-def draw(sentences: int, samples: int, seed: int = SEED) -> NDArray[np.int64]:
+def draw(sentences: int, samples: int) -> NDArray[np.int64]:
     """Return the sentences of each resample, (samples, sentences)."""
-    return np.random.default_rng(seed).choice(sentences, (samples, sentences), replace=True)
+    return np.random.default_rng(SEED).choice(sentences, (samples, sentences), replace=True)
 
 
 def resample(
-    predictions: Sequence[str],
-    references: Sequence[str],
-    samples: int,
-    kind: Bleu = CASED,
-    seed: int = SEED,
+    predictions: Sequence[str], references: Sequence[str], samples: int, kind: Bleu = CASED
 ) -> Resampled:
     """Return the BLEU of a corpus and of its resamples.
 
     Args:
-        predictions: one sentence each, at least one in all.
-        references: the same number of sentences.
-        samples: how often to draw; 1,000 is usual.
-        kind: tokeniser and case.
-        seed: the seed of the draws.
+        predictions: The sentences of the system, at least one.
+        references: The reference of each sentence.
+        samples: The number of resamples; 1,000 is usual.
+        kind: The tokeniser and the treatment of case.
     """
     counts = _counts(predictions, references, kind)
-    drawn = draw(len(counts), samples, seed)
+    drawn = draw(len(counts), samples)
     scores = []
     for start in range(0, samples, _AT_ONCE):
         sums = counts[drawn[start : start + _AT_ONCE]].sum(axis=1)  # (draws, 2 + 2 * 4)
@@ -74,23 +69,23 @@ def resample(
     return Resampled(_bleu(counts.sum(axis=0)), np.array(scores))
 
 
-def p_value(one: Resampled, other: Resampled) -> float:
-    """Return how likely a difference of this size is if both systems are equally good; two-sided.
+def p_value(first: Resampled, second: Resampled) -> float:
+    """Return the probability of a difference of this size between equal systems; two-sided.
 
     The p value is not corrected for the number of tested pairs.
 
     Args:
-        one: a system.
-        other: another one, on the same sentences, drawn alike.
+        first: A system.
+        second: A system with the same sentences and the same draws.
     """
-    differences = np.abs(one.samples - other.samples)
-    beyond = differences - differences.mean() > abs(one.bleu - other.bleu)
+    differences = np.abs(first.samples - second.samples)
+    beyond = differences - differences.mean() > abs(first.bleu - second.bleu)
     return (int(beyond.sum()) + 1) / (len(differences) + 1)
 
 
 def _counts(predictions: Sequence[str], references: Sequence[str], kind: Bleu) -> Counts:
-    """Return lengths of prediction and reference, matched and all n-grams by sentence, (N, 10)."""
-    # neither effective order nor force changes a count: they keep warnings away
+    """Return the lengths of prediction and reference, and matched and all n-grams, (N, 10)."""
+    # effective order and force change no count, and avoid warnings
     metric = BLEU(
         tokenize=kind.tokenize, lowercase=kind.lowercase, effective_order=True, force=True
     )

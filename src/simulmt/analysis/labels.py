@@ -1,7 +1,7 @@
-"""Labels on a picture, each where it hides least.
+"""Labels on a picture, each at the place where it hides least.
 
-`adjustText` and `textalloc` do the same for any scatter plot. On a curve with 17 points the first
-hid points and labels, the second left out a label and put others far from their points.
+`adjustText` and `textalloc` place labels on any scatter plot. On a curve with 17 points,
+`adjustText` hid points and labels; `textalloc` left out a label and put labels far from points.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Pixels: TypeAlias = NDArray[np.float64]
 
 @dataclass
 class Label:
-    """A text and its marker; the boxes (N, 4) that it may fill, in pixels, and their costs (N,)."""
+    """A text and its marker; the boxes (N, 4) in pixels that may hold the text, and their costs."""
 
     text: Text
     marker: Pixels
@@ -41,7 +41,7 @@ def place_labels(axes: Axes, labels: Sequence[Label], marks: Sequence[tuple[floa
     """Move each label to the box that hides least, and leave out a label without room.
 
     Args:
-        axes: The axes with all that labels must not hide, in a figure whose layout is settled.
+        axes: The axes with all that labels must not hide; the layout of the figure is settled.
         labels: The labels of these axes.
         marks: The places of the markers, in data coordinates.
     """
@@ -56,10 +56,10 @@ def place_labels(axes: Axes, labels: Sequence[Label], marks: Sequence[tuple[floa
         outside = _overlap(label.boxes, label.boxes) - _overlap(label.boxes, frame)
         covered = outside + sum(_overlap(label.boxes, box) for box in markers)
         label.costs = label.costs + 6 * near.all(-1).sum(0) + 1000 * covered
-    for _ in range(3):  # each label again, once the others have a place
+    for _ in range(3):  # a label may move when other labels have a place
         for label in labels:
-            others = [o.box for o in labels if o is not label and o.box is not None]
-            costs = label.costs + 1000 * sum(_overlap(label.boxes, box) for box in others)
+            taken = [x.box for x in labels if x is not label and x.box is not None]
+            costs = label.costs + 1000 * sum(_overlap(label.boxes, box) for box in taken)
             best = int(costs.argmin())
             label.box = label.boxes[best] if costs[best] < 1000 * _PIXEL**2 else None
     for label in labels:
@@ -67,7 +67,7 @@ def place_labels(axes: Axes, labels: Sequence[Label], marks: Sequence[tuple[floa
 
 
 def point_label(axes: Axes, place: tuple[float, float], name: str, colour: str) -> Label:
-    """A label around a marker, close to it if possible, best above or below."""
+    """Return a label around a marker, close to the marker if possible, best above or below."""
     text, half = _text(axes, name, colour)
     marker = axes.transData.transform(place)
     extra, angle = np.meshgrid(_REACH, np.arange(24) * np.pi / 12, indexing="ij")
@@ -79,7 +79,7 @@ def point_label(axes: Axes, place: tuple[float, float], name: str, colour: str) 
 
 
 def ceiling_label(axes: Axes, height: float, name: str) -> Label:
-    """A label above or below a horizontal line, best at its right end."""
+    """Return a label above or below a horizontal line, best at the right end of the line."""
     text, half = _text(axes, name, DARK)
     frame = axes.get_window_extent()
     end = axes.transData.transform((axes.get_xlim()[1], height))
@@ -91,7 +91,7 @@ def ceiling_label(axes: Axes, height: float, name: str) -> Label:
 
 
 def _text(axes: Axes, content: str, colour: str) -> tuple[Text, Pixels]:
-    """A text without a place, and half its size in pixels."""
+    """Return a text without a place, and half the size of the text in pixels."""
     text = axes.text(0, 0, content, fontsize=9.5, color=colour, zorder=5, parse_math=False)
     text.set(ha="center", va="center", transform=None, in_layout=False)
     text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
@@ -100,7 +100,7 @@ def _text(axes: Axes, content: str, colour: str) -> tuple[Text, Pixels]:
 
 
 def _settle(label: Label, axes: Axes) -> None:
-    """Move the text to its box; a line leads to a marker that is not beside it."""
+    """Move the text to its box; a line leads from a distant box to the marker."""
     if label.box is None:
         label.text.remove()
         return
@@ -115,7 +115,7 @@ def _settle(label: Label, axes: Axes) -> None:
         axes.plot(xs, ys, color=label.text.get_color(), linewidth=0.6, zorder=2)
 
 
-def _overlap(boxes: Pixels, other: Pixels) -> Pixels:
-    """The area that each box shares with another one."""
-    low, high = np.maximum(boxes, other)[..., :2], np.minimum(boxes, other)[..., 2:]
+def _overlap(boxes: Pixels, box: Pixels) -> Pixels:
+    """Return the area that each of the boxes shares with a box."""
+    low, high = np.maximum(boxes, box)[..., :2], np.minimum(boxes, box)[..., 2:]
     return np.asarray(np.clip(high - low, 0, None).prod(axis=-1))

@@ -1,4 +1,4 @@
-"""The decoded test sets of runs, and which of their sentences a page shows."""
+"""The decoded test sets of runs, and the sentences that a page shows."""
 
 from __future__ import annotations
 
@@ -13,32 +13,31 @@ from simulmt.run_directory import INSTANCES
 from simulmt.scoring.conventions import CONVENTIONS
 
 Logs = Mapping[str, Sequence[Instance]]
-"""By folder; a run without a log is not there."""
-_NEAR = 1e-6  # rounding: the scores were counted from the same text
-_MIDDLING = range(8, 13)  # source words of a sentence that is worth looking at
+"""The decoded test set of each run that has a log, by folder."""
+_NEAR = 1e-6  # rounding: scores and log have the same text
+_MIDDLING = range(8, 13)  # source words
 
 
 def read_logs(
     listed: RunList, folder: Path, convention: str, samples: int
-) -> tuple[dict[str, list[Instance]], dict[str, Resampled]]:
+) -> tuple[Logs, dict[str, Resampled]]:
     """Return the decoded test set and the resampled BLEU of each run that has a log, by folder.
 
-    A run whose log has another BLEU than its scores is left out: one of the two files is not its
-    own.
+    A run is left out if the BLEU of its log differs from that of its scores.
 
     Args:
-        listed: a run that is left out moves from its runs to `damaged`.
-        folder: the folder that was searched.
-        convention: the convention that counts BLEU.
-        samples: how often to draw.
+        listed: The runs; a run that is left out moves from `runs` to `damaged`.
+        folder: The folder that was searched for runs.
+        convention: The convention of BLEU.
+        samples: The number of resamples.
     """
     logs, resampled, kept = {}, {}, []
     for run in listed.runs:
         path = folder / run.folder / INSTANCES
         try:
             if path.is_file():
-                log, figure = _read(path, run, convention, samples)
-                logs[run.folder], resampled[run.folder] = log, figure
+                log, bleu = _read(path, run, convention, samples)
+                logs[run.folder], resampled[run.folder] = log, bleu
             kept.append(run)
         except UserError as error:
             listed.damaged.append(f"{folder / run.folder} ({error})")
@@ -46,16 +45,17 @@ def read_logs(
     return logs, resampled
 
 
-def same_sentences(one: Sequence[Instance], other: Sequence[Instance]) -> bool:
-    """Return whether two logs are of the same sentences, in the same order."""
-    return [(i.source, i.reference) for i in one] == [(i.source, i.reference) for i in other]
+def same_sentences(first: Sequence[Instance], second: Sequence[Instance]) -> bool:
+    """Return whether two logs have the same sentences in the same order."""
+    return [(i.source, i.reference) for i in first] == [(i.source, i.reference) for i in second]
 
 
-def sample_places(logs: Logs, samples: int) -> list[int]:
-    """Return which sentences to show of all runs: the first that are neither short nor long."""
+def samples_of(logs: Logs, samples: int) -> Logs:
+    """Return the same few sentences of each log, preferably neither short nor long ones."""
     first = next(iter(logs.values()), [])
     middling = [i for i, instance in enumerate(first) if instance.source_length in _MIDDLING]
-    return (middling or list(range(len(first))))[:samples]
+    places = (middling or list(range(len(first))))[:samples]
+    return {folder: [log[i] for i in places if i < len(log)] for folder, log in logs.items()}
 
 
 def _read(path: Path, run: Run, convention: str, samples: int) -> tuple[list[Instance], Resampled]:

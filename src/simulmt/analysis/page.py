@@ -14,19 +14,19 @@ from simulmt.decoding.trace import Trace
 
 
 def write_page(traces: Sequence[Trace], path: Path, heads: str) -> None:
-    """Write the page, the same bytes for the same sentences.
+    """Write the page; the same sentences give the same bytes.
 
     Args:
         traces: The sentences, at least one.
-        path: The page's path.
-        heads: What the page shows first: `union` for all heads together, `each` for the first head.
+        path: The path of the page.
+        heads: `union` shows all heads together first, `each` the first head.
     """
     data = {"heads": heads, "sentences": [_sentence(trace) for trace in traces]}
     write_html("page.html", path, data=data)
 
 
 def _sentence(trace: Trace) -> dict[str, object]:
-    """What the script reads; weights are bytes, 255 for 1, by head, target and source subword."""
+    """Return the data of the script; weights are bytes (255 for 1) by head, target and source."""
     T, layers, heads, S = trace.weights.shape
     weights = trace.weights.reshape(T, layers * heads, S).swapaxes(0, 1)  # (LH, T, S)
     quantised = np.rint(255 * weights).astype(np.uint8).tobytes()

@@ -1,4 +1,4 @@
-"""Pictures of source units by target units, with what had been read shaded."""
+"""Pictures of source units by target units; shading shows what had been read."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def draw_sheet(
     """Draw bands of panels below each other.
 
     Args:
-        bands: Panels of the same rows and columns, beside each other as long as there is room.
+        bands: Panels with the same rows and columns; a band that is too wide becomes several lines.
         path: The picture's path; the suffix (.png, .svg, .pdf) says which kind. The same panels
             give the same bytes.
         key: Returns the legend's entries, besides shading, for cells of this many inches.
@@ -87,12 +87,20 @@ def draw_sheet(
             f"inches and {_SIDE:.0f} on a side can be drawn: take fewer sentences, all heads "
             "together (heads=union), or a page (.html)"
         )
-    figure, top = Figure(figsize=(width, height)), height
+    figure, bottom = Figure(figsize=(width, height)), height
     for line, gap in zip(lines, gaps, strict=True):
-        top -= gap + cell * line[0].down
-        first = _draw_line(figure, line, top, cell)
+        bottom -= gap + cell * line[0].down
+        for number, panel in enumerate(line):
+            left, size = number * _pitch(panel, cell), (panel.across * cell, panel.down * cell)
+            place = (left / width, bottom / height, size[0] / width, size[1] / height)
+            axes = figure.add_axes(place)
+            axes.set_title(
+                panel.title, loc="left", fontsize=10, fontweight="bold", parse_math=False
+            )
+            _frame(axes, panel, _font(cell), named=number == 0)
+            panel.mark(axes)
     shades = [Patch(color=_NEW, label="read for this row"), Patch(color=_READ, label="read before")]
-    first.legend(
+    figure.legend(
         handles=[*shades, *key(cell)], loc="upper left", bbox_to_anchor=(0, 0), ncols=6,
         frameon=False, fontsize=8, borderaxespad=0.8,
     )  # fmt: skip
@@ -121,13 +129,13 @@ def draw_circles(
 
 
 def circle_key(cell: float, share: float, colour: str, label: str) -> Line2D:
-    """The legend's entry for a circle with this share of the largest one's area."""
+    """Return the legend's entry for a circle with this share of the largest circle's area."""
     size = 2 * 72 * cell * _LARGEST * math.sqrt(share)
     return Line2D([], [], linestyle="", marker="o", color=colour, markersize=size, label=label)
 
 
 def _broken(band: Sequence[Panel], cell: float) -> list[Sequence[Panel]]:
-    """The lines of a band: hardly wider than allowed, with about as many panels in each."""
+    """Return the lines of a band: hardly wider than allowed, each with about as many panels."""
     room = max(int((_WIDEST + 2) / _pitch(band[0], cell)), 1)
     lines = math.ceil(len(band) / room)
     each = math.ceil(len(band) / lines)
@@ -135,63 +143,42 @@ def _broken(band: Sequence[Panel], cell: float) -> list[Sequence[Panel]]:
 
 
 def _pitch(panel: Panel, cell: float) -> float:
-    """Inches from a panel to the next one."""
+    """Return the inches from a panel to the next panel."""
     return max(panel.across * cell, _LETTER * len(panel.title)) + _GAP
 
 
 def _headroom(panel: Panel, cell: float) -> float:
-    """Inches above a panel, for its title and labels."""
+    """Return the inches above a panel for its title and labels."""
     longest = max((cell_len(_short(name)) for name in panel.columns), default=0)
     return 0.7 + 0.006 * _font(cell) * longest
 
 
-def _draw_line(figure: Figure, panels: Sequence[Panel], bottom: float, cell: float) -> Axes:
-    """Draw panels beside each other, `bottom` inches above the sheet's edge; returns the first."""
-    width, height = figure.get_size_inches()
-    all_axes = []
-    for number, panel in enumerate(panels):
-        place = (number * _pitch(panel, cell) / width, bottom / height)
-        size = (panel.across * cell / width, panel.down * cell / height)
-        axes = figure.add_axes((*place, *size))
-        axes.set_title(panel.title, loc="left", fontsize=10, fontweight="bold", parse_math=False)
-        _frame(axes, panel, cell, named=number == 0)
-        panel.mark(axes)
-        all_axes.append(axes)
-    return all_axes[0]
-
-
-def _frame(axes: Axes, panel: Panel, cell: float, named: bool) -> None:
+def _frame(axes: Axes, panel: Panel, font: float, named: bool) -> None:
     """Draw labels, grid and shading; only the first panel of a line names its rows."""
     across, down = panel.across, panel.down
-    names = list(map(_short, panel.rows)) if named else [""] * len(panel.rows)
     axes.set(xlim=(0, across), ylim=(down, 0))
     axes.spines[:].set_visible(False)
-    axes.tick_params(length=0, top=False, labeltop=True, labelbottom=False, pad=3)
-    axes.set_xticks([j + 0.5 for j in range(len(panel.columns))], [*map(_short, panel.columns)])
-    axes.set_yticks([i + 0.5 for i in range(len(panel.rows))], names)
-    for label in axes.get_xticklabels():
-        label.set(fontsize=_font(cell), parse_math=False, rotation=45, ha="left", va="bottom")
-        label.set_rotation_mode("anchor")
-    for label in axes.get_yticklabels():
-        label.set(fontsize=_font(cell), parse_math=False)
+    axes.tick_params(length=0, top=False, labeltop=True, labelbottom=False, pad=3, labelleft=named)
+    plain: dict[str, Any] = {"fontsize": font, "parse_math": False}
+    slanted = plain | {"rotation": 45, "ha": "left", "va": "bottom", "rotation_mode": "anchor"}
+    axes.set_xticks(np.arange(len(panel.columns)) + 0.5, map(_short, panel.columns), **slanted)
+    axes.set_yticks(np.arange(len(panel.rows)) + 0.5, map(_short, panel.rows), **plain)
     if not panel.rows:
         axes.set_xlabel(NOTHING, loc="left")
     axes.vlines(range(across + 1), 0, down, colors="#c8c8c8", linewidth=0.4, clip_on=False)
     axes.hlines(range(down + 1), 0, across, colors="#c8c8c8", linewidth=0.4, clip_on=False)
-    before = [0, *panel.delays][: len(panel.delays)]
-    centres = [i + 0.5 for i in range(len(before))]
-    new = [after - earlier for earlier, after in zip(before, panel.delays, strict=True)]
-    axes.barh(centres, before, height=1, color=_READ)
-    axes.barh(centres, new, left=before, height=1, color=_NEW)
+    centres = np.arange(len(panel.delays)) + 0.5
+    axes.barh(centres, panel.delays, height=1, color=_NEW)
+    axes.barh(centres, [0, *panel.delays][: len(centres)], height=1, color=_READ)
 
 
 def _font(cell: float) -> float:
-    """The size of labels, in points."""
+    """Return the size of labels, in points."""
     return min(10.0, cell * 72 * 0.6)
 
 
 def _short(name: str) -> str:
-    """A label cut to `_LONGEST` columns; an underscore replaces the heavy ▁ that begins a word."""
+    """Return a label of at most `_LONGEST` columns, with an underscore for each heavy ▁."""
     name = name.replace("▁", "_")
     if cell_len(name) <= _LONGEST:
         return name
@@ -199,5 +186,5 @@ def _short(name: str) -> str:
 
 
 def _shrink(width: float, height: float) -> float:
-    """The factor that makes a sheet as large as possible; below 1 for one that is too large."""
+    """Return the factor that makes a sheet as large as possible; below 1 for a sheet too large."""
     return min(math.sqrt(_AREA / (width * height)), _SIDE / max(width, height))

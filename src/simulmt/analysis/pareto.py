@@ -1,4 +1,4 @@
-"""Which systems are not beaten in quality and latency at once."""
+"""The Pareto front: systems that no other system beats in quality and latency at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[bool]:
     points are on it together.
 
     Args:
-        points: latency, of which less is better, and quality, of which more is.
+        points: The latency (less is better) and the quality (more is better) of each system.
     """
     ordered = sorted({*points}, key=lambda point: (point[0], -point[1]))
     front, best = set(), -math.inf

@@ -69,7 +69,7 @@ def _key(grid: Staircase) -> Text:
 
 
 def _events(instance: Instance) -> Iterator[tuple[str, str]]:
-    """READ or WRITE and its word, in the order of time; LEFT for words that were never read."""
+    """Yield READ or WRITE and the word, in the order of time; LEFT for words never read."""
     source, read = instance.source.split(), 0
     for word, delay in zip(instance.prediction.split(), instance.delays, strict=True):
         yield from (("READ", name) for name in source[read:delay])
@@ -79,7 +79,7 @@ def _events(instance: Instance) -> Iterator[tuple[str, str]]:
 
 
 def _lanes(instance: Instance, console_width: int) -> Iterator[Text]:
-    """Pairs of lines, READ above WRITE, each pair as wide as the console."""
+    """Yield pairs of lines, READ above WRITE, each pair as wide as the console."""
     lanes = {"READ": "", "WRITE": ""}
     room = max(console_width - len("WRITE  "), 8)
     for kind, word in [*_events(instance), ("END", " " * room)]:

@@ -21,7 +21,7 @@ def draw_path(instance: Instance, path: Path) -> None:
 
     Source on the x axis, target from top to bottom, in subwords where the instance has them. The
     line steps right with every read and down with every write. The area of a circle is the number
-    of heads that had stopped there.
+    of heads that had stopped at its place.
 
     Args:
         instance: The sentence.

@@ -1,4 +1,4 @@
-"""Decoded sentences as a picture or a page; the name of the file says which."""
+"""Decoded sentences as a picture or a page, by the suffix of the file."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ KINDS: dict[str, Callable[[Sequence[Trace], Path, str], None]] = {
 }
 """The function that writes each kind of picture, by the suffix of its path."""
 HEADS = ("union", "each")
-"""All heads in one panel, or a panel for each."""
+"""All heads in one panel, or a panel for each head."""
 
 
 def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union") -> None:
-    """Show where every head looked and stopped in a few sentences.
+    """Write a picture or a page of where every head looked and stopped.
 
     Args:
         traces: The sentences, as `simulmt.decoding.trace.trace_sentence` gives them.
         path: The file; .png, .svg and .pdf are pictures, .html is a page that plays the sentences
             back. The same sentences give the same bytes.
-        heads: One of `HEADS`; the reader of a page can change it.
+        heads: `union` or `each`; the reader of a page can change this.
 
     Raises:
         UserError: no sentence, more than fits on a picture, another suffix, another word for

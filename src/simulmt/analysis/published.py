@@ -1,4 +1,4 @@
-"""Published figures to compare with: CSV files such as those in `experiments`."""
+"""Published figures that a report compares with: CSV files such as those in `experiments`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def read_published(name: str, latencies: Sequence[str], folder: Path) -> list[Pu
     """
     path = Path(name) if name.endswith(".csv") else folder / f"{name}.csv"
     if not path.is_file():
-        known = [p for p in sorted(folder.glob("*/*.csv")) if _has_systems(p)]
+        files = sorted(folder.glob("*/*.csv"))
+        known = [p for p in files if p.read_bytes().startswith(b"system,")]
         names = ", ".join(p.relative_to(folder).with_suffix("").as_posix() for p in known)
         raise UserError(
             f"published={name}: there is no file {path}; give a CSV file"
@@ -67,7 +68,7 @@ def read_published(name: str, latencies: Sequence[str], folder: Path) -> list[Pu
 def published_series(
     points: Sequence[Published], latency: str, unit: str
 ) -> tuple[list[Series], list[str]]:
-    """Return the lines of the points with this latency in this unit; a name has the kind of BLEU.
+    """Return the lines of the points with a latency in a unit; their names tell the kind of BLEU.
 
     Args:
         points: Points from any number of files.
@@ -75,7 +76,7 @@ def published_series(
         unit: `word` or `subword`.
 
     Returns:
-        The lines, and a note for each system in another unit.
+        The lines, and a note for each system whose latency has another unit.
     """
     lines: dict[str, list[Point]] = {}
     notes: dict[str, None] = {}
@@ -97,7 +98,3 @@ def _parse(row: Mapping[str, str], latencies: Sequence[str], source: str) -> Pub
         raise ValueError(f"{row['system']}: a figure is not finite")
     kind, unit = (row.get(key) or _NOT_STATED for key in ("BLEU_kind", "latency_unit"))
     return Published(row["system"], bleu, values, kind, unit, source)
-
-
-def _has_systems(path: Path) -> bool:
-    return path.read_bytes().startswith(b"system,")

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from simulmt.analysis.curve import Curve, Point, Series, draw_curve
+from simulmt.analysis.curve import Curve, Series, draw_curve
 from simulmt.analysis.inline_svg import inline_svg
 from simulmt.analysis.names import row_names
 from simulmt.analysis.points import curve_series
@@ -23,41 +23,41 @@ class DrawnCurve:
     """A curve as files and as part of the page.
 
     Attributes:
-        files: The pictures that were written.
-        svg: The curve for the page; its points link to the runs' details.
-        names: The legend's names.
-        swatches: A picture of each line in the legend.
+        files: The paths of the pictures.
+        svg: The curve for the page; each point links to the details of its run.
+        legend: The name of each line, and a picture of the line.
     """
 
     files: Sequence[Path]
     svg: Markup
-    names: tuple[str, ...]
-    swatches: Sequence[Markup]
+    legend: Sequence[tuple[str, Markup]]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the lines."""
+        return tuple(name for name, _ in self.legend)
 
 
 def write_curve(
     runs: Sequence[Run], published: Sequence[Series], latency: str, unit: str, convention: str,
     to: Path, shown: tuple[float, float] | None = None,
 ) -> DrawnCurve | None:  # fmt: skip
-    """Draw one curve.
+    """Draw the curve of one latency; returns None if no run has that latency.
 
     Args:
         runs: The runs to draw.
-        published: Published lines to draw beside them.
+        published: Published lines to draw beside the runs.
         latency: The latency on the x axis.
-        unit: Its unit.
-        convention: The convention that counts it.
+        unit: The unit of the latency.
+        convention: The convention of the latency.
         to: The folder for `curve-LATENCY.png` and `.svg`.
         shown: The least and the greatest quality in the picture; None shows all.
-
-    Returns:
-        The curve; None if no run has that latency.
     """
     series = curve_series(runs, latency, unit, convention)
     if not series:
         return None
-    scores = [run.scores.oracle.get(unit, {}).get(latency) for run in runs]
-    oracle = next((score.value for score in scores if score is not None), None)
+    oracles = [run.scores.oracle.get(unit, {}).get(latency) for run in runs]
+    oracle = next((score.value for score in oracles if score is not None), None)
     axis = f"{latency} ({'share of the ' if latency == 'AP' else ''}source {unit}s)"
     axis += "" if convention == "paper" else f" by {convention}"
     curve = Curve([*series, *published], axis, oracle, shown)
@@ -65,15 +65,17 @@ def write_curve(
     save(draw_curve(curve)[0], files)
     addresses = {run.folder: f"#run-{number}" for number, run in enumerate(runs)}
     figure, handles = draw_curve(curve, lambda point: addresses[point.runs[0]])
-    titles = {addresses[p.runs[0]]: title for p, title in _titles(runs, series, latency).items()}
+    titles = {addresses[folder]: text for folder, text in _titles(runs, series, latency).items()}
     about = f"BLEU against {axis}; the figures are in the table of runs"
-    swatches = [_swatch(handle, f"{latency}-key-{i}") for i, handle in enumerate(handles)]
-    names = tuple(str(handle.get_label()) for handle in handles)
-    return DrawnCurve(files, inline_svg(figure, latency, about, titles), names, swatches)
+    legend = [
+        (str(handle.get_label()), _swatch(handle, f"{latency}-key-{i}"))
+        for i, handle in enumerate(handles)
+    ]
+    return DrawnCurve(files, inline_svg(figure, latency, about, titles), legend)
 
 
 def _swatch(handle: Line2D, name: str) -> Markup:
-    """The line of a legend's entry; `name` begins its ids."""
+    """Return a picture of the line of a legend's entry; `name` begins the ids of the picture."""
     figure = Figure(figsize=(0.55, 0.22))
     line = Line2D([0.05, 0.5, 0.95], [0.5] * 3, markevery=[1])
     line.update_from(handle)
@@ -82,16 +84,13 @@ def _swatch(handle: Line2D, name: str) -> Markup:
     return inline_svg(figure, name)
 
 
-def _titles(runs: Sequence[Run], series: Sequence[Series], latency: str) -> dict[Point, str]:
-    """The text that each point shows under the pointer."""
-    by_folder = {run.folder: run for run in runs}
-    points = [point for line in series for point in line.points]
-    named = [by_folder[folder] for folder in dict.fromkeys(point.runs[0] for point in points)]
-    names = dict(zip([run.folder for run in named], row_names(named), strict=True))
+def _titles(runs: Sequence[Run], series: Sequence[Series], latency: str) -> dict[str, str]:
+    """Return the text under the pointer for each point, by the folder of the point's first run."""
+    points = {point.runs[0]: point for line in series for point in line.points}
+    names = row_names([run for run in runs if run.folder in points])
     titles = {}
-    for point in points:
-        name = names[point.runs[0]]
+    for folder, point in points.items():
         seeds = f", mean of {len(point.runs)} seeds" if len(point.runs) > 1 else ""
         figures = f"BLEU {point.quality:.2f}, {latency} {point.latency:.2f}"
-        titles[point] = f"{name}: {figures}{seeds}"
+        titles[folder] = f"{names[folder]}: {figures}{seeds}"
     return titles

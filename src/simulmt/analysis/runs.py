@@ -38,17 +38,17 @@ WEIGHTS = ("lambda", "lambda_var")
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run, or a further decoding of its test set.
+    """A finished run, or a further decoding of a run's test set.
 
     Attributes:
-        folder: Of the scores, as seen from the folder that was searched.
-        home: The run directory, likewise; for a run the same as `folder`.
+        folder: The folder of the scores, relative to the folder that was searched.
+        home: The run directory, relative to the same folder; for a run the same as `folder`.
         options: The run's configuration, flat: `{"mechanism.k": 3, ...}`.
-        scores: Of the test set.
-        test_set: Digests of the text that was scored.
-        traits: What kind of policy the run trained.
-        training: What the training took.
-        turned: What the decoding had otherwise than the run: `{"k": 5}`; empty for a run.
+        scores: The scores of the test set.
+        test_set: The digests of the test set's text.
+        traits: The kind of policy that the run trained.
+        training: Size, length and speed of the training.
+        turned: Options of the decoding that differ from the run's: `{"k": 5}`; empty for a run.
     """
 
     folder: str
@@ -70,40 +70,22 @@ class Run:
         """The model's name."""
         return str(self.options["model.name"])
 
-    @property
-    def parameters(self) -> int:
-        """The size of the model."""
-        return self.training.parameters
-
-    @property
-    def cost(self) -> Row:
-        """What the training took: figures that another machine, or another day, would change."""
-        took = self.training
-        return {
-            "training_seconds": took.seconds, "training_tokens_per_s": took.tokens_per_second,
-            "threads": took.threads, "processes": took.processes, "device": took.device,
-        }  # fmt: skip
-
-    def trait(self, name: str) -> bool:
-        """Return whether the run is `offline` or `learned`."""
-        return bool(getattr(self.traits, name))
-
     def weight(self, name: str) -> float:
-        """Return `lambda` or `lambda_var` as it was in force."""
+        """Return `lambda` or `lambda_var`."""
         return float(self.options[name])
 
     def dials(self) -> list[str]:
-        """Return what trades quality for latency: `["k=3"]`, `["lambda=0.2"]`."""
-        weights = {name: self.weight(name) for name in WEIGHTS} if self.trait("learned") else {}
+        """Return the options that trade quality for latency: `["k=3"]`, `["lambda=0.2"]`."""
+        weights = {name: self.weight(name) for name in WEIGHTS} if self.traits.learned else {}
         weights = {name: value for name, value in weights.items() if value or name == "lambda"}
         return _listed({**weights, **self.traits.dials, **self.turned})
 
     def option(self, key: str) -> Any:
-        """Return an option, as turned where it is a dial; None if the run lacks the option."""
+        """Return an option; a dial as the decoding set it; None if the run lacks the option."""
         return self.turned.get(key.removeprefix("mechanism."), self.options.get(key))
 
     def figures(self, convention: str = "paper", unit: str = "word") -> Figures:
-        """Return quality and latencies by a convention; all but `paper` have one unit."""
+        """Return quality and latencies by a convention; only `paper` has more than one unit."""
         units = CONVENTIONS[convention].units
         return self.scores[convention, unit if unit in units else units[0]]
 
@@ -112,12 +94,12 @@ class Run:
         return float(self.figures(convention)["BLEU"])
 
     def latency(self, name: str, unit: str = "word", convention: str = "paper") -> float:
-        """Return a latency; infinite if there was no sentence to count it on."""
+        """Return a latency; infinite if no sentence has a translation."""
         value = self.figures(convention, unit)[name].value
         return math.inf if value is None else float(value)
 
     def row(self, convention: str = "paper") -> Row:
-        """Return a line of `curves.csv`; other conventions than `paper` add their own figures."""
+        """Return a line of `curves.csv`; conventions other than `paper` add their own figures."""
         names = () if convention == "paper" else CONVENTIONS[convention].figures
         own, quality = self.figures(convention), self.figures()
         return {
@@ -132,7 +114,7 @@ class Run:
             **{f"{name}_{unit}": self.figures(unit=unit)[name].value
                for unit in UNITS for name in _COUNTED},
             **{f"{name}_{convention}": own[name].value for name in names},
-            "parameters": self.parameters,
+            "parameters": self.training.parameters,
             "updates": self.training.updates,
             "signature": quality["BLEU"].signature.removeprefix("BLEU|"),
             "decoding": " ".join(_listed(self.turned)),
@@ -141,20 +123,15 @@ class Run:
 
 @dataclass
 class RunList:
-    """The runs of a folder, and those that cannot be used, with the reasons."""
+    """The runs of a folder, and with reasons those that are not finished or damaged."""
 
     runs: list[Run] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
 
     @property
-    def unfinished(self) -> int:
-        """How many runs have no scores yet."""
-        return len(self.begun)
-
-    @property
     def left_out(self) -> list[str]:
-        """What is wrong with each run that cannot be used."""
+        """Each run that cannot be used, with the reason."""
         return self.damaged + self.begun
 
 
@@ -163,8 +140,8 @@ def find_runs(folder: Path, decodings: bool = True) -> RunList:
 
     Args:
         folder: Searched at any depth for directories in which a training has begun.
-        decodings: Whether evaluations of a run's own test set are runs, too, where they were
-            decoded with another dial or beam than the run's own.
+        decodings: Whether to add the evaluations of each run's own test set with another dial or
+            beam.
 
     Raises:
         UserError: there is no such folder.
@@ -199,7 +176,7 @@ def _listed(values: Mapping[str, float]) -> list[str]:
 
 
 def _read(here: Path, name: str) -> Run:
-    """Return a run whose scores can be shown; raises various errors for a damaged one."""
+    """Return a run; a damaged run raises various errors."""
     tested = read_json(here / MANIFEST)["splits"]["test"]
     run = Run(
         folder=name,
@@ -210,12 +187,12 @@ def _read(here: Path, name: str) -> Run:
         traits=read_record(here / TRAITS, Traits),
         training=read_record(here / TRAINING, Training),
     )
-    run.row(), run.dials()  # an option that is missing shows here
+    run.row(), run.dials()  # raise an error for a missing option
     return run
 
 
 def _decodings(run: Run, here: Path, listed: RunList) -> Iterator[Run]:
-    """Yield one evaluation of the run's test set for each decoding that is not the run's own."""
+    """Yield one evaluation of the run's test set for each decoding that differs from the run's."""
     seen: list[Mapping[str, float]] = [{}]
     for place in sorted((here / EVALUATION).glob(f"*/{EVALUATED}")):
         try:
@@ -231,7 +208,7 @@ def _decodings(run: Run, here: Path, listed: RunList) -> Iterator[Run]:
 
 
 def _turned(run: Run, decoding: Decoding | None) -> dict[str, float]:
-    """Return what a decoding of the run's own test set had otherwise; {} for any other decoding."""
+    """Return the options in which a decoding of the run's test set differs; {} for other text."""
     own = run.scores.decoding
     if own is None or decoding is None:
         return {}
@@ -248,7 +225,7 @@ def _turned(run: Run, decoding: Decoding | None) -> dict[str, float]:
 
 
 def _reached(here: Path) -> str:
-    """Return how far an unfinished training got, as far as can be told."""
+    """Return the last update of an unfinished training, if its metrics tell."""
     try:
         return f"; update {max(int(step) for (step,) in read_columns(here, 'step')) + 1}"
     except (UserError, ValueError):

@@ -28,9 +28,9 @@ def tested_checkpoint(folder: Path, run: Run, latency: str, unit: str) -> Dev | 
     None for averaged weights, which were never validated, and without metrics.
 
     Args:
-        folder: the folder that was searched.
-        run: one of its runs.
-        latency: such as DAL.
+        folder: The folder that was searched for runs.
+        run: A run below this folder.
+        latency: A latency of the convention `paper`, such as DAL.
         unit: `word` or `subword`.
     """
     names = ("valid/selection", "step", "valid/BLEU", f"valid/{unit}/{latency}")
@@ -53,36 +53,44 @@ def select_runs(
 ) -> list[Row]:  # fmt: skip
     """Return, for each mechanism and range, the run with the best development BLEU.
 
-    All figures are by the convention `paper`, as validation is.
+    All figures are by the convention `paper`, as validation is. Runs that read the whole sentence
+    first, and runs without development figures, are not selected.
 
     Args:
-        runs: all runs; those that read the whole sentence first are not selected from.
-        names: the name of each run, by folder.
-        dev: the development figures, by folder; runs without them are not selected from.
-        ranges: of development latency, least and most, both included.
-        latency: the latency of the ranges, such as DAL.
-        unit: its unit.
+        runs: All runs.
+        names: The name of each run, by folder.
+        dev: The development figures, by folder.
+        ranges: The least and the greatest development latency of each range, both included.
+        latency: The latency of the ranges, such as DAL.
+        unit: The unit of the latency.
 
     Returns:
         A row for each mechanism (and model, if there are several) and range, with the test scores
         of the run. Without a run in the range, the figures are None.
     """
     several = len({run.model for run in runs}) > 1
+    systems: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        if not run.traits.offline:
+            systems.setdefault((run.mechanism, run.model), []).append(run)
+    keys = ("run", "step", "dev_BLEU", f"dev_{latency}", "test_BLEU", f"test_{latency}", "folder")
     rows = []
-    for kind in dict.fromkeys((run.mechanism, run.model) for run in runs):
-        alike = [r for r in runs if (r.mechanism, r.model) == kind and not r.trait("offline")]
-        system = " ".join(kind if several else kind[:1])
-        for least, most in ranges if alike else ():
-            known = [run for run in alike if run.folder in dev]
-            inside = [run for run in known if least <= dev[run.folder].latency <= most]
-            best = max(inside, key=lambda run: dev[run.folder].bleu, default=None)
-            figures = _figures(best, names, dev, latency, unit)
-            rows.append({"system": system, "least": least, "most": most, **figures})
+    for kind, alike in systems.items():
+        for least, most in ranges:
+            row: Row = {"system": " ".join(kind[: 1 + several]), "least": least, "most": most}
+            rows.append(row | dict.fromkeys(keys))
+            known = [(dev[run.folder], run) for run in alike if run.folder in dev]
+            inside = [pair for pair in known if least <= pair[0].latency <= most]
+            if inside:
+                own, best = max(inside, key=lambda pair: pair[0].bleu)
+                test = (best.bleu(), best.latency(latency, unit))
+                figures = (names[best.folder], own.step, own.bleu, own.latency, *test, best.folder)
+                rows[-1] |= dict(zip(keys, figures, strict=True))
     return rows
 
 
 def with_empty_ranges_together(rows: Sequence[Row]) -> list[Row]:
-    """Return rows to read, with `range`: a system's ranges without a run are one, the last."""
+    """Return rows with a column `range`; the ranges of a system without a run share a last row."""
     together: list[Row] = []
     for system in dict.fromkeys(row["system"] for row in rows):
         own = [{"range": f"{r['least']:g} to {r['most']:g}", **r} for r in rows
@@ -92,14 +100,3 @@ def with_empty_ranges_together(rows: Sequence[Row]) -> list[Row]:
         if empty:
             together.append({**empty[0], "range": ", ".join(str(row["range"]) for row in empty)})
     return together
-
-
-def _figures(
-    best: Run | None, names: Mapping[str, str], dev: Mapping[str, Dev], latency: str, unit: str
-) -> Row:
-    keys = ("run", "step", "dev_BLEU", f"dev_{latency}", "test_BLEU", f"test_{latency}", "folder")
-    if best is None:
-        return dict.fromkeys(keys)
-    own, test = dev[best.folder], (best.bleu(), best.latency(latency, unit))
-    values = (names[best.folder], own.step, own.bleu, own.latency, *test, best.folder)
-    return dict(zip(keys, values, strict=True))

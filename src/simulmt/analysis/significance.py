@@ -1,4 +1,4 @@
-"""Are two systems that are equally quick equally good?"""
+"""Are two systems of equal latency equally good?"""
 
 from __future__ import annotations
 
@@ -25,45 +25,45 @@ BETWEEN = "; "
 
 @dataclass(frozen=True)
 class System:
-    """Runs that differ in the seed alone: their means."""
+    """Runs that differ in the seed alone, with their mean latency and BLEU."""
 
     name: str
     line: str
     runs: Sequence[Run]
     latency: float
-    resampled: Resampled
+    bleu: Resampled
 
 
 def matched_pairs(
     runs: Sequence[Run], logs: Logs,
     resampled: Mapping[str, Resampled], unit: str, convention: str, tolerance: float,
 ) -> list[Row]:  # fmt: skip
-    """Return pairs of points of different lines at matched latency, with the paired bootstrap test.
+    """Return the paired bootstrap test of each two systems of different lines at matched latency.
 
-    Runs that differ in the seed alone are one point, as in the curves: BLEU and DAL are their
-    means, in each resample, too. Runs without a log, and pairs with other sentences, are not
-    tested.
+    As in the curves, runs that differ in the seed alone are one system. The system has the mean
+    BLEU and DAL of its runs, also in each resample. Runs without a log, and pairs with different
+    sentences, are not tested.
 
     Args:
-        runs: all of them.
-        logs: their decoded test sets.
-        resampled: their BLEU.
-        unit: of DAL.
-        convention: of DAL.
-        tolerance: by how much the two DAL may differ.
+        runs: All runs.
+        logs: The decoded test sets, by folder.
+        resampled: The resampled BLEU of each run, by folder.
+        unit: The unit of DAL.
+        convention: The convention of DAL.
+        tolerance: The greatest difference in DAL.
 
     Returns:
-        A row for each pair, the better one first in it, closest latencies first.
+        A row for each pair, the better system first in it, closest latencies first.
     """
     pairs = []
     for two in combinations(_systems(runs, resampled, unit, convention), 2):
-        one, other = sorted(two, key=lambda system: -system.resampled.bleu)
-        apart = abs(one.latency - other.latency)
-        if one.line == other.line or not apart <= tolerance:  # NaN if both are infinite
+        better, worse = sorted(two, key=lambda system: -system.bleu.bleu)
+        apart = abs(better.latency - worse.latency)
+        if better.line == worse.line or not apart <= tolerance:  # NaN if both are infinite
             continue
-        logged = [logs[run.folder] for run in (*one.runs, *other.runs)]
+        logged = [logs[run.folder] for run in (*better.runs, *worse.runs)]
         if all(same_sentences(logged[0], log) for log in logged):
-            pairs.append((apart, _row(one, other)))
+            pairs.append((apart, _row(better, worse)))
     return [row for _, row in sorted(pairs, key=lambda pair: pair[0])]
 
 
@@ -72,22 +72,23 @@ def _systems(
 ) -> list[System]:
     groups = by_seed([run for run in runs if run.folder in resampled])
     firsts = [group[0] for group in groups]
+    names, lines = row_names(firsts), variants(firsts)
     systems = []
-    for group, name, line in zip(groups, row_names(firsts), variants(firsts), strict=True):
-        seeds = [resampled[run.folder] for run in group]
+    for group in groups:
+        folder, seeds = group[0].folder, [resampled[run.folder] for run in group]
         samples = np.mean([seed.samples for seed in seeds], axis=0)
-        mean = Resampled(fmean(seed.bleu for seed in seeds), samples)
+        bleu = Resampled(fmean(seed.bleu for seed in seeds), samples)
         latency = fmean(run.latency("DAL", unit, convention) for run in group)
-        several = f", {len(group)} seeds" if len(group) > 1 else ""
-        systems.append(System(name + several, line, group, latency, mean))
+        name = names[folder] + (f", {len(group)} seeds" if len(group) > 1 else "")
+        systems.append(System(name, lines[folder], group, latency, bleu))
     return systems
 
 
-def _row(one: System, other: System) -> Row:
-    first, second = one.resampled, other.resampled
-    folders = (BETWEEN.join(run.folder for run in system.runs) for system in (one, other))
+def _row(better: System, worse: System) -> Row:
+    first, second = better.bleu, worse.bleu
+    folders = (BETWEEN.join(run.folder for run in system.runs) for system in (better, worse))
     values = (
-        one.name, other.name, one.latency, other.latency, first.bleu, second.bleu,
+        better.name, worse.name, better.latency, worse.latency, first.bleu, second.bleu,
         first.bleu - second.bleu, *middle(first.samples - second.samples),
         p_value(first, second), *folders,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The path of a sentence as a grid: what had been read at each write, and where heads stood."""
+"""The path of a sentence as a grid: the delay of each write, and the positions of heads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Staircase:
     Attributes:
         columns: The source units.
         rows: The target units.
-        delays: For each target unit, the source units that had been read.
+        delays: For each target unit, the number of source units that had been read.
         heads: For each target unit, the number of heads that stood at each column, from 1.
     """
 
@@ -26,22 +26,22 @@ class Staircase:
     heads: Sequence[Counter[int]]
 
     def steps(self) -> Iterator[tuple[str, int, int, Counter[int]]]:
-        """Each target unit with the delay before it, its own delay, and its heads by column."""
+        """Return each target unit with the delay before it, its own delay, and its heads."""
         return zip(self.rows, [0, *self.delays], self.delays, self.heads, strict=False)
 
     def most_heads(self) -> int:
-        """The largest number of heads in one cell."""
+        """Return the largest number of heads in a cell."""
         return max((n for row in self.heads for n in row.values()), default=0)
 
 
 def word_staircase(instance: Instance) -> Staircase:
-    """The grid of a sentence in words."""
+    """Return the grid of a sentence in words."""
     heads = word_positions(instance)
     return _staircase(instance.source.split(), instance.prediction.split(), instance.delays, heads)
 
 
 def piece_staircase(instance: Instance) -> Staircase:
-    """The grid of a sentence in subwords, or in words where the instance has no subwords."""
+    """Return the grid of a sentence in subwords; in words if the instance has no subwords."""
     rows, delays = instance.target_pieces, instance.subword_delays
     if not instance.source_pieces or len(rows) != len(delays):
         return word_staircase(instance)
@@ -52,7 +52,7 @@ def _staircase(
     columns: Sequence[str], rows: Sequence[str], delays: Sequence[int],
     positions: Sequence[Sequence[int]],
 ) -> Staircase:  # fmt: skip
-    """The grid has a column for EOS only if a head went there; then EOS has been read.
+    """Return the grid, with a column for EOS only if a head stood at EOS, which was then read.
 
     A head that has run off the end stands nowhere.
     """

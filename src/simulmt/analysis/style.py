@@ -1,9 +1,9 @@
-"""How figures look; colour, marker and dashes tell lines apart, each without the others."""
+"""The look of figures: colour, marker or dashes alone suffice to tell lines apart."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 from matplotlib.lines import Line2D
-from matplotlib.text import Text
 
 COLOURS = ["#0b5fa5", "#c2410c", "#00795c", "#8e3a86", "#7a5200", "#3f3fa8", "#a31545", "#3d6b1f"]
 MARKERS = "osD^vPXph"  # one more than colours, so that combinations repeat late
@@ -28,7 +27,7 @@ Style: TypeAlias = dict[str, Any]
 
 
 def line_styles(offline: Sequence[bool]) -> list[Style]:
-    """The style of each line.
+    """Return the style of each line.
 
     Models that read the whole sentence first are stars, joined by nothing; the other lines look the
     same with and without them.
@@ -50,7 +49,7 @@ def line_styles(offline: Sequence[bool]) -> list[Style]:
 
 
 def make_panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """A figure, `width` by `height` inches, and its axes from left to right and down."""
+    """Return a figure, `width` by `height` inches, and its axes from left to right and down."""
     figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
     panels: list[Axes] = list(figure.subplots(rows, columns, sharex="col", squeeze=False).flat)
     for axes in panels:
@@ -70,13 +69,8 @@ def draw_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
         handles=handles, loc="outside upper center", ncols=max(columns, 1), frameon=False,
         fontsize=10, handlelength=3.6, columnspacing=1.8,
     )  # fmt: skip
-    show_as_it_is(legend.get_texts())
-
-
-def show_as_it_is(texts: Iterable[Text]) -> None:
-    """Take a dollar sign in a text for nothing but a dollar sign."""
-    for text in texts:
-        text.set_parse_math(False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # a dollar sign is nothing but a dollar sign
 
 
 def save(figure: Figure, paths: Sequence[Path], **options: Any) -> None:

@@ -1,9 +1,11 @@
-"""What programs print of a decoded corpus: scores, warnings, one sentence as a path."""
+"""The summary of a decoded corpus that programs print: scores, warnings, a path."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
 
 from simulmt.analysis.path import render_path
 from simulmt.analysis.path_picture import draw_path
@@ -18,7 +20,7 @@ from simulmt.scoring.scores import Scores
 
 
 def dropped(name: str, split: Split) -> None:
-    """Print how many pairs of a split were left out, if any."""
+    """Print the number of pairs that were left out of a split, if any."""
     if any(split.dropped.values()):
         counts = ", ".join(f"{n} {why.replace('_', ' ')}" for why, n in split.dropped.items())
         say(f"  dropped from {name}: {counts}")
@@ -27,7 +29,7 @@ def dropped(name: str, split: Split) -> None:
 def results(
     name: str, scores: Scores, instances: Sequence[Instance], checkpoint: Path, folder: Path
 ) -> None:
-    """Print the score table, residue in the text, one sentence as a path, and the files."""
+    """Print the score table, warnings, the path of a sentence, and the paths of the files."""
     if not is_first_process():
         return
     console.print(score_table({name: scores}))
@@ -40,7 +42,7 @@ def results(
 
 
 def computing(scores: Scores) -> None:
-    """Print how long computing took, and what it adds to the latency if anything was written."""
+    """Print the computing time, and the latency with the computing time if anything was written."""
     took, aware, decoding = scores.computing_ms, scores.computation_aware, scores.decoding
     if took is None:
         return
@@ -54,11 +56,7 @@ def computing(scores: Scores) -> None:
 
 
 def pick_sample(instances: Sequence[Instance]) -> Instance:
-    """Return the sentence with the longest wait, of those of middling length if there are any."""
+    """Return the sentence with the longest wait, preferably a sentence of middling length."""
     middling = [i for i in instances if i.delays and 8 <= i.source_length <= 12]
-    return max(middling or instances, key=lambda i: (_longest_wait(i), -i.index))
-
-
-def _longest_wait(instance: Instance) -> int:
-    steps = zip((0, *instance.delays), instance.delays, strict=False)
-    return max((after - before for before, after in steps), default=0)
+    waits = {i.index: np.diff(i.delays, prepend=0).max(initial=0) for i in instances}
+    return max(middling or instances, key=lambda i: (waits[i.index], -i.index))

@@ -1,4 +1,4 @@
-"""A table of scores for the terminal."""
+"""Tables of scores for the terminal."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from rich.table import Column, Table
 from rich.text import Text
 
+from simulmt.analysis.names import row_names
+from simulmt.analysis.runs import Row, Run
+from simulmt.analysis.selection import with_empty_ranges_together
 from simulmt.scoring.conventions import CONVENTIONS, UNITS
 from simulmt.scoring.scores import Figures, Scores
 
-_PAPER = ("AL", "DAL", "AP", "LAAL")
+_PAPER = ("BLEU", "chrF", "AL", "DAL", "AP", "LAAL")
 _DIGITS = {"AP": 3}
 
 
@@ -23,31 +26,31 @@ def score_table(
     """Return a table with a row for each name: quality and latency in a unit.
 
     Under a row comes its oracle, the latency of the reference written as early as its word
-    alignment allows; one oracle that all rows share comes once, at the end. The oracle is known in
+    alignment allows. One oracle that all rows share comes once, at the end. The oracle is known in
     words alone. The caption has the signatures if they are the same in all rows.
 
     Args:
         rows: Scores by name.
-        left: Columns before the figures, with a cell for each row; the names if there are none.
+        left: The columns before the figures, with a cell for each row; the names if there are none.
         convention: A name of `CONVENTIONS`; `paper` also shows DAL in the other unit.
-        unit: `word` or `subword`, in `paper`; the others have but one.
+        unit: `word` or `subword` for `paper`; every other convention has a single unit.
     """
     left = left or [(Column("", overflow="fold"), list(rows))]
     names: Sequence[str] = CONVENTIONS[convention].figures
+    figures: list[Figures] = [scores[convention, unit] for scores in rows.values()]
     if convention == "paper":
-        names = ("BLEU", "chrF", *_PAPER, f"DAL {_other(unit)}")
-    else:
-        unit = CONVENTIONS[convention].units[0]
+        second = next(name for name in UNITS if name != unit)
+        names = (*_PAPER, f"DAL {second}")
+        dals = (scores["paper", second]["DAL"] for scores in rows.values())
+        figures = [{**f, names[-1]: dal} for f, dal in zip(figures, dals, strict=True)]
     heads = [*(head for head, _ in left), *(Column(name, justify="right") for name in names)]
-    figures = [_figures(scores, convention, unit) for scores in rows.values()]
     table = Table(*heads, caption=_caption(rows, figures, unit), caption_justify="left")
-    blank = [""] * (len(left) - 1)
     oracles = [scores.oracle.get(unit, {}) for scores in rows.values()]
     known = [oracle for oracle in oracles if oracle]
     shared = len(known) > 0 and all(oracle == known[0] for oracle in known)
-    cells = zip(*(column for _, column in left), strict=True)
-    for (name, *about), own, oracle in zip(cells, figures, oracles, strict=True):
-        table.add_row(*map(Text, (name, *about)), *_cells(own, names))
+    blank, cells = [""] * (len(left) - 1), zip(*(column for _, column in left), strict=True)
+    for (name, *about), scored, oracle in zip(cells, figures, oracles, strict=True):
+        table.add_row(*map(Text, (name, *about)), *_cells(scored, names))
         if oracle and not shared:
             table.add_row(Text(f"{name}, oracle"), *blank, *_cells(oracle, names))
     if shared:
@@ -56,20 +59,45 @@ def score_table(
     return table
 
 
-def _other(unit: str) -> str:
-    return next(other for other in UNITS if other != unit)
+def left_columns(runs: Sequence[Run], training: bool) -> list[tuple[Column, list[str]]]:
+    """Return the columns before the scores: names, models if there are several, and the training.
+
+    Args:
+        runs: The runs, at least one.
+        training: Whether to show size and training speed.
+    """
+    models = list(dict.fromkeys(run.model for run in runs))
+    names: dict[str, str] = {}
+    for model in models:  # names without the model, which has a column
+        names |= row_names([run for run in runs if run.model == model])
+    columns = [(Column("", overflow="fold"), [names[run.folder] for run in runs])]
+    if len(models) > 1:
+        columns.append((Column("model"), [run.model for run in runs]))
+    if training:
+        sizes: list[float | None] = [run.training.parameters for run in runs]
+        speeds = [run.training.tokens_per_second for run in runs]
+        for title, values in (("parameters", sizes), ("training\ntokens/s", speeds)):
+            cells = ["–" if value is None else f"{value:,.0f}" for value in values]
+            columns.append((Column(title, justify="right"), cells))
+    return columns
 
 
-def _figures(scores: Scores, convention: str, unit: str) -> Figures:
-    """Return the figures of a row by the names of their columns."""
-    figures = dict(scores[convention, unit])
-    if convention == "paper":
-        figures[f"DAL {_other(unit)}"] = scores[convention, _other(unit)]["DAL"]
-    return figures
+def selection_table(rows: Sequence[Row]) -> Table:
+    """Return the table of the selected runs, from the rows of `select_runs`, at least one."""
+    figures = [key for key in rows[0] if key.startswith(("dev_", "test_"))]
+    heads = [Column(key.replace("_", " "), justify="right") for key in figures]
+    table = Table("system", "range", "run", Column("update", justify="right"), *heads)
+    for row in with_empty_ranges_together(rows):
+        if row["run"] is None:
+            table.add_row(row["system"], row["range"], "no run")
+            continue
+        cells = [f"{row[key]:.2f}" for key in figures]
+        table.add_row(row["system"], row["range"], Text(row["run"]), str(row["step"]), *cells)
+    return table
 
 
 def _cells(figures: Figures, names: Sequence[str]) -> list[str]:
-    """Return the cells: empty without such a figure, a dash if there is nothing to count it on."""
+    """Return the cells: empty for an unknown figure, a dash for one without a sentence."""
     return [figures[name].form(_DIGITS.get(name, 2)) if name in figures else "" for name in names]
 
 
@@ -80,5 +108,5 @@ def _caption(rows: Mapping[str, Scores], figures: Sequence[Figures], unit: str) 
         for name, scores in rows.items()
         if scores.empty
     ]
-    signatures = {f"{own['BLEU'].signature}\n{own['AL'].signature}" for own in figures}
+    signatures = {f"{row['BLEU'].signature}\n{row['AL'].signature}" for row in figures}
     return Text("\n".join(lines + list(signatures) * (len(signatures) == 1)))

@@ -25,7 +25,7 @@ def check_writable(folder: Path) -> None:
     """Refuse a folder that cannot be written or made, before any long work; leaves no trace.
 
     Raises:
-        UserError: the folder, or the nearest one above it that exists, takes no file.
+        UserError: the folder, or the nearest existing folder above it, takes no file.
     """
     with writing(folder), TemporaryFile(dir=_nearest(folder)):
         pass

@@ -16,12 +16,12 @@ _TEMPLATES = Environment(
 
 
 def write_html(template: str, path: Path, **values: object) -> Path:
-    """Fill in a template and write the page, the same bytes for the same values.
+    """Fill in a template, write the page, and return its path; same values give same bytes.
 
     Args:
-        template: The template's file name.
-        path: The page's.
-        values: What the template names.
+        template: The file name of the template.
+        path: The path of the page.
+        values: The values that the template names.
     """
     text = _TEMPLATES.get_template(template).render(values)
     path.write_text(text, encoding="utf-8", newline="\n")

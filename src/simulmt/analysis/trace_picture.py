@@ -1,4 +1,4 @@
-"""Where every head looked and stopped: pictures as in MILk (Arivazhagan et al. 2019, Figure 4)."""
+"""Pictures of where every head looked and stopped, as in MILk (Arivazhagan et al. 2019, fig. 4)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _FAINT = 0.004  # smaller weights would be invisible
 
 
 def draw_traces(traces: Sequence[Trace], path: Path, heads: str) -> None:
-    """Draw the attention of a few sentences below each other.
+    """Draw the attention of a few sentences, each below the one before.
 
     Source on the x axis, target from top to bottom. The area of a dot is the weight on a source
-    subword; rings, joined by a line, are where a head stopped. All heads together show the
-    largest weight of any head and the rings of all heads, and the line joins the furthest rings.
+    subword. Rings, joined by a line, show where a head stopped. All heads together have the largest
+    weight of any head and the rings of all heads, and the line joins the furthest rings.
 
     Args:
         traces: The sentences, at least one.
@@ -46,7 +46,7 @@ def draw_traces(traces: Sequence[Trace], path: Path, heads: str) -> None:
 
 
 def head_names(trace: Trace) -> list[str]:
-    """The names of the heads, in the order of `Trace.positions`."""
+    """Return the names of the heads, in the order of `Trace.positions`."""
     _, layers, heads, _ = trace.weights.shape
     if heads == 1:
         return [f"layer {layer}" for layer in range(1, layers + 1)] if layers > 1 else ["one head"]
@@ -57,7 +57,7 @@ def head_names(trace: Trace) -> list[str]:
 
 
 def union_name(trace: Trace) -> str:
-    """The name of all heads together."""
+    """Return the name of all heads together."""
     count = len(head_names(trace))
     return "one head" if count == 1 else f"{count} heads together: the largest weight of any"
 
@@ -67,7 +67,7 @@ def _union(trace: Trace, before: str) -> Panel:
 
 
 def _each(trace: Trace, before: str) -> list[list[Panel]]:
-    """A band for each layer, or one band for all layers where each has a single head."""
+    """Return a band for each layer, or one band of all layers if each has a single head."""
     _, layers, heads, _ = trace.weights.shape
     panels = []
     for head, name in enumerate(head_names(trace)):

@@ -64,8 +64,8 @@ def analyse(cfg: DictConfig) -> None:
     run_set = RunSet(folder, runs, reader.read, reader.decode, reader.attend)
     for note in found.damaged:
         print(f"left out: {note}")
-    if found.unfinished:
-        print(f"not finished, and left out: {found.unfinished} more")
+    if found.begun:
+        print(f"not finished, and left out: {len(found.begun)} more")
     where = f"study={options.study}"
     result = construct(study, options.of_study, where, {"run_set": run_set})
     print(f"written: {', '.join(map(str, write_result(result, target, options.study)))}")

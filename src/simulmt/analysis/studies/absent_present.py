@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -12,20 +11,22 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from simulmt.alignment.aligner import align_text
-from simulmt.alignment.links import Links, known_links, read_links
+from simulmt.alignment.links import Links
 from simulmt.alignment.prediction import Counts, Kind, accuracies, judge, project
 from simulmt.analysis.intervals import draw, middle
 from simulmt.analysis.studies.drawing import name_rows
-from simulmt.analysis.studies.run_set import Result, RunSet, run_columns
+from simulmt.analysis.studies.run_set import Result, RunSet, gold_links, run_columns
 from simulmt.analysis.style import COLOURS, DARK, Style, draw_legend, make_panels
 from simulmt.data.corpus import Corpus
 from simulmt.decoding.instance import Instance
 
 SAMPLES = 1000
 _STYLES: dict[Kind, Style] = {
-    Kind.PRESENT: {"color": COLOURS[0], "marker": "o", "markersize": 7},
-    Kind.ABSENT: {"color": COLOURS[1], "marker": "D", "markersize": 6.5},
-}
+    Kind.PRESENT: {"color": COLOURS[0], "marker": "o", "markersize": 7,
+                   "label": "present: source word read"},
+    Kind.ABSENT: {"color": COLOURS[1], "marker": "D", "markersize": 6.5,
+                  "label": "absent: source word not yet read"},
+}  # fmt: skip
 _UNLINKED = "#d5d5d5"
 
 
@@ -42,8 +43,8 @@ class Alignments(NamedTuple):
 class Accuracy(NamedTuple):
     """The words of one kind: their number, their share, and how many are right, in percent.
 
-    `low` and `high` are the middle 95% of a bootstrap over sentences. A figure is None where there
-    is nothing to count it on.
+    `low` and `high` are the middle 95% of a bootstrap over sentences. A figure without words to
+    count is None.
     """
 
     words: int
@@ -54,7 +55,7 @@ class Accuracy(NamedTuple):
 
 
 def absent_present(run_set: RunSet, *, links: str | None = None) -> Result:
-    """How often a written word is right, by whether its source word had been read.
+    """Plot how often a written word is right, by whether its source word had been read.
 
     Where links of the references are known, an output word has those of the word that it stands
     for. Otherwise, outputs and references are aligned together with the training text.
@@ -66,7 +67,7 @@ def absent_present(run_set: RunSet, *, links: str | None = None) -> Result:
     Raises:
         UserError: links that are not of the test set, or no aligner where there are no links.
     """
-    corpus = run_set.read(run_set.place(run_set.runs[0]))
+    corpus = run_set.data
     decoded = [run_set.instances_of(run, corpus.splits["test"]) for run in run_set.runs]
     aligned = _align(corpus, decoded, links)
     summaries, rows = {}, []
@@ -81,7 +82,7 @@ def absent_present(run_set: RunSet, *, links: str | None = None) -> Result:
         ])  # fmt: skip
         summaries[name] = summarise(counts)
         rows.append({
-            **run_columns(name, run), "BLEU": run.figures()["BLEU"], "AL_word": run.figures()["AL"],
+            **run_columns(name, run), "BLEU": run.bleu(), "AL_word": run.figures()["AL"].value,
             "links": aligned.origin, "words": int(counts[..., 0].sum()),
             **{f"{kind.name.lower()}_{column}": value
                for kind, accuracy in summaries[name].items()
@@ -91,7 +92,7 @@ def absent_present(run_set: RunSet, *, links: str | None = None) -> Result:
 
 
 def summarise(counts: Counts) -> dict[Kind, Accuracy]:
-    """The accuracy of each kind of word, from the counts of the sentences (N, 3, 2)."""
+    """Return the accuracy of each kind of word, from the counts of the sentences (N, 3, 2)."""
     total = counts.sum(0)
     words = int(total[:, 0].sum())
     drawn = draw(len(counts), SAMPLES)
@@ -105,12 +106,8 @@ def summarise(counts: Counts) -> dict[Kind, Accuracy]:
 
 
 def _align(corpus: Corpus, decoded: Sequence[Sequence[Instance]], file: str | None) -> Alignments:
-    split = corpus.splits["test"]
-    if file is not None:
-        origin, gold = "file", read_links(Path(file), split.sources, split.targets)
-    elif split.links is not None:
-        origin, gold = "data", [known_links(sentence) for sentence in split.links]
-    else:
+    gold = gold_links(corpus.splits["test"], file)
+    if gold is None:
         return _align_text(corpus, decoded)
     references = [links.possible for links in gold]
     outputs = [
@@ -118,7 +115,7 @@ def _align(corpus: Corpus, decoded: Sequence[Sequence[Instance]], file: str | No
          for i in instances}
         for instances in decoded
     ]  # fmt: skip
-    return Alignments(origin, references, outputs)
+    return Alignments("file" if file else "data", references, outputs)
 
 
 def _align_text(corpus: Corpus, decoded: Sequence[Sequence[Instance]]) -> Alignments:
@@ -138,24 +135,21 @@ def _align_text(corpus: Corpus, decoded: Sequence[Sequence[Instance]]) -> Alignm
 
 
 def _draw(summaries: Mapping[str, Mapping[Kind, Accuracy]]) -> Figure:
-    """A row for each run: left how many words are right, right how many are predicted."""
+    """Draw a row for each run: left how many words are right, right how many are predicted."""
     width = 6.6 + 0.09 * max(map(len, summaries))  # inches, the longest name's among them
     figure, (left, right) = make_panels(1, 2, width, 1.4 + 0.42 * len(summaries))
     name_rows((left, right), [*summaries], range(len(summaries)))
     ends = [_draw_run(left, right, y, summary) for y, summary in enumerate(summaries.values())]
     left.set_xlabel("right words (%), with 95% interval")
     right.set(xlabel="share of the words (%)", xlim=(0, max(5, 1.35 * max(ends))))
-    markers = [
-        Line2D([], [], linestyle="", label=f"{kind.name.lower()}: source word {what}", **style)
-        for (kind, style), what in zip(_STYLES.items(), ("read", "not yet read"), strict=True)
-    ]
+    points = [Line2D([], [], linestyle="", **style) for style in _STYLES.values()]
     unlinked = Line2D([], [], color=_UNLINKED, linewidth=8, label="unlinked")
-    draw_legend(figure, [*markers, unlinked])
+    draw_legend(figure, [*points, unlinked])
     return figure
 
 
 def _draw_run(left: Axes, right: Axes, y: float, summary: Mapping[Kind, Accuracy]) -> float:
-    """Draw the row of a run; returns where its bar ends."""
+    """Draw the row of a run; returns the right end of its bar."""
     for shift, (kind, style) in zip((-0.12, 0.12), _STYLES.items(), strict=True):
         _, _, accuracy, low, high = summary[kind]
         if accuracy is not None and low is not None and high is not None:

@@ -1,21 +1,18 @@
-"""How far attention is from word alignments made by hand: Luong et al. (2015), table 6."""
+"""The alignment error rate of attention, by hand-made alignments: Luong et al. (2015), table 6."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from simulmt.alignment.error_rate import ErrorRate, error_rate
-from simulmt.alignment.links import Gold, known_links, read_links
 from simulmt.analysis.attention_links import LinkSource
 from simulmt.analysis.studies.drawing import name_rows
-from simulmt.analysis.studies.run_set import Result, RunSet, run_columns
+from simulmt.analysis.studies.run_set import Result, RunSet, gold_links, run_columns
 from simulmt.analysis.style import COLOURS, DARK, Style, draw_legend, make_panels
-from simulmt.data.corpus import Split
 from simulmt.errors import UserError
 
 _OF_LAYER, _OF_ALL = "attention of a layer", "attention of all layers"
@@ -37,7 +34,7 @@ class Rated(NamedTuple):
 
 
 def aer(run_set: RunSet, *, links: str | None = None) -> Result:
-    """Alignment error rate of each run's attention, as it writes the references.
+    """Plot the alignment error rate of each run's attention while the run writes the references.
 
     Args:
         run_set: One or several runs.
@@ -46,9 +43,12 @@ def aer(run_set: RunSet, *, links: str | None = None) -> Result:
     Raises:
         UserError: no links, or links that are not of the test set.
     """
-    first = run_set.runs[0]
-    split = run_set.read(run_set.place(first)).splits["test"]
-    gold = _gold(split, links, str(first.options["data.name"]))
+    gold = gold_links(run_set.data.splits["test"], links)
+    if gold is None:
+        raise UserError(
+            f"study=aer: data={run_set.runs[0].options['data.name']} has no word alignments, which "
+            "verbfinal has; give a file of the test set's, made by hand: links=FILE"
+        )
     rated, rows = list[Rated](), []
     for name, run in run_set.named():
         for source, alignment in run_set.attend(run_set.place(run)).items():
@@ -62,19 +62,8 @@ def aer(run_set: RunSet, *, links: str | None = None) -> Result:
     return Result(_draw(rated), rows)
 
 
-def _gold(split: Split, file: str | None, data: str) -> list[Gold]:
-    if file is not None:
-        return read_links(Path(file), split.sources, split.targets)
-    if split.links is None:
-        raise UserError(
-            f"study=aer: data={data} has no word alignments, which verbfinal has; give a file of "
-            "the test set's, made by hand: links=FILE"
-        )
-    return [known_links(sentence) for sentence in split.links]
-
-
 def _draw(rated: Sequence[Rated]) -> Figure:
-    """A row for each run, with a mark for each source of links."""
+    """Draw a row for each run, with a mark for each source of links."""
     names = [*dict.fromkeys(row.run for row in rated)]
     figure, panels = make_panels(1, 1, 7.2, 1.4 + 0.36 * len(names))
     name_rows(panels, names, range(len(names)))
@@ -91,8 +80,6 @@ def _draw(rated: Sequence[Rated]) -> Figure:
                                textcoords="offset points", color=COLOURS[0])  # fmt: skip
     panels[0].set(xlim=(0, 102), xlabel="alignment error rate (%)")
     styles = {kind: style for kind, style in _STYLES.items() if kind in used}
-    draw_legend(figure, [
-        Line2D([], [], linestyle="", label=kind, **style)
-        for kind, style in (styles or {"nothing is linked": {}}).items()
-    ])  # fmt: skip
+    entries = (styles or {"nothing is linked": {}}).items()
+    draw_legend(figure, [Line2D([], [], linestyle="", label=k, **style) for k, style in entries])
     return figure

@@ -11,7 +11,7 @@ from simulmt.errors import UserError
 
 
 def attention_span(run_set: RunSet) -> Result:
-    """How far apart the heads are, by the weight of the divergence between them.
+    """Plot how far apart the heads are, by the weight of the divergence between the heads.
 
     Runs with a fixed schedule have no such weight and are left out.
 
@@ -19,23 +19,23 @@ def attention_span(run_set: RunSet) -> Result:
         run_set: Runs with several values of `lambda_var`.
 
     Raises:
-        UserError: no run with a learned schedule, or one that wrote nothing.
+        UserError: no run with a learned schedule, or a run that wrote nothing.
     """
-    runs = [run for run in run_set.runs if run.trait("learned")]
+    runs = [run for run in run_set.runs if run.traits.learned]
     if not runs:
         raise UserError(
             f"no run in {run_set.folder} has a learned schedule, such as mma_h: lambda_var and "
             "the attention span are of learned schedules"
         )
-    spans = [_span(run_set, run) for run in runs]
+    spans, titles = [_span(run_set, run) for run in runs], row_names(runs)
     rows = [
-        run_columns(name, run) | {"attention_span_subword": span}
-        for name, run, span in zip(row_names(runs), runs, spans, strict=True)
+        run_columns(titles[run.folder], run) | {"attention_span_subword": span}
+        for run, span in zip(runs, spans, strict=True)
     ]
     figure, (axes,) = make_panels(1, 1, 7, 4)
     names, weights = line_names(runs, ("lambda_var",)), [run.weight("lambda_var") for run in runs]
-    points = zip(weights, spans, strict=True)
-    draw_legend(figure, draw_lines(axes, names, points, named_styles(runs, names)))
+    styles = named_styles(runs, names)
+    draw_legend(figure, draw_lines(axes, zip(names, weights, spans, strict=True), styles))
     positive = sorted(weight for weight in weights if weight > 0)
     if positive and positive[-1] > 10 * positive[0]:  # small values would lie on each other
         axes.set_xscale("symlog", linthresh=positive[0], linscale=0.5)

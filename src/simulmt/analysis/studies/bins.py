@@ -32,7 +32,7 @@ class Bin(NamedTuple):
 
 
 def make_bins(values: Sequence[int], most: int) -> list[range]:
-    """Ranges with about as many values in each; equal values are in one.
+    """Return ranges with about as many values in each; equal values share a range.
 
     Args:
         values: Whole numbers, at least one.
@@ -58,7 +58,7 @@ def make_bins(values: Sequence[int], most: int) -> list[range]:
 
 
 def measure(instances: Sequence[Instance], needs: Needs = None) -> Figures:
-    """Sentences, quality, and latency in words over the sentences with a translation.
+    """Return the number of sentences, their quality, and the latency in words of the written ones.
 
     Args:
         instances: The sentences of a bin, at least one.
@@ -66,7 +66,7 @@ def measure(instances: Sequence[Instance], needs: Needs = None) -> Figures:
             regret: DAL minus the oracle's.
 
     Returns:
-        A column for each figure; None where there is nothing to count it on.
+        A column for each figure; None for a figure without sentences to count.
     """
     scores = score(instances)
     paper = scores["paper", "word"]
@@ -88,11 +88,11 @@ def study_bins(
     most: int,
     needs: Needs = None,
 ) -> Result:
-    """Quality and latency of several runs, bin by bin.
+    """Plot quality and latency of several runs, bin by bin.
 
     Args:
         run_set: The runs; all have decoded the same sentences.
-        value: The value by which a sentence is put into a bin.
+        value: Returns the value that puts a sentence into a bin.
         names: The value's name in the CSV, and on the x axis.
         most: The most bins.
         needs: The source words that the oracle needs, if known.
@@ -116,15 +116,16 @@ def _draw(run_set: RunSet, bins: Sequence[Bin], axis: str) -> Figure:
     if oracle:
         shown["regret_word"] = "DAL − oracle's (words)"
     figure, panels = make_panels(len(shown), 1, 7, 1.2 + 2.2 * len(shown))
-    lines, places = [part.run for part in bins], [part.place for part in bins]
-    styles = named_styles(run_set.runs, [name for name, _ in run_set.named()], like_curve=False)
+    names = [name for name, _ in run_set.named()]
+    styles = named_styles(run_set.runs, names, like_curve=False)
     for axes, (column, label) in zip(panels, shown.items(), strict=True):
-        points = zip(places, (part.figures[column] for part in bins), strict=True)
-        handles = draw_lines(axes, lines, points, styles)
+        points = [(part.run, part.place, part.figures[column]) for part in bins]
+        handles = draw_lines(axes, points, styles)
         axes.set_ylabel(label)
     if oracle:
-        line = [(p.place, p.figures["oracle_DAL_word"]) for p in bins if p.run == lines[0]]
-        handles += draw_lines(panels[1], ["oracle"] * len(line), line, {"oracle": _ORACLE})
+        own = [part for part in bins if part.run == names[0]]
+        line = [("oracle", part.place, part.figures["oracle_DAL_word"]) for part in own]
+        handles += draw_lines(panels[1], line, {"oracle": _ORACLE})
         panels[2].axhline(0, color=DARK, linewidth=0.8, zorder=1)
     draw_legend(figure, handles)
     ticks = {

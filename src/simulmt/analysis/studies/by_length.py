@@ -7,9 +7,9 @@ from simulmt.analysis.studies.run_set import Result, RunSet
 
 
 def by_length(run_set: RunSet, *, bins: int = 6) -> Result:
-    """BLEU and DAL of the sentences of a length, in source words.
+    """Plot BLEU and DAL by the length of sentences, in source words.
 
-    BLEU is that of the bin as a corpus. DAL grows with length where a model waits for the end.
+    Each bin is a corpus for BLEU. DAL grows with length where a model waits for the end.
 
     Args:
         run_set: One or several runs.

@@ -10,7 +10,7 @@ from simulmt.errors import UserError
 
 
 def reordering_distance(needs: Sequence[int]) -> int:
-    r"""The least k with which wait-k has read all that it needs for the reference.
+    r"""Return the least k with which wait-k reads all source words that the reference needs.
 
     .. math:: \max_i \, [ a_i - (i - 1) ]
 
@@ -25,7 +25,7 @@ def reordering_distance(needs: Sequence[int]) -> int:
 
 
 def by_reordering(run_set: RunSet, *, bins: int = 6) -> Result:
-    """BLEU, DAL, and DAL above the oracle's, of the sentences of a reordering distance.
+    """Plot BLEU, DAL, and DAL above the oracle's, by the reordering distance of sentences.
 
     Args:
         run_set: One or several runs on data with word alignments.
@@ -34,12 +34,11 @@ def by_reordering(run_set: RunSet, *, bins: int = 6) -> Result:
     Raises:
         UserError: the data have no word alignments, or are not those that were decoded.
     """
-    first = run_set.runs[0]
-    split = run_set.read(run_set.place(first)).splits["test"]
+    split = run_set.data.splits["test"]
     if split.needs is None:
         raise UserError(
-            f"study=by_reordering: data={first.options['data.name']} has no word alignments, which "
-            "verbfinal has; take study=by_length"
+            f"study=by_reordering: data={run_set.runs[0].options['data.name']} has no word "
+            "alignments, which verbfinal has; take study=by_length"
         )
     for run in run_set.runs:
         run_set.instances_of(run, split)

@@ -1,4 +1,4 @@
-"""What the figures of several studies share: lines along an axis, and rows with names."""
+"""Lines along an axis and rows with names, for the figures of several studies."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
 from simulmt.analysis.names import variants
 from simulmt.analysis.runs import Run
-from simulmt.analysis.style import DASHES, Style, line_styles, show_as_it_is
+from simulmt.analysis.style import DASHES, Style, line_styles
 
 
 def line_names(runs: Sequence[Run], axis: Sequence[str]) -> list[str]:
-    """A name for each run, the same for runs that differ in nothing but the options of an axis.
+    """Return a name for each run; runs that differ in the options of an axis alone share a name.
 
     The name is that in the quality-latency curve, with k and weights where these differ, too.
     """
-    names = variants(runs, ("mechanism.k", *axis))
+    lines = variants(runs, ("mechanism.k", *axis))
+    names = [lines[run.folder] for run in runs]
     dials = [" ".join(d for d in run.dials() if d.split("=")[0] not in axis) for run in runs]
     times = Counter(name for name, _ in {*zip(names, dials, strict=True)})
     return [f"{n} {d}".strip() if times[n] > 1 else n for n, d in zip(names, dials, strict=True)]
@@ -29,17 +30,17 @@ def line_names(runs: Sequence[Run], axis: Sequence[str]) -> list[str]:
 def named_styles(
     runs: Sequence[Run], names: Sequence[str], *, like_curve: bool = True
 ) -> dict[str, Style]:
-    """The style of each name.
+    """Return the style of each name.
 
     Lines of runs that read the whole sentence first are thin and differ in their dashes.
 
     Args:
         runs: The runs.
-        names: The name of each run; several may share one.
+        names: The name of each run; several runs may share a name.
         like_curve: Whether names get their styles in alphabetical order, as in the quality-latency
             curve, or in the order of the runs.
     """
-    offline = {name: run.trait("offline") for name, run in zip(names, runs, strict=True)}
+    offline = {name: run.traits.offline for name, run in zip(names, runs, strict=True)}
     ordered = sorted(offline) if like_curve else list(offline)
     styles = dict(zip(ordered, line_styles([offline[name] for name in ordered]), strict=True))
     for i, name in enumerate(name for name in ordered if offline[name]):
@@ -48,32 +49,27 @@ def named_styles(
 
 
 def draw_lines(
-    axes: Axes,
-    names: Sequence[str],
-    points: Iterable[tuple[float, float | None]],
-    styles: Mapping[str, Style],
+    axes: Axes, points: Iterable[tuple[str, float, float | None]], styles: Mapping[str, Style]
 ) -> list[Line2D]:
     """Draw a line for each name: a marker for each point, joined by the means at each x.
 
     Args:
         axes: The axes to draw on.
-        names: The line that each point belongs to.
-        points: x and y of each point; y is None where there is no figure.
+        points: The name of its line, x, and y of each point; y is None where there is no figure.
         styles: The style of each line, in the order of the legend.
 
     Returns:
         The entries of the legend.
     """
-    lines: dict[str, list[tuple[float, float]]] = {name: [] for name in styles}
-    for name, (x, y) in zip(names, points, strict=True):
+    lines: dict[str, dict[float, list[float]]] = {name: {} for name in styles}
+    for name, x, y in points:
         if y is not None:
-            lines[name].append((x, y))
+            lines[name].setdefault(x, []).append(y)
     for name, line in lines.items():
-        xs = sorted({x for x, _ in line})
-        means = [fmean(y for other, y in line if other == x) for x in xs]
-        style = styles[name]
-        axes.plot([x for x, _ in line], [y for _, y in line], **{**style, "linestyle": ""})
-        axes.plot(xs, means, **{**style, "marker": "", "zorder": 2})
+        style, xs = styles[name], sorted(line)
+        places = [(x, y) for x in xs for y in line[x]]
+        axes.plot([x for x, _ in places], [y for _, y in places], **{**style, "linestyle": ""})
+        axes.plot(xs, [fmean(line[x]) for x in xs], **{**style, "marker": "", "zorder": 2})
     return [Line2D([], [], **{**style, "label": name}) for name, style in styles.items()]
 
 
@@ -88,5 +84,5 @@ def name_rows(panels: Sequence[Axes], names: Sequence[str], places: Sequence[flo
     """Name rows from top to bottom, at these heights, beside the first of several panels."""
     for axes in panels:
         axes.set_ylim(places[-1] + 0.7, places[0] - 0.7)
-        axes.set_yticks(places, names if axes is panels[0] else [""] * len(names))
-        show_as_it_is(axes.get_yticklabels())
+        axes.set_yticks(places, names, parse_math=False)
+        axes.tick_params(labelleft=axes is panels[0])

@@ -1,4 +1,4 @@
-"""Where each head of each layer stands, and which heads stand apart."""
+"""The position of each head of each layer, and the outliers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIMIT = 3.5
 
 _MEAN: Style = {"color": COLOURS[0], "marker": "o", "markersize": 6.5, "linestyle": ""}
 _OUTLIER: Style = {"color": COLOURS[1], "marker": "D", "markersize": 8}
-_QUARTILES: Style = {"color": "#9dbfe0", "linewidth": 4, "solid_capstyle": "butt"}
+_QUARTILES: Style = {"color": "#9dbfe0", "linewidth": 4, "capstyle": "butt"}
 _MEDIAN: Style = {"color": GREY, "linewidth": 1.1, "linestyle": (0, (3, 2))}
 _LEGEND: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1), "frameon": False,
                            "fontsize": 9.5, "handlelength": 1.6, "columnspacing": 1.4}  # fmt: skip
@@ -68,13 +68,13 @@ class Head(NamedTuple):
 
 
 def head_positions(run_set: RunSet) -> Result:
-    """Each head over the test set, decoded again: where it stands and whether it sets the delay.
+    """Plot where each head stands over the test set, decoded again, and which head sets the delay.
 
     Args:
         run_set: One run.
 
     Raises:
-        UserError: several runs, or one whose heads take no decisions.
+        UserError: several runs, or a run whose heads take no decisions.
     """
     run = run_set.runs[0]
     if len(run_set.runs) > 1:
@@ -82,20 +82,19 @@ def head_positions(run_set: RunSet) -> Result:
             f"study=head_positions is of one run, {run_set.folder} holds {len(run_set.runs)}, such "
             f"as {run.folder}; give the directory of one"
         )
-    if run.trait("offline"):
+    if run.traits.offline:
         raise UserError(
             f"{run_set.place(run)}: {run.mechanism} reads the whole sentence first, its heads stop "
             "nowhere; give a run of a mechanism that streams, such as mma_h"
         )
     heads = describe(run_set.decode(run_set.place(run)))
-    name, _ = next(run_set.named())
-    columns = run_columns(name, run)
+    columns = run_columns("", run)
     del columns["name"]
     return Result(_draw(heads), [columns | head._asdict() for head in heads])
 
 
 def describe(decoded: DecodedTestSet) -> list[Head]:
-    """The heads, in the order of layers."""
+    """Return the figures of the heads, in the order of layers."""
     stood, lags = _positions(decoded.instances)
     if stood.shape[1] != sum(decoded.heads):
         raise ValueError(f"{stood.shape[1]} heads stand somewhere, the model has {decoded.heads}")
@@ -117,7 +116,7 @@ def _outlier(z: float) -> str:
 
 
 def robust_z(values: Floats) -> Floats:
-    r"""How far each value is from the median, in robust standard deviations.
+    r"""Return how far each value is from the median, in robust standard deviations.
 
     .. math:: z_h = 0.6745 \, (x_h - \tilde x) / MAD, \qquad MAD = median_h |x_h - \tilde x|
 
@@ -131,7 +130,7 @@ def robust_z(values: Floats) -> Floats:
 
 
 def _positions(instances: Sequence[Instance]) -> tuple[Floats, Floats]:
-    """Each head's position at each written subword (N, H), and the same minus an even pace."""
+    """Return each head's position at each written subword (N, H), and its lag, (N, H)."""
     stood, lags = list[Floats](), list[Floats]()
     for instance in instances:
         steps = [heads for heads in instance.positions if heads]
@@ -150,7 +149,7 @@ def _positions(instances: Sequence[Instance]) -> tuple[Floats, Floats]:
 
 
 def _draw(heads: Sequence[Head]) -> Figure:
-    """A row for each head: left where it stands, right how often it sets the delay."""
+    """Draw a row for each head: left its position, right how often the head sets the delay."""
     size = min(max(0.2, 3.4 / len(heads)), 0.5) if len(heads) < 64 else 0.13
     figure, (left, right) = make_panels(1, 2, 7.6, 1.3 + size * len(heads))
     places = [i + 0.7 * head.layer for i, head in enumerate(heads)]
@@ -171,17 +170,15 @@ def _draw_distances(axes: Axes, heads: Sequence[Head], places: Sequence[float]) 
         [getattr(head, f"behind_{name}_subword") for head in heads]
         for name in ("mean", "q25", "q75")
     )
-    for ends in zip(low, high, places, places, strict=True):
-        axes.plot(ends[:2], ends[2:], **_QUARTILES, zorder=2)
+    quartiles = axes.hlines(places, low, high, **_QUARTILES, zorder=2, label="quartiles")
     for head, place in zip(heads, zip(means, places, strict=True), strict=True):
         style = _OUTLIER if head.outlier else _MEAN
         axes.plot(*place, **style, markeredgecolor="white", zorder=3)
         axes.annotate(head.outlier, place, (0, 6), color=COLOURS[1], ha="center", fontsize=9,
                       textcoords="offset points")  # fmt: skip
-    axes.axvline(float(np.median(means)), **_MEDIAN, zorder=1)
-    entries = ((_MEAN, "mean"), (_QUARTILES, "quartiles"), (_MEDIAN, "median head"))
-    handles = [Line2D([], [], **style, label=label) for style, label in entries]
-    axes.legend(handles=handles, **_LEGEND, ncols=3)
+    median = axes.axvline(float(np.median(means)), **_MEDIAN, zorder=1, label="median head")
+    mean = Line2D([], [], **_MEAN, label="mean")
+    axes.legend(handles=[mean, quartiles, median], **_LEGEND, ncols=3)
     furthest = max(1.0, *high, *means)
     axes.set_xlim(1.05 * furthest, -0.06 * furthest)  # the slowest head on the right
     axes.set_xlabel("subwords behind the slowest head")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,10 +18,10 @@ from simulmt.scoring.conventions import UNITS
 
 
 def initial_delay(run_set: RunSet, *, unit: str = "word") -> Result:
-    """How many source units are read before the first target unit is written.
+    """Plot how many source units a run reads before it writes the first target unit.
 
-    A fixed schedule waits for the same number each time, a learned one for as many as the sentence
-    needs.
+    A fixed schedule always waits for the same number. A learned schedule waits for as many as the
+    sentence needs.
 
     Args:
         run_set: One or several runs, a panel for each.
@@ -43,20 +43,21 @@ def initial_delay(run_set: RunSet, *, unit: str = "word") -> Result:
         ]  # fmt: skip
     if not rows:
         raise UserError(f"the runs in {run_set.folder} wrote nothing: there is no first delay")
-    kinds = variants(run_set.runs)
-    styles = named_styles(run_set.runs, kinds)
-    return Result(_draw(histograms, [styles[kind]["color"] for kind in kinds], unit), rows)
+    lines = variants(run_set.runs)
+    names = [lines[run.folder] for run in run_set.runs]
+    styles = named_styles(run_set.runs, names)
+    return Result(_draw(histograms, [styles[name]["color"] for name in names], unit), rows)
 
 
-def _draw(histograms: Mapping[str, Mapping[int, int]], colours: list[str], unit: str) -> Figure:
+def _draw(histograms: Mapping[str, Mapping[int, int]], colours: Sequence[str], unit: str) -> Figure:
     number, longest = len(histograms), max(map(len, histograms)) + len(", mean 10.00")
-    columns = 1 + (number > 4) + (number > 12)
-    columns = max(min(columns, int(7 / (0.08 * longest))), 1)  # inches
+    fitting = int(7 / (0.08 * longest))  # titles beside each other in 7 inches
+    columns = max(min(1 + (number > 4) + (number > 12), fitting), 1)
     lines = math.ceil(number / columns)
     figure, panels = make_panels(lines, columns, 7, 0.8 + max(1.25 * lines, 1.8))
-    drawn = [counts for counts in histograms.values() if counts]
-    last = max(map(max, drawn))
-    most = 100 * max(max(counts.values()) / sum(counts.values()) for counts in drawn)
+    written = [counts for counts in histograms.values() if counts]
+    last = max(map(max, written))
+    most = 100 * max(max(counts.values()) / sum(counts.values()) for counts in written)
     for axes, (name, counts), colour in zip(panels, histograms.items(), colours, strict=False):
         axes.set(ylim=(0, 1.05 * most), xlim=(-0.6, last + 0.6))
         title = f"{name}, {_draw_histogram(axes, counts, colour)}"
@@ -70,7 +71,7 @@ def _draw(histograms: Mapping[str, Mapping[int, int]], colours: list[str], unit:
 
 
 def _draw_histogram(axes: Axes, counts: Mapping[int, int], colour: str) -> str:
-    """Draw bars and a triangle at their mean; returns the end of the title."""
+    """Draw bars and a triangle at the mean; returns the end of the title."""
     if not counts:
         return "nothing is written"
     total = sum(counts.values())

@@ -14,14 +14,14 @@ _LAYERS, _HEADS = "model.decoder_layers", "model.heads"
 
 
 def layers_heads(run_set: RunSet, *, unit: str = "word") -> Result:
-    """Quality and DAL by the number of heads, a line for each number of decoder layers.
+    """Plot quality and DAL by the number of heads, a line for each number of decoder layers.
 
     Args:
         run_set: Runs with several values of `model.decoder_layers` and `model.heads`.
         unit: The unit of DAL, `word` or `subword`.
 
     Raises:
-        UserError: another unit, or a run whose configuration lacks one of the two.
+        UserError: another unit, or a run whose configuration lacks one of the two numbers.
     """
     pick(dict.fromkeys(UNITS), unit, "unit")
     runs = run_set.runs
@@ -37,16 +37,16 @@ def layers_heads(run_set: RunSet, *, unit: str = "word") -> Result:
     ]  # fmt: skip
     keys = [*zip(line_names(runs, (_LAYERS, _HEADS)), layers, strict=True)]
     several = len({name for name, _ in keys}) > 1
-    entries = {
+    names = {
         (name, n): (f"{name}, " if several else "") + f"{n} layer{'s' if n > 1 else ''}"
         for name, n in sorted({*keys})
     }
-    styles = dict(zip(entries.values(), line_styles([False] * len(entries)), strict=True))
+    styles = dict(zip(names.values(), line_styles([False] * len(names)), strict=True))
     figure, panels = make_panels(1, 2, 7.6, 3.9)
     labels = ("BLEU", f"DAL (source {unit}s)")
     for axes, values, label in zip(panels, figures.values(), labels, strict=True):
-        points = zip(heads, values, strict=True)
-        handles = draw_lines(axes, [entries[key] for key in keys], points, styles)
+        points = zip([names[key] for key in keys], heads, values, strict=True)
+        handles = draw_lines(axes, points, styles)
         axes.set_xscale("log", base=2)
         mark_numbers(axes, heads)
         axes.set(xlabel="heads", ylabel=label)

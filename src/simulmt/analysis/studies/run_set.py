@@ -1,13 +1,14 @@
-"""What a study is made from, and what it returns."""
+"""The runs that a study is made from, and the result that the study returns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from simulmt.alignment.links import Gold, known_links, read_links
 from simulmt.analysis.attention_links import AttentionLinks
 from simulmt.analysis.names import row_names
 from simulmt.analysis.runs import Run
@@ -17,6 +18,7 @@ from simulmt.analysis.tidy import write_rows
 from simulmt.data.corpus import Corpus, Split
 from simulmt.decoding.instance import Instance, read_instances
 from simulmt.errors import UserError
+from simulmt.run_directory import INSTANCES
 
 _OF_RUN = ("folder", "mechanism", "model", "k", "lambda", "lambda_var", "seed", "data")
 
@@ -37,7 +39,7 @@ class DecodedTestSet:
 
 @dataclass(frozen=True)
 class RunSet:
-    """The runs of a study, and what can be loaded and computed from their directories.
+    """The runs of a study, and functions that load or compute more from a run directory.
 
     Attributes:
         folder: The folder that was searched for runs.
@@ -58,34 +60,40 @@ class RunSet:
         """The directory of a run."""
         return self.folder / run.folder
 
-    def named(self) -> Iterator[tuple[str, Run]]:
+    @property
+    def data(self) -> Corpus:
+        """The data that all runs were tested on."""
+        return self.read(self.place(self.runs[0]))
+
+    def named(self) -> list[tuple[str, Run]]:
         """Each run with its name in the table of `report.py`."""
-        return zip(row_names(self.runs), self.runs, strict=True)
+        names = row_names(self.runs)
+        return [(names[run.folder], run) for run in self.runs]
 
     def instances(self, run: Run) -> list[Instance]:
-        """The decoded test set, in words.
+        """Return the decoded test set, in words.
 
         Raises:
-            UserError: no `instances.log`, a damaged one, or one without a sentence.
+            UserError: `instances.log` is missing, damaged or empty.
         """
-        path = self.place(run) / "instances.log"
+        path = self.place(run) / INSTANCES
         instances = read_instances(path)
         if not instances:
             raise UserError(f"{path} has no sentence; write it anew: train the run again")
         return instances
 
     def instances_of(self, run: Run, split: Split) -> list[Instance]:
-        """The decoded test set, after a check that its text is that of the split.
+        """Return the decoded test set, after a check that its text is that of the split.
 
         Raises:
-            UserError: as `instances`; or another text was decoded.
+            UserError: `instances.log` is missing, damaged, empty or of another text.
         """
         instances = self.instances(run)
         for instance in instances:
             i, pair = instance.index, (instance.source, instance.reference)
             if not 0 <= i < len(split) or pair != (split.sources[i], split.targets[i]):
                 raise UserError(
-                    f"{self.place(run)}: sentence {i + 1} of instances.log is not that of the "
+                    f"{self.place(run)}: sentence {i + 1} of {INSTANCES} is not that of the "
                     "test set that the configuration describes; decode again with this version"
                 )
         return instances
@@ -99,8 +107,19 @@ class Result:
     rows: Sequence[Mapping[str, object]]
 
 
+def gold_links(split: Split, file: str | None) -> list[Gold] | None:
+    """Return the word alignments of a file, or else those of the data; None if there are none.
+
+    Raises:
+        UserError: the links of the file are not of this split.
+    """
+    if file is not None:
+        return read_links(Path(file), split.sources, split.targets)
+    return None if split.links is None else [known_links(links) for links in split.links]
+
+
 def run_columns(name: str, run: Run) -> dict[str, object]:
-    """The columns that identify the run of a row."""
+    """Return the columns that identify the run of a row."""
     row = run.row()
     return {"name": name, **{column: row[column] for column in _OF_RUN}}
 
