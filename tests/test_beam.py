@@ -27,6 +27,7 @@ from simulmt.errors import UserError
 from simulmt.models.model import DecoderStep, Model
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.train import train
+from simulmt.scoring.scores import Decoding, Scores
 from simulmt.vocabulary import Vocabulary
 from test_runs import SMALL, configuration
 from zoo import BOS, EOS, PAD, UNK
@@ -42,6 +43,7 @@ class ToyState(NamedTuple):
     """(B, t), what was taken in."""
 
 
+@Model.register
 class Toy:
     """Fixed random log-probabilities for every sentence and prefix; PAD and BOS are the likeliest.
 
