@@ -18,7 +18,7 @@ CHECKED = (
     "simulmt.ops.lstm",
     "simulmt.ops.reference",
 )
-"""Not among them, since the decorator breaks them: the other modules of `simulmt.ops` (numba, Triton
+"""Left out, since the decorator breaks them: the other modules of `simulmt.ops` (numba, Triton
 and torch.library take kernels as bare functions), `simulmt.training` (checkpoints pickle the
 learning rate's method), `simulmt.programs` (omegaconf's DictConfig is a typing.MutableMapping, of
 which beartype warns) and `simulmt.run_directory` (a `type[T]` there may be `dict[str, Any]`)."""
