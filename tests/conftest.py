@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
 torch.set_num_threads(1)
+if os.environ.get("CHECK_SHAPES"):
+    import shapes
+
+    shapes.install()

@@ -44,6 +44,7 @@ class ToyState(NamedTuple):
     """(B, t), what was taken in."""
 
 
+@Model.register
 class Toy:
     """Fixed random log-probabilities for every sentence and prefix; PAD and BOS are the likeliest.
 

@@ -228,8 +228,8 @@ def test_a_weight_of_one_changes_nothing() -> None:
 class Patient(Policy):
     """Writes one subword for each one read, whatever the model would do."""
 
-    def decide(self, vocabulary: Vocabulary, progress: Progress, said: DecoderStep) -> Decision:
-        own = OWN.decide(vocabulary, progress, said)
+    def decide(self, vocabulary: Vocabulary, progress: Progress, step: DecoderStep) -> Decision:
+        own = OWN.decide(vocabulary, progress, step)
         waits = (progress.read <= progress.written + 2) & ~progress.finished
         return own._replace(reads=own.reads | waits, ends=own.ends & ~waits)
 

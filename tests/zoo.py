@@ -14,6 +14,7 @@ from simulmt.attention.schedules import MonotonicHeads
 from simulmt.attention.scores import NormalisedAdditive, ScaledDotProduct
 from simulmt.attention.spans.luong import Guess
 from simulmt.builders import MODELS, build_mechanism
+from simulmt.decoding import forced
 from simulmt.models.model import Model
 from simulmt.vocabulary import Vocabulary
 
@@ -166,11 +167,6 @@ def sentences(count: int, longest: int, seed: int = 1) -> tuple[Tensor, Tensor]:
 
 def forced_steps(made: Model, source: Tensor, mask: Tensor, target: Tensor) -> Any:
     """Step-by-step decoding along given target tokens: logits (B, T, V) and delays (B, T)."""
-    state = made.start(made.encode(source, mask))
-    logits, read = [], []
-    for token in target.unbind(1):
-        step = made.step(token, state)
-        state = step.state
-        logits.append(step.logits)
-        read.append(step.read)
-    return torch.stack(logits, 1), torch.stack(read, 1)
+    steps = [*forced.forced_steps(made, made.encode(source, mask), target)]
+    logits, delays = [step.logits for step in steps], [step.read for step in steps]
+    return torch.stack(logits, 1), torch.stack(delays, 1)

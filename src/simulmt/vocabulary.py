@@ -1,4 +1,4 @@
-"""A vocabulary: how many subwords there are, and which of their ids have a meaning of their own."""
+"""A vocabulary: the number of subwords, and the ids of the special ones."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 
 class Vocabulary(NamedTuple):
-    """The ids that a model is built for, and that decoding goes by."""
+    """The size and the special ids that models and decoding share."""
 
     size: int
     """Number of subwords, the special ones included."""
     pad: int = 0
-    """Fills a batch on the right; no model may write it."""
+    """Pads a batch on the right; no model may write PAD."""
     unk: int = 1
     """Stands for characters that no subword covers."""
     bos: int = 2
-    """What the decoder is given before the first target subword; no model may write it."""
+    """The decoder's input before the first target subword; no model may write BOS."""
     eos: int = 3
     """Ends a source and a target sentence."""

@@ -1,12 +1,12 @@
-"""One attention for every mechanism: a policy, a span and a score put together.
+"""One attention for every mechanism: a schedule, a span and a score put together.
 
-    plan        = clock's, or schedule.plan(query, memory)  where the heads stand, or with what odds
+    plan        = clock's, or schedule.plan(query, memory)  where heads stand, or the odds to stop
     energy      = score(query, keys)                        how well each source state matches
-    alpha, beta = expected alignment, expected attention    where a head stands, what it looks at
+    alpha, beta = expected alignment, expected attention    where a head stands, where it looks
     context     = sum_j beta_ij h_j
 
-The same object serves training (`forward`) and inference (`step`), the Transformer (all rows at
-once) and recurrent models (a row at a time). State goes in and comes out; nothing is kept here.
+The same object serves training (`forward`) and inference (`step`), the Transformer (all target
+steps at once) and recurrent models (one step at a time). The caller keeps the state between calls.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from simulmt.ops import expected_alignment_and_attention
 
 
 class Attended(NamedTuple):
-    """What training gets back for T target steps. Either `alpha` or `stops` is None."""
+    """The result of `forward` for T target steps. Either `alpha` or `stops` is None."""
 
     context: Float[Tensor, "B T D"]
     alpha: Float[Tensor, "B H T S"] | None
-    """Probability that j tokens are read for step i: the expected alignment, moved by what the span
-    looks ahead."""
+    """Probability that j source tokens are read for step i: the expected alignment, moved on by the
+    positions that the span looks ahead."""
     stops: Int[Tensor, "B #H T"] | None
     """Known positions of the heads, which no gradient can move."""
     state: Any
-    """What the next call takes, where a schedule decides."""
+    """State for the next call, where a schedule decides."""
     losses: Losses = NO_LOSSES
 
 
 class Stepped(NamedTuple):
-    """What inference gets back for one target step."""
+    """The result of `step` for one target step."""
 
     context: Float[Tensor, "B 1 D"]
     weights: Float[Tensor, "B H S"]
     position: Int[Tensor, "B H"]
     """Where each head stopped, from 1; 0 once it has run off the end."""
     read: Int[Tensor, "B"]
-    """Source tokens that the slowest head has read, or needs to see."""
+    """Source tokens that the slowest head needs to have read."""
     state: Any
-    """What the next step takes, where a schedule decides."""
+    """State for the next step, where a schedule decides."""
     wants_to_read: Bool[Tensor, "B"]
-    """Where True, the rest of the row is void: read another token and take the step again."""
+    """Where True, the other fields are void: read another source token and take the step again."""
 
 
 class Attention(nn.Module):
@@ -63,11 +63,11 @@ class Attention(nn.Module):
     Args:
         schedule: decides when to read; None where a clock has decided before the decoder.
         span: where to look from where a head stands.
-        traits: those of the span's recipe.
-        score: how to weigh what a head sees.
+        traits: the traits of the span's recipe.
+        score: weighs the positions that a head sees.
         heads: number of heads H.
-        project: width D of the projections of values and contexts; None leaves the context of
-            one head what it is in recurrent models, a sum of source states.
+        project: width D of the projections of values and contexts. None for no projections: the
+            context is then a weighted sum of source states, as in recurrent models.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Attention(nn.Module):
                 nn.init.zeros_(projection.bias)
 
     def memory(self, source: Source) -> Memory:
-        """Project the source states once, head by head; every later call takes the result."""
+        """Keys and values of the source states, computed once for all later calls."""
         states, schedule = source.states, self.schedule
         selection = no_keys(states, self.heads) if schedule is None else schedule.keys(states)
         return Memory(
@@ -106,7 +106,7 @@ class Attention(nn.Module):
         )
 
     def extend(self, memory: Memory, source: Source) -> Memory:
-        """The memory with more source states; what the memory holds is not computed again."""
+        """The memory with more source states; only the new states are projected."""
         more = self.memory(source)
         return Memory(
             selection_keys=torch.cat([memory.selection_keys, more.selection_keys], 2),
@@ -132,14 +132,14 @@ class Attention(nn.Module):
         plan: Plan | None,
         moment: Moment,
     ) -> Attended:
-        """Contexts of T target steps of training; T may be 1.
+        """Contexts of T >= 1 target steps of training.
 
         Args:
             query: decoder states.
             memory: the whole source.
-            state: `initial_state`, or what the call for the steps before gave back.
+            state: `initial_state`, or the state that the call for the previous steps returned.
             plan: the clock's plan for these steps; None where a schedule decides.
-            moment: when in the training this is.
+            moment: how far the training is.
         """
         if plan is None:
             assert self.schedule is not None, "where no clock decides, a schedule does"
@@ -176,12 +176,12 @@ class Attention(nn.Module):
         state: Any,
         stand: Stand | None,
     ) -> Stepped:
-        """One hard target step from what has been read; the caller reads or writes.
+        """One target step with hard decisions; the caller then reads or writes.
 
         Args:
             query: decoder states.
-            memory: what has been read.
-            state: `initial_position`, or what the step before gave back.
+            memory: the part of the source that has been read.
+            state: `initial_position`, or the state that the previous step returned.
             stand: the clock's decision for this step; None where a schedule decides.
         """
         carried = state
@@ -205,9 +205,9 @@ class Attention(nn.Module):
         )
 
     def _read(self, alpha: Float[Tensor, "B H T S"], memory: Memory) -> Float[Tensor, "B H T S"]:
-        """Where the last token lies that a head sees, for heads that look ahead."""
-        stood = torch.arange(alpha.shape[-1], device=alpha.device)
-        last = stood + self.traits.ahead
+        """Alpha moved on by the positions that a head looks ahead, at most to the last token."""
+        stopped = torch.arange(alpha.shape[-1], device=alpha.device)
+        last = stopped + self.traits.ahead
         last = last.minimum(memory.length[:, None] - 1).clamp(min=0)  # (B, S)
         return torch.zeros_like(alpha).scatter_add(-1, last[:, None, None].expand_as(alpha), alpha)
 

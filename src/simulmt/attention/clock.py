@@ -1,8 +1,8 @@
 """Clocks: policies that decide *before* the decoder when to read, for all layers and heads alike.
 
-A clock sees the source and the target written so far, and nothing of the decoder (wait-k; Ma et al.
-2019). A frozen recipe such as `WaitK(k=3)` holds a clock's options; `build` makes the clock of a
-model from the recipe. A clock without parameters is its own recipe.
+A clock sees the source and the target written so far, but no state of the decoder (wait-k; Ma et
+al. 2019). A frozen recipe such as `WaitK(k=3)` holds a clock's options; `build` makes the clock of
+a model from the recipe. A clock without parameters is its own recipe.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ class Clock(ABC):
 
         Args:
             source: whole sentences.
-            target: what the decoder is given, BOS first; step i may look at `target[:, :i]` alone.
-            moment: when in the training this is.
+            target: the decoder's input, BOS first; step i may look at `target[:, :i]` alone.
+            moment: how far the training is.
         """
 
     @abstractmethod
     def start(self, source: Source) -> ClockState:
-        """The state before the first target step, on what has been read of the source."""
+        """The state before the first target step, from the source tokens read so far."""
 
     @abstractmethod
     def extend(self, state: ClockState, source: Source) -> ClockState:
-        """The state once more of the source has been read."""
+        """The state after more of the source has been read."""
 
     @abstractmethod
     def step(self, state: ClockState, token: Int[Tensor, "B"]) -> Stand:
-        """Decide one target step of inference; `token` is the last one written."""
+        """Decide one target step of inference; `token` is the last token written."""
 
 
 class ClockRecipe(ABC):
@@ -64,17 +64,18 @@ class ClockRecipe(ABC):
 
 
 class Ticks(NamedTuple):
-    """A timetable between two target steps."""
+    """The state of a timetable between two target steps."""
 
     written: Int[Tensor, "B"]
     """Target steps taken so far."""
     read: Int[Tensor, "B"]
     """Source tokens read so far."""
     finished: Bool[Tensor, "B"]
+    """Whether EOS is among them."""
 
 
 class Timetable(ClockRecipe, Clock, ABC):
-    """A clock that goes by the number of the target step alone; its own recipe."""
+    """A clock that depends on the number of the target step alone; its own recipe."""
 
     @abstractmethod
     def wanted(self, step: Int[Tensor, "*N"]) -> Int[Tensor, "*N"]:
@@ -94,12 +95,12 @@ class Timetable(ClockRecipe, Clock, ABC):
         return Plan(Stops(stops[:, None]))
 
     def start(self, source: Source) -> Ticks:
-        """No step taken yet."""
+        """No target step taken yet."""
         read = source.mask.sum(-1)
         return Ticks(torch.zeros_like(read), read, source.finished)
 
     def extend(self, state: Ticks, source: Source) -> Ticks:
-        """More of the source."""
+        """The number of source tokens read grows."""
         read = state.read + source.mask.sum(-1)
         return Ticks(state.written, read, source.finished)
 

@@ -1,4 +1,4 @@
-"""A mechanism: when to read, where to look, how to weigh it, and with how many heads.
+"""A mechanism: when to read, where to look, how to weigh positions, and with how many heads.
 
     Mechanism(schedule=WaitK(k=3), span=Lookback())
     Mechanism(schedule=Monotonic(noise=3.0, energy_bias=-1.0, mass_preservation=True),
@@ -36,7 +36,7 @@ class Mechanism:
         schedule: when to read: a clock, which decides before the decoder, or a schedule, which
             decides inside its attention.
         span: where a head looks from where it stands.
-        score: how a head weighs what it sees; None for the model's usual score.
+        score: how a head weighs the positions that it sees; None for the model's usual score.
         heads: one of `HEADS`.
         name: how figures and messages call the mechanism.
     """
@@ -64,7 +64,7 @@ class Mechanism:
 
     @property
     def dials(self) -> dict[str, float]:
-        """What can be turned in a trained model to trade quality for latency, with its values."""
+        """The options that trade quality for latency in a trained model, with their values."""
         return {name: getattr(self.schedule, name) for name in self.schedule.dials}
 
     def turned(self, dials: Mapping[str, float]) -> Mechanism:
@@ -97,8 +97,8 @@ class Mechanism:
 
         Args:
             dim: width of queries and source states.
-            heads: heads of a mechanism that takes all.
-            usual: what the model uses where the mechanism leaves the choice to it.
+            heads: number of the model's heads, which a mechanism may take.
+            usual: scores, heads and projections where the mechanism leaves the choice to the model.
         """
         many = usual.many_heads if self.heads == "usual" else self.heads == "all"
         heads = heads if many else 1

@@ -1,4 +1,4 @@
-"""The source as one layer's attention sees it: projected once, asked at every target step."""
+"""The source as the attention of one layer sees it: projected once, used at every target step."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class Memory(NamedTuple):
     """Keys and values of the source states read so far, for a batch of sentences."""
 
     selection_keys: Float[Tensor, "B H S d"]
-    """Keys of the schedule; their width is 0 where a clock decides."""
+    """Keys of the schedule's score; of width 0 where a clock decides."""
     soft_keys: Float[Tensor, "B H S d"]
-    """Keys of the score; their width is 0 for a span that needs no score."""
+    """Keys of the span's score; of width 0 for a span that needs no score."""
     values: Float[Tensor, "B H S v"]
     mask: Bool[Tensor, "B S"]
     """True for real tokens."""
     finished: Bool[Tensor, "B"]
-    """Whether the sentence's last token, EOS, is among them."""
+    """Whether EOS, the last token of the sentence, has been read."""
 
     @property
     def length(self) -> Int[Tensor, "B"]:

@@ -1,4 +1,4 @@
-"""The moment of training at which a batch is seen: curricula and random policies depend on it."""
+"""The moment of training at which a model sees a batch, for curricula and random clocks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Moment(NamedTuple):
-    """When, in its training, a model sees a batch. The default stands for a trained model."""
+    """How far the training is when a model sees a batch. The default stands for a trained model."""
 
     update: int = 1
     """Updates done so far."""
@@ -21,7 +21,7 @@ class Moment(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Share of the training that is done, from 0 to 1."""
+        """Share of the updates that are done, from 0 to 1."""
         return self.update / self.updates
 
 

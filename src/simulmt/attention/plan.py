@@ -1,6 +1,6 @@
-"""What a policy tells the attention: where heads stand at each target step, or with what odds.
+"""Plans and stands: where heads stand at each target step, or the odds that they stop.
 
-In training a plan covers T target steps at once. At inference a stand covers one step, and is hard.
+In training a plan covers T target steps. At inference a stand covers one step, with hard positions.
 Positions count from 1; a head at 0 has run off the end of the source without stopping.
 """
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from simulmt.ops import expected_alignment
 
 Losses = Mapping[str, Float[Tensor, "B"]]
-"""Losses by name, one number a sentence, padding left out. The objective weighs them by name."""
+"""Losses by name, one number for each sentence; padding adds nothing. The objective weighs them."""
 NO_LOSSES: Losses = {}
 
 
@@ -30,7 +30,7 @@ class Odds(NamedTuple):
     """Heads that stop with known odds (Raffel et al. 2017; MILk eq. 10; MMA eq. 4)."""
 
     logit: Float[Tensor, "B H T S"]
-    """Log odds of stopping at j, having arrived there; may be overwritten by whoever uses it."""
+    """Log odds that a head stops at j once it has arrived there; `expected` overwrites them."""
     initial: Float[Tensor, "B H S"]
     """Where the heads stood before the first step: `alpha_0`."""
 
@@ -41,7 +41,7 @@ class Odds(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """Heads whose expected alignment a schedule has computed in a way of its own."""
+    """Heads whose expected alignment the schedule has computed itself."""
 
     alpha: Float[Tensor, "B H T S"]
 
@@ -58,14 +58,16 @@ class Plan(NamedTuple):
 
     alignment: Alignment
     weight: Float[Tensor, "B #H T S"] | None = None
-    """What attention is multiplied by before it is renormalised; None for 1."""
+    """Factor of the attention, which is then renormalised; None for 1."""
     losses: Losses = NO_LOSSES
     state: Any = None
-    """What a schedule with known stops carries to the steps that follow these."""
+    """State that a schedule with known stops carries to the next steps."""
 
     def steps(self, first: int, last: int) -> Plan:
-        """The part for steps `first` to `last - 1`, from 0, of a plan with known stops."""
-        assert isinstance(self.alignment, Stops), "odds are made for the steps that are asked for"
+        """The part of a plan with known stops for steps `first` to `last - 1`, from 0."""
+        assert isinstance(self.alignment, Stops), (
+            "a schedule plans odds for exactly the steps that it is called for"
+        )
         position = self.alignment.position[..., first:last]
         weight = None if self.weight is None else self.weight[..., first:last, :]
         return Plan(Stops(position), weight)
@@ -77,17 +79,17 @@ class Stand(NamedTuple):
     position: Int[Tensor, "B #H"]
     """The last source position that each head has read."""
     state: Any
-    """What the clock or the schedule carries to the next target step."""
+    """State that the clock or the schedule carries to the next target step."""
     wants_to_read: Bool[Tensor, "B"]
-    """Whether this step cannot be taken before another source token is read."""
+    """Whether another source token must be read before this step can be taken."""
     weight: Float[Tensor, "B #H S"] | None = None
-    """What attention is multiplied by before it is renormalised; None for 1."""
+    """Factor of the attention, which is then renormalised; None for 1."""
 
 
 def reweighted(
     beta: Float[Tensor, "B H T S"], weight: Float[Tensor, "B #H T S"] | None
 ) -> Float[Tensor, "B H T S"]:
-    """Attention times a weight, each row scaled back to the sum that it had."""
+    """Attention times a weight; each row is scaled back to its former sum."""
     if weight is None:
         return beta
     weighted = beta * weight

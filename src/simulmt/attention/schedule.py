@@ -1,10 +1,10 @@
 """Schedules: policies that decide *inside* the attention of a layer when to read, head by head.
 
-A schedule asks the decoder's state (Raffel et al. 2017; MILk; MMA). It owns its alignment: `plan`
-says in training where the heads of a layer stand, with what odds, or with what expected alignment;
-`step` gives hard positions at inference, from whatever part of the source has been read.
-A frozen recipe such as `Monotonic(noise=3.0, ...)` holds the options; `build` makes the schedule of
-one layer from the recipe.
+A schedule sees the decoder's states (Raffel et al. 2017; MILk; MMA). In training `plan` gives the
+alignment of the heads of a layer: known positions, odds of stopping, or an expected alignment. At
+inference `step` gives hard positions, from the part of the source that has been read. A frozen
+recipe such as `Monotonic(noise=3.0, ...)` holds the options; `build` makes the schedule of one
+layer from the recipe.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Schedule(nn.Module, ABC):
 
     @abstractmethod
     def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
-        """What the schedule computes once for each source state."""
+        """Keys of the source states, computed once for each state."""
 
     @abstractmethod
     def initial_state(self, memory: Memory) -> Float[Tensor, "B H S"]:
@@ -37,13 +37,13 @@ class Schedule(nn.Module, ABC):
     def plan(
         self, query: Float[Tensor, "B T D"], memory: Memory, state: Tensor, moment: Moment
     ) -> Plan:
-        """The alignment of T target steps of training, and what the schedule adds to it.
+        """The alignment of T target steps of training, with the schedule's weights and losses.
 
         Args:
             query: decoder states.
             memory: the whole source.
-            state: the last row of the alignment before these steps, or `initial_state`.
-            moment: when in the training this is.
+            state: the alignment of the step before these steps, or `initial_state`.
+            moment: how far the training is.
         """
 
     @abstractmethod

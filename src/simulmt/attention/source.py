@@ -1,4 +1,4 @@
-"""An encoded source: what an encoder gives to a decoder."""
+"""An encoded source, which the encoder hands to the decoder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class Source(NamedTuple):
-    """What has been read of B source sentences, encoded; or the next few tokens of each."""
+    """The encoded tokens of B source sentences that have been read, or the next few tokens."""
 
     tokens: Int[Tensor, "B S"]
     states: Float[Tensor, "B S D"]
@@ -33,7 +33,7 @@ def next_token(
     averages: Float[Tensor, "B 1 D"] | None = None,
     prefixes: Float[Tensor, "B 1 N D"] | None = None,
 ) -> Source:
-    """One more token of each sentence, encoded; the sentence has ended if the token is EOS."""
+    """One more encoded token of each sentence; EOS finishes the sentence."""
     finished = token == eos
     mask = torch.ones_like(finished)[:, None]
     return Source(token[:, None], states, mask, finished, averages, prefixes)

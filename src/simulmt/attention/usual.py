@@ -1,4 +1,4 @@
-"""What a family of models uses where a mechanism leaves the choice to the model."""
+"""The usual scores, heads and projections of a family of models."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from simulmt.attention.scores import Additive, NormalisedAdditive, ScaledDotProd
 
 @dataclass(frozen=True)
 class Usual:
-    """A family's own scores, heads and projections."""
+    """What a model uses where the mechanism leaves the choice to the model."""
 
     selection: ScoreFactory
-    """Energies of a schedule."""
+    """Builds the score of a schedule."""
     soft: ScoreFactory
-    """Energies of a span."""
+    """Builds the score of a span."""
     many_heads: bool
     """Whether attention that is not monotonic has several heads."""
     projected: bool

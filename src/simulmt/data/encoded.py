@@ -98,7 +98,7 @@ class EncodedSplit(Dataset[Pair]):
 
 def _pack(
     rows: Iterable[Sequence[int]], vocabulary: Vocabulary
-) -> tuple[NDArray[np.uint16 | np.int32], NDArray[np.int64]]:
+) -> tuple[NDArray[np.uint16] | NDArray[np.int32], NDArray[np.int64]]:
     """Return all rows end to end, EOS after each, and the bounds of the rows."""
     flat, ends = array("H" if vocabulary.size <= 1 << 16 else "i"), array("q", [0])
     for row in rows:

@@ -1,1 +1,1 @@
-"""Decoding: greedy batches, beam search, streaming, and what they write down."""
+"""Decoding: greedy batches, beam search, streaming, and the records of decoded sentences."""

@@ -1,12 +1,12 @@
 """Beam search, in batches, for models that read the whole sentence before they write.
 
-At each step the `beam` likeliest continuations count: those that end are finished, and the
-likeliest that do not end go on, always `beam` of them. A sentence is done once `beam` hypotheses
-are finished, so that a beam of 1 is greedy and no search is drawn out for what is unlikely anyway;
-or earlier, once none that goes on can beat the best.
+At each step the hypotheses that end among the `beam` likeliest continuations are finished, and the
+`beam` likeliest continuations that do not end go on. A sentence is done once `beam` hypotheses are
+finished, so that a beam of 1 is greedy and no search goes on for unlikely hypotheses. A sentence is
+also done once no hypothesis that goes on can beat the best finished one.
 
-A hypothesis as long as `length_limit` allows ends there, as in `greedy`. It is charged for the EOS
-that it lacks: else a loop that never ends would outscore whole sentences.
+A hypothesis ends at `length_limit`, as in `greedy`. Its score then includes the EOS that it lacks;
+otherwise an endless loop would outscore whole sentences.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from simulmt.vocabulary import Vocabulary
 
 
 class Beams(NamedTuple):
-    """Hypotheses that go on: `W = beam` rows for each of B sentences, best first."""
+    """Hypotheses that go on: W rows, W being the beam, for each of B sentences, best first."""
 
     state: State
     log_p: Float[Tensor, "BW"]
     """-inf in a row that holds no hypothesis."""
     tokens: Int[Tensor, "BW t"]
-    """BOS, and what was written."""
+    """BOS, and the subwords written."""
     positions: Int[Tensor, "BW tLH"]
-    """Where the heads stood at each subword written."""
+    """Positions of the heads at each subword written."""
 
 
 class Sentences(NamedTuple):
-    """What is known of the B sentences that are still searched."""
+    """The B sentences whose search goes on."""
 
     row: Int[Tensor, "B"]
-    """Their places in the batch."""
+    """Their rows in the batch."""
     read: Int[Tensor, "B"]
-    """Source tokens, EOS included."""
+    """Number of source tokens, EOS included."""
     finished: Int[Tensor, "B"]
-    """Hypotheses that have ended."""
+    """Number of finished hypotheses."""
     best: Float[Tensor, "B"]
-    """The best score of those; -inf if there is none."""
+    """The best score of the finished hypotheses; -inf if there is none."""
 
 
 class Candidates(NamedTuple):
@@ -54,7 +54,7 @@ class Candidates(NamedTuple):
 
     log_p: Float[Tensor, "B 2W"]
     parent: Int[Tensor, "B 2W"]
-    """Rows of what they continue."""
+    """Rows of `Beams` that the candidates continue."""
     token: Int[Tensor, "B 2W"]
     ends: Bool[Tensor, "B 2W"]
     """Whether the token is EOS."""
@@ -76,7 +76,7 @@ def beam_search(
         The best hypothesis of each row, in the rows' order.
 
     Raises:
-        ValueError: The model writes before it has read all.
+        ValueError: the model writes before it has read the whole sentence.
     """
     written = [Hypothesis([], [], []) for _ in range(len(source))]
     beams, sentences = _start(model, source, mask, search.beam)
@@ -84,7 +84,9 @@ def beam_search(
     while len(sentences.row):
         step = model.step(beams.tokens[:, -1], beams.state)
         if (step.read.view(-1, search.beam) != sentences.read[:, None]).any():
-            raise ValueError("beam search takes back words: the model has to read all first")
+            raise ValueError(
+                "beam search takes words back, so the model must read the whole sentence first"
+            )
         length += 1
         must_end = length > length_limit(sentences.read)
         candidates = _continue(step, beams, must_end, model.vocabulary)
@@ -98,7 +100,7 @@ def beam_search(
 
 
 def _start(model: Model, source: Tensor, mask: Tensor, beam: int) -> tuple[Beams, Sentences]:
-    """Nothing written: one hypothesis for each sentence, and room for the others."""
+    """Before the first step: one empty hypothesis for each sentence, and room for the others."""
     B = len(source)
     row = torch.arange(B, device=source.device)
     state = model.start(model.encode(source, mask))
@@ -115,11 +117,11 @@ def _start(model: Model, source: Tensor, mask: Tensor, beam: int) -> tuple[Beams
 def _continue(
     step: DecoderStep, beams: Beams, must_end: Bool[Tensor, "B"], vocabulary: Vocabulary
 ) -> Candidates:
-    """The likeliest continuations; where the limit is reached, only to end."""
+    """The likeliest continuations; at the length limit only EOS."""
     B, V = len(must_end), step.logits.shape[1]
     W = len(beams.log_p) // B
     token = torch.arange(V, device=must_end.device)
-    # float64: no two logits that differ become a tie, which greedy would not have
+    # float64, so that different logits do not become a tie, which greedy would not see
     log_p = step.logits.double().log_softmax(-1)
     log_p[:, [vocabulary.pad, vocabulary.bos]] = -torch.inf
     log_p.masked_fill_(
@@ -140,7 +142,7 @@ def _finish(
     length: int,
     search: Search,
 ) -> Sentences:
-    """Count the hypotheses that end among the likeliest, and write down those that are best."""
+    """Finish the hypotheses that end among the likeliest, and record the best of each sentence."""
     ends = candidates.ends & (candidates.log_p > -torch.inf)
     ends[:, search.beam :] = False
     scores = (candidates.log_p / search.normaliser(length)).masked_fill(~ends, -torch.inf)
@@ -172,9 +174,9 @@ def _go_on(candidates: Candidates, step: DecoderStep, beams: Beams, beam: int) -
 
 
 def _decided(beams: Beams, sentences: Sentences, search: Search) -> Bool[Tensor, "B"]:
-    """Whether enough hypotheses are finished, or none that goes on can beat the best of them."""
-    # At best one ends with log_p / lp(limit + 1): log_p only falls and is never above 0, lp never
-    # falls with the length, and the length is at most limit + 1.
+    """Whether a sentence is done: enough hypotheses are finished, or none can beat the best."""
+    # At best a hypothesis ends with log_p / lp(limit + 1): log_p only falls and is never above
+    # 0, lp never falls with the length, and the length is at most limit + 1.
     longest = search.normaliser((length_limit(sentences.read) + 1).double())
-    hope = beams.log_p.view(-1, search.beam)[:, 0] / longest
-    return (sentences.finished >= search.beam) | (sentences.best >= hope)
+    bound = beams.log_p.view(-1, search.beam)[:, 0] / longest
+    return (sentences.finished >= search.beam) | (sentences.best >= bound)

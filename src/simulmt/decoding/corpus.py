@@ -1,4 +1,4 @@
-"""Decode a whole split and write down what happened to each sentence."""
+"""Decode the batches of a split into instances."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def decode_split(
     search: Search,
     policy: Policy = OWN,
 ) -> Iterator[Instance]:
-    """Translate the batches; instances come batch by batch.
+    """The instances of a split, batch by batch.
 
     Args:
         model: in evaluation mode, on `device`.
         subwords: the model's vocabulary.
         split: the sentences that the batches' `index` points into.
-        batches: what to translate.
+        batches: the batches to translate.
         device: where the model is.
-        search: a beam of 1 is greedy, which is the one way for a model that streams.
+        search: greedy, or beam search for models that read the whole sentence first.
         policy: decides between reading and writing in greedy decoding.
     """
     for batch in batches:
@@ -45,15 +45,30 @@ def decode_split(
             hypotheses = greedy(model, source, mask, policy)
         else:
             hypotheses = beam_search(model, source, mask, search)
-        rows = zip(batch.index.tolist(), hypotheses, _unpadded(batch), strict=True)
-        for index, hypothesis, ids in rows:
-            yield write_down(index, split, hypothesis, ids, subwords)
+        references = (batch.target_mask.sum(-1) - 1).tolist()  # EOS does not count
+        rows = zip(batch.index.tolist(), hypotheses, _unpadded(batch), references, strict=True)
+        for index, hypothesis, ids, reference_length in rows:
+            yield write_down(index, split, hypothesis, ids, reference_length, subwords)
 
 
 def write_down(
-    index: int, split: Split, hypothesis: Hypothesis, source: Sequence[int], subwords: Subwords
+    index: int,
+    split: Split,
+    hypothesis: Hypothesis,
+    source: Sequence[int],
+    reference_length: int,
+    subwords: Subwords,
 ) -> Instance:
-    """The instance of a hypothesis; `source` are the subwords that were read, without EOS."""
+    """The instance of a hypothesis.
+
+    Args:
+        index: place of the sentence in the split, from 0.
+        split: source sentences and references.
+        hypothesis: the translation.
+        source: the source subwords, without EOS.
+        reference_length: number of subwords of the reference, without EOS.
+        subwords: the vocabulary of the model.
+    """
     tokens = hypothesis.tokens
     return Instance(
         index=index,
@@ -67,8 +82,8 @@ def write_down(
         ),
         subword_delays=tuple(min(delay, len(source)) for delay in hypothesis.delays),
         subword_source_length=len(source),
-        subword_reference_length=len(subwords.encode(split.targets[index])),
-        positions=tuple(tuple(stood) for stood in hypothesis.positions),
+        subword_reference_length=reference_length,
+        positions=tuple(map(tuple, hypothesis.positions)),
         source_pieces=tuple(subwords.pieces(source)),
         target_pieces=tuple(subwords.pieces(tokens)),
     )

@@ -1,4 +1,4 @@
-"""Where a model looks while it is made to write a given text, and the words that this links."""
+"""Attention of a model that writes a given target, and the word links that follow from it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,29 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from simulmt.models.model import Model
+from simulmt.attention import Source
+from simulmt.models.model import DecoderStep, Model
+
+
+def forced_steps(
+    model: Model, source: Source, target_input: Int[Tensor, "B T"]
+) -> Iterator[DecoderStep]:
+    """The T target steps of a decoder that writes a given target, with hard decisions.
+
+    Args:
+        model: in evaluation mode.
+        source: encoded sentences, or prefixes of sentences.
+        target_input: the decoder's input, BOS first.
+    """
+    state = model.start(source)
+    for token in target_input.unbind(1):
+        step = model.step(token, state)
+        state = step.state
+        yield step
 
 
 class Forced(NamedTuple):
-    """The attention to a source of S tokens at each of T given target tokens, EOS among both."""
+    """Attention to S source tokens at each of T given target tokens; both count EOS."""
 
     weights: Float[NDArray[np.float32], "T L H S"]
     positions: Int[NDArray[np.int64], "T LH"]
@@ -30,29 +48,26 @@ def force(
     target_input: Int[Tensor, "B T"],
     target_mask: Bool[Tensor, "B T"],
 ) -> Iterator[Forced]:
-    """Write given targets step by step, reading as in decoding: what `greedy` does of its own.
+    """The attention of each sentence of a batch while the model writes given targets.
 
     Args:
         model: in evaluation mode.
         source: token ids, EOS last, padded on the right.
         source_mask: True for real tokens.
-        target_input: what the decoder reads, BOS first.
-        target_mask: True for the real tokens that are to be written, EOS last.
+        target_input: the decoder's input, BOS first.
+        target_mask: True for the real target tokens, EOS last.
 
     Yields:
         The attention of each row, without padding.
     """
-    state = model.start(model.encode(source, source_mask))
     weights, positions = [], []
-    for token in target_input.unbind(1):
-        step = model.step(token, state)
-        state = step.state
+    for step in forced_steps(model, model.encode(source, source_mask), target_input):
         weights.append(torch.stack(step.weights, 1).float().cpu())  # (B, L, H, S)
         positions.append(step.positions.cpu())
-    looked, stood = torch.stack(weights, 1).numpy(), torch.stack(positions, 1).numpy()
-    sizes = zip(source_mask.sum(1).tolist(), target_mask.sum(1).tolist(), strict=True)
-    for row, (read, written) in enumerate(sizes):
-        yield Forced(looked[row, :written, ..., :read], stood[row, :written])
+    attention, stopped = torch.stack(weights, 1).numpy(), torch.stack(positions, 1).numpy()
+    lengths = zip(source_mask.sum(1).tolist(), target_mask.sum(1).tolist(), strict=True)
+    for row, (S, T) in enumerate(lengths):
+        yield Forced(attention[row, :T, ..., :S], stopped[row, :T])
 
 
 def word_weights(
@@ -60,14 +75,14 @@ def word_weights(
     source_words: Sequence[int],
     target_words: Sequence[int],
 ) -> Float[NDArray[np.float64], "J I"]:
-    """From subwords to words: the sum over those of a source word, the mean over a target word's.
+    """Attention between words: summed over a source word's subwords, averaged over a target word's.
 
-    So a row sums to what it did.
+    Rows keep their sums.
 
     Args:
-        weights: at each target subword.
-        source_words: 1-based word of each source subword, I at most.
-        target_words: 1-based word of each target subword, J at most.
+        weights: attention between subwords.
+        source_words: the word of each source subword, from 1 to I.
+        target_words: the word of each target subword, from 1 to J.
     """
     merged = np.zeros((max(target_words, default=0), max(source_words, default=0)))
     for row, word in zip(weights, target_words, strict=True):
@@ -76,9 +91,9 @@ def word_weights(
 
 
 def strongest(merged: Float[NDArray[np.float64], "J I"]) -> frozenset[tuple[int, int]]:
-    """The source word that each target word looks at most.
+    """Links (source word, target word), from 0, to the source word with the largest weight.
 
-    None where that is the last one, EOS, or where it looks at nothing.
+    A target word whose largest weight is at EOS, the last source word, or is 0 has no link.
     """
     best = merged.argmax(1) if merged.size else []
     eos = merged.shape[1] - 1
@@ -90,14 +105,14 @@ def stops(
     source_words: Sequence[int],
     target_words: Sequence[int],
 ) -> frozenset[tuple[int, int]]:
-    """The source word at which a head stood when a target word's last subword was written.
+    """Links (source word, target word), from 0, to where a head stopped.
 
-    None where that was EOS, or off the end.
+    The last subword of a target word counts. A head at EOS or off the end has no link.
     """
     last = {word: step for step, word in enumerate(target_words)}
-    stood = {word: int(positions[step]) for word, step in last.items()}
+    stopped = {word: int(positions[step]) for word, step in last.items()}
     return frozenset(
         (source_words[position - 1] - 1, word - 1)
-        for word, position in stood.items()
+        for word, position in stopped.items()
         if 0 < position < len(source_words)
     )

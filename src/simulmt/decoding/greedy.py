@@ -1,8 +1,8 @@
 """Greedy simultaneous decoding of whole batches (MMA, Ma et al. 2020, Algorithm 1).
 
-With a causal encoder the states of a prefix do not depend on what follows. Decoding against the
-whole encoded source, each head attending only up to where it stands, therefore gives exactly the
-tokens and delays of streaming, for a batch at once.
+With a causal encoder the states of a prefix do not depend on later tokens. So greedy decoding runs
+on the whole encoded source, with each head attending only to tokens that it has read: a batch gets
+exactly the tokens and delays of streaming.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def greedy(
     mask: Bool[Tensor, "B S"],
     policy: Policy = OWN,
 ) -> list[Hypothesis]:
-    """Translate a batch simultaneously.
+    """Translate a batch of sentences simultaneously.
 
     Args:
         model: a model in evaluation mode.
         source: token ids, EOS last, padded on the right.
         mask: True for real tokens.
-        policy: decides between reading and writing. Here the whole source is at hand, so the
-            delays are those of the model's own heads or clock.
+        policy: decides between reading and writing. The whole source is available, so the delays
+            are those of the model's own heads or clock.
 
     Returns:
         One hypothesis per row, in the rows' order.
@@ -45,12 +45,12 @@ def greedy(
     while len(rows):
         step = model.step(token, state)
         decision = policy.decide(model.vocabulary, progress, step)
-        goes_on = ~decision.ends
-        token, rows, state = decision.token[goes_on], rows[goes_on], step.state
+        continues = ~decision.ends
+        token, rows, state = decision.token[continues], rows[continues], step.state
         progress = progress._replace(written=progress.written + 1)
-        if not goes_on.all():
-            state, progress = select((state, progress), goes_on)
-        delays, positions = step.read[goes_on].tolist(), step.positions[goes_on].tolist()
+        if not continues.all():
+            state, progress = select((state, progress), continues)
+        delays, positions = step.read[continues].tolist(), step.positions[continues].tolist()
         for row, *written in zip(rows.tolist(), token.tolist(), delays, positions, strict=True):
             hypotheses[row].write(*written)
     return hypotheses

@@ -1,4 +1,4 @@
-"""What was written for one sentence, and when."""
+"""The translation of one sentence: its subwords and their delays."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import NamedTuple
 
 
 class Hypothesis(NamedTuple):
-    """A translation in subwords."""
+    """A translation in subwords, with the delay of each subword."""
 
     tokens: list[int]
     """Subwords, without EOS."""
     delays: list[int]
-    """Source tokens read, EOS included, before each subword was written."""
+    """Number of source tokens read, EOS included, before each subword was written."""
     positions: list[list[int]]
-    """For each subword, where every head of every layer stood."""
+    """For each subword, the source position of every head of every layer."""
 
     def write(self, token: int, delay: int, positions: list[int]) -> None:
-        """Add a subword."""
+        """Append a subword."""
         self.tokens.append(token)
         self.delays.append(delay)
         self.positions.append(positions)

@@ -1,9 +1,8 @@
-"""Streaming at the cost of what is new: one encoder step for each token read.
+"""Streaming at the cost of the new tokens alone: one encoder step for each token read.
 
-`simulmt.decoding.streaming` says what has to come out. Here source states, keys, values and the
-decoder's state are kept, and only the step that waits for more of the source is taken anew after
-each read. A model's `listen` may cost more: with `model.encoder=reencoding` it encodes the whole
-prefix again.
+`simulmt.decoding.streaming` defines the result. Source states, keys, values and the decoder's state
+are kept here; after a read only the step that waited for more of the source is repeated. A model's
+`listen` may cost more: with `model.encoder=reencoding` the whole prefix is encoded again.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from simulmt.models.model import Model, State
 class SentenceStream:
     """One sentence, translated while its subwords arrive.
 
-    With a bidirectional encoder nothing is done before EOS: such a model reads all first.
+    With a bidirectional encoder nothing is written before EOS has been read.
 
     Args:
         model: in evaluation mode, on `device`.
@@ -33,28 +32,28 @@ class SentenceStream:
         self.device = device
         self.policy = policy
         self.written = Hypothesis([], [], [])
-        """What has been written; each delay counts the subwords read until then, EOS included."""
+        """The translation so far; each delay counts the subwords read until then, EOS included."""
         self.done = False
-        """Whether the translation has ended, of itself or at its limit."""
+        """Whether the translation has ended, with EOS or at its length limit."""
         self._prefix: list[int] = []
         self._heard: State | None = None
         self._state: State | None = None
 
     @torch.inference_mode()
     def read(self, token: int) -> list[int]:
-        """Take in a source subword, EOS at the end; returns the subwords written upon it."""
+        """Read a source subword, EOS at the end; returns the subwords written after this read."""
         if self.done:
             return []
         self._prefix.append(token)
         if not self.model.causal and token != self.model.vocabulary.eos:
-            return []  # `simulmt.models.model.is_causal` sees to it that nothing can be written
-        self._take_in(token)
+            return []  # `is_causal` allows such an encoder only for mechanisms that read all first
+        self._encode(token)
         before = len(self.written.tokens)
         while not self.done and self._write():
             pass
         return self.written.tokens[before:]
 
-    def _take_in(self, token: int) -> None:
+    def _encode(self, token: int) -> None:
         if not self.model.causal:
             self._state = replay(self.model, self._prefix, self.written.tokens, self.device)
             return
@@ -67,7 +66,7 @@ class SentenceStream:
             self._state = self.model.extend(self._state, source)
 
     def _write(self) -> bool:
-        """Write a subword if the policy says so; returns whether it did."""
+        """Write a subword if the policy decides so; returns whether a subword was written."""
         vocabulary, written = self.model.vocabulary, self.written
         last = [vocabulary.bos, *written.tokens][-1:]
         step = self.model.step(torch.tensor(last, device=self.device), self._state)

@@ -1,4 +1,4 @@
-"""What decoding wrote down for one sentence, and SimulEval's `instances.log`."""
+"""The record of one decoded sentence, and SimulEval's `instances.log`."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _KEYS = {
 
 @dataclass(frozen=True)
 class Instance:
-    """One decoded sentence. EOS is no unit: no length, delay or piece here counts it.
+    """One decoded sentence. EOS does not count in any length, delay or list of pieces.
 
-    `delays[i]` is the number of source words read before word i of the prediction was written,
-    `subword_delays` the same in subwords. `positions[i][h]` is the 1-based source subword that
-    head h (over all layers) stopped at to write subword i; empty where no head takes hard
-    decisions. The pieces are for pictures. Whatever is in subwords stays empty for an instance
-    that was read back from a log, which has words only.
+    `delays[i]` is the number of source words read before word i of the prediction was written, and
+    `subword_delays` is the same in subwords. `positions[i][h]` is the source subword, from 1, at
+    which head h (counted over all layers) stopped to write subword i; empty if no head takes hard
+    decisions. The pieces are for pictures. All fields in subwords are empty for an instance from a
+    log, which has words only.
 
-    `elapsed[i]` is the time at which word i of the prediction was written, in source words: its
-    delay, plus the computing time spent on the sentence until then in units of the time that a
-    source word takes to arrive. Empty where nobody measured it.
+    `elapsed[i]` is the time at which word i of the prediction was written, in source words: the
+    word's delay, plus the computing time until then divided by the time that a source word takes to
+    arrive. Empty if the times were not measured.
 
     Raises:
-        ValueError: If there is not one delay for each word of the prediction, or if `elapsed`
-            cannot be such times.
+        ValueError: the number of delays differs from the number of words of the prediction, or
+            `elapsed` are no such times.
     """
 
     index: int
@@ -95,7 +95,7 @@ class Instance:
     def to_json(self) -> str:
         """One line of SimulEval's `instances.log`, in words, without a line end.
 
-        `elapsed` is left out if nobody measured it: scorers take zeros for times.
+        `elapsed` is left out if the times were not measured, since scorers take zeros for times.
         """
         return json.dumps(
             {
@@ -120,12 +120,12 @@ def write_instances(path: Path, instances: Iterable[Instance]) -> None:
 
 
 def read_instances(path: Path) -> list[Instance]:
-    """Read a SimulEval `instances.log`; keys it does not know and empty lines are passed over.
+    """The instances of a SimulEval `instances.log`; unknown keys and empty lines are ignored.
 
-    An `elapsed` of nothing but zeros, which SimulEval writes for text, was not measured.
+    SimulEval writes an `elapsed` of zeros for text; such an `elapsed` counts as not measured.
 
     Raises:
-        UserError: If the file cannot be read or a line is damaged; the message names the line.
+        UserError: the file cannot be read, or a line is damaged; the message names the line.
     """
     try:
         lines = path.read_bytes().split(b"\n")
@@ -139,14 +139,14 @@ def read_instances(path: Path) -> list[Instance]:
             instances.append(_parse(line))
         except ValueError as error:
             raise UserError(
-                f"{path}, line {number}: {error}; write the file anew by decoding again, "
+                f"{path}, line {number}: {error}; decode again to write the file anew, "
                 "or remove the line"
             ) from error
     return instances
 
 
 def _parse(line: bytes) -> Instance:
-    """One line of an `instances.log`; ValueError if it is none."""
+    """The instance of one line of an `instances.log`; ValueError if the line is damaged."""
     record = json.loads(line)
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
@@ -177,19 +177,22 @@ def _parse(line: bytes) -> Instance:
 def word_delays(
     piece_delays: Sequence[int], target_word_ends: Sequence[int], source_words: Sequence[int]
 ) -> list[int]:
-    """Delays of the target words in source words, from those of the subwords in subwords.
+    """Delays of the target words, in source words.
 
-    A target word is written with its last subword. A source word arrives whole, since nobody can
-    be given half a word: once one of its subwords has been read, the word counts as read.
+    A target word is written with its last subword. Source words arrive whole: once one of its
+    subwords has been read, a source word counts as read.
 
     Args:
-        piece_delays: Source subwords read before each target subword was written. May count EOS
-            as one more than there are source subwords, which adds nothing.
-        target_word_ends: 1-based index of the last subword of each target word.
-        source_words: 1-based index of the word that each source subword belongs to.
+        piece_delays: number of source subwords read before each target subword was written; EOS
+            may count, and adds no source word.
+        target_word_ends: number of the last subword of each target word, from 1.
+        source_words: number of the word of each source subword, from 1.
 
     Returns:
         One delay for each target word, at most the number of source words.
+
+    Raises:
+        ValueError: a target word ends at a subword without a delay.
     """
     delays = []
     for end in target_word_ends:
@@ -201,12 +204,11 @@ def word_delays(
 
 
 def word_positions(instance: Instance) -> list[tuple[int, ...]]:
-    """The source words that the heads had stopped at when each target word was written.
+    """The source words at which the heads had stopped when each target word was written.
 
     Returns:
-        For each written word, the 1-based source word of each head, the number of source words
-        + 1 for a head at EOS; empty where there are no positions or where the pieces do not tell
-        the words.
+        For each target word, the source word of each head, from 1; a head at EOS has the number of
+        source words + 1. Empty without positions, or if the pieces do not show the words.
     """
     source = _words_of(instance.source_pieces, instance.source_length)
     target = _words_of(instance.target_pieces, instance.prediction_length)
@@ -221,8 +223,9 @@ def word_positions(instance: Instance) -> list[tuple[int, ...]]:
 
 
 def _words_of(pieces: Sequence[str], words: int) -> list[int]:
-    """1-based word of each piece (SentencePiece's ▁ or one piece a word); empty if unclear."""
+    """The word of each piece, from 1, by SentencePiece's ▁; empty if the counts disagree."""
     if len(pieces) == words:
         return list(range(1, words + 1))
-    found = list(accumulate(int(piece.startswith("▁") or i == 0) for i, piece in enumerate(pieces)))
-    return found if found and found[-1] == words else []
+    starts = [int(piece.startswith("▁") or i == 0) for i, piece in enumerate(pieces)]
+    numbers = [*accumulate(starts)]
+    return numbers if numbers and numbers[-1] == words else []

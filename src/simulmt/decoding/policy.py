@@ -1,8 +1,8 @@
-"""Policies that decide *after* a step, from what the model says, whether to read or to write.
+"""Policies decide *after* a step of the decoder, from its result, whether to read or to write.
 
-A policy looks at a step of the decoder and at how far each sentence is. It keeps nothing, so a
-sentence in a batch gets the decisions that it gets alone. Clocks and schedules have decided before:
-they reach a policy as the step's `wants_to_read`.
+A policy sees the step and the progress of each sentence. A policy keeps no state, so a sentence
+gets the same decisions in a batch and alone. Clocks and schedules decide earlier: their decision
+reaches a policy as the step's `wants_to_read`.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from simulmt.vocabulary import Vocabulary
 
 
 class Progress(NamedTuple):
-    """How far each of B sentences is."""
+    """The progress of B sentences."""
 
     read: Int[Tensor, "B"]
-    """Source tokens at hand, EOS included."""
+    """Number of source tokens available, EOS included."""
     finished: Bool[Tensor, "B"]
     """Whether EOS is among them."""
     written: Int[Tensor, "B"]
-    """Target tokens committed."""
+    """Number of target tokens written."""
 
 
 class Decision(NamedTuple):
-    """What to do next, for each of B sentences."""
+    """The next action for each of B sentences."""
 
     reads: Bool[Tensor, "B"]
     """Read another source token, and take the step again."""
     ends: Bool[Tensor, "B"]
-    """End the translation. A row that neither reads nor ends writes its token."""
+    """End the translation. A row that neither reads nor ends writes `token`."""
     token: Int[Tensor, "B"]
 
 
@@ -43,26 +43,26 @@ class Policy(ABC):
     """Decides between reading and writing."""
 
     @abstractmethod
-    def decide(self, vocabulary: Vocabulary, progress: Progress, said: DecoderStep) -> Decision:
-        """Read, write or end; a pure function.
+    def decide(self, vocabulary: Vocabulary, progress: Progress, step: DecoderStep) -> Decision:
+        """Read, write or end: a pure function of its arguments.
 
         Args:
-            vocabulary: the model's.
-            progress: how far each sentence is.
-            said: the model's step on what was read and written.
+            vocabulary: the vocabulary of the model.
+            progress: how much each sentence has read and written.
+            step: the decoder's step after the tokens read and written.
         """
 
 
 def likeliest(logits: Float[Tensor, "B V"], vocabulary: Vocabulary) -> Int[Tensor, "B"]:
-    """The likeliest token that may be written; EOS may."""
+    """The likeliest token that may be written: any token but PAD and BOS."""
     logits = logits.clone()
     logits[:, [vocabulary.pad, vocabulary.bos]] = -torch.inf
     return logits.argmax(-1)
 
 
 def length_limit(read: Int[Tensor, "B"]) -> Int[Tensor, "B"]:
-    """The most subwords that may be written on `read` source tokens.
+    """The largest number of subwords that may be written after `read` source tokens.
 
-    The limit depends on what was read alone, so that a stream stops where a batch does.
+    The limit depends on `read` alone, so that a stream stops where a batch does.
     """
     return 2 * read + 20

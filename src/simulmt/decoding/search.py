@@ -1,4 +1,4 @@
-"""What is searched for: how many hypotheses are kept, and how long ones are scored."""
+"""The options of beam search: its beam and its length penalty."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ LARGEST_BEAM = 1000
 
 @dataclass(frozen=True)
 class Search:
-    """How a test set is searched.
+    """The beam and the length penalty of a search.
 
     A hypothesis Y scores `log P(Y) / lp(Y)` with `lp(Y) = ((5 + |Y|) / 6) ** alpha` (GNMT, Wu et
     al. 2016, equation 14). |Y| counts the subwords written and EOS, as log P(Y) does.
 
     Args:
         beam: hypotheses kept for each sentence; 1 is greedy.
-        length_penalty: alpha of the length normalisation; 0 is none.
+        length_penalty: alpha; 0 turns the length normalisation off.
 
     Raises:
         ValueError: a value out of range.
@@ -35,8 +35,8 @@ class Search:
             )
         if not 0 <= self.length_penalty < math.inf:
             raise ValueError(
-                f"length_penalty is {self.length_penalty}; it must be a finite number from 0, "
-                "which is none"
+                f"length_penalty is {self.length_penalty}; it must be finite and at least 0, "
+                "which turns the length normalisation off"
             )
 
     def normaliser(self, length: Tensor | int) -> Tensor | float:

@@ -1,4 +1,4 @@
-"""Decodes a whole split in batches, shared among the processes of a run."""
+"""Decodes a whole split in batches, which the processes of a run share."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from simulmt.processes import gather, rank_and_world_size
 
 @dataclass(frozen=True)
 class SplitDecoder:
-    """Decodes one split; every process gets every instance.
+    """Decodes one split; every process returns all instances.
 
     Args:
         split: the sentences.
         encoded: the same sentences as subwords.
         subwords: the model's vocabulary.
-        tokens: token budget of a batch, for all hypotheses together.
+        tokens: largest number of tokens in a batch, all hypotheses together.
         search: greedy or beam search.
     """
 
@@ -42,7 +42,7 @@ class SplitDecoder:
         device: torch.device,
         watch: Callable[[list[list[int]]], Iterable[list[int]]] = iter,
     ) -> list[Instance]:
-        """Return the instances in the order of the split.
+        """The instances in the order of the split.
 
         Args:
             model: the translation model, on `device`.
@@ -55,7 +55,7 @@ class SplitDecoder:
         batches = (self.encoded.batch(batch) for batch in watch(rows))
         was_training = model.training
         model.eval()
-        own = [*decode_split(model, self.subwords, self.split, batches, device, self.search)]
+        decoded = [*decode_split(model, self.subwords, self.split, batches, device, self.search)]
         model.train(was_training)
-        instances = [instance for part in gather(own) for instance in part]
+        instances = [instance for part in gather(decoded) for instance in part]
         return sorted(instances, key=lambda instance: instance.index)

@@ -1,8 +1,8 @@
-"""Streaming, as a listener gets it: read a token, write what can be written.
+"""Streaming by definition: read a token, write all subwords that can be written, repeat.
 
-`stream` is the definition that batched decoding is held against. It keeps nothing but the prefix
-that was read, which it encodes anew after every read: right for every encoder, and slow.
-`simulmt.decoding.incremental` streams at the cost of what is new.
+`stream` is the reference for batched decoding. `stream` keeps only the prefix that has been read,
+and encodes the prefix anew after every read: correct for every encoder, and slow.
+`simulmt.decoding.incremental` streams at the cost of the new tokens alone.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def stream(
 
     Args:
         model: a model in evaluation mode.
-        source: the subwords; the next one is asked for only when it is wanted. EOS follows the
-            last one, given or not.
+        source: the subwords; `stream` takes the next one only when it reads. EOS follows the last
+            one, whether `source` yields EOS or not.
         device: where the model is.
         policy: decides between reading and writing.
 
     Returns:
-        What was written; each delay counts the subwords asked for until then.
+        The translation; each delay counts the subwords taken from `source` until then.
     """
     arriving, eos = iter(source), model.vocabulary.eos
     prefix = [next(arriving, eos)]
@@ -57,7 +57,7 @@ def stream(
 def progress_of(
     prefix: Sequence[int], written: Hypothesis, eos: int, device: torch.device
 ) -> Progress:
-    """How far one sentence is."""
+    """The progress of one sentence that has read `prefix`, as a batch of one."""
     read, count, ended = (
         torch.tensor([value], device=device)
         for value in (len(prefix), len(written.tokens), prefix[-1] == eos)
@@ -68,7 +68,7 @@ def progress_of(
 def replay(
     model: Model, prefix: Sequence[int], tokens: Sequence[int], device: torch.device
 ) -> State:
-    """The decoder that has read a prefix and written tokens, before its next step."""
+    """The decoder before its next step, after a prefix has been read and tokens written."""
     source = torch.tensor([[*prefix]], device=device)
     mask = torch.ones_like(source, dtype=torch.bool)
     encoded = model.encode(source, mask, source[:, -1] == model.vocabulary.eos)

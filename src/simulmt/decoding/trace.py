@@ -1,4 +1,4 @@
-"""One sentence with all that can be seen of how it was translated: for pictures."""
+"""The trace of one translated sentence, for pictures: subwords, delays, positions, attention."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from simulmt.data.subwords import Subwords
+from simulmt.decoding.forced import forced_steps
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.models.model import Model
@@ -20,70 +21,70 @@ from simulmt.models.model import Model
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """How one sentence was translated: T subwords written, S read, EOS the last of these."""
+    """The translation of one sentence: T subwords written, S source subwords with EOS the last."""
 
     line: int
-    """The line that the sentence stands on, from 1."""
+    """Number of the sentence's line, from 1."""
     source: tuple[str, ...]
     """The source's subwords; EOS reads `</s>`."""
     target: tuple[str, ...]
     """The subwords written, without EOS."""
     source_words: tuple[int, ...]
-    """The word, from 1, that each source subword belongs to; EOS is one of its own."""
+    """The word of each source subword, from 1; EOS is a word of its own."""
     target_words: tuple[int, ...]
-    """The word, from 1, that each target subword belongs to."""
+    """The word of each target subword, from 1."""
     delays: tuple[int, ...]
-    """Source subwords read, EOS included, before each target subword was written."""
+    """Number of source subwords read, EOS included, before each target subword was written."""
     end: int
-    """Source subwords read, EOS included, when the translation was found to be complete."""
+    """Number of source subwords read, EOS included, when the translation ended."""
     positions: tuple[tuple[int, ...], ...]
-    """For each target subword, where every head of every layer stopped, from 1; 0 once it has run
-    off the end. Empty for attention that reads the whole sentence first and so stops nowhere."""
+    """For each target subword, where every head of every layer stopped, from 1; 0 for a head
+    that has run off the end. Empty for mechanisms that read the whole sentence first."""
     weights: Float[NDArray[np.float64], "T L H S"]
-    """Attention to the source of each head of the layers that attend, at each target subword."""
+    """Attention to the source at each target subword, for each layer that attends to the source."""
 
     @property
     def stops(self) -> bool:
-        """Whether it is known where the heads stopped."""
+        """Whether the positions of the heads are known."""
         return len(self.positions) == len(self.target) > 0
 
     def steps(self) -> Iterator[tuple[int, int]]:
-        """Source and target subwords read and written so far, word by word; (0, 0) comes first.
+        """Counts of source subwords read and target subwords written after each step, from (0, 0).
 
-        Subwords of one word that were read, or written, in one go are one step.
+        A step reads, or writes, subwords of one word without interruption.
         """
-        events, read = list[tuple[int, int]](), 0  # 0 reads, 1 writes a subword; of which word
+        events, read = list[tuple[int, int]](), 0  # (0 to read or 1 to write, word)
         for word, delay in zip((*self.target_words, None), (*self.delays, self.end), strict=True):
             events += [(0, source_word) for source_word in self.source_words[read:delay]]
             events += [(1, word)] if word is not None else []
             read = max(read, delay)
-        done = [0, 0]
+        counts = [0, 0]
         yield 0, 0
-        for (lane, _), run in groupby(events):
-            done[lane] += len([*run])
-            yield done[0], done[1]
+        for (action, _), run in groupby(events):
+            counts[action] += len([*run])
+            yield counts[0], counts[1]
 
 
 class Record(NamedTuple):
-    """What was written for one sentence, in ids, and where the heads looked meanwhile."""
+    """The translation of one sentence in ids, with its attention."""
 
     hypothesis: Hypothesis
     end: int
-    """Source tokens read, EOS included, when the translation was found to be complete."""
+    """Number of source tokens read, EOS included, when the translation ended."""
     weights: Float[NDArray[np.float64], "T L H S"]
 
 
 def trace_sentence(
     model: Model, subwords: Subwords, device: torch.device, text: str, line: int = 1
 ) -> Trace:
-    """Translate a sentence greedily and record how; it may be empty.
+    """The trace of a greedy translation of a sentence, which may be empty.
 
     Args:
         model: in evaluation mode, on `device`.
-        subwords: its vocabulary.
+        subwords: the vocabulary of the model.
         device: where the model is.
         text: the source sentence.
-        line: where it stands, for its title.
+        line: number of the sentence's line, for the picture's title.
     """
     source = subwords.encode(text)
     hypothesis, end, weights = record(model, [*source, model.vocabulary.eos], device)
@@ -103,10 +104,9 @@ def trace_sentence(
 
 @torch.inference_mode()
 def record(model: Model, source: Sequence[int], device: torch.device) -> Record:
-    """Translate one sentence greedily and look on.
+    """The greedy translation of one sentence, with its attention.
 
-    What was written is taken a second time through the decoder, which does the same again: so the
-    attention is kept only here, and batches do without it.
+    A second, forced pass of the decoder yields the attention, so that batches need not keep it.
 
     Args:
         model: in evaluation mode, on `device`.
@@ -116,10 +116,8 @@ def record(model: Model, source: Sequence[int], device: torch.device) -> Record:
     ids = torch.tensor([source], device=device)
     mask = torch.ones_like(ids, dtype=torch.bool)
     (hypothesis,) = greedy(model, ids, mask)
-    state = model.start(model.encode(ids, mask))
-    weights = []
-    for token in [model.vocabulary.bos, *hypothesis.tokens]:
-        step = model.step(torch.tensor([token], device=device), state)
-        state = step.state
-        weights.append(torch.stack(step.weights, 1)[0].double().cpu().numpy())  # (L, H, S)
-    return Record(hypothesis, int(step.read), np.stack(weights)[:-1])  # the last step wrote no more
+    target_input = torch.tensor([[model.vocabulary.bos, *hypothesis.tokens]], device=device)
+    steps = [*forced_steps(model, model.encode(ids, mask), target_input)]
+    weights = torch.stack([torch.stack(step.weights, 1)[0] for step in steps])  # (T + 1, L, H, S)
+    # the last step ends the translation
+    return Record(hypothesis, int(steps[-1].read), weights[:-1].double().cpu().numpy())

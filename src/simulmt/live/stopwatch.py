@@ -58,5 +58,7 @@ def _translate(
         times.append(1000 * (time.perf_counter() - started))
         elapsed += [min(count, len(words)) + sum(times) / word_ms] * len(new)
     ids = [token for word in words for token in translator.subwords.encode(word)]
-    instance = write_down(index, split, translator.stream.written, ids, translator.subwords)
+    length = len(translator.subwords.encode(split.targets[index]))
+    written = translator.stream.written
+    instance = write_down(index, split, written, ids, length, translator.subwords)
     return replace(instance, elapsed=tuple(elapsed)), times

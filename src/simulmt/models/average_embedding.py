@@ -1,17 +1,17 @@
-"""The average embedding layer: the mean of what has been read, beside a causal encoder's states.
+"""The average embedding layer: the mean of the embeddings read, beside a causal encoder's states.
 
 Zhang et al. (2021), "Future-Guided Incremental Transformer for Simultaneous Translation": a step
 that has read g tokens attends over `z_j + f_g`, where `f_g = W A_g` and `A_g` is the mean of the
-first g source embeddings. So a source state takes in tokens that came after it, and yet no token is
-encoded twice.
+first g source embeddings. So a source state takes in later tokens, and yet no token is encoded
+twice.
 
-`f_g` is the same for all j. It moves all energies of a query alike, which a softmax does not see,
-and it moves the average of the values by `V f_g`. What is left to compute is
+`f_g` is the same for all j. So `f_g` moves all energies of a query alike, which a softmax does not
+see, and moves the average of the values by `V f_g`. It remains to compute
 
     context_t = sum_j beta_tj V z_j + V f_g(t)
 
-(with schedules in expectation over g, head by head), which needs no states for each g. A
-schedule decides where to stop by z_j alone: there a shift of the energies would matter.
+(with schedules in expectation over g, head by head), which needs no states for each g. A schedule
+decides where to stop from z_j alone, since a shift of its energies would change its decisions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from simulmt.errors import UserError
 
 
 class AverageEmbedding(nn.Module):
-    """`f_i = W A_i` of every prefix.
+    """Computes `f_i = W A_i` of every prefix.
 
     Args:
         dim: width D of embeddings and states.
@@ -50,8 +50,8 @@ class AverageEmbedding(nn.Module):
 
         Args:
             embedded: embeddings of the tokens.
-            total: sum of the embeddings before them.
-            count: how many these were.
+            total: sum of the embeddings of the tokens before these.
+            count: number of the tokens before these.
         """
         N = embedded.shape[1]
         totals = total[:, None] + embedded.to(total.dtype).cumsum(1)
@@ -61,7 +61,7 @@ class AverageEmbedding(nn.Module):
 
 
 class Guided(NamedTuple):
-    """The source as this attention sees it."""
+    """The source as a guided attention sees it."""
 
     memory: Memory
     averages: Float[Tensor, "B H S d"]
@@ -69,27 +69,27 @@ class Guided(NamedTuple):
 
 
 class GuidedAttention(nn.Module):
-    """An attention over `z_j + f_g` instead of `z_j`, whatever its policy and span.
+    """An attention over `z_j + f_g` instead of `z_j`, for any schedule and most spans.
 
     Args:
-        attention: the one over `z_j`; with a softmax of energies that are linear in the states.
+        attention: the attention over `z_j`: a softmax of energies that are linear in the states.
 
     Raises:
-        UserError: another one.
+        UserError: the score is not linear in the states, or the span dampens its weights.
     """
 
     def __init__(self, attention: Attention) -> None:
         super().__init__()
         if not attention.score.linear or attention.traits.dampens:
             raise UserError(
-                "model.average_embedding adds the average of what was read to every state, which "
-                "is defined for a softmax of scores that are linear in the states; take "
+                "model.average_embedding adds the average of the embeddings read to every state, "
+                "which is defined for a softmax of scores that are linear in the states; take "
                 "mechanism.score=usual and a span without a Gaussian, or average_embedding=false"
             )
         self.attention = attention
 
     def memory(self, source: Source) -> Guided:
-        """Project the source states and the averages once."""
+        """Keys and values of the source states, and `V f_g`, computed once for all later calls."""
         return Guided(self.attention.memory(source), self._projected(source))
 
     def extend(self, memory: Guided, source: Source) -> Guided:
@@ -129,19 +129,19 @@ class GuidedAttention(nn.Module):
         state: Any,
         stand: Stand | None,
     ) -> Stepped:
-        """One hard target step."""
+        """One target step with hard decisions."""
         stepped = self.attention.step(query, memory.memory, state, stand)
         added = self._at(stepped.position[..., None], memory)
         return stepped._replace(context=stepped.context + self._output(added))
 
     def _projected(self, source: Source) -> Float[Tensor, "B H N d"]:
-        """`V f`, without the bias of V, which the attention has added."""
+        """`V f` without the bias of V, which the attention has added already."""
         assert source.averages is not None, "the encoder of a guided model gives averages"
         weight: Tensor = self.attention.value.weight  # type: ignore[assignment]
         return split_heads(functional.linear(source.averages, weight), self.attention.heads)
 
     def _at(self, position: Int[Tensor, "B #H T"], memory: Guided) -> Float[Tensor, "B H T d"]:
-        """`V f_g` for heads that stand at `position` and have read what they look ahead to."""
+        """`V f_g` for heads at `position`; g counts the tokens that the span looks ahead, too."""
         position = position.expand(-1, self.attention.heads, -1)
         ahead = position + self.attention.traits.ahead
         read = ahead.minimum(memory.memory.length[:, None, None])

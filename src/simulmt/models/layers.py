@@ -1,4 +1,4 @@
-"""What Transformers are made of: the layers of encoder and decoder."""
+"""The layers of a Transformer's encoder and decoder (Vaswani et al. 2017)."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from simulmt.models.average_embedding import GuidedAttention
 from simulmt.models.reencoding import PrefixAttention
 
 SourceAttention: TypeAlias = Attention | GuidedAttention | PrefixAttention
-"""What a decoder layer may have towards the source."""
+"""The kinds of attention to the source that a decoder layer may have."""
 
 
 class LayerState(NamedTuple):
-    """One decoder layer between two target steps."""
+    """The state of one decoder layer between two target steps; t tokens are written."""
 
     self_keys: Float[Tensor, "B H t d"]
     self_values: Float[Tensor, "B H t d"]
     memory: Any
+    """The source as the layer's attention sees it."""
     attention: Int[Tensor, "B h"] | None
     """The schedule's state; None where a clock decides."""
 
 
 class SelfAttention(nn.Module):
-    """Multi-head self-attention, causal unless told what is visible."""
+    """Multi-head self-attention."""
 
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
@@ -44,7 +45,12 @@ class SelfAttention(nn.Module):
             nn.init.zeros_(projection.bias)
 
     def forward(self, x: Float[Tensor, "B N D"], visible: Tensor | None) -> Tensor:
-        """Attend within the sequence; `visible` broadcasts to (B, H, N, N), None is causal."""
+        """Contexts (B, N, D) of all positions.
+
+        Args:
+            x: the sequence.
+            visible: which positions see which; broadcasts to (B, H, N, N). None is causal.
+        """
         queries = split_heads(self.score.query(x), self.heads)
         keys, values = self.score.keys(x), split_heads(self.value(x), self.heads)
         context = functional.scaled_dot_product_attention(
@@ -53,12 +59,12 @@ class SelfAttention(nn.Module):
         return self.output(join_heads(context))  # type: ignore[no-any-return]
 
     def empty(self, like: Float[Tensor, "B S D"]) -> Float[Tensor, "B H 0 d"]:
-        """Keys or values of nothing yet."""
+        """Keys or values of a sequence without positions."""
         d = self.value.out_features // self.heads
         return like.new_empty(len(like), self.heads, 0, d)
 
     def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Attend from one new position to itself and all before it."""
+        """The context of one more position, with the keys and values of all positions so far."""
         keys = torch.cat([keys, self.score.keys(x)], 2)
         values = torch.cat([values, split_heads(self.value(x), self.heads)], 2)
         queries = split_heads(self.score.query(x), self.heads)
@@ -67,7 +73,13 @@ class SelfAttention(nn.Module):
 
 
 class Residual(nn.Module):
-    """Normalise before a sublayer, or after adding what it gives."""
+    """Residual connection around a sublayer, with layer normalisation before or after it.
+
+    Args:
+        dim: width D.
+        dropout: on the sublayer's output.
+        pre: whether to normalise the sublayer's input; otherwise the sum is normalised.
+    """
 
     def __init__(self, dim: int, dropout: float, pre: bool) -> None:
         super().__init__()
@@ -76,11 +88,11 @@ class Residual(nn.Module):
         self.pre = pre
 
     def before(self, x: Tensor) -> Tensor:
-        """What the sublayer gets."""
+        """The input of the sublayer."""
         return self.norm(x) if self.pre else x
 
     def after(self, x: Tensor, y: Tensor) -> Tensor:
-        """What the sublayer's output `y` becomes, added to `x`."""
+        """The sum of `x` and the sublayer's output `y`."""
         x = x + self.dropout(y)
         return x if self.pre else self.norm(x)
 
@@ -96,12 +108,12 @@ class EncoderLayer(nn.Module):
         self.around_feed_forward = Residual(dim, dropout, pre)
 
     def forward(self, x: Tensor, visible: Tensor | None) -> Tensor:
-        """Causal where `visible` is None, else attending to all that is visible."""
+        """States (B, N, D) of all positions; `visible` as in `SelfAttention`."""
         h = self.around_self.before(x)
         return self._feed(self.around_self.after(x, self.self_attention(h, visible)))
 
     def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """One more position after those whose keys and values are given."""
+        """The state of one more position, with the keys and values of all positions so far."""
         h = self.around_self.before(x)
         y, keys, values = self.self_attention.step(h, keys, values)
         return self._feed(self.around_self.after(x, y)), keys, values
@@ -134,7 +146,7 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D"], memory: Any, plan: Plan | None, moment: Moment
     ) -> tuple[Tensor, Attended]:
-        """All target steps at once."""
+        """Outputs (B, T, D) of all target steps, and the result of the attention to the source."""
         h = self.around_self.before(x)
         x = self.around_self.after(x, self.self_attention(h, None))
         h = self.around_source.before(x)
@@ -145,7 +157,7 @@ class DecoderLayer(nn.Module):
         return self.around_feed_forward.after(x, self.feed_forward(h)), attended
 
     def start(self, source: Source) -> LayerState:
-        """Nothing written yet."""
+        """The state before the first target step."""
         memory: Any = self.source_attention.memory(source)
         empty = self.self_attention.empty(source.states)
         position = self.source_attention.initial_position(memory)
@@ -154,7 +166,7 @@ class DecoderLayer(nn.Module):
     def step(
         self, x: Float[Tensor, "B 1 D"], state: LayerState, stand: Stand | None
     ) -> tuple[Tensor, LayerState, Stepped]:
-        """One target step: output, next state, what the attention to the source did."""
+        """One target step: output, next state, and the result of the attention to the source."""
         h = self.around_self.before(x)
         written, keys, values = self.self_attention.step(h, state.self_keys, state.self_values)
         x = self.around_self.after(x, written)

@@ -1,6 +1,6 @@
 """The LSTM of RNMT+ (Chen et al. 2018): layer normalisation in every gate, no output non-linearity.
 
-Its equations are in `simulmt.ops.lstm`.
+`simulmt.ops.lstm` has the equations.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from simulmt.ops.lstm import GATES, Gates, lstm
 
 
 class LSTMState(NamedTuple):
-    """A layer between two steps."""
+    """The state of a layer between two steps."""
 
     hidden: Float[Tensor, "B D"]
     cell: Float[Tensor, "B D"]
@@ -46,12 +46,12 @@ class LSTM(nn.Module):
             nn.init.uniform_(projection.weight, -bound, bound)
 
     def initial_state(self, like: Float[Tensor, "B *N"]) -> LSTMState:
-        """Zeros, a row for each of `like`."""
+        """Zeros, with a row for each row of `like`."""
         zeros = like.new_zeros(len(like), self.dim)
         return LSTMState(zeros, zeros)
 
     def forward(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B N D"]:
-        """The states of whole sequences."""
+        """The states of all positions of whole sequences."""
         return self._run(x, self.initial_state(x))[0]
 
     def step(self, x: Float[Tensor, "B I"], state: LSTMState) -> LSTMState:
@@ -65,7 +65,7 @@ class LSTM(nn.Module):
 
 
 def reverse(x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
-    """Each sequence backwards, its padding left where it is; its own inverse."""
+    """Each sequence backwards, with the padding left in its place; an involution."""
     places = torch.arange(x.shape[1], device=x.device)
     backwards = mask.sum(1, keepdim=True) - 1 - places  # (B, S), below 0 at padding
     order = backwards.where(mask, places)

@@ -1,8 +1,8 @@
-"""The attentional LSTM of Luong et al. 2015, which Ma et al. 2020 take for their MILk.
+"""The attentional LSTM of Luong et al. 2015, on which Ma et al. 2020 train MILk.
 
-The top decoder layer asks the attention; the attentional vector `a_i = tanh(W_c [c_i; s_i])` feeds
-the softmax and, with input feeding, joins the embedding of the next step. The decoder starts from
-zeros, not from the encoder's last state: a model that streams has not read that far.
+The top decoder layer queries the attention. The attentional vector `a_i = tanh(W_c [c_i; s_i])`
+feeds the softmax and, with input feeding, joins the embedding of the next step. The decoder starts
+from zeros and not from the encoder's last state, which a streaming model has not reached yet.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from simulmt.models.model import (
 from simulmt.vocabulary import Vocabulary
 
 Layers = tuple[Float[Tensor, "L B D"], Float[Tensor, "L B D"]]
+"""Hidden states and cells of L layers, as torch lays them out."""
 
 
 class LuongState(NamedTuple):
-    """The decoder between two target steps."""
+    """The state of the decoder between two target steps."""
 
     hidden: Float[Tensor, "B L D"]
     cell: Float[Tensor, "B L D"]
     fed: Float[Tensor, "B D"]
-    """The attentional vector of the step before."""
+    """The attentional vector of the previous step."""
     memory: Memory
     attention: Int[Tensor, "B H"] | None
     """The schedule's state; None where a clock decides."""
@@ -44,21 +45,21 @@ class LuongState(NamedTuple):
 
 
 class Luong(Model):
-    """Stacked unidirectional LSTMs and an attention on top.
+    """Stacked unidirectional LSTMs with an attention on top.
 
     Args:
         vocabulary: the subwords, shared by both languages.
         mechanism: builds the attention to the source.
         dim: width D of embeddings and states.
-        heads: heads of a multihead mechanism; the others have one.
+        heads: number of heads of a multihead mechanism; other mechanisms have one head.
         encoder_layers: number of encoder layers.
         decoder_layers: number of decoder layers.
         dropout: on embeddings, between layers and on attentional vectors.
-        input_feeding: whether a step sees the attentional vector of the one before; without it
+        input_feeding: whether a step sees the attentional vector of the previous step; without it
             the decoder runs over the whole target sequence at once.
 
     Raises:
-        UserError: sizes that no model has.
+        UserError: sizes out of range.
     """
 
     usual_beam: ClassVar[int] = 5
@@ -96,7 +97,7 @@ class Luong(Model):
         mask: Bool[Tensor, "B S"],
         finished: Bool[Tensor, "B"] | None = None,
     ) -> Source:
-        """States of the source, each from its prefix."""
+        """States of the source, each from its prefix alone."""
         finished = all_finished(mask) if finished is None else finished
         states, _ = run(self.encoder, self.dropout(self.source_embedding(source)), None)
         return Source(source, states, mask, finished)
@@ -111,23 +112,21 @@ class Luong(Model):
         embedded = self.dropout(self.target_embedding(target_input))
         pieces = embedded.split(1, 1) if self.input_feeding else [embedded]
         fed, layers, first = torch.zeros_like(embedded[:, :1]), None, 0
-        vectors, answers = [], list[Attended]()
+        vectors, steps = [], list[Attended]()
         for piece in pieces:
             x = torch.cat([piece, fed], -1) if self.input_feeding else piece
             s, layers = run(self.decoder, x, layers)
             now = None if plan is None else plan.steps(first, first + piece.shape[1])
-            answers.append(self.source_attention(s, memory, stood, now, moment))
-            fed, stood = self._vector(s, answers[-1].context), answers[-1].state
+            steps.append(self.source_attention(s, memory, stood, now, moment))
+            fed, stood = self._vector(s, steps[-1].context), steps[-1].state
             vectors.append(fed)
             first += piece.shape[1]
-        losses = add_losses(
-            [answer.losses for answer in answers] if plan is None else [plan.losses]
-        )
-        alphas = join_steps([answer.alpha for answer in answers])
+        losses = add_losses([step.losses for step in steps] if plan is None else [plan.losses])
+        alphas = join_steps([step.alpha for step in steps])
         return Translation(torch.cat(vectors, 1), self.output, alphas, losses)
 
     def start(self, source: Source) -> LuongState:
-        """Nothing written yet."""
+        """The decoder before the first target step."""
         memory, states = self.source_attention.memory(source), source.states
         zeros = states.new_zeros(len(states), self.decoder.num_layers, states.shape[-1])
         position = self.source_attention.initial_position(memory)
@@ -135,13 +134,13 @@ class Luong(Model):
         return LuongState(zeros, zeros, fed, memory, position, self.clock_state(source))
 
     def listen(self, token: Int[Tensor, "B"], heard: Layers | None) -> tuple[Source, Layers]:
-        """One more source token."""
+        """Encode one more source token."""
         x = self.dropout(self.source_embedding(token))[:, None]
         states, after = run(self.encoder, x, heard)
         return next_token(token, self.vocabulary.eos, states), after
 
     def extend(self, state: LuongState, source: Source) -> LuongState:
-        """More of the source."""
+        """The decoder after more of the source has been read."""
         memory = self.source_attention.extend(state.memory, source)
         return state._replace(memory=memory, clock=self.longer(state.clock, source))
 
@@ -187,9 +186,9 @@ def stacked(inputs: int, dim: int, layers: int, dropout: float) -> nn.LSTM:
 
 
 def run(layers: nn.LSTM, x: Float[Tensor, "B N I"], before: Layers | None) -> tuple[Tensor, Layers]:
-    """States of all steps, and what the next one starts from.
+    """States of all steps, and the layers' state after the last step.
 
-    Autocast is off: on a GPU it would be float16 here, whatever precision was asked for.
+    Autocast is off: on a GPU it would compute in float16 here, whatever precision is set.
     """
     with torch.autocast(x.device.type, enabled=False):
         wide = x.to(torch.promote_types(x.dtype, torch.float32))

@@ -1,4 +1,4 @@
-"""What training and decoding ask of every translation model."""
+"""The interface of translation models for training and decoding."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from simulmt.vocabulary import Vocabulary
 T = TypeVar("T")
 
 State = Any
-"""A decoder or an encoder between two steps: nested named tuples of tensors, a row a sentence."""
+"""The state of a decoder or an encoder between two steps: nested named tuples of tensors, whose
+first dimension is the batch."""
 
 
 class Translation(NamedTuple):
-    """What teacher forcing gives."""
+    """The result of teacher forcing."""
 
     states: Float[Tensor, "B T E"]
     """The decoder's last states."""
     output: Callable[[Tensor], Tensor]
-    """Makes logits (B, T, V) of them. Whoever needs few logits need not hold all."""
+    """Turns states into logits (B, T, V), so that a caller who needs few logits computes few."""
     alphas: tuple[Float[Tensor, "B H T S"], ...]
-    """Expected alignment of the heads of each layer that attends, moved by what a span looks ahead;
-    empty where stops are known."""
+    """Expected alignment of the heads of each layer that attends to the source, moved on by the
+    positions that the span looks ahead; empty where stops are known."""
     losses: Losses
-    """What clock and schedules ask the objective to weigh, summed over the layers."""
+    """Losses of clock and schedules, summed over the layers; the objective weighs them."""
 
     @property
     def logits(self) -> Float[Tensor, "B T V"]:
@@ -42,31 +43,31 @@ class Translation(NamedTuple):
 
 
 class DecoderStep(NamedTuple):
-    """What one target step gives."""
+    """The result of one target step."""
 
     logits: Float[Tensor, "B V"]
     state: State
     positions: Int[Tensor, "B LH"]
     """Where each head of each layer stopped, from 1; 0 once it has run off the end."""
     read: Int[Tensor, "B"]
-    """Delay g_i: source tokens read before this target token is written."""
+    """Delay g_i: the number of source tokens read before this target token is written."""
     wants_to_read: Bool[Tensor, "B"]
-    """Where True, the rest of the row is void: read another token and take the step again."""
+    """Where True, the other fields are void: read another source token and take the step again."""
     weights: tuple[Float[Tensor, "B H S"], ...]
-    """Attention to the source, for each layer that attends; nothing is copied for it."""
+    """Attention to the source, for each layer that attends to the source."""
 
 
 class Model(nn.Module, ABC):
     """A translation model with a pluggable mechanism."""
 
     usual_beam: ClassVar[int]
-    """Hypotheses kept by beam search where the whole sentence is read first."""
+    """Usual beam of beam search, for mechanisms that read the whole sentence first."""
     vocabulary: Vocabulary
     mechanism: Mechanism
     clock: Clock | None
     """Decides when to read for all layers alike; None where a schedule decides in each layer."""
     causal: bool
-    """Whether source states depend on their prefix only, so that `listen` can give them in turn."""
+    """Whether source states depend on their prefix only, so that `listen` can encode one token."""
 
     @abstractmethod
     def encode(
@@ -91,8 +92,8 @@ class Model(nn.Module, ABC):
 
         Args:
             source: whole sentences.
-            target_input: what the decoder is given, BOS first.
-            moment: when in the training this is.
+            target_input: the decoder's input, BOS first.
+            moment: how far the training is.
         """
 
     def forward(
@@ -107,7 +108,7 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def start(self, source: Source) -> State:
-        """The decoder before its first target step, on what has been read of the source."""
+        """The decoder before its first target step, from the source tokens read so far."""
 
     @abstractmethod
     def listen(self, token: Int[Tensor, "B"], heard: State | None) -> tuple[Source, State]:
@@ -123,11 +124,11 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def extend(self, state: State, source: Source) -> State:
-        """The decoder with more of the source, as `listen` gave it."""
+        """The decoder after more of the source has been read; `source` comes from `listen`."""
 
     @abstractmethod
     def step(self, token: Int[Tensor, "B"], state: State) -> DecoderStep:
-        """Take in the last written token and give the next one's logits, reading hard."""
+        """One target step with hard decisions; `token` is the last one written, or BOS."""
 
     def planned(
         self, source: Source, target_input: Int[Tensor, "B T"], moment: Moment
@@ -140,7 +141,7 @@ class Model(nn.Module, ABC):
         return None if self.clock is None else self.clock.start(source)
 
     def longer(self, state: ClockState | None, source: Source) -> ClockState | None:
-        """The clock once more of the source has been read."""
+        """The clock after more of the source has been read."""
         return None if self.clock is None else self.clock.extend(state, source)
 
     def ticked(self, state: ClockState | None, token: Int[Tensor, "B"]) -> Stand | None:
@@ -156,10 +157,10 @@ def all_finished(mask: Bool[Tensor, "B S"]) -> Bool[Tensor, "B"]:
 def check_sizes(
     dim: int, heads: int, encoder_layers: int, decoder_layers: int, dropout: float
 ) -> None:
-    """Refuse sizes that no model has.
+    """Check the sizes of a model.
 
     Raises:
-        UserError: naming the value, the limit and the remedy.
+        UserError: a size out of range.
     """
     if heads < 1 or dim < 1 or dim % heads:
         raise UserError(
@@ -175,10 +176,11 @@ def check_sizes(
 
 
 def is_causal(encoder: str, mechanism: Mechanism) -> bool:
-    """Whether an encoder sees the past only.
+    """Whether an encoder's states depend on past tokens only.
 
     Args:
-        encoder: `causal`, `bidirectional`, or `auto` for bidirectional where that is possible.
+        encoder: `causal`, `bidirectional`, or `auto`: bidirectional if the mechanism reads the
+            whole sentence first, else causal.
         mechanism: the attention to the encoder's states.
 
     Raises:
@@ -200,13 +202,13 @@ def is_causal(encoder: str, mechanism: Mechanism) -> bool:
 def join_steps(
     alphas: Sequence[Float[Tensor, "B H N S"] | None],
 ) -> tuple[Float[Tensor, "B H T S"], ...]:
-    """The expected alignment of one layer from its pieces; nothing where stops are known."""
+    """The expected alignment of one layer from its steps; empty where stops are known."""
     pieces = [alpha for alpha in alphas if alpha is not None]
     return (torch.cat(pieces, 2),) if pieces else ()
 
 
 def add_losses(parts: Sequence[Losses]) -> Losses:
-    """Losses summed by name over the layers, or steps, and the clock."""
+    """Losses summed by name."""
     total: dict[str, Tensor] = {}
     for losses in parts:
         for name, value in losses.items():
@@ -215,7 +217,7 @@ def add_losses(parts: Sequence[Losses]) -> Losses:
 
 
 def select(state: T, rows: Tensor) -> T:
-    """The same state for some rows of the batch, given by their numbers or by a mask."""
+    """The state of some rows of the batch, given by their numbers or by a mask."""
     return cast("T", _select(state, rows))
 
 

@@ -1,9 +1,9 @@
-"""A bidirectional encoder that runs again on every prefix: wait-k as it was first trained.
+"""A bidirectional encoder that runs again on every prefix, as in STACL (Ma et al. 2019).
 
-STACL (Ma et al. 2019). A step that has read g tokens attends over the states of the first g tokens,
-in which each token has seen all others. No state can be kept when another token is read: a
-sentence of S tokens is encoded S times, in training with S times the memory. Unidirectional
-encoders and the average embedding layer (Zhang et al. 2021) avoid that cost.
+A step that has read g tokens attends over the states of the first g tokens, in which each token has
+seen all others. No state survives the next read: a sentence of S tokens is encoded S times, in
+training with S times the memory. Unidirectional encoders and the average embedding layer (Zhang et
+al. 2021) avoid that cost.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from simulmt.attention.plan import Stops
 from simulmt.errors import UserError
 
 REENCODING = "reencoding"
-"""The value of `model.encoder` that asks for this."""
+"""The value of `model.encoder` that selects re-encoding."""
 
 
 def encode_prefixes(
     encode: Callable[[Tensor, Tensor], Tensor], x: Float[Tensor, "B S D"]
 ) -> Float[Tensor, "B S S D"]:
-    """The states of every prefix: row i holds those of the first i tokens.
+    """The states of every prefix: row i, from 1, holds the states of the first i tokens.
 
     Args:
-        encode: runs the encoder on embeddings (N, S, D), of which (N, 1, 1, S) are visible.
+        encode: the encoder: embeddings (N, S, D) and visible positions (N, 1, 1, S) to states.
         x: embedded source.
     """
     B, S, D = x.shape
@@ -59,11 +59,11 @@ class Prefixes(NamedTuple):
 
 
 class PrefixAttention(nn.Module):
-    """An attention over the states of what has been read, encoded together.
+    """An attention over the states of the prefix that has been read, encoded as a whole.
 
     Args:
-        attention: the one over the states of a prefix.
-        mechanism: what built it.
+        attention: the attention over the states of one prefix.
+        mechanism: the mechanism that built the attention.
 
     Raises:
         UserError: a mechanism whose read lengths are not known before the decoder runs.
@@ -80,18 +80,18 @@ class PrefixAttention(nn.Module):
         self.attention = attention
 
     def memory(self, source: Source) -> Prefixes:
-        """Project the states of all prefixes, once each."""
+        """Keys and values of all prefixes, computed once for all later calls."""
         return self._projected(source, source.mask)
 
     def extend(self, memory: Prefixes, source: Source) -> Prefixes:
-        """The newest prefix alone, since the next token is written with all of it read."""
+        """The newest prefix alone: the next token is written after all of it has been read."""
         return self._projected(source, torch.cat([memory.mask, source.mask], 1))
 
     def initial_state(self, memory: Prefixes) -> None:
-        """Nothing is carried, since a clock decides."""
+        """No state, since a clock decides."""
 
     def initial_position(self, memory: Prefixes) -> None:
-        """Nothing is carried, since a clock decides."""
+        """No state, since a clock decides."""
 
     def forward(
         self,
@@ -103,7 +103,7 @@ class PrefixAttention(nn.Module):
     ) -> Attended:
         """Contexts of T target steps of training, each from the prefix that has been read."""
         B, T, D = query.shape
-        assert plan is not None, "the constructor sees to it that a clock decides"
+        assert plan is not None, "the constructor refuses mechanisms without a clock"
         assert isinstance(plan.alignment, Stops), "clocks plan known stops"
         stops = plan.alignment.position  # (B, 1, T)
         rows = stops.reshape(B * T, 1, 1)
@@ -121,7 +121,7 @@ class PrefixAttention(nn.Module):
         stand: Stand | None,
     ) -> Stepped:
         """One target step from the prefix that has been read."""
-        assert stand is not None, "the constructor sees to it that a clock decides"
+        assert stand is not None, "the constructor refuses mechanisms without a clock"
         own = self._read(memory, stand.position[:, :1])
         stepped = self.attention.step(query, own, None, stand)
         return stepped._replace(wants_to_read=stand.wants_to_read)
@@ -137,7 +137,7 @@ class PrefixAttention(nn.Module):
         return Prefixes(keys, values, mask, source.finished)
 
     def _read(self, memory: Prefixes, stops: Int[Tensor, "B T"]) -> Memory:
-        """For each step, as a row of its own, the sentence as far as it has been read."""
+        """The prefix that each step has read; every step becomes a row of its own."""
         P, S = memory.keys.shape[1], memory.mask.shape[1]
         rows = torch.arange(len(stops), device=stops.device)[:, None]
         prefix = (stops - 1 - (S - P)).clamp(min=0)  # the first prefix has S - P + 1 tokens

@@ -1,8 +1,8 @@
-"""RNMT+ (Chen et al. 2018) as the MILk paper has it (Arivazhagan et al. 2019, section 5.1).
+"""RNMT+ (Chen et al. 2018) as in the MILk paper (Arivazhagan et al. 2019, section 5.1).
 
-Deep LSTMs with normalised gates and residuals. The attention is asked by the first decoder layer
-and goes to all others and to the softmax, so that only this layer and the attention are bound
-step to step: the other layers and the encoder run over whole sequences.
+Deep LSTMs with normalised gates and residuals. The first decoder layer queries the attention; the
+context goes to all other layers and to the softmax. So only the first layer and the attention run
+step by step: the other layers and the encoder run over whole sequences.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from simulmt.models.model import (
 from simulmt.vocabulary import Vocabulary
 
 PLAIN_LAYERS = 2
-"""Layers of the encoder, and of the decoder, before residual connections begin."""
+"""Number of layers at the bottom of encoder and decoder without residual connections."""
 
 
 class RnmtState(NamedTuple):
-    """The decoder between two target steps."""
+    """The state of the decoder between two target steps."""
 
     layers: tuple[LSTMState, ...]
     context: Float[Tensor, "B D"]
@@ -46,18 +46,18 @@ class RnmtState(NamedTuple):
 
 
 class RnmtPlus(Model):
-    """Encoder, decoder, and an attention which has one head unless the mechanism has many.
+    """An LSTM encoder, an LSTM decoder, and one attention, queried by the first decoder layer.
 
     Args:
         vocabulary: the subwords, shared by both languages.
         mechanism: builds the attention to the source.
         dim: width D of embeddings and states.
-        heads: heads of a multihead mechanism; the others have one.
+        heads: number of heads of a multihead mechanism; other mechanisms have one head.
         encoder_layers: number of encoder layers.
         decoder_layers: number of decoder layers.
         dropout: on embeddings and on the outputs of all layers.
-        encoder: `causal`, `bidirectional` (each layer concatenates both directions), or `auto` for
-            bidirectional with mechanisms that read the whole sentence first.
+        encoder: `causal`, `bidirectional` (each layer concatenates both directions), or `auto`:
+            bidirectional if the mechanism reads the whole sentence first, else causal.
 
     Raises:
         UserError: options that do not go together.
@@ -106,7 +106,7 @@ class RnmtPlus(Model):
     def decode(
         self, source: Source, target_input: Int[Tensor, "B T"], moment: Moment = TRAINED
     ) -> Translation:
-        """Teacher forcing: the first layer and the attention step by step, then layer by layer."""
+        """Teacher forcing: first layer and attention step by step, then the other layers."""
         plan = self.planned(source, target_input, moment)
         memory = self.source_attention.memory(source)
         embedded = self.dropout(self.target_embedding(target_input))
@@ -121,7 +121,7 @@ class RnmtPlus(Model):
     def _first(
         self, embedded: Float[Tensor, "B T D"], memory: Memory, plan: Plan | None, moment: Moment
     ) -> tuple[Tensor, Tensor, list[Attended]]:
-        """The first layer and the attention it asks: outputs, contexts, and each step's answer."""
+        """The first layer and the attention: outputs, contexts, and the attention at each step."""
         layer, attention = self._layers()[0], self.source_attention
         state, stood = layer.initial_state(embedded), attention.initial_state(memory)
         context = torch.zeros_like(embedded[:, 0])
@@ -136,7 +136,7 @@ class RnmtPlus(Model):
         return x, torch.cat([step.context for step in steps], 1), steps
 
     def start(self, source: Source) -> RnmtState:
-        """Nothing written yet."""
+        """The decoder before the first target step."""
         memory = self.source_attention.memory(source)
         return RnmtState(
             layers=tuple(layer.initial_state(source.states) for layer in self._layers()),
@@ -149,17 +149,17 @@ class RnmtPlus(Model):
     def listen(
         self, token: Int[Tensor, "B"], heard: tuple[LSTMState, ...] | None
     ) -> tuple[Source, tuple[LSTMState, ...]]:
-        """One more source token through the causal encoder."""
+        """Encode one more source token with the causal encoder."""
         x, after = self.encoder.step(self.dropout(self.source_embedding(token)), heard)
         return next_token(token, self.vocabulary.eos, x[:, None]), after
 
     def extend(self, state: RnmtState, source: Source) -> RnmtState:
-        """More of the source."""
+        """The decoder after more of the source has been read."""
         memory = self.source_attention.extend(state.memory, source)
         return state._replace(memory=memory, clock=self.longer(state.clock, source))
 
     def step(self, token: Int[Tensor, "B"], state: RnmtState) -> DecoderStep:
-        """One target step of all layers."""
+        """One target step through all layers."""
         stand = self.ticked(state.clock, token)
         layers = self._layers()
         embedded = self.dropout(self.target_embedding(token))
@@ -181,8 +181,8 @@ class RnmtPlus(Model):
             weights=(stepped.weights,),
         )
 
-    def _layers(self) -> Sequence[LSTM]:
-        return cast("Sequence[LSTM]", self.decoder)
+    def _layers(self) -> list[LSTM]:
+        return cast("list[LSTM]", [*self.decoder])
 
 
 class Encoder(nn.Module):
@@ -191,8 +191,8 @@ class Encoder(nn.Module):
     Args:
         dim: width D of inputs and outputs.
         layers: number of layers.
-        causal: whether it sees the past only; otherwise each layer concatenates both directions
-            and the last one is projected to D.
+        causal: whether states depend on past tokens only; otherwise each layer concatenates both
+            directions, and the output of the last layer is projected to D.
         dropout: on each layer's output.
     """
 
@@ -220,7 +220,7 @@ class Encoder(nn.Module):
     def step(
         self, x: Float[Tensor, "B D"], before: tuple[LSTMState, ...] | None
     ) -> tuple[Float[Tensor, "B D"], tuple[LSTMState, ...]]:
-        """One more token, for a causal encoder."""
+        """The state of one more token, and the layers' states after it; causal encoders only."""
         layers = cast("Sequence[LSTM]", self.forwards)
         before = before or tuple(layer.initial_state(x) for layer in layers)
         after = []
@@ -231,5 +231,5 @@ class Encoder(nn.Module):
 
 
 def residual(number: int, x: Tensor, y: Tensor) -> Tensor:
-    """Output of a layer (from 0) that made y of x."""
+    """Output of layer `number`, from 0, which computed y from x: y or x + y."""
     return y if number < PLAIN_LAYERS else x + y

@@ -1,8 +1,8 @@
 """The Transformer (Vaswani et al. 2017) with a monotonic mechanism in every decoder layer.
 
-The encoder is causal for every mechanism that streams (Ma et al. 2020), so that the states of a
-prefix do not depend on what follows and decoding the whole source with hard positions is exactly
-streaming. Source and target share one vocabulary and one embedding matrix.
+The encoder is causal for every mechanism that streams (Ma et al. 2020): the states of a prefix do
+not depend on later tokens, so decoding the whole source with hard positions gives exactly what
+streaming gives. Source and target share one vocabulary and one embedding matrix.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ from simulmt.vocabulary import Vocabulary
 
 
 class Heard(NamedTuple):
-    """The encoder between two source tokens."""
+    """The state of the encoder between two source tokens."""
 
     layers: tuple[tuple[Float[Tensor, "B H s d"], Float[Tensor, "B H s d"]], ...]
     """Keys and values of each layer."""
     step: Int[Tensor, "B"]
-    """Source tokens read so far."""
+    """Number of source tokens read so far."""
     total: Float[Tensor, "B D"]
     """Sum of the embeddings of these tokens."""
 
 
 class TransformerState(NamedTuple):
-    """The decoder between two target steps."""
+    """The state of the decoder between two target steps."""
 
     layers: tuple[LayerState, ...]
     step: Int[Tensor, "B"]
-    """Target tokens taken in so far."""
+    """Number of target tokens that the decoder has read as input, BOS included."""
     clock: ClockState | None
 
 
@@ -70,15 +70,15 @@ class Transformer(Model):
         mechanism: builds the attention to the source in every decoder layer.
         dim: width D of the model.
         ffn: width of the feed-forward layers.
-        heads: attention heads H; a single-head mechanism uses one towards the source.
+        heads: number of heads H; the source attention of a single-head mechanism has one.
         encoder_layers: number of encoder layers.
         decoder_layers: number of decoder layers.
-        dropout: on embeddings and on what each sublayer adds.
+        dropout: on embeddings and on the output of each sublayer.
         norm: "pre" or "post" layer normalisation.
         encoder: `causal`, `bidirectional` (for mechanisms that read the whole sentence first),
             `auto` for bidirectional where that is possible, or `reencoding` (bidirectional and
             run again on every prefix, for wait-k: `simulmt.models.reencoding`).
-        average_embedding: whether the average of what was read is added to every source state
+        average_embedding: whether to add the average of the embeddings read to every source state
             (`simulmt.models.average_embedding`).
 
     Raises:
@@ -107,8 +107,8 @@ class Transformer(Model):
         _check(dim, heads, ffn, norm)
         if encoder == REENCODING and average_embedding:
             raise UserError(
-                "model.average_embedding adds what later tokens tell to a causal encoder's states; "
-                "model.encoder=reencoding has it: take one of the two"
+                "model.average_embedding adds later tokens to the states of a causal encoder, "
+                "model.encoder=reencoding encodes these tokens anyway; use one of the two"
             )
         self.vocabulary, self.mechanism = vocabulary, mechanism
         self.dim = dim
@@ -142,7 +142,7 @@ class Transformer(Model):
         mask: Bool[Tensor, "B S"],
         finished: Bool[Tensor, "B"] | None = None,
     ) -> Source:
-        """States of the source, and averages or re-encoded prefixes if the model has these."""
+        """States of the source, with averages or re-encoded prefixes if the model uses them."""
         finished = all_finished(mask) if finished is None else finished
         x = self._embed(source, torch.zeros_like(source[:, :1]))
         if self.reencodes:
@@ -161,7 +161,7 @@ class Transformer(Model):
     def _averaged(
         self, tokens: Int[Tensor, "B N"], total: Float[Tensor, "B D"], count: Int[Tensor, "B"]
     ) -> tuple[Float[Tensor, "B N D"] | None, Float[Tensor, "B D"]]:
-        """The averages of what was read, if the model has these, and the new total."""
+        """Averages of the embeddings of each prefix, if the model uses them, and the new total."""
         if self.average is None:
             return None, total
         averages, total = self.average(self._scaled(tokens), total, count)
@@ -183,14 +183,14 @@ class Transformer(Model):
         return Translation(self.decoder_norm(x), self._logits, tuple(alphas), add_losses(losses))
 
     def start(self, source: Source) -> TransformerState:
-        """Nothing written yet."""
+        """The decoder before the first target step."""
         layers = tuple(layer.start(source) for layer in self._layers())
         return TransformerState(
             layers, torch.zeros_like(source.tokens[:, 0]), self.clock_state(source)
         )
 
     def listen(self, token: Int[Tensor, "B"], heard: State | None) -> tuple[Source, State]:
-        """One more source token through the encoder, or the whole prefix again."""
+        """Encode one more source token, or with re-encoding the whole prefix again."""
         return self._listen_again(token, heard) if self.reencodes else self._listen(token, heard)
 
     def _listen_again(
@@ -217,7 +217,7 @@ class Transformer(Model):
         return source, Heard(tuple(layers), step + 1, total)
 
     def extend(self, state: TransformerState, source: Source) -> TransformerState:
-        """More of the source for every layer."""
+        """The decoder after more of the source has been read."""
         layers = zip(self._layers(), state.layers, strict=True)
         longer = tuple(
             before._replace(memory=layer.source_attention.extend(before.memory, source))
@@ -226,7 +226,7 @@ class Transformer(Model):
         return state._replace(layers=longer, clock=self.longer(state.clock, source))
 
     def step(self, token: Int[Tensor, "B"], state: TransformerState) -> DecoderStep:
-        """One target step of all layers."""
+        """One target step through all layers."""
         stand = self.ticked(state.clock, token)
         x = self._embed(token[:, None], state.step[:, None])
         layers, steps = [], []

@@ -2,8 +2,8 @@
 
     L = sum over sentences [-log p(y|x) + lambda * L_avg + lambda_var * L_var] / target tokens
 
-(MILk eq. 15; MMA eq. 17.) Losses that clocks and schedules hand on join the sum with weights of
-their own, and so does a teacher (`simulmt.objective.teacher`).
+(MILk eq. 15; MMA eq. 17.) Losses of clocks and schedules join the sum with weights of their own. A
+teacher adds terms, too (`simulmt.objective.teacher`).
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ LATENCIES = {
 }
 """What `objective.latency` can name."""
 LOST_MASS = {"length": 1, "nothing": 0}
-"""How many times the source's length a delay counts that ran off the end."""
+"""The delay of attention that ran off the end, as a multiple of the source's length."""
 
 
 class LatencyAugmented(Objective):
-    """Likelihood, and what pushes a model to write early.
+    """Likelihood, and latency terms that push a model to write early.
 
     Args:
         lambda_: lambda, the weight of the latency.
         lambda_var: the weight of the head divergence (MMA eq. 16).
-        label_smoothing: mass spread over the vocabulary.
+        label_smoothing: probability mass that is spread over the vocabulary.
         latency: `dal` or `ap`.
-        lost_mass: what attention that ran off the end counts as in an expected delay: `length`, or
-            `nothing` as in the MILk paper before it preserves mass.
+        lost_mass: the expected delay of attention that ran off the end: `length`, the source's
+            length, or `nothing`, as in the MILk paper without mass preservation.
         hold: updates during which lambda and lambda_var are held at 0.
-        warmup: updates over which both then grow to their values.
-        terms: weights of the losses that clocks and schedules hand on, by name.
+        warmup: updates over which both weights then grow linearly to their values.
+        terms: weights of the losses of clocks and schedules, by name.
         teacher: adds terms of its own; None for no teacher.
 
     Raises:
@@ -93,21 +93,21 @@ class LatencyAugmented(Objective):
         return self.lambda_ > 0 or self.lambda_var > 0
 
     def strength(self, update: int) -> float:
-        """Share of the latency weights in force at an update, from 0."""
+        """The factor of the latency weights, from 0 to 1, at an update, from 0."""
         if not self.needs_delays():
             return 1.0
         return min(max((update + 1 - self.hold) / max(self.warmup, 1), 0.0), 1.0)
 
     def settled(self, update: int) -> bool:
-        """Whether the latency weights have grown to their values."""
+        """Whether the latency weights have reached their final values."""
         return self.strength(update) == 1.0
 
     def weights(self, update: int) -> Mapping[str, float]:
-        """The latency's weight."""
+        """The weight of the latency under the name `lambda`."""
         return {"lambda": self.lambda_ * self.strength(update)}
 
     def forward(self, model: Model, batch: Batch, moment: Moment) -> Loss:
-        """Translate the batch once, and let the teacher do so, too, in training."""
+        """The losses of one pass through the model; in training the teacher's terms are added."""
         source = model.encode(batch.source, batch.source_mask)
         translation = model.decode(source, batch.target_input, moment)
         loss = self.loss(translation, batch, moment.update)
@@ -121,7 +121,7 @@ class LatencyAugmented(Objective):
         )
 
     def loss(self, translation: Translation, batch: Batch, update: int) -> Loss:
-        """The losses of a translation at the weights in force at `update`, from 0."""
+        """The losses of a translation with the weights at `update`, from 0."""
         smoothed, nll = self._likelihood(translation.logits, batch.target, batch.target_mask)
         total, per_sentence = smoothed, dict[str, Tensor]()
         if translation.alphas:
@@ -160,11 +160,11 @@ class LatencyAugmented(Objective):
         return lag, head_divergence(delays, batch.target_mask).sum()
 
     def _weighed(self, losses: Losses) -> Mapping[str, Float[Tensor, ""]]:
-        """The losses that the model hands on, summed over sentences; each has to have a weight."""
+        """The losses of clock and schedules, summed over sentences; each must have a weight."""
         if losses.keys() != self.terms.keys():
             raise UserError(
                 f"objective.terms weighs {', '.join(self.terms) or 'nothing'}, the mechanism hands "
-                f"on {', '.join(losses) or 'no losses'}; give a weight for each, and no other"
+                f"on {', '.join(losses) or 'no losses'}; give a weight for each loss, and no other"
             )
         return {name: value.sum() for name, value in losses.items()}
 
@@ -174,7 +174,11 @@ def expected_delays(
 ) -> Float[Tensor, "B LH T"]:
     """`g_i = sum_j j alpha_ij + L (1 - sum_j alpha_ij)` of every head: lost mass counts as L.
 
-    Summed as `L + sum_j (j - L) alpha_ij`, which passes over alpha once.
+    The sum is computed as `L + sum_j (j - L) alpha_ij`, in one pass over alpha.
+
+    Args:
+        alphas: expected alignments, one for each layer.
+        when_lost: L of each sentence.
     """
     lost = when_lost.to(alphas[0].dtype)[:, None, None, None]
     places = torch.arange(1, alphas[0].shape[-1] + 1, device=lost.device, dtype=lost.dtype)
@@ -182,7 +186,7 @@ def expected_delays(
 
 
 def weighted_delay(delays: Float[Tensor, "B LH T"]) -> Float[Tensor, "B T"]:
-    """Weighted average over the heads, the slowest weighing most (MMA eq. 14)."""
+    """Average of the delays over the heads, weighted by their softmax (MMA eq. 14)."""
     return (delays.softmax(1) * delays).sum(1)
 
 

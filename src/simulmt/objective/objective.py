@@ -1,7 +1,7 @@
-"""What training minimises: an objective runs the model on a batch, as often as it needs to.
+"""The interface of objectives: an objective runs the model on a batch and returns losses.
 
-Losses are sums over the sentences of a batch. Sums and counts are kept apart, so that they can be
-added up over gradient accumulation and over processes before one is divided by the other.
+Losses are sums over the sentences of a batch. Sums and counts stay apart, so that both can be added
+up over gradient accumulation and over processes before the division.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ class Loss(NamedTuple):
     """Target tokens, EOS included."""
     sentences: int
     per_token: Mapping[str, Float[Tensor, ""]]
-    """Sums that are logged after division by `tokens`; `nll` is among them."""
+    """Sums that are divided by `tokens` and logged; `nll` is among them."""
     per_sentence: Mapping[str, Float[Tensor, ""]]
-    """Sums that are logged after division by `sentences`."""
+    """Sums that are divided by `sentences` and logged."""
 
 
 class Objective(nn.Module, ABC):
-    """Runs a model on a batch and weighs what comes out."""
+    """Runs a model on a batch, once or more often, and weighs the losses."""
 
     @abstractmethod
     def forward(self, model: Model, batch: Batch, moment: Moment) -> Loss:
         """The losses of a batch.
 
         Args:
-            model: what is trained.
-            batch: the sentences.
-            moment: when in the training this is; in evaluation mode, for `nll`, it is irrelevant.
+            model: the model in training.
+            batch: the sentence pairs.
+            moment: how far the training is; `nll` in evaluation mode does not depend on it.
         """
 
     @abstractmethod
     def needs_delays(self) -> bool:
-        """Whether a part of the objective can act on expected delays alone."""
+        """Whether a weighted part of the objective depends on expected delays."""
 
     @abstractmethod
     def settled(self, update: int) -> bool:
-        """Whether all weights have grown to their values at an update, from 0."""
+        """Whether all weights have reached their final values at an update, from 0."""
 
     @abstractmethod
     def weights(self, update: int) -> Mapping[str, float]:

@@ -5,8 +5,8 @@ Zhang et al. (2021), "Future-Guided Incremental Transformer for Simultaneous Tra
     L = L(incremental) + L(full) + lambda_kd * 1/n sum_i || z_i^incremental - z_i^full ||^2
 
 with the states z of the last encoder layer and n source tokens. The teacher is trained beside the
-student (`Joint`) or has been trained before (`Pretrained`). It shares no parameter with the
-student, and no model that is saved to be used holds any of the teacher's.
+student (`Joint`) or has been trained before (`Pretrained`). Teacher and student share no parameter.
+A saved or exported model holds none of the teacher's.
 """
 
 from __future__ import annotations
@@ -31,30 +31,29 @@ class Guidance(NamedTuple):
     total: Float[Tensor, ""]
     """The sum that is minimised."""
     per_token: Mapping[str, Float[Tensor, ""]]
-    """Negative log-likelihood of the teacher in nats, if the teacher is trained: `teacher_nll`."""
+    """`teacher_nll`: negative log-likelihood of the teacher in nats; empty if it is not trained."""
     per_sentence: Mapping[str, Float[Tensor, ""]]
-    """Squared distance of the encoders' states, a mean over the tokens of each sentence:
-    `distance`."""
+    """`distance`: squared distance of the encoders' states, a mean over each sentence's tokens."""
 
 
 class Teacher(nn.Module, ABC):
-    """Adds to the loss of a student."""
+    """Adds terms to the loss of a student."""
 
     @abstractmethod
     def forward(self, batch: Batch, student: Source) -> Guidance:
-        """Guide the student.
+        """The terms of the teacher for a batch.
 
         Args:
-            batch: the sentences.
-            student: the source sentences as the student has encoded them.
+            batch: the sentence pairs.
+            student: the batch's source sentences, encoded by the student.
         """
 
 
 class Joint(Teacher):
-    """A teacher that is trained beside the student; each is drawn to the other.
+    """A teacher that is trained beside the student; the distance has gradients for both.
 
     Args:
-        model: reads the whole sentence first.
+        model: the teacher, which reads the whole sentence first.
         lambda_kd: weight of the distance.
     """
 
@@ -64,7 +63,7 @@ class Joint(Teacher):
         self.lambda_kd = _checked(lambda_kd)
 
     def forward(self, batch: Batch, student: Source) -> Guidance:
-        """The teacher's own likelihood, and the distance."""
+        """The teacher's own negative log-likelihood, and the distance."""
         source = self.model.encode(batch.source, batch.source_mask)
         translation = self.model.decode(source, batch.target_input)
         nll = likelihood(translation.logits, batch.target, batch.target_mask)
@@ -74,10 +73,10 @@ class Joint(Teacher):
 
 
 class Pretrained(Teacher):
-    """A teacher that has been trained before and does not change.
+    """A teacher that has been trained before and is not trained further.
 
     Args:
-        model: reads the whole sentence first.
+        model: the teacher, which reads the whole sentence first.
         lambda_kd: weight of the distance.
     """
 
@@ -98,7 +97,7 @@ class Pretrained(Teacher):
 def distance(
     student: Float[Tensor, "B S D"], full: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]
 ) -> Float[Tensor, ""]:
-    """`1/n sum_i ||z_i - z_i^full||^2`, summed over sentences."""
+    """`1/n sum_i ||z_i - z_i^full||^2` over the n tokens of a sentence, summed over sentences."""
     apart = (student - full).float().square().sum(-1)  # (B, S)
     return ((apart * mask).sum(1) / mask.sum(1)).sum()
 
@@ -106,7 +105,7 @@ def distance(
 def likelihood(
     logits: Float[Tensor, "B T V"], target: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]
 ) -> Float[Tensor, ""]:
-    """Negative log-likelihood of the targets, summed over their tokens."""
+    """Negative log-likelihood of the targets in nats, summed over tokens."""
     scores = logits.float().log_softmax(-1)
     return -(scores.gather(-1, target[..., None])[..., 0] * mask).sum()
 

@@ -38,7 +38,7 @@ class Gates(NamedTuple):
 
 
 def lstm(
-    driven: Float[Tensor, "B N 4D"],
+    driven: Float[Tensor, "B N G"],
     hidden: Float[Tensor, "B D"],
     cell: Float[Tensor, "B D"],
     gates: Gates,
@@ -63,7 +63,7 @@ def lstm(
 
 
 def reference(
-    driven: Float[Tensor, "B N 4D"],
+    driven: Float[Tensor, "B N G"],
     hidden: Float[Tensor, "B D"],
     cell: Float[Tensor, "B D"],
     gates: Gates,

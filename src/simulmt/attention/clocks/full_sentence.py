@@ -19,5 +19,5 @@ class FullSentence(Timetable):
     offline: ClassVar[bool] = True
 
     def wanted(self, step: Int[Tensor, "*N"]) -> Int[Tensor, "*N"]:
-        """More than any sentence has."""
+        """More tokens than any sentence has."""
         return torch.full_like(step, torch.iinfo(step.dtype).max)

@@ -1,8 +1,8 @@
 """Monotonic stopping, learned head by head (Raffel et al. 2017; MILk; MMA eq. 4).
 
-Having arrived at j in step i, a head stops there with probability
+A head that has arrived at j in step i stops there with probability
 `p_ij = sigmoid(e_ij + r + noise * N(0, 1))`. The noise is added in training only. At inference a
-head stops at the first j, from where it stood, with `e_ij + r > 0`.
+head stops at the first j with `e_ij + r > 0`, from its last position on.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Monotonic(ScheduleRecipe):
     Args:
         noise: standard deviation of the pre-sigmoid noise.
         energy_bias: initial value of `r`; fresh heads read on if it is negative.
-        mass_preservation: whether a head must stop at EOS (MILk section 3.4). A head that need not
-            may run off the end: then it has no context, and its delay counts as S.
+        mass_preservation: whether a head must stop at EOS (MILk section 3.4). Otherwise a head may
+            run off the end: then it has no context, and its delay counts as S.
 
     Raises:
         ValueError: a value out of range.
@@ -49,7 +49,7 @@ class Monotonic(ScheduleRecipe):
             raise ValueError(f"energy_bias is {self.energy_bias}; it must be finite")
 
     def build(self, dim: int, heads: int, score: Callable[[int, int], Score]) -> Schedule:
-        """Heads with a score and an `r` of their own."""
+        """The heads of one layer, with a score and an `r` of their own."""
         return MonotonicHeads(self, score(dim, heads), heads)
 
 
@@ -74,7 +74,7 @@ class MonotonicHeads(Schedule):
         return self.score.keys(states)
 
     def energies(self, query: Float[Tensor, "B T D"], memory: Memory) -> Float[Tensor, "B H T S"]:
-        """`e_ij + r`, added in float32 at least."""
+        """`e_ij + r` without noise, in float32 at least."""
         return self._shifted(query, memory, self.energy_bias)
 
     def logits(self, query: Float[Tensor, "B T D"], memory: Memory) -> Float[Tensor, "B H T S"]:
@@ -102,7 +102,7 @@ class MonotonicHeads(Schedule):
     def plan(
         self, query: Float[Tensor, "B T D"], memory: Memory, state: Tensor, moment: Moment
     ) -> Plan:
-        """The odds of stopping."""
+        """The odds of stopping at each position."""
         return Plan(Odds(self.logits(query, memory), state))
 
     def initial_position(self, memory: Memory) -> Int[Tensor, "B H"]:
@@ -113,12 +113,12 @@ class MonotonicHeads(Schedule):
     def step(
         self, query: Float[Tensor, "B 1 D"], memory: Memory, state: Int[Tensor, "B H"]
     ) -> Stand:
-        """Scan on from where each head stood, to the first position that says stop."""
-        go = self.energies(query, memory)[:, :, 0] > 0  # (B, H, S)
+        """Move each head on from its last position to the first position with `e_ij + r > 0`."""
+        chosen = self.energies(query, memory)[:, :, 0] > 0  # (B, H, S)
         if self.options.mass_preservation:
-            go = go | memory.last[:, None]
-        places = torch.arange(1, go.shape[-1] + 1, device=go.device)
-        stops = go & memory.mask[:, None] & (places >= state[..., None])
+            chosen = chosen | memory.last[:, None]
+        places = torch.arange(1, chosen.shape[-1] + 1, device=chosen.device)
+        stops = chosen & memory.mask[:, None] & (places >= state[..., None])
         stopped = stops.any(-1)
         first = stops.to(torch.uint8).argmax(-1) + 1
         past_end = memory.length[:, None] + 1
@@ -132,7 +132,7 @@ class MonotonicHeads(Schedule):
         self,
         query: Float[Tensor, "B T D"],
         memory: Memory,
-        shift: Float[Tensor, "*B H 1 S"],
+        shift: Float[Tensor, "... H 1 #S"],
     ) -> Float[Tensor, "B H T S"]:
         energy: Tensor = self.score(query, memory.selection_keys)
         wide = torch.promote_types(energy.dtype, torch.float32)

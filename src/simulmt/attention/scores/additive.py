@@ -1,6 +1,6 @@
 """Additive scores (Bahdanau et al. 2014) and their normalised form (Raffel et al. 2017).
 
-The scores of recurrent models. With several heads each owns a slice of the hidden layer.
+They are the scores of recurrent models. Each of several heads owns a slice of the hidden layer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Additive(Score):
     Args:
         dim: width of queries, states and hidden layer.
         heads: number of heads.
-        bias: whether there is b; Luong's concat score, `v^T tanh(W [s; h])`, has none.
+        bias: whether to add b. Luong's concat score, `v^T tanh(W [s; h])`, has no b.
     """
 
     linear = False
@@ -37,14 +37,14 @@ class Additive(Score):
     def forward(
         self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
     ) -> Float[Tensor, "B H T S"]:
-        """One hidden layer for each pair of query and key."""
+        """Energies from one hidden layer for each pair of query and key."""
         return torch.einsum("bhtsd,hd->bhts", self.hidden(query, keys), self.v)
 
 
 class NormalisedAdditive(Score):
     """`g v^T / ||v|| tanh(W_s s + W_h h + b)`, for selection energies (Raffel et al. 2017, eq. 16).
 
-    The offset r that follows in the paper belongs to the schedule, whatever its score.
+    The offset r of the paper's equation is a parameter of the schedule, not of the score.
     """
 
     linear = False
@@ -62,7 +62,7 @@ class NormalisedAdditive(Score):
     def forward(
         self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
     ) -> Float[Tensor, "B H T S"]:
-        """One hidden layer for each pair of query and key, weighed by a vector of length g."""
+        """Energies from one hidden layer for each pair, weighted by a vector of length g."""
         direction = self.v / self.v.norm(dim=-1, keepdim=True)
         return torch.einsum("bhtsd,hd->bhts", self.hidden(query, keys), self.gain * direction)
 
@@ -87,12 +87,12 @@ class Hidden(nn.Module):
     def forward(
         self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
     ) -> Float[Tensor, "B H T S d"]:
-        """The layer's output for every pair."""
+        """The hidden layer for every pair of query and key."""
         queries = split_heads(self.query(query), self.heads)
         return torch.tanh(queries[:, :, :, None] + keys[:, :, None])
 
 
 def initial_v(dim: int, heads: int) -> Float[Tensor, "H d"]:
-    """Uniform, of variance 1/(3 d)."""
+    """Initial v: uniform, of variance 1/(3 d), d being the width of a head."""
     bound = math.sqrt(heads / dim)
     return torch.empty(heads, dim // heads).uniform_(-bound, bound)

@@ -10,20 +10,20 @@ from simulmt.attention.scores.score import Score, no_keys, products, split_heads
 
 
 class Dot(Score):
-    """`s^T h`, head by head on slices of both."""
+    """`s^T h`; each head compares its own slice of s and h."""
 
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
 
     def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
-        """The states."""
+        """The states, split into heads."""
         return split_heads(states, self.heads)
 
     def forward(
         self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
     ) -> Float[Tensor, "B H T S"]:
-        """Dot products, not scaled."""
+        """Dot products without scaling."""
         return products(query, keys)
 
 
@@ -48,9 +48,10 @@ class General(Score):
 
 
 class Location(Score):
-    """`(W s)_j`: an energy for each place, whatever stands there.
+    """`(W s)_j`: an energy for each source position, whatever token stands there.
 
-    Places after the last one that W knows get no weight next to those it knows, as in the paper.
+    W has `PLACES` positions. Positions beyond the last of them get no weight, as in the paper,
+    unless a head sees no others.
     """
 
     PLACES = 256
@@ -62,15 +63,15 @@ class Location(Score):
         nn.init.xavier_uniform_(self.places.weight)
 
     def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S 0"]:
-        """The states play no part."""
+        """Keys of width 0: the states play no part."""
         return no_keys(states, self.heads)
 
     def forward(
         self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S 0"]
     ) -> Float[Tensor, "B H T S"]:
-        """The first S places of `W s`."""
+        """The first S positions of `W s`."""
         S = keys.shape[2]
         energy = split_heads(self.places(query), self.heads)[..., :S]  # (B, H, T, <= S)
         beyond = S - energy.shape[-1]
-        unknown = torch.finfo(energy.dtype).min / 2  # above what is invisible
-        return nn.functional.pad(energy, (0, beyond), value=unknown)
+        lowest = torch.finfo(energy.dtype).min / 2  # above the energy of invisible positions
+        return nn.functional.pad(energy, (0, beyond), value=lowest)

@@ -14,8 +14,8 @@ from simulmt.attention.scores.score import Score, products, split_heads
 class ScaledDotProduct(Score):
     """`(W_q s)(W_k h)^T / sqrt(d_head)`, one projection pair per head.
 
-    The keys have no bias. Under a softmax it would do nothing, since it shifts all energies of a
-    query alike; selection energies have the scalar r of their schedule instead.
+    The keys have no bias. A bias would shift all energies of a query alike, which a softmax does
+    not see; selection energies have the scalar r of their schedule instead.
     """
 
     def __init__(self, dim: int, heads: int) -> None:
@@ -28,7 +28,7 @@ class ScaledDotProduct(Score):
         nn.init.zeros_(self.query.bias)
 
     def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
-        """Project the states and split them into heads."""
+        """Projected states, split into heads."""
         return split_heads(self.key(states), self.heads)
 
     def forward(
@@ -42,8 +42,8 @@ class ScaledDotProduct(Score):
         query: Float[Tensor, "B T D"],
         keys: Float[Tensor, "B H S d"],
         values: Float[Tensor, "B H S v"],
-        visible: Bool[Tensor, "B H T S"],
+        visible: Bool[Tensor, "B #H T S"],
     ) -> Float[Tensor, "B H T v"]:
-        """Attend through torch's fused kernel, which never writes the weights down."""
+        """The same average from torch's fused kernel, which never stores the weights."""
         queries = split_heads(self.query(query), self.heads)
         return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=visible)

@@ -1,4 +1,4 @@
-"""What every score offers: how well a query matches a source state.
+"""The interface of scores: how well a query matches a source state.
 
 A score turns source states into keys once per sentence (`keys`) and compares queries with them
 (`forward`). Energies are `(B, H, T, S)`, one matrix per head.
@@ -16,29 +16,30 @@ from simulmt.attention.softmax import masked_softmax
 
 
 class Score(nn.Module, ABC):
-    """What every score offers to the attention that holds it; built from (width, heads)."""
+    """Compares decoder states with source states; built from (width, heads)."""
 
     linear: ClassVar[bool] = True
-    """Whether energies are linear in the states, so that what is added to all moves all alike."""
+    """Whether energies are linear in the states: a vector that is added to all states then moves
+    all energies of a query alike."""
 
     @abstractmethod
     def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
-        """What is computed once for each source state."""
+        """Keys of the source states, computed once for each state."""
 
     @abstractmethod
     def forward(
         self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
     ) -> Float[Tensor, "B H T S"]:
-        """The energies of every query against every key."""
+        """Energies of every query against every key."""
 
     def attend(
         self,
         query: Float[Tensor, "B T D"],
         keys: Float[Tensor, "B H S d"],
         values: Float[Tensor, "B H S v"],
-        visible: Bool[Tensor, "B H T S"],
+        visible: Bool[Tensor, "B #H T S"],
     ) -> Float[Tensor, "B H T v"]:
-        """The average of the values under a softmax over the visible positions."""
+        """Average of the values, weighted by a softmax over the visible positions."""
         return masked_softmax(self(query, keys), visible) @ values
 
 
@@ -57,11 +58,11 @@ def join_heads(x: Float[Tensor, "B H N d"]) -> Float[Tensor, "B N D"]:
 def products(
     query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
 ) -> Float[Tensor, "B H T S"]:
-    """Of every query with every key, head by head."""
+    """Dot products of every query with every key, head by head."""
     queries = split_heads(query, keys.shape[1]).contiguous()  # else matmul lays it out, slowly
     return queries @ keys.transpose(-1, -2)
 
 
 def no_keys(states: Float[Tensor, "B S D"], heads: int) -> Float[Tensor, "B H S 0"]:
-    """The keys of what does not look at the states."""
+    """Keys of width 0, for a score that does not depend on the states."""
     return states.new_empty(states.shape[0], heads, states.shape[1], 0)

@@ -1,4 +1,4 @@
-"""The score of a span that shows one position only."""
+"""The score of a span that lets a head see one position only."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from simulmt.attention.scores.score import Score, no_keys
 
 
 class Uniform(Score):
-    """Every position scores alike."""
+    """An energy of zero for every position."""
 
     def __init__(self, heads: int) -> None:
         super().__init__()
         self.heads = heads
 
     def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S 0"]:
-        """Nothing is to be computed."""
+        """Keys of width 0: there is nothing to compare."""
         return no_keys(states, self.heads)
 
     def forward(

@@ -1,4 +1,4 @@
-"""The windows of Luong et al. 2015, section 3.2: around where a head stands, or around a guess."""
+"""The windows of Luong et al. 2015, section 3.2: around a head's position, or around a guess."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ from simulmt.attention.spans.span import (
 class Window(PlainSpan):
     """`[p - D, p + D]` around the position p of the head; local-m if p moves with the target.
 
-    Positions outside the sentence are left out. A head sees D positions ahead, so they have to be
-    read before the head can attend. A head that would be past the sentence's end stands at the last
-    position, which stays the centre.
+    Positions outside the sentence are left out. The D positions ahead have to be read before the
+    head can attend. A head never moves past the last position, which then stays the centre.
 
     Args:
         window: D, in source positions.
@@ -72,8 +71,8 @@ class Window(PlainSpan):
 class PredictedWindow(SpanRecipe):
     """local-p: `[p - D, p + D]` around `p = t sigmoid(v^T tanh(W s))`, with a Gaussian.
 
-    t is where the head stands: the end of the sentence in the paper, so that the guess is a share
-    of the sentence; with another policy the end of what has been read.
+    t is the position of the head. In the paper t is the end of the sentence, so the guess is a
+    share of the sentence; with other schedules t is the last token that the head has read.
 
     Args:
         window: D, in source positions; the Gaussian's sigma is D/2.

@@ -1,4 +1,4 @@
-"""The spans of monotonic attention: one state, a chunk of them, everything read."""
+"""The spans of monotonic attention: one state, a chunk of states, everything read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Stopped(PlainSpan):
 
     @property
     def traits(self) -> Traits:
-        """Nothing to be weighed."""
+        """One position, which needs no score."""
         return Traits(scored=False)
 
     def look(
@@ -59,7 +59,7 @@ class Chunk(PlainSpan):
 
     @property
     def traits(self) -> Traits:
-        """A chunk of one state has nothing to be weighed against."""
+        """A chunk of one state needs no score."""
         return Traits(scored=self.chunk > 1)
 
     def look(
@@ -86,7 +86,7 @@ class Lookback(PlainSpan):
 
     @property
     def traits(self) -> Traits:
-        """All that has been read is seen."""
+        """A head sees all positions that it has read."""
         return Traits(unlimited=True)
 
     def look(
@@ -102,5 +102,5 @@ class Lookback(PlainSpan):
         energy: Float[Tensor, "B H T S"],
         mask: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B H T S"]:
-        """Expected softmax over all that had been read when the head stopped."""
+        """Expected softmax over all positions up to where the head stops."""
         return expected_attention(alpha, energy)

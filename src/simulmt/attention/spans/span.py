@@ -1,8 +1,8 @@
-"""Spans: where a head looks once it stands somewhere.
+"""Spans: which source positions a head sees from where the head stands.
 
-`look` is what a head sees that stands at a known position. `expected` is the expectation of that
-over where the head may stand, which training uses. Positions count from 1; a head at 0 has run off
-the end and sees nothing.
+`look` gives the view of a head that stands at a known position. Training uses `expected`, the
+expected attention over all positions at which the head may stand. Positions count from 1; a head at
+0 has run off the end and sees nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Look(NamedTuple):
 
     visible: Bool[Tensor, "B #H T S"]
     factor: Float[Tensor, "B #H T S"] | None = None
-    """What the softmax over the visible positions is multiplied by; None for 1."""
+    """Factor of the softmax over the visible positions; None for 1."""
 
 
 class Span(ABC):
@@ -46,23 +46,23 @@ class Span(ABC):
 
 
 class Traits(NamedTuple):
-    """What an attention has to know of a span."""
+    """The properties of a span that an attention depends on."""
 
     scored: bool = True
     """Whether the span weighs several positions against each other, and so needs a score."""
     unlimited: bool = False
-    """Whether a head sees all that it has read, so that one kernel gives alpha and beta."""
+    """Whether a head sees all positions that it has read; one kernel then gives alpha and beta."""
     ahead: int = 0
-    """Source positions that a head looks beyond where it stands, and so has to read."""
+    """Source positions that a head sees, and so has to read, beyond where the head stands."""
     dampens: bool = False
-    """Whether the weights are multiplied by a factor, and so sum to less than 1."""
+    """Whether a factor makes the weights sum to less than 1."""
 
 
 class SpanRecipe(ABC):
     """The options of a span."""
 
     takes_score: ClassVar[bool] = True
-    """Whether `mechanism.score` is an option beside those of the span."""
+    """Whether `mechanism.score` is an option beside the options of the span."""
 
     @property
     @abstractmethod
@@ -85,7 +85,7 @@ class PlainSpan(SpanRecipe, Span, ABC):
 def weights(
     energy: Float[Tensor, "B H T S"], look: Look, mask: Bool[Tensor, "B S"]
 ) -> Float[Tensor, "B H T S"]:
-    """Attention of heads that see `look`."""
+    """Attention of heads with the view `look`."""
     beta = masked_softmax(energy, look.visible & mask[:, None, None])
     return beta if look.factor is None else beta * look.factor
 

@@ -5,4 +5,4 @@ from simulmt.decoding.policies.own_decision import OwnDecision
 __all__ = ["OWN", "OwnDecision"]
 
 OWN = OwnDecision()
-"""The policy of every model that was trained with a clock or a schedule."""
+"""The default policy: the model's clock or schedules decide."""

@@ -1,4 +1,4 @@
-"""The model's own decision: its clock or its schedules say when to read (MMA, Algorithm 1)."""
+"""The model's own decision: its clock or its schedules decide when to read (MMA, Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from simulmt.vocabulary import Vocabulary
 
 
 class OwnDecision(Policy):
-    """Read while a clock or a head wants to, then write the likeliest token."""
+    """Read while the clock or a head wants to read, then write the likeliest token."""
 
-    def decide(self, vocabulary: Vocabulary, progress: Progress, said: DecoderStep) -> Decision:
-        """The translation ends with EOS, or at `length_limit` of what the heads have read."""
-        token = likeliest(said.logits, vocabulary)
-        full = progress.written >= length_limit(said.read)
-        ends = ((token == vocabulary.eos) | full) & ~said.wants_to_read
-        return Decision(said.wants_to_read, ends, token)
+    def decide(self, vocabulary: Vocabulary, progress: Progress, step: DecoderStep) -> Decision:
+        """Read, write or end; the translation ends with EOS or at `length_limit`."""
+        token = likeliest(step.logits, vocabulary)
+        full = progress.written >= length_limit(step.read)
+        ends = ((token == vocabulary.eos) | full) & ~step.wants_to_read
+        return Decision(step.wants_to_read, ends, token)

@@ -1,0 +1,31 @@
+"""Checks shapes and types in the science's functions and dataclasses while the tests run.
+
+`jaxtyping` decorates what is imported from here on with `checker`. It does not check the fields of
+named tuples. The checks cost time at every call, so they are an option: `CHECK_SHAPES=1`.
+"""
+
+from __future__ import annotations
+
+import jaxtyping
+from beartype import BeartypeConf, beartype
+
+CHECKED = (
+    "simulmt.attention",
+    "simulmt.decoding",
+    "simulmt.latency",
+    "simulmt.models",
+    "simulmt.objective",
+    "simulmt.ops.lstm",
+    "simulmt.ops.reference",
+)
+"""Left out, since the decorator breaks them: the other modules of `simulmt.ops` (numba, Triton
+and torch.library take kernels as bare functions), `simulmt.training` (checkpoints pickle the
+learning rate's method), `simulmt.programs` (omegaconf's DictConfig is a typing.MutableMapping, of
+which beartype warns) and `simulmt.run_directory` (a `type[T]` there may be `dict[str, Any]`)."""
+
+checker = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int is a float
+
+
+def install() -> None:
+    """Check all that is imported from now on."""
+    jaxtyping.install_import_hook(CHECKED, "shapes.checker")
