@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ from simulmt.attention.schedules import MonotonicHeads
 from simulmt.attention.scores import NormalisedAdditive, ScaledDotProduct
 from simulmt.attention.spans.luong import Guess
 from simulmt.builders import MODELS, build_mechanism
-from simulmt.models.model import Model
+from simulmt.decoding.policies import OWN
+from simulmt.decoding.policy import Decision, Policy, Progress
+from simulmt.models.model import DecoderStep, Model
 from simulmt.vocabulary import Vocabulary
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -89,13 +93,29 @@ def model(
     calibrated: bool = True,
     **overrides: Any,
 ) -> Model:
-    """A small float64 model whose learned heads take varied decisions."""
-    torch.manual_seed(seed)
-    settings = SIZES[kind] | {"vocabulary": SPECIAL, "mechanism": build_mechanism(chosen)}
+    """A small float64 model whose learned heads take varied decisions; the caller may change it.
+
+    A calibrated model of the usual size is built once in a process: every law asks for the same.
+    """
     if kind == GUIDED and not averages(chosen):
         pytest.skip("averages are not defined for a Gaussian or for an additive score")
     if kind == REENCODING and (chosen["schedule"] != "wait_k" or chosen["span"] == "window"):
         pytest.skip("prefixes are encoded again for wait-k only")
+    if overrides or not calibrated:
+        return build(chosen, seed, kind, calibrated, **overrides)
+    return copy.deepcopy(build_once(tuple(chosen.items()), seed, kind))
+
+
+@cache
+def build_once(chosen: tuple[tuple[str, Any], ...], seed: int, kind: str) -> Model:
+    return build(dict(chosen), seed, kind, calibrated=True)
+
+
+def build(
+    chosen: dict[str, Any], seed: int, kind: str, calibrated: bool, **overrides: Any
+) -> Model:
+    torch.manual_seed(seed)
+    settings = SIZES[kind] | {"vocabulary": SPECIAL, "mechanism": build_mechanism(chosen)}
     made = MODELS[kind.split(maxsplit=1)[0]](**(settings | overrides)).double().eval()
     for part in made.modules():
         if isinstance(part, ScaledDotProduct):
@@ -174,3 +194,18 @@ def forced_steps(made: Model, source: Tensor, mask: Tensor, target: Tensor) -> A
         logits.append(step.logits)
         read.append(step.read)
     return torch.stack(logits, 1), torch.stack(read, 1)
+
+
+class Brief(Policy):
+    """The model's own decision, and an earlier end: untrained models write until they are stopped.
+
+    Like the real limit, this one depends on nothing but what the heads have read.
+    """
+
+    def decide(self, vocabulary: Vocabulary, progress: Progress, said: DecoderStep) -> Decision:
+        own = OWN.decide(vocabulary, progress, said)
+        full = progress.written >= said.read + 3
+        return own._replace(ends=own.ends | (full & ~own.reads))
+
+
+BRIEF = Brief()
