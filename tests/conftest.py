@@ -1,13 +1,52 @@
-"""One thread each: the tensors are small, and the tests may share the machine."""
+"""One thread each, since the tensors are small and the tests may share the machine; tiny runs.
+
+Tests that only need some trained model share one run for each choice of options, among all workers.
+Those that write into a run's folder copy it first.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
 
+import pytest
 import torch
+from filelock import FileLock
 
 torch.set_num_threads(1)
 if os.environ.get("CHECK_SHAPES"):
     import shapes
 
     shapes.install()
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory) -> Path:
+    """One folder for all workers of this call of pytest."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def trained_once(shared) -> Callable[..., Path]:
+    """Returns the finished run of these options, which nobody may change."""
+
+    def run_of(*overrides: str) -> Path:
+        from test_runs import SMALL, configuration, train
+
+        folder = shared / f"run-{sha256(repr(overrides).encode()).hexdigest()[:12]}"
+        with FileLock(f"{folder}.lock"):
+            if not (folder / "test_scores.json").exists():
+                chosen = [*SMALL, *overrides, f"cache={shared / 'cache'}"]
+                train(configuration("train", *chosen), str(folder))
+        return folder
+
+    return run_of
+
+
+@pytest.fixture
+def no_pictures(monkeypatch) -> None:
+    """A run's picture takes longer than its training; the tests of pictures have it drawn."""
+    monkeypatch.setattr("simulmt.analysis.summary.draw_path", lambda _, path: path.touch())

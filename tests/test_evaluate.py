@@ -20,23 +20,23 @@ from simulmt.errors import UserError
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.export import export
 from simulmt.programs.plain import plain
-from simulmt.programs.train import train
 from simulmt.run_directory import read_record
 from simulmt.scoring.scores import Decoding, Scores, Text
-from test_runs import ROOT, SMALL, configuration
+from test_runs import LONGER, ROOT, configuration
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
-    "ignore:.*Trainer.fit.*weights_only.*",
-)
+pytestmark = [
+    pytest.mark.usefixtures("no_pictures"),
+    pytest.mark.filterwarnings(
+        "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
+        "ignore:.*Trainer.fit.*weights_only.*",
+    ),
+]
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("run")
-    chosen = [*SMALL, "mechanism=wait_k", f"cache={folder / 'cache'}"]
-    train(configuration("train", *chosen), str(folder))
-    return folder
+def finished(trained_once, tmp_path_factory) -> Path:
+    run = trained_once(*LONGER, "mechanism=wait_k")
+    return Path(shutil.copytree(run, tmp_path_factory.mktemp("copy") / "run"))
 
 
 @pytest.fixture(scope="module")

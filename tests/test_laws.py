@@ -15,6 +15,7 @@ from simulmt.attention.spans import expectation
 from simulmt.builders import build_mechanism
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.incremental import SentenceStream
+from simulmt.decoding.policies import OWN
 from simulmt.decoding.streaming import stream
 from simulmt.errors import UserError
 from simulmt.models.model import Model
@@ -23,6 +24,7 @@ from zoo import LEARNED, MECHANISMS, SIZES, STREAMING
 NEAR = {"rtol": 0, "atol": 1e-9}
 every = pytest.mark.parametrize("name", MECHANISMS)
 CAUSAL = {"encoder": "causal"}
+PLAIN = ("transformer", "rnmt_plus", "luong")
 READS_ALL = "luong_local_m"  # its window is longer than these sentences
 streaming = pytest.mark.parametrize("name", STREAMING)
 everywhere = pytest.mark.parametrize("kind", SIZES)
@@ -156,7 +158,8 @@ def test_more_padding_changes_nothing(name, kind):
     pad = torch.nn.functional.pad
     padded = made(pad(source, (0, 5)), pad(mask, (0, 5)), pad(target, (0, 3)))
     torch.testing.assert_close(padded.logits[:, :6], made(source, mask, target).logits, **NEAR)
-    assert greedy(made, pad(source, (0, 5)), pad(mask, (0, 5))) == greedy(made, source, mask)
+    padded = greedy(made, pad(source, (0, 5)), pad(mask, (0, 5)), zoo.BRIEF)
+    assert padded == greedy(made, source, mask, zoo.BRIEF)
 
 
 @every
@@ -188,20 +191,44 @@ def test_a_bidirectional_encoder_can_be_fed_live_too(kind):
 @streaming
 @everywhere
 def test_batched_decoding_is_streaming(name, kind):
-    early = False
+    """Brief hypotheses do: what a step writes depends on what was read and written before.
+
+    The real limit on their length has a test of its own.
+    """
+    early = late = False
     for seed in range(3):
         made = zoo.model(MECHANISMS[name], seed, kind)
         source, mask = zoo.sentences(6, 9, seed)
-        batch = greedy(made, source, mask)
-        for row, length, hypothesis in zip(source, mask.sum(1), batch, strict=True):
-            assert stream(made, row[:length].tolist()) == hypothesis
-            live = SentenceStream(made)
-            for token in row[:length].tolist():
-                live.read(token)
-            assert (live.written, live.done) == (hypothesis, True)
-            assert greedy(made, row[None, :length], mask[:1, :length] | True) == [hypothesis]
+        for hypothesis, length in decode_in_every_way(made, source, mask, zoo.BRIEF):
             early |= any(delay < length for delay in hypothesis.delays)
+            late |= hypothesis.delays.count(length) > 1
     assert early or name == READS_ALL, "without early decisions the law says nothing"
+    assert late or name.endswith("leaky"), "some should write on after the source's end"
+
+
+@pytest.mark.parametrize("name", ["wait_k", "milk", "mma_h"])
+@pytest.mark.parametrize("kind", PLAIN)
+def test_a_stream_stops_where_a_batch_does(name, kind):
+    """At the real limit, which heads that wait for nothing reach before the source's end."""
+    made = zoo.model(MECHANISMS[name], kind=kind)
+    source, mask = zoo.sentences(6, 9, seed=0)
+    decoded = [*decode_in_every_way(made, source, mask, OWN)]
+    lengths = [(len(one.tokens), 2 * max(one.delays, default=0) + 20) for one, _ in decoded]
+    assert any(written == limit for written, limit in lengths), "some should reach the limit"
+
+
+def decode_in_every_way(made: Model, source, mask, policy):
+    """Hypotheses and lengths of the sources: the batch's, if a stream and the row alone agree."""
+    batch = greedy(made, source, mask, policy)
+    for row, length, hypothesis in zip(source, mask.sum(1).tolist(), batch, strict=True):
+        tokens = row[:length].tolist()
+        assert stream(made, tokens, policy=policy) == hypothesis
+        live = SentenceStream(made, policy=policy)
+        for token in tokens:
+            live.read(token)
+        assert (live.written, live.done) == (hypothesis, True)
+        assert greedy(made, row[None, :length], mask[:1, :length] | True, policy) == [hypothesis]
+        yield hypothesis, length
 
 
 def source_embedding(made: Model):
@@ -243,9 +270,9 @@ def test_what_comes_later_changes_nothing_written_before(name, kind):
     for seed in range(4):
         made = zoo.model(MECHANISMS[name], seed, kind)
         source, mask = zoo.sentences(1, 16, seed=5)
-        (before,) = greedy(made, source, mask)
+        (before,) = greedy(made, source, mask, zoo.BRIEF)
         other = torch.cat([source[:, :cut], source[:, cut:-1].flip(1) % 26 + 4, source[:, -1:]], 1)
-        (after,) = greedy(made, other, mask)
+        (after,) = greedy(made, other, mask, zoo.BRIEF)
         same = sum(delay <= cut for delay in before.delays)
         assert after.tokens[:same] == before.tokens[:same]
         assert after.delays[:same] == before.delays[:same]

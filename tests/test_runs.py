@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import shutil
 import statistics
@@ -45,10 +46,14 @@ TINY = [
     "trainer.progress=false",
 ]
 SMALL = [*TINY, "trainer.max_updates=6", "trainer.validate_every=3"]
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
-    "ignore:.*Trainer.fit.*weights_only.*",
-)
+LONGER = ["trainer.max_updates=90", "trainer.validate_every=90", "optim.warmup=20"]
+pytestmark = [
+    pytest.mark.usefixtures("no_pictures"),
+    pytest.mark.filterwarnings(
+        "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
+        "ignore:.*Trainer.fit.*weights_only.*",
+    ),
+]
 
 
 @pytest.fixture(scope="module")
@@ -418,22 +423,53 @@ def test_evaluate_refuses_other_data_and_other_files(finished, tmp_path):
         evaluate(configuration("evaluate", f"checkpoint={tmp_path / 'other.ckpt'}"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["mechanism.nois=1"], "The keys there are: name, schedule, span, heads, score, noise"),
-        (["mechanism=mma"], "Could not find 'mechanism/mma'"),
-        (["lambda=0.1", "mechanism=soft"], "its schedule is fixed"),
-        (["trainer.dal_range=[1,"], "error:"),
-        (["data=null"], "a group (data, mechanism, model, ...) needs a choice"),
-        (["lambda=${nothing}"], "Interpolation key 'nothing' not found"),
-    ],
-)
-def test_the_command_line_answers_without_a_traceback(arguments, message, tmp_path):
-    command = [sys.executable, "train.py", *arguments, f"hydra.run.dir={tmp_path}"]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
-    )
+ANSWERS = [
+    (["lambda=0.1", "mechanism=soft"], "its schedule is fixed"),
+    (["mechanism.nois=1"], "The keys there are: name, schedule, span, heads, score, noise"),
+    (["mechanism=mma"], "Could not find 'mechanism/mma'"),
+    (["trainer.dal_range=[1,"], "error:"),
+    (["data=null"], "a group (data, mechanism, model, ...) needs a choice"),
+    (["lambda=${nothing}"], "Interpolation key 'nothing' not found"),
+]
+SEVERAL = """
+import json, runpy, sys
+from contextlib import redirect_stderr
+from io import StringIO
+answers = []
+for arguments in json.loads(sys.argv[1]):
+    sys.argv = ["train.py", *arguments]
+    with redirect_stderr(StringIO()) as errors:
+        try:
+            runpy.run_path("train.py", run_name="__main__")
+        except SystemExit as end:
+            answers.append((end.code, errors.getvalue()))
+print(json.dumps(answers))
+"""
+
+
+def test_the_command_line_answers_without_a_traceback(tmp_path):
+    """One process answers all, as the file that is run; only `SystemExit` may end it early."""
+    typed = [[*arguments, f"hydra.run.dir={tmp_path}"] for arguments, _ in ANSWERS]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    command = [sys.executable, "-c", SEVERAL, json.dumps(typed)]
+    done = ask(command, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    answers = json.loads(done.stdout)
+    for (status, said), (_, message) in zip(answers, ANSWERS, strict=True):
+        assert status == 2
+        assert message in said
+        assert "Traceback" not in said
+
+
+def test_the_shell_sees_the_status_and_no_traceback(tmp_path):
+    arguments, message = ANSWERS[0]
+    done = ask([sys.executable, "train.py", *arguments, f"hydra.run.dir={tmp_path}"])
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def ask(command: list[str], **options) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False, **options
+    )

@@ -18,8 +18,7 @@ from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.instance import read_instances, word_delays, write_instances
 from simulmt.live.translator import Translator
-from simulmt.programs.train import train
-from test_runs import SMALL, configuration
+from test_runs import LONGER
 from zoo import EOS
 
 pytestmark = [
@@ -38,12 +37,8 @@ ODD = ["Der", "", "☃ 你好 ☃", "der \N{SNOWMAN} schläft .", "  die▁Frau 
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("run")
-    longer = ["trainer.max_updates=90", "trainer.validate_every=90", "optim.warmup=20"]
-    chosen = [*SMALL, *longer, "mechanism=wait_k", f"cache={folder / 'cache'}"]
-    train(configuration("train", *chosen), str(folder))
-    return folder
+def finished(trained_once) -> Path:
+    return trained_once(*LONGER, "mechanism=wait_k")
 
 
 @pytest.fixture(scope="module")

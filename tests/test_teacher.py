@@ -16,10 +16,13 @@ from simulmt.programs.train import train
 from simulmt.saved import checkpoint
 from test_runs import SMALL, configuration
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
-    "ignore:.*Trainer.fit.*weights_only.*",
-)
+pytestmark = [
+    pytest.mark.usefixtures("no_pictures"),
+    pytest.mark.filterwarnings(
+        "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
+        "ignore:.*Trainer.fit.*weights_only.*",
+    ),
+]
 
 
 def batch():

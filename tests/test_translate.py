@@ -20,27 +20,27 @@ from simulmt.errors import UserError
 from simulmt.live.translator import LONGEST, Translator
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.export import export
-from simulmt.programs.train import train
 from simulmt.programs.translate import translate
 from simulmt.run_directory import read_record
 from simulmt.saved import checkpoint
 from simulmt.scoring.scores import Scores
 from test_picture import data_of
-from test_runs import ROOT, SMALL, configuration
+from test_runs import LONGER, ROOT, configuration
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
-    "ignore:.*Trainer.fit.*weights_only.*",
-)
+pytestmark = [
+    pytest.mark.usefixtures("no_pictures"),
+    pytest.mark.filterwarnings(
+        "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
+        "ignore:.*Trainer.fit.*weights_only.*",
+    ),
+]
 
 
 @pytest.fixture(scope="module", params=["mechanism=mma_il", "mechanism=soft"])
-def finished(request, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("run")
-    longer = ["trainer.max_updates=90", "trainer.validate_every=90", "optim.warmup=20"]
-    chosen = [*SMALL, *longer, request.param, "decoding.beam=1", f"cache={folder / 'cache'}"]
-    train(configuration("train", *chosen), str(folder))
-    return folder
+def finished(request, trained_once, tmp_path_factory) -> Path:
+    greedy = ["decoding.beam=1"] if request.param == "mechanism=soft" else []
+    run = trained_once(*LONGER, request.param, *greedy)
+    return Path(shutil.copytree(run, tmp_path_factory.mktemp("copy") / "run"))
 
 
 @pytest.fixture

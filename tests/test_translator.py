@@ -12,8 +12,7 @@ from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
-from simulmt.programs.train import train
-from test_runs import SMALL, configuration
+from test_runs import LONGER
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
@@ -22,12 +21,8 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 @pytest.fixture(scope="module", params=["mechanism=mma_il", "mechanism=wait_k"])
-def finished(request, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("run")
-    longer = ["trainer.max_updates=90", "trainer.validate_every=90", "optim.warmup=20"]
-    chosen = [*SMALL, *longer, request.param, f"cache={folder / 'cache'}"]
-    train(configuration("train", *chosen), str(folder))
-    return folder
+def finished(request, trained_once) -> Path:
+    return trained_once(*LONGER, request.param)
 
 
 def test_live_words_are_those_of_the_batch(finished, request):

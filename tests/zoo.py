@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,9 @@ from simulmt.attention.scores import NormalisedAdditive, ScaledDotProduct
 from simulmt.attention.spans.luong import Guess
 from simulmt.builders import MODELS, build_mechanism
 from simulmt.decoding import forced
-from simulmt.models.model import Model
+from simulmt.decoding.policies import OWN
+from simulmt.decoding.policy import Decision, Policy, Progress
+from simulmt.models.model import DecoderStep, Model
 from simulmt.vocabulary import Vocabulary
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -90,13 +94,29 @@ def model(
     calibrated: bool = True,
     **overrides: Any,
 ) -> Model:
-    """A small float64 model whose learned heads take varied decisions."""
-    torch.manual_seed(seed)
-    settings = SIZES[kind] | {"vocabulary": SPECIAL, "mechanism": build_mechanism(chosen)}
+    """A small float64 model whose learned heads take varied decisions; the caller may change it.
+
+    A calibrated model of the usual size is built once in a process: every law asks for the same.
+    """
     if kind == GUIDED and not averages(chosen):
         pytest.skip("averages are not defined for a Gaussian or for an additive score")
     if kind == REENCODING and (chosen["schedule"] != "wait_k" or chosen["span"] == "window"):
         pytest.skip("prefixes are encoded again for wait-k only")
+    if overrides or not calibrated:
+        return build(chosen, seed, kind, calibrated, **overrides)
+    return copy.deepcopy(build_once(tuple(chosen.items()), seed, kind))
+
+
+@cache
+def build_once(chosen: tuple[tuple[str, Any], ...], seed: int, kind: str) -> Model:
+    return build(dict(chosen), seed, kind, calibrated=True)
+
+
+def build(
+    chosen: dict[str, Any], seed: int, kind: str, calibrated: bool, **overrides: Any
+) -> Model:
+    torch.manual_seed(seed)
+    settings = SIZES[kind] | {"vocabulary": SPECIAL, "mechanism": build_mechanism(chosen)}
     made = MODELS[kind.split(maxsplit=1)[0]](**(settings | overrides)).double().eval()
     for part in made.modules():
         if isinstance(part, ScaledDotProduct):
@@ -170,3 +190,18 @@ def forced_steps(made: Model, source: Tensor, mask: Tensor, target: Tensor) -> A
     steps = [*forced.forced_steps(made, made.encode(source, mask), target)]
     logits, delays = [step.logits for step in steps], [step.read for step in steps]
     return torch.stack(logits, 1), torch.stack(delays, 1)
+
+
+class Brief(Policy):
+    """The model's own decision, and an earlier end: untrained models write until they are stopped.
+
+    Like the real limit, this one depends on nothing but what the heads have read.
+    """
+
+    def decide(self, vocabulary: Vocabulary, progress: Progress, said: DecoderStep) -> Decision:
+        own = OWN.decide(vocabulary, progress, said)
+        full = progress.written >= said.read + 3
+        return own._replace(ends=own.ends | (full & ~own.reads))
+
+
+BRIEF = Brief()
