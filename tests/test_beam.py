@@ -27,6 +27,7 @@ from simulmt.errors import UserError
 from simulmt.models.model import DecoderStep, Model
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.train import train
+from simulmt.run_directory import read_record
 from simulmt.scoring.scores import Decoding, Scores
 from simulmt.vocabulary import Vocabulary
 from test_runs import SMALL, configuration
