@@ -35,7 +35,7 @@ class Search:
             )
         if not 0 <= self.length_penalty < math.inf:
             raise ValueError(
-                f"length_penalty is {self.length_penalty}; it must be finite and at least 0, "
+                f"length_penalty is {self.length_penalty}; it must be a finite number from 0, "
                 "which turns the length normalisation off"
             )
 
