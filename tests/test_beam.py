@@ -200,7 +200,7 @@ def test_a_sentence_does_not_depend_on_its_batch(soft, width):
 
 def test_what_streams_is_not_searched():
     source, mask = zoo.sentences(3, 9)
-    with pytest.raises(ValueError, match="has to read all first"):
+    with pytest.raises(ValueError, match="must read the whole sentence first"):
         beam_search(zoo.model(zoo.options("wait_k")), source, mask, Search(2, 0.6))
 
 

@@ -13,7 +13,7 @@ import types
 import typing
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import is_dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from simulmt.errors import UserError
@@ -48,7 +48,11 @@ SAME_RUN = (
 )
 """Prefixes of the keys that do not affect training."""
 
-_PLAIN: dict[Any, Any] = {float: (int, float), Path: (str, int, float), tuple: (list, tuple)}
+_PLAIN: dict[Any, Any] = {
+    float: (int, float),
+    Path: (str, int, float, PurePath),
+    tuple: (list, tuple),
+}
 """The types of the plain values that become a value of another type."""
 
 
