@@ -154,8 +154,9 @@ def compare(one: Path, other: Path) -> None:
     sys.exit(bool(different))
 
 
-def _read(path: Path) -> bytes | None:
-    return path.read_bytes() if path.is_file() else None
+def _read(path: Path) -> list[bytes] | None:
+    """The lines in a fixed order, since figures of one update may be logged in any."""
+    return sorted(path.read_bytes().splitlines()) if path.is_file() else None
 
 
 def main() -> None:
