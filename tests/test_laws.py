@@ -11,7 +11,7 @@ import torch
 import zoo
 from simulmt.attention import RECURRENT, TRAINED, TRANSFORMER, Attention, Memory, Plan, Source
 from simulmt.attention.plan import Expected, Stops
-from simulmt.attention.spans import expectation
+from simulmt.attention.spans import Span
 from simulmt.builders import build_mechanism
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.incremental import SentenceStream
@@ -121,7 +121,7 @@ def test_expected_attention_is_an_expectation(name, usual):
     memory = layer.memory(source)
     alpha, beta = expected(name, layer, source, queries, memory)
     energy = layer.score(queries, memory.soft_keys)
-    defined = expectation(layer.span, queries, alpha, energy, source.mask)
+    defined = Span.expected(layer.span, queries, alpha, energy, source.mask)
     torch.testing.assert_close(beta, defined, **NEAR)
 
 

@@ -39,6 +39,8 @@ from simulmt.vocabulary import Vocabulary
 T = TypeVar("T")
 USUAL = "usual"
 """Stands for the model's usual score."""
+OF_MECHANISM = ("name", "schedule", "span", "heads")
+"""Options of every `conf/mechanism` group; the others belong to its parts."""
 SMALLEST = Vocabulary(size=4)
 """For models that are built only to check their options."""
 
@@ -60,7 +62,7 @@ def build_mechanism(options: Mapping[str, Any]) -> Mechanism:
     Raises:
         UserError: an unknown name, or an option that is missing, unknown or out of range.
     """
-    if missing := {"name", "schedule", "span", "heads"} - set(options):
+    if missing := set(OF_MECHANISM) - set(options):
         raise UserError(f"mechanism lacks a value for {', '.join(sorted(missing))}")
     schedule: Callable[..., ClockRecipe | ScheduleRecipe] = pick(
         SCHEDULES, options["schedule"], "mechanism.schedule"
@@ -69,7 +71,7 @@ def build_mechanism(options: Mapping[str, Any]) -> Mechanism:
     heads = pick({name: name for name in HEADS}, options["heads"], "mechanism.heads")
     asked = asked_of(schedule, {}) | asked_of(span, {})
     scored = {"score": str} if span.takes_score else {}
-    own = {k: v for k, v in options.items() if k not in ("name", "schedule", "span", "heads")}
+    own = {k: v for k, v in options.items() if k not in OF_MECHANISM}
     check(own, asked | scored, "mechanism")
     name = str(options["name"])
     mechanism = Mechanism(

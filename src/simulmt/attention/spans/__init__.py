@@ -2,7 +2,7 @@
 
 from simulmt.attention.spans.luong import PredictedWindow, Window
 from simulmt.attention.spans.monotonic import Chunk, Lookback, Stopped
-from simulmt.attention.spans.span import Look, Span, SpanRecipe, expectation, weights
+from simulmt.attention.spans.span import Look, Span, SpanRecipe, weights
 
 __all__ = [
     "SPANS",
@@ -14,7 +14,6 @@ __all__ = [
     "SpanRecipe",
     "Stopped",
     "Window",
-    "expectation",
     "weights",
 ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from simulmt.attention.spans.span import (
@@ -14,7 +14,6 @@ from simulmt.attention.spans.span import (
     Span,
     SpanRecipe,
     Traits,
-    expectation,
     places,
 )
 
@@ -55,16 +54,6 @@ class Window(PlainSpan):
         if not self.gaussian:
             return Look(visible)
         return Look(visible, gaussian(away.to(exact(query.dtype)), self.window))
-
-    def expected(
-        self,
-        query: Float[Tensor, "B T D"],
-        alpha: Float[Tensor, "B H T S"],
-        energy: Float[Tensor, "B H T S"],
-        mask: Bool[Tensor, "B S"],
-    ) -> Float[Tensor, "B H T S"]:
-        """By the definition of an expectation."""
-        return expectation(self, query, alpha, energy, mask)
 
 
 @dataclass(frozen=True)
@@ -123,16 +112,6 @@ class Guess(nn.Module, Span):
         away = j - centre[..., None]
         visible = (away.abs() <= self.window) & (j <= position[..., None])
         return Look(visible, gaussian(away, self.window))
-
-    def expected(
-        self,
-        query: Float[Tensor, "B T D"],
-        alpha: Float[Tensor, "B H T S"],
-        energy: Float[Tensor, "B H T S"],
-        mask: Bool[Tensor, "B S"],
-    ) -> Float[Tensor, "B H T S"]:
-        """By the definition of an expectation."""
-        return expectation(self, query, alpha, energy, mask)
 
 
 def _check(window: int) -> None:

@@ -34,7 +34,6 @@ class Span(ABC):
     ) -> Look:
         """The source positions, of `length`, seen by heads that stand at `position`."""
 
-    @abstractmethod
     def expected(
         self,
         query: Float[Tensor, "B T D"],
@@ -42,7 +41,17 @@ class Span(ABC):
         energy: Float[Tensor, "B H T S"],
         mask: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B H T S"]:
-        """Expected attention `beta` of heads that stand at j with probability `alpha_ij`."""
+        """Expected attention `beta` of heads that stand at j with probability `alpha_ij`.
+
+        `beta_ij = sum_k alpha_ik weights_ij(k)`, computed by this definition in S softmaxes. A span
+        with a closed form computes that instead.
+        """
+        beta = torch.zeros_like(energy)
+        for k in range(alpha.shape[-1]):
+            position = torch.full(alpha.shape[:-1], k + 1, device=alpha.device)
+            look = self.look(query, position, alpha.shape[-1])
+            beta = beta + alpha[..., k, None] * weights(energy, look, mask)
+        return beta
 
 
 class Traits(NamedTuple):
@@ -88,22 +97,6 @@ def weights(
     """Attention of heads with the view `look`."""
     beta = masked_softmax(energy, look.visible & mask[:, None, None])
     return beta if look.factor is None else beta * look.factor
-
-
-def expectation(
-    span: Span,
-    query: Float[Tensor, "B T D"],
-    alpha: Float[Tensor, "B H T S"],
-    energy: Float[Tensor, "B H T S"],
-    mask: Bool[Tensor, "B S"],
-) -> Float[Tensor, "B H T S"]:
-    """`beta_ij = sum_k alpha_ik weights_ij(k)`: the definition of `expected`, in S softmaxes."""
-    beta = torch.zeros_like(energy)
-    for k in range(alpha.shape[-1]):
-        position = torch.full(alpha.shape[:-1], k + 1, device=alpha.device)
-        look = span.look(query, position, alpha.shape[-1])
-        beta = beta + alpha[..., k, None] * weights(energy, look, mask)
-    return beta
 
 
 def places(position: Tensor, length: int) -> Int[Tensor, "S"]:
