@@ -36,11 +36,9 @@ from simulmt.programs.plain import plain
 from simulmt.run_directory import clear, write_json
 from simulmt.scoring.score import score
 from simulmt.training.callbacks import selection
-from simulmt.training.files import alone_in
 from simulmt.training.loggers import MetricsFile
 from simulmt.training.ranks import TERMINATED, refuse_differences
-from simulmt.training.resume import make_room
-from simulmt.training.state import differences, read_state
+from simulmt.training.resume import alone_in, differences, make_room, read_state
 from test_runs import TINY
 
 ROOT = Path(__file__).parents[1]

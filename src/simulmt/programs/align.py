@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from omegaconf import DictConfig
 
@@ -14,7 +14,7 @@ from simulmt.alignment.aligner import align_text, check_installed
 from simulmt.alignment.links import format_links
 from simulmt.alignment.symmetrise import SYMMETRISE
 from simulmt.builders import build_corpus
-from simulmt.data.corpus import SPLITS, Split
+from simulmt.data.corpus import Split
 from simulmt.data.text import text_lines
 from simulmt.errors import UserError
 from simulmt.options import construct, pick
@@ -27,14 +27,13 @@ class Options:
 
     source: Path | None
     target: Path | None
-    split: str
+    split: Literal["train", "valid", "test"]
     symmetrise: str
     to: Path | None
     data: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         pick(SYMMETRISE, self.symmetrise, "symmetrise")
-        pick(dict.fromkeys(SPLITS), self.split, "split")
         files = (self.source, self.target)
         if (None in files) if self.data is None else (files != (None, None)):
             raise UserError(

@@ -15,7 +15,7 @@ from simulmt.options import Limit, Natural, Weight, check, construct
 from simulmt.programs import teacher
 from simulmt.training.loggers import choose_logger
 from simulmt.training.optimiser import Adam, make_adam
-from simulmt.training.plan import Plan
+from simulmt.training.run import Plan
 from simulmt.training.weights_and_biases import Open
 
 SEEDS = Limit(f"a whole number from 0 to {2**32 - 1:,}", lambda seed: 0 <= seed < 1 << 32)

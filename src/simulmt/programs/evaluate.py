@@ -51,21 +51,15 @@ class Options:
     data_root: Path | None
 
     def __post_init__(self) -> None:
-        if self.word_ms is not None:
-            self._check_stream(self.word_ms)
+        if self.word_ms is not None and (self.beam or 1, self.length_penalty) != (1, None):
+            raise UserError(
+                f"length_penalty={self.length_penalty} and beam={self.beam} with word_ms="
+                f"{self.word_ms}: a stream is greedy and compares no lengths; leave them out"
+            )
         if (self.source, self.target) != (None, None):
             self._check_files()
         elif self.name is not None:
             raise UserError(f"name={self.name} without files; give source=FILE target=FILE, too")
-
-    def _check_stream(self, ms: float) -> None:
-        if self.beam not in (None, 1):
-            raise UserError(f"beam={self.beam} with word_ms: a stream is greedy; leave one out")
-        if self.length_penalty is not None:
-            raise UserError(
-                f"word_ms={ms} with length_penalty={self.length_penalty}: a stream is greedy and "
-                "compares no lengths; leave one out"
-            )
 
     def _check_files(self) -> None:
         if self.source is None or self.target is None:
@@ -101,18 +95,9 @@ class Options:
         stem = Path(self.source.name.removesuffix(".gz")).stem
         return stem if self.name is None else str(self.name)
 
-    @property
-    def search(self) -> dict[str, float]:
-        """The options of the search that were set."""
-        options = {"beam": self.beam, "length_penalty": self.length_penalty}
-        return {name: value for name, value in options.items() if value is not None}
-
-    @property
-    def changes(self) -> list[str]:
-        """The options that differ from the training, for the name of the folder."""
-        duration = {} if self.word_ms is None else {"word_ms": self.word_ms}
-        options = {**self.dial, **self.search, **duration}
-        return [f"{name}{value}" for name, value in options.items()]
+    def given(self, *names: str) -> dict[str, float]:
+        """The options of these names that are not null, which means: as in training."""
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
 def evaluate(cfg: DictConfig) -> None:
@@ -144,7 +129,8 @@ def evaluate(cfg: DictConfig) -> None:
 
 def _search(options: Options, trained: Trained, model: Model) -> Search:
     """Return the search of the training, with the options that were set."""
-    search = build_search({**trained.config["decoding"], **options.search}, model)
+    given = options.given("beam", "length_penalty")
+    search = build_search(trained.config["decoding"] | given, model)
     if search.beam == 1 and options.length_penalty is not None:
         raise UserError(
             f"length_penalty={options.length_penalty} with a beam of 1: greedy decoding compares "
@@ -181,4 +167,6 @@ def _decode(
 def _folder(options: Options, path: Path) -> Path:
     """Return a folder in the run's directory, or beside a checkpoint that lies elsewhere."""
     home = path if path.is_dir() else run_of(path) or path.parent
-    return home / EVALUATION / "-".join([options.scored, path.stem, *options.changes])
+    changes = options.dial | options.given("beam", "length_penalty", "word_ms")
+    name = [options.scored, path.stem, *(f"{name}{value}" for name, value in changes.items())]
+    return home / EVALUATION / "-".join(name)

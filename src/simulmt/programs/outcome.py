@@ -1,14 +1,19 @@
-"""The outcome of each run of a sweep: a file in its directory, and a table of all outcomes."""
+"""The outcomes of a sweep: a file in the directory of each run, a table of all, and the report."""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
+import os
+import secrets
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig, OmegaConf
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -84,3 +89,43 @@ def write_table(outcomes: Sequence[Outcome], path: Path) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows([o.folder, o.outcome, o.reason, o.tries, o.seconds] for o in outcomes)
+
+
+class SweepEnd(Callback):
+    """A callback that Hydra calls in the process that the user started, whatever the launcher."""
+
+    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+        """Set the id of the sweep, by which its outcomes are found."""
+        os.environ[SWEEP_ID] = f"{os.getpid()}-{secrets.token_hex(8)}"
+
+    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
+        """Compare all finished runs of the folder; print and write the outcome of each run.
+
+        Raises:
+            SystemExit: with 1, if a run of the sweep is not finished.
+        """
+        # seconds to import, and every run makes this object
+        from simulmt.analysis.report import report  # noqa: PLC0415
+        from simulmt.console import console  # noqa: PLC0415
+
+        folder = Path(config.hydra.sweep.dir)
+        outcomes = find_outcomes(folder, os.environ[SWEEP_ID])
+        console.width = max(console.width, 0 if console.is_terminal else 140)
+        try:
+            report(report_options(config) | {"runs": str(folder)})
+        except UserError as error:  # nothing to compare is no failure of the sweep
+            console.print(f"no report: {error}", markup=False, soft_wrap=True)
+        console.print(outcome_table(outcomes))
+        write_table(outcomes, folder / "sweep.csv")
+        failed = sum(outcome.outcome == "failed" for outcome in outcomes)
+        console.print(f"{len(outcomes)} runs, {failed} failed; written: {folder / 'sweep.csv'}")
+        if failed or not outcomes:
+            sys.exit(1)
+
+
+def report_options(config: DictConfig) -> dict[str, Any]:
+    """Return the default options of `report.py`."""
+    (home,) = [s.path for s in config.hydra.runtime.config_sources if s.provider == "main"]
+    options = OmegaConf.to_container(OmegaConf.load(Path(home) / "report.yaml"))
+    assert isinstance(options, dict)
+    return {str(k): v for k, v in options.items() if k not in ("defaults", "hydra")}

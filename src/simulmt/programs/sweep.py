@@ -4,12 +4,16 @@ A single run replaces the run in its directory: the user who repeats its command
 again. A user who repeats the command of a sweep, after an interruption or with more values, wants
 the missing runs.
 
-Each run trains in a process of its own, so that its failure (out of memory, say) affects no other
-run, and the several processes of one run (trainer=ddp) are no part of Hydra's sweep.
+Each run trains in a process of its own, `python -m simulmt.programs.sweep FOLDER CKPT`, so that its
+failure (out of memory, say) affects no other run, and the several processes of one run
+(trainer=ddp) are no part of Hydra's sweep. That process reads the configuration that Hydra wrote
+into the run directory. For several processes Lightning repeats the command, so that all of them
+read the same file.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -21,20 +25,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from simulmt.console import console, say
 from simulmt.errors import UserError
-from simulmt.processes import end_with
+from simulmt.processes import end_with, is_first_process
 from simulmt.programs.choices import Sweep, check_choices
-from simulmt.programs.one_run import ENDS_WITH
 from simulmt.programs.outcome import SWEEP_ID, Outcome, read_outcome, write_outcome
 from simulmt.programs.plain import plain
-from simulmt.run_directory import HYDRA_CONFIG, OUTCOME, read_columns
-from simulmt.training.state import State, read_state
+from simulmt.programs.train import train
+from simulmt.run_directory import HYDRA_CONFIG, LOG, OUTCOME, read_columns
+from simulmt.training.resume import State, read_state
 
 FAILED = -10_000.0
 """The value of a failed run for the sweeper: below every value that `selection` returns."""
+ENDS_WITH = "SIMULMT_ENDS_WITH"
+"""Environment variable with the id of the parent process, with which a run of a sweep ends."""
 _OF_PROCESSES = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -59,11 +65,8 @@ def sweep_run(cfg: DictConfig, folder: Path, number: int) -> float:
         if not (folder / HYDRA_CONFIG).is_file():
             raise UserError("a sweep needs hydra.output_subdir=.hydra; leave it as it is")
         outcome = _run(config, folder, choices.sweep)
-    except UserError as error:
-        outcome = Outcome("failed", str(error), 0)
     except Exception as error:  # the other runs of the sweep go on
-        traceback.print_exc()
-        outcome = Outcome("failed", f"{type(error).__name__}: {error}".splitlines()[0], 0)
+        outcome = replace(_failure(error), tries=0)
     seconds = round(time.monotonic() - began, 1)
     write_outcome(folder, replace(outcome, seconds=seconds, sweep=sweep, number=number))
     line = f"{folder.name}: {outcome.outcome}{': ' if outcome.reason else ''}{outcome.reason}"
@@ -71,11 +74,19 @@ def sweep_run(cfg: DictConfig, folder: Path, number: int) -> float:
     return FAILED if outcome.outcome == "failed" else value(folder)
 
 
+def _failure(error: Exception) -> Outcome:
+    """Return the outcome of an exception; print the traceback unless a user can put it right."""
+    if isinstance(error, UserError):
+        return Outcome("failed", str(error))
+    traceback.print_exception(error)
+    return Outcome("failed", f"{type(error).__name__}: {error}".splitlines()[0])
+
+
 def _run(config: Mapping[str, Any], folder: Path, options: Sweep) -> Outcome:
     """Train a run until it is finished or has failed too often."""
     state = State("new", "sweep.restart=true") if options.restart else read_state(folder, config)
     if state.kind == "finished":
-        return Outcome("skipped", state.reason or "finished before", 0)
+        return Outcome("skipped", "finished before", 0)
     reasons = [state.reason] if state.reason else []
     done = Outcome("resumed" if state.kind == "half" else "trained")
     for tries in range(1, options.retries + 2):
@@ -105,7 +116,7 @@ def _start(folder: Path, ckpt_path: str) -> int:
     environment = {k: v for k, v in os.environ.items() if k not in _OF_PROCESSES}
     environment["SLURM_JOB_NAME"] = "interactive"  # or Lightning leaves it to srun to start more
     environment[ENDS_WITH] = str(os.getpid())
-    command = [sys.executable, "-m", "simulmt.programs.one_run", str(folder), ckpt_path]
+    command = [sys.executable, "-m", "simulmt.programs.sweep", str(folder), ckpt_path]
     try:
         done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
     except KeyboardInterrupt:
@@ -132,3 +143,33 @@ def value(folder: Path) -> float:
     """
     values = read_columns(folder, "valid/selection")
     return max((value for (value,) in values), default=FAILED)
+
+
+def main(folder: Path, ckpt_path: str) -> int:
+    """Train in this process; after a failure the run directory holds its reason.
+
+    Args:
+        folder: the run directory.
+        ckpt_path: the checkpoint to resume from; empty for none.
+
+    Returns:
+        The exit status: 0 after success, 2 for what a user can put right, else 1.
+    """
+    config = OmegaConf.load(folder / HYDRA_CONFIG)
+    assert isinstance(config, DictConfig)
+    config.ckpt_path = ckpt_path or None
+    if is_first_process():
+        form = "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s"  # Hydra's
+        logging.basicConfig(filename=folder / LOG, level=logging.INFO, format=form)
+    try:
+        train(config, str(folder))
+    except Exception as error:
+        write_outcome(folder, _failure(error))
+        return 2 if isinstance(error, UserError) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    end_with(int(os.environ[ENDS_WITH]))
+    os.environ[ENDS_WITH] = str(os.getpid())  # for the processes that Lightning starts
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2]))

@@ -10,28 +10,40 @@ import pytorch_lightning as pl
 from omegaconf import DictConfig
 
 from simulmt.analysis import summary
+from simulmt.attention import Mechanism
 from simulmt.builders import build_corpus, build_model, build_objective
-from simulmt.console import busy, say
+from simulmt.console import busy, say, watch
 from simulmt.data.batches import check_enough
 from simulmt.data.corpus import SPLITS, Corpus
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.subwords import Subwords
+from simulmt.decoding.instance import write_instances
 from simulmt.decoding.search import GREEDY
 from simulmt.decoding.split_decoder import SplitDecoder
+from simulmt.errors import UserError
+from simulmt.models.model import Model
+from simulmt.options import asked_of, check, construct
+from simulmt.processes import is_first_process
 from simulmt.programs.choices import Choices, check_choices
 from simulmt.programs.plain import plain
-from simulmt.programs.subwords import subwords_given, train_subwords
+from simulmt.run_directory import CONFIG, INSTANCES, MANIFEST, SCORES, TRAITS, Traits, write_json
 from simulmt.saved import checkpoint
-from simulmt.saved.checkpoint import load_matching, passport
-from simulmt.training import report
+from simulmt.saved.checkpoint import load_matching, load_subwords, passport
+from simulmt.saved.trained import Trained
+from simulmt.scoring.score import score
+from simulmt.scoring.scores import Decoding, Scores
+from simulmt.training.callbacks import count_parameters, flat
 from simulmt.training.datamodule import TranslationData
-from simulmt.training.files import alone_in
 from simulmt.training.loggers import open_loggers
 from simulmt.training.machine import prepare_machine
 from simulmt.training.module import TranslationModule
-from simulmt.training.resume import check_resume, find_resume, make_room
-from simulmt.training.run import fit, make_trainer, test
+from simulmt.training.resume import alone_in, check_resume, find_resume, make_room
+from simulmt.training.run import fit, make_trainer
+from simulmt.training.weights_and_biases import show_results, show_samples
+
+SHOWN = 50
+"""The number of test sentences in the logger's table."""
 
 
 def train(cfg: DictConfig, run_directory: str) -> None:
@@ -49,57 +61,136 @@ def train(cfg: DictConfig, run_directory: str) -> None:
 
 def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
     mechanism, plan = choices.mechanism, choices.plan
-    start = checkpoint.load(Path(str(config["init_from"]))) if config["init_from"] else None
+    start = checkpoint.load(Path(config["init_from"])) if config["init_from"] else None
     resume = find_resume(config["ckpt_path"], folder)
     pl.seed_everything(config["seed"], workers=True, verbose=False)
     corpus, subwords, encoded = build_data(config)
     described = manifest(corpus, subwords)
-    report.data(corpus, subwords, folder)
+    _say_data(corpus, subwords, folder)
     model = build_model(config["model"], mechanism, subwords.vocabulary)
     if start:
-        check_manifest(start.manifest, described, [])
-        loaded, total = load_matching(model, start)
-        say(f"{loaded} of {total} parameter tensors start from {start.path}")
-    report.model(config["model"]["name"], model, config["lambda"])
+        _start_from(start, model, described)
+    _say_model(model, config)
     resume_at = check_resume(resume, config, described, folder) if resume else None
-    tokens, seed = config["data"]["batch_tokens"], config["seed"]
+    tokens = config["data"]["batch_tokens"]
     valid, tested = (
         SplitDecoder(corpus.splits[name], encoded[name], subwords, 2 * tokens, how)
         for name, how in (("valid", GREEDY), ("test", choices.search))
     )
-    teacher = choices.teacher(described, subwords.vocabulary)
     module = TranslationModule(
         model=model,
-        objective=build_objective(config, teacher),
+        objective=build_objective(config, choices.teacher(described, subwords.vocabulary)),
         updates=plan.max_updates,
         optimiser=choices.adam,
         passport=passport(config, subwords, described),
-        seed=seed,
+        seed=config["seed"],
     )
-    data = TranslationData(encoded["train"], encoded["valid"], tokens, seed)
+    data = TranslationData(encoded["train"], encoded["valid"], tokens, config["seed"])
     for name in ("valid", "test"):
         check_enough(len(encoded[name]), plan.devices, name)
     make_room(folder, resume, resume_at)  # after all checks
-    report.write_description(folder, config, described, mechanism)
+    _describe(folder, config, mechanism, described)
     with open_loggers(choices.logger, folder, resume_at, config) as loggers:
         trainer = make_trainer(plan, folder, valid, loggers, config)
         chosen = fit(trainer, module, data, resume, folder, plan.average)
-        scores, instances = test(trainer, module, tested, folder, chosen)
-        summary.results(f"{mechanism.name} on test", scores, instances, chosen, folder)
-        report.log_results(loggers, scores, instances, folder, trainer.global_step - 1)
-    report.write_test_scores(folder, scores)  # last: a run that has its scores is finished
+        scores = _test(trainer, module, tested, folder, chosen)
+    if is_first_process():  # last: a run that has its scores is finished
+        write_json(folder / SCORES, scores)
 
 
 def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, EncodedSplit]]:
     """Return the corpus, its subwords (given, cached or trained) and encoded splits."""
-    options = config["data"]["subwords"]
-    given = subwords_given(options)
+    options = dict(config["data"]["subwords"])
+    subwords = _given_subwords(options)
     corpus = build_corpus(config["data"])
     # small splits first: their errors then show before the long work
     splits = {name: corpus.splits[name] for name in reversed(SPLITS)}
-    with busy("subwords"):
-        cache = Path(config["cache"]) / "subwords"
-        subwords = given or train_subwords(options, splits["train"].text, cache)
+    if subwords is None:
+        with busy("subwords"):
+            options.pop("model", None)
+            text = {"sentences": splits["train"].text, "cache": Path(config["cache"]) / "subwords"}
+            subwords = construct(Subwords.train, options, "data.subwords", text)
     with busy("encoding"):
         encoded = {n: EncodedSplit.encode(s, subwords) for n, s in splits.items()}
     return corpus, subwords, encoded
+
+
+def _given_subwords(options: Mapping[str, Any]) -> Subwords | None:
+    """Return the subwords that `data.subwords.model` names; None if it is null.
+
+    Raises:
+        UserError: an option is unknown or of the wrong type, or there is no usable model.
+    """
+    asked = asked_of(Subwords.train, {"sentences": None, "cache": None}) | {"model": str | None}
+    check(options, asked, "data.subwords", optional=asked)
+    place = options.get("model")
+    if place is None:
+        return None
+    if not Path(place).exists():
+        raise UserError(
+            f"data.subwords.model={place}: there is no such file or folder; give a SentencePiece "
+            ".model file, a run or a checkpoint, or null to train the subwords on the text"
+        )
+    return load_subwords(Path(place))
+
+
+def _start_from(trained: Trained, model: Model, described: Mapping[str, object]) -> None:
+    """Load the parameters of another run that have the name and shape of one of the model."""
+    check_manifest(trained.manifest, described, [])
+    loaded, total = load_matching(model, trained)
+    say(f"{loaded} of {total} parameter tensors start from {trained.path}")
+
+
+def _say_data(corpus: Corpus, subwords: Subwords, folder: Path) -> None:
+    """Print the sizes of the data, the dropped pairs, and the run directory."""
+    sizes = ", ".join(f"{len(split):,} {name}" for name, split in corpus.splits.items())
+    say(
+        f"{corpus.name} {corpus.source_language}-{corpus.target_language}: {sizes} pairs, "
+        f"{len(subwords):,} subwords"
+    )
+    for name, split in corpus.splits.items():
+        summary.dropped(name, split)
+    say(f"run directory: {folder}")
+
+
+def _say_model(model: Model, config: Mapping[str, Any]) -> None:
+    """Print the model's size, and a warning if nothing trains its latency."""
+    name, mechanism = config["model"]["name"], model.mechanism
+    say(f"{name} with {mechanism.name}: {count_parameters(model):,} parameters")
+    if mechanism.learned and not config["lambda"]:
+        say("lambda is 0: no loss but the likelihood trains when the model writes")
+
+
+def _describe(
+    folder: Path, config: Mapping[str, Any], mechanism: Mechanism, described: Mapping[str, object]
+) -> None:
+    """Write the configuration, the traits of the policy and the manifest of the data."""
+    if is_first_process():
+        write_json(folder / CONFIG, config)
+        write_json(folder / TRAITS, Traits(mechanism.learned, mechanism.offline, mechanism.dials))
+        write_json(folder / MANIFEST, described)  # last: with this file the run has begun
+
+
+def _test(
+    trainer: pl.Trainer,
+    module: TranslationModule,
+    decoder: SplitDecoder,
+    folder: Path,
+    chosen: Path,
+) -> Scores:
+    """Decode the test set over all processes; write the instances, and print and log the scores.
+
+    W&B also gets translations, the path of a sentence and the curve of all validations.
+    """
+    module.to(trainer.strategy.root_device)
+    instances = decoder(module.model, module.device, watch)
+    scores = score(instances, decoder.split.needs, Decoding.by(decoder.search, chosen, "test"))
+    if is_first_process():
+        write_instances(folder / INSTANCES, instances)
+    summary.results(f"{module.model.mechanism.name} on test", scores, instances, chosen, folder)
+    figures = {f"test/{name}": value for name, value in flat(scores).items()}
+    for logger in trainer.loggers:
+        logger.log_metrics(figures, trainer.global_step - 1)
+    show_samples(trainer.loggers, "test/samples", instances[:SHOWN])
+    show_results(trainer.loggers, folder)
+    return scores

@@ -11,15 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from simulmt.errors import UserError
-from simulmt.options import (
-    Count,
-    Natural,
-    Positive,
-    Share,
-    asked_of,
-    check,
-    pick,
-)
+from simulmt.options import Count, Natural, Positive, Share, asked_of, check, pick
 
 
 class LearningRate(Protocol):

@@ -20,22 +20,39 @@ TERMINATED = 128 + signal.SIGTERM
 """Exit status of a run that SIGTERM has ended, by the convention of shells."""
 
 
-class SameConfiguration(pl.Callback):
-    """Compares the configurations of all processes before the first update.
+class OneRun(pl.Callback):
+    """Makes one run of its processes: they have the same configuration, and end together.
 
     Every process reads its own configuration. If these differed, the processes would silently add
     up gradients of different objectives.
+
+    SIGTERM ends the process that the user started, with all the processes that Lightning has
+    started for the run. Lightning's own handler broadcasts the signal to the other processes, in
+    the middle of a collective operation: the processes then wait for one another for ever. No
+    agreement is needed, because a run resumes from its last validation however it ends.
+
+    The processes that Lightning started ignore SIGTERM, since the first process may wait for them
+    in a collective operation. They stay until the first process kills them
+    (`kill_started_at_exit`) or has ended.
 
     Args:
         config: the configuration of this process.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        self.options = flat_options(config)
+        self._options = flat_options(config)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Compare the configurations as soon as the processes are connected."""
-        refuse_differences(gather(self.options))
+        """Compare the configurations, and end with the process that has started this one."""
+        refuse_differences(gather(self._options))
+        self._started = (parent := os.getppid()) in gather(os.getpid())
+        if self._started:
+            end_with(parent)
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Replace Lightning's handler; after training Lightning restores the one before its own."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_IGN if self._started else _terminate)
 
 
 def refuse_differences(configurations: Sequence[Mapping[str, Any]]) -> None:
@@ -56,33 +73,6 @@ def refuse_differences(configurations: Sequence[Mapping[str, Any]]) -> None:
             f"{'; '.join(differences)}. Give all the same command, and leave conf/ alone while a "
             "run starts"
         )
-
-
-class OneEnd(pl.Callback):
-    """Ends a run at SIGTERM, with all the processes that Lightning has started for the run.
-
-    Lightning's own handler broadcasts the signal to the other processes, in the middle of a
-    collective operation: the processes then wait for one another for ever. No agreement is needed,
-    because a run resumes from its last validation however it ends.
-
-    So SIGTERM ends the process that the user started. The processes that Lightning started ignore
-    SIGTERM, since the first process may wait for them in a collective operation. They stay until
-    the first process kills them (`kill_started_at_exit`) or has ended.
-    """
-
-    def __init__(self) -> None:
-        self._started = False
-
-    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """If another process of the run has started this one, end with that process."""
-        self._started = (parent := os.getppid()) in gather(os.getpid())
-        if self._started:
-            end_with(parent)
-
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Replace Lightning's handler; after training Lightning restores the one before its own."""
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, signal.SIG_IGN if self._started else _terminate)
 
 
 def kill_started_at_exit(trainer: pl.Trainer) -> None:

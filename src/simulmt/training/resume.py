@@ -1,21 +1,73 @@
-"""Resuming: the checkpoint, the checks that it fits, and the run directory before the start."""
+"""Resuming: the state of a run directory, the checkpoint to resume from, and whether it fits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+from filelock import FileLock, Timeout
 
 from simulmt.console import say
 from simulmt.data.manifest import check_manifest
 from simulmt.errors import UserError
-from simulmt.options import Config
+from simulmt.options import SAME_RUN, Config, flat_options
 from simulmt.processes import is_first_process
-from simulmt.run_directory import CHECKPOINTS, LAST, clear, clear_after
+from simulmt.run_directory import (
+    CHECKPOINTS,
+    CONFIG,
+    LAST,
+    LOCK,
+    clear,
+    clear_after,
+    is_finished,
+    read_json,
+)
 from simulmt.saved.checkpoint import read_checkpoint
-from simulmt.training.state import differences
 
 _THE_SAME = ("model", "mechanism", "teacher", "optim")
 """The groups of options that a resumed run must not change."""
+
+
+@dataclass(frozen=True)
+class State:
+    """The state of a run, and the reason."""
+
+    kind: Literal["new", "half", "finished"]
+    reason: str = ""
+
+
+def read_state(folder: Path, config: Config) -> State:
+    """Return the state of the run in a directory; a run with other settings counts as new.
+
+    Args:
+        folder: the run directory, which may be absent.
+        config: the configuration that is to be trained.
+    """
+    if not (folder / CONFIG).is_file():
+        return State("new")
+    try:
+        if changed := differences(read_json(folder / CONFIG), config):
+            return State("new", f"settings changed: {', '.join(changed)}")
+        if is_finished(folder):
+            return State("finished")
+        if not (folder / LAST).is_file():
+            return State("new")
+        return State("half", f"from update {read_checkpoint(folder / LAST)['global_step']}")
+    except UserError as error:
+        return State("new", str(error))
+
+
+def differences(before: Config, after: Config) -> list[str]:
+    """Return the changed settings, of those that affect training."""
+    old, new = flat_options(before), flat_options(after)
+    return [
+        f"{key} was {old.get(key)}, is {new.get(key)}"
+        for key in {**old, **new}
+        if old.get(key) != new.get(key) and not key.startswith(SAME_RUN)
+    ]
 
 
 def find_resume(choice: str | None, folder: Path) -> Path | None:
@@ -95,3 +147,27 @@ def make_room(folder: Path, resume: Path | None, step: int | None) -> None:
     if (folder / CHECKPOINTS).exists():
         say(f"replacing the run in {folder}; ckpt_path=last would have resumed it")
     clear(folder)
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Lock a run directory; the system releases the lock however the process ends.
+
+    Raises:
+        UserError: another process trains there.
+    """
+    if not is_first_process():  # the first process locks the directory for all
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise UserError(f"another process is training in {folder}; wait for it") from None
+    except OSError:  # a file system without locks
+        pass
+    try:
+        yield
+    finally:
+        lock.release()

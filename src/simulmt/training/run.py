@@ -1,40 +1,32 @@
-"""A run from its first update to its scores: fit, choose the checkpoint, decode the test set."""
+"""A training: its length and devices, Lightning's trainer, and the choice of a checkpoint."""
 
 from __future__ import annotations
 
 import logging
+import math
+import os
 import sys
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import pytorch_lightning as pl
+import torch
 from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from pytorch_lightning.loggers import Logger
+from pytorch_lightning.plugins.io import TorchCheckpointIO
 
-from simulmt.console import watch
-from simulmt.decoding.instance import Instance, write_instances
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
-from simulmt.run_directory import (
-    AVERAGE,
-    BEST,
-    CHECKPOINTS,
-    INSTANCES,
-    STEP,
-    step_checkpoints,
-)
+from simulmt.options import Count, Limit
+from simulmt.run_directory import AVERAGE, BEST, CHECKPOINTS, STEP, replacing, step_checkpoints
 from simulmt.saved.checkpoint import average_checkpoints, load_weights
-from simulmt.scoring.score import score
-from simulmt.scoring.scores import Decoding, Scores
-from simulmt.training.callbacks import Progress, SimultaneousDecoding
+from simulmt.training.callbacks import Progress, SimultaneousDecoding, TrainingRecord
 from simulmt.training.datamodule import TranslationData
-from simulmt.training.files import WholeFiles
 from simulmt.training.module import TranslationModule
-from simulmt.training.plan import Plan
-from simulmt.training.ranks import TERMINATED, OneEnd, SameConfiguration, kill_started_at_exit
-from simulmt.training.record import TrainingRecord
+from simulmt.training.ranks import TERMINATED, OneRun, kill_started_at_exit
 
 _EXPECTED = (
     "LeafSpec",  # Lightning's own call of what torch has renamed
@@ -44,6 +36,61 @@ _EXPECTED = (
 )
 """Warnings of Lightning that do not concern the user."""
 logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The options of `conf/trainer`, which explains each of them."""
+
+    accelerator: Literal["cpu", "gpu", "auto"]
+    devices: Count
+    strategy: Literal["auto", "ddp"]
+    precision: Literal["32-true", "64-true", "bf16-mixed"]
+    max_updates: Count
+    validate_every: Count
+    accumulate: Count
+    clip: Annotated[float, Limit("a finite norm, or 0 for none", lambda x: 0 <= x < math.inf)]
+    average: Count
+    patience: Count | None
+    dal_range: tuple[float, float] | None
+    log_every: Count
+    progress: bool
+
+    def __post_init__(self) -> None:
+        if self.max_updates % self.validate_every:
+            raise UserError(
+                f"trainer.max_updates is {self.max_updates}, no multiple of trainer.validate_every "
+                f"({self.validate_every}): the last updates would be lost; change one of them"
+            )
+        least, most = self.dal_range or (0.0, 0.0)
+        if not -math.inf < least <= most < math.inf or (self.dal_range and self.average > 1):
+            raise UserError(
+                f"trainer.dal_range is {[least, most]} with trainer.average={self.average}; it "
+                "runs from least to most and chooses one checkpoint: set average to 1"
+            )
+        if self.accelerator == "gpu" and not torch.cuda.is_available():
+            raise UserError("trainer=gpu, but no GPU was found; choose trainer=cpu")
+        if self.accelerator != "cpu" and 0 < (gpus := torch.cuda.device_count()) < self.devices:
+            raise UserError(
+                f"trainer.devices is {self.devices}, this machine has GPUs: {gpus}; choose at "
+                "most as many, or trainer.accelerator=cpu"
+            )
+
+
+class WholeFiles(TorchCheckpointIO):
+    """Writes a checkpoint beside its place and then moves it there: none is ever half written.
+
+    Lightning's own plugin goes through the system's temporary folder. If that folder is on another
+    disk, the file is copied from there, not moved.
+    """
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
+    ) -> None:
+        """Write the checkpoint."""
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        with replacing(Path(path)) as unfinished:
+            torch.save(checkpoint, unfinished)
 
 
 class Patience(EarlyStopping):
@@ -63,17 +110,14 @@ def make_trainer(
 ) -> pl.Trainer:
     """Return the Lightning trainer of a plan, which writes into the run directory `folder`."""
     callbacks: list[Callback] = [
-        SameConfiguration(config),
-        OneEnd(),
+        OneRun(config),
         SimultaneousDecoding(valid, plan.dal_range),
         TrainingRecord(folder),
         _checkpoints(folder, Path(BEST).stem, "valid/selection", save_last=False),
         _checkpoints(folder, STEP, "step", save_top_k=plan.average, save_last=True),
     ]
     if plan.patience is not None:
-        callbacks.append(
-            Patience("valid/selection", mode="max", patience=plan.patience, strict=True)
-        )
+        callbacks.append(Patience("valid/selection", mode="max", patience=plan.patience))
     if plan.progress:
         callbacks.append(Progress())
     return pl.Trainer(
@@ -134,7 +178,7 @@ def fit(
             warnings.filterwarnings("ignore", message=f".*{expected}.*")
         try:
             trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
-        except SystemExit as end:  # Lightning raises it after Ctrl-C, `OneEnd` after SIGTERM
+        except SystemExit as end:  # Lightning raises it after Ctrl-C, `OneRun` after SIGTERM
             _end(trainer, end)
     if average > 1 and trainer.is_global_zero:
         average_checkpoints(step_checkpoints(folder)[-average:], folder / AVERAGE)
@@ -163,24 +207,3 @@ def _end(trainer: pl.Trainer, end: SystemExit) -> NoReturn:
     if not trainer.interrupted:
         raise end
     raise UserError(f"interrupted {at}") from None
-
-
-def test(
-    trainer: pl.Trainer,
-    module: TranslationModule,
-    decoder: SplitDecoder,
-    folder: Path,
-    checkpoint: Path,
-) -> tuple[Scores, list[Instance]]:
-    """Decode the test set over all processes, and write the instances into the run directory.
-
-    Returns:
-        The scores and the instances.
-    """
-    module.to(trainer.strategy.root_device)
-    instances = decoder(module.model, module.device, watch)
-    decoding = Decoding.by(decoder.search, checkpoint, "test")
-    scores = score(instances, decoder.split.needs, decoding)
-    if trainer.is_global_zero:
-        write_instances(folder / INSTANCES, instances)
-    return scores, instances

@@ -18,7 +18,7 @@ from pytorch_lightning.loggers import Logger, WandbLogger
 
 from simulmt.decoding.instance import Instance
 from simulmt.options import Config
-from simulmt.run_directory import WANDB_ID
+from simulmt.run_directory import PICTURE, WANDB_ID, read_columns
 
 UPDATES = "trainer/global_step"
 """The x axis of all curves."""
@@ -89,20 +89,16 @@ def sample(instance: Instance) -> tuple[str, str, str, str]:
     return instance.source, instance.reference, instance.prediction, delays
 
 
-def show_picture(loggers: Iterable[Logger], key: str, path: Path) -> None:
-    """Log a picture file as media."""
-    for logger in _wandb(loggers):
-        logger.log_image(key, images=[str(path)])
-
-
-def show_curve(loggers: Iterable[Logger], key: str, points: Sequence[Sequence[float]]) -> None:
-    """Log BLEU over DAL of every validation as a chart."""
+def show_results(loggers: Iterable[Logger], folder: Path) -> None:
+    """Log the picture of a path as media, and BLEU over DAL of every validation as a chart."""
     for logger in _wandb(loggers):
         import wandb  # noqa: PLC0415
 
+        logger.log_image("test/path", images=[str(folder / PICTURE)])
+        points = read_columns(folder, "valid/word/DAL", "valid/BLEU")
         table = wandb.Table(columns=["DAL", "BLEU"], data=[[*point] for point in points])
         chart = wandb.plot.scatter(table, "DAL", "BLEU", title="BLEU over DAL, every validation")
-        logger.experiment.log({key: chart})
+        logger.experiment.log({"valid/curve": chart})
 
 
 def _wandb(loggers: Iterable[Logger]) -> Iterator[WandbLogger]:
