@@ -103,10 +103,7 @@ def pick(table: Mapping[str, T], name: object, what: str) -> T:
 
 
 def check(
-    options: Mapping[str, Any],
-    asked: Mapping[str, Any],
-    where: str,
-    optional: Collection[str] = (),
+    options: Mapping[str, Any], asked: Mapping[str, Any], where: str, optional: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return the options, converted to the types of a schema.
 

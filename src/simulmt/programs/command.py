@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from hydra.errors import ConfigCompositionException, HydraException
+from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
 from simulmt.errors import UserError
@@ -22,12 +22,8 @@ def run(main: Callable[[], None]) -> None:
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra then hands exceptions on
     try:
         main()
-    except ConfigCompositionException as error:
+    except (HydraException, OmegaConfBaseException, OSError) as error:
         _end(_explain(error))
-    except OmegaConfBaseException as error:  # an interpolation of nothing
-        _end(str(error).splitlines()[0])
-    except (HydraException, OSError) as error:  # a directory that cannot be made, a full disk
-        _end(str(error))
     except ValueError as error:
         if not str(error).startswith("Config group override"):
             raise
@@ -47,13 +43,15 @@ def job() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _explain(error: ConfigCompositionException) -> str:
-    """Return Hydra's message; for a misspelt key, also list the keys that exist."""
+def _explain(error: Exception) -> str:
+    """Return the message of an error; for a misspelt key, also list the keys that exist."""
+    if isinstance(error, OmegaConfBaseException):  # an interpolation of nothing
+        return str(error).splitlines()[0]
     cause = error.__cause__
-    if not isinstance(cause, OmegaConfBaseException) or cause.parent_node is None:
-        return str(error)
-    first = str(error).splitlines()[0]
-    return f"{first} The keys there are: {', '.join(map(str, cause.parent_node))}"
+    if isinstance(cause, OmegaConfBaseException) and cause.parent_node is not None:
+        first = str(error).splitlines()[0]
+        return f"{first} The keys there are: {', '.join(map(str, cause.parent_node))}"
+    return str(error)  # also of a directory that cannot be made, or a full disk
 
 
 def _end(message: str, status: int = 2) -> None:

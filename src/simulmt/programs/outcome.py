@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from hydra import compose
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from rich.table import Column, Table
 from rich.text import Text
 
 from simulmt.errors import UserError
+from simulmt.programs.plain import plain
 from simulmt.run_directory import OUTCOME, read_record, write_json
 
 SWEEP_ID = "SIMULMT_SWEEP"
@@ -112,7 +114,7 @@ class SweepEnd(Callback):
         outcomes = find_outcomes(folder, os.environ[SWEEP_ID])
         console.width = max(console.width, 0 if console.is_terminal else 140)
         try:
-            report(report_options(config) | {"runs": str(folder)})
+            report(plain(compose("report")) | {"runs": str(folder)})
         except UserError as error:  # nothing to compare is no failure of the sweep
             console.print(f"no report: {error}", markup=False, soft_wrap=True)
         console.print(outcome_table(outcomes))
@@ -121,11 +123,3 @@ class SweepEnd(Callback):
         console.print(f"{len(outcomes)} runs, {failed} failed; written: {folder / 'sweep.csv'}")
         if failed or not outcomes:
             sys.exit(1)
-
-
-def report_options(config: DictConfig) -> dict[str, Any]:
-    """Return the default options of `report.py`."""
-    (home,) = [s.path for s in config.hydra.runtime.config_sources if s.provider == "main"]
-    options = OmegaConf.to_container(OmegaConf.load(Path(home) / "report.yaml"))
-    assert isinstance(options, dict)
-    return {str(k): v for k, v in options.items() if k not in ("defaults", "hydra")}

@@ -188,9 +188,8 @@ def _test(
     if is_first_process():
         write_instances(folder / INSTANCES, instances)
     summary.results(f"{module.model.mechanism.name} on test", scores, instances, chosen, folder)
-    figures = {f"test/{name}": value for name, value in flat(scores).items()}
     for logger in trainer.loggers:
-        logger.log_metrics(figures, trainer.global_step - 1)
+        logger.log_metrics(flat(scores, "test"), trainer.global_step - 1)
     show_samples(trainer.loggers, "test/samples", instances[:SHOWN])
     show_results(trainer.loggers, folder)
     return scores

@@ -24,6 +24,9 @@ from simulmt.scoring.scores import Scores
 from simulmt.training.module import TranslationModule
 from simulmt.training.weights_and_biases import sample, show_samples
 
+SAMPLED = 5
+"""The number of sentences of the development set that every validation shows."""
+
 
 class Progress(RichProgressBar):
     """Lightning's progress bar with a few of the logged figures, under short names."""
@@ -63,15 +66,11 @@ class SimultaneousDecoding(pl.Callback):
         decoder: decodes the development set.
         dal_range: the range of word-level DAL, (least, most), for the best checkpoint; None for
             any.
-        samples: the number of sample translations.
     """
 
-    def __init__(
-        self, decoder: SplitDecoder, dal_range: tuple[float, float] | None, samples: int = 5
-    ) -> None:
+    def __init__(self, decoder: SplitDecoder, dal_range: tuple[float, float] | None) -> None:
         self.decoder = decoder
         self.dal_range = dal_range
-        self.samples = samples
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Decode and score the development set, and log the scores."""
@@ -79,22 +78,21 @@ class SimultaneousDecoding(pl.Callback):
         instances = self.decoder(pl_module.model, pl_module.device)
         scores = score(instances, None)
         in_force = pl_module.objective.settled(trainer.global_step)
-        values = flat(scores) | {"selection": selection(scores, self.dal_range, in_force)}
-        for name, value in values.items():
-            pl_module.log(f"valid/{name}", value, prog_bar=True)
+        chosen_by = {"valid/selection": selection(scores, self.dal_range, in_force)}
+        pl_module.log_dict(flat(scores, "valid") | chosen_by, prog_bar=True)
         if trainer.is_global_zero:
-            self._show(trainer, instances[: self.samples])
+            _show_samples(trainer, instances[:SAMPLED])
 
-    @staticmethod
-    def _show(trainer: pl.Trainer, instances: Sequence[Instance]) -> None:
-        """Write sample translations into the run directory, and show them in W&B."""
-        rows = [("source", "reference", "prediction", "delays"), *map(sample, instances)]
-        folder = Path(trainer.default_root_dir) / SAMPLES
-        folder.mkdir(exist_ok=True)
-        text = "".join("\t".join(row) + "\n" for row in rows)
-        name = STEP.format(step=trainer.global_step)
-        (folder / f"{name}.tsv").write_text(text, encoding="utf-8")
-        show_samples(trainer.loggers, "valid/samples", instances)
+
+def _show_samples(trainer: pl.Trainer, instances: Sequence[Instance]) -> None:
+    """Write sample translations into the run directory, and show them in W&B."""
+    rows = [("source", "reference", "prediction", "delays"), *map(sample, instances)]
+    folder = Path(trainer.default_root_dir) / SAMPLES
+    folder.mkdir(exist_ok=True)
+    text = "".join("\t".join(row) + "\n" for row in rows)
+    name = STEP.format(step=trainer.global_step)
+    (folder / f"{name}.tsv").write_text(text, encoding="utf-8")
+    show_samples(trainer.loggers, "valid/samples", instances)
 
 
 class TrainingRecord(pl.Callback):
@@ -108,16 +106,11 @@ class TrainingRecord(pl.Callback):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._started = 0.0
-        self._resumed_at: int | None = None
-
-    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Start the clock: a resumed run without updates left has no `on_train_start`."""
         self._started = time.perf_counter()
-        self._resumed_at = None
+        self._resumed_at: int | None = None  # stays None if a resumed run has no updates left
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Start the clock again, after the checkpoint has been restored."""
+        """Start the clock, after the checkpoint has been restored."""
         self._started = time.perf_counter()
         self._resumed_at = trainer.global_step
 
@@ -144,14 +137,14 @@ def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def flat(scores: Scores) -> dict[str, float]:
-    """Return the scores by names such as `BLEU` and `word/DAL`; NaN where a score has no value."""
-    quality = ("BLEU", "chrF")  # the same in both units
-    values = {name: float(scores["paper", "word"][name]) for name in quality}
+def flat(scores: Scores, split: str) -> dict[str, float]:
+    """Return the scores by names such as `test/BLEU` and `test/word/DAL`; NaN for no value."""
+    figures = {}
     for unit in UNITS:
-        latencies = {n: s for n, s in scores["paper", unit].items() if n not in quality}
-        values |= {f"{unit}/{name}": float(score) for name, score in latencies.items()}
-    return values
+        for name, figure in scores["paper", unit].items():
+            place = split if name in ("BLEU", "chrF") else f"{split}/{unit}"  # same in both units
+            figures[f"{place}/{name}"] = float(figure)
+    return figures
 
 
 def selection(scores: Scores, dal_range: tuple[float, float] | None, in_force: bool) -> float:

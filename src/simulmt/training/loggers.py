@@ -32,9 +32,7 @@ class MetricsFile(Logger):
     def __init__(self, folder: Path, resume_at: int | None) -> None:
         super().__init__()
         self.path = folder / METRICS
-        self._rows: list[dict[str, str]] = []
-        if resume_at is not None:
-            self._rows = [row for row in read_metrics(folder) if int(row["step"]) < resume_at]
+        self._rows = [row for row in read_metrics(folder) if int(row["step"]) < (resume_at or 0)]
         self._columns = [*self._rows[0]] if self._rows else ["step"]
         self._in_file = False  # whether the file holds exactly these rows
 
