@@ -42,10 +42,11 @@ TENSORBOARD = "tensorboard"
 EVALUATION = "evaluation"  # a folder for each evaluation, with instances, picture and:
 EVALUATED = "scores.json"
 
+_UNFINISHED = ".tmp"
 _RESULTS = (SCORES, INSTANCES, PICTURE)
+_LEFT_BY_KILLS = (f"*{_UNFINISHED}", f"{CHECKPOINTS}/*{_UNFINISHED}")
 _FILES = (MANIFEST, CONFIG, TRAITS, TRAINING, METRICS, WANDB_ID, OUTCOME)
 _FOLDERS = (CHECKPOINTS, SAMPLES, EVALUATION, TENSORBOARD, "wandb")
-_UNFINISHED = ".tmp"
 
 
 @dataclass(frozen=True)
@@ -190,28 +191,21 @@ def clear(folder: Path) -> None:
     _remove(folder, _RESULTS)  # first: a folder that is half cleared must not look finished
     for name in _FOLDERS:
         shutil.rmtree(folder / name, ignore_errors=True)
-    _remove(folder, _FILES)
-    _remove_unfinished(folder)
+    _remove(folder, (*_FILES, *_LEFT_BY_KILLS))
 
 
 def clear_after(folder: Path, step: int) -> None:
     """Remove the results of a run that resumes at an update, and the checkpoints of later ones."""
-    _remove(folder, (*_RESULTS, AVERAGE))
+    _remove(folder, (*_RESULTS, AVERAGE, *_LEFT_BY_KILLS))
     for path in step_checkpoints(folder):
         if int(path.stem.rpartition("-")[2]) > step:
             path.unlink()
-    _remove_unfinished(folder)
 
 
-def _remove(folder: Path, names: tuple[str, ...]) -> None:
-    for name in names:
-        (folder / name).unlink(missing_ok=True)
-
-
-def _remove_unfinished(folder: Path) -> None:
-    """Remove the unfinished files that a kill has left behind."""
-    for place in (folder, folder / CHECKPOINTS):
-        for path in place.glob(f"*{_UNFINISHED}"):
+def _remove(folder: Path, patterns: tuple[str, ...]) -> None:
+    """Remove the files that the patterns match."""
+    for pattern in patterns:
+        for path in folder.glob(pattern):
             path.unlink()
 
 
