@@ -55,11 +55,11 @@ def pretrained_teacher(checkpoint: Path, lambda_kd: Weight, config: Mapping[str,
         config: the configuration of the run that is taught.
     """
     trained = checkpoints.load(checkpoint)
-    mechanism = trained.build().mechanism
-    if not mechanism.offline:
+    model = trained.build()
+    if not model.mechanism.offline:
         raise UserError(
-            f"teacher.checkpoint={checkpoint} is a run of {mechanism.name}, which does not read "
-            "the whole sentence first; take one of mechanism=soft"
+            f"teacher.checkpoint={checkpoint} is a run of {model.mechanism.name}, which does not "
+            "read the whole sentence first; take one of mechanism=soft"
         )
     widths = trained.config["model"].get("dim"), config["model"].get("dim")
     if widths[0] != widths[1]:
@@ -70,7 +70,7 @@ def pretrained_teacher(checkpoint: Path, lambda_kd: Weight, config: Mapping[str,
 
     def build(manifest: Mapping[str, object], vocabulary: Vocabulary) -> Teacher:
         check_manifest(trained.manifest, manifest, [])  # the same subwords and languages
-        return Pretrained(trained.build(), lambda_kd)
+        return Pretrained(model, lambda_kd)
 
     return build
 

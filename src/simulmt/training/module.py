@@ -52,7 +52,6 @@ class TranslationModule(pl.LightningModule):
         self.passport = passport
         self.seed = seed
         self._tokens = torch.zeros((), dtype=torch.int64)  # of the update, on the loss's device
-        self._dev_sums = torch.zeros(2)
         self._clock: tuple[float, Tensor | int] = (time.perf_counter(), 0)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
