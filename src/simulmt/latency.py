@@ -19,17 +19,23 @@ from 256.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
+Delays: TypeAlias = Float[Tensor, "B T"]
+"""The delay of each target unit, padded."""
+Size: TypeAlias = Shaped[Tensor, "B"]
+"""The length of each sentence."""
+Latency: TypeAlias = Float[Tensor, "B"]
+"""The latency of each sentence."""
+
 
 def average_proportion(
-    delays: Float[Tensor, "B T"],
-    source_length: Shaped[Tensor, "B"],
-    target_length: Shaped[Tensor, "B"],
-    reference_length: Shaped[Tensor, "B"] | None = None,
-) -> Float[Tensor, "B"]:
+    delays: Delays, source_length: Size, target_length: Size, reference_length: Size | None = None
+) -> Latency:
     r"""Average proportion of the source read before a target unit is written (AP).
 
     .. math:: AP = \frac{1}{|x| |y|} \sum_{i=1}^{|y|} g_i
@@ -48,11 +54,8 @@ def average_proportion(
 
 
 def average_lagging(
-    delays: Float[Tensor, "B T"],
-    source_length: Shaped[Tensor, "B"],
-    target_length: Shaped[Tensor, "B"],
-    reference_length: Shaped[Tensor, "B"] | None = None,
-) -> Float[Tensor, "B"]:
+    delays: Delays, source_length: Size, target_length: Size, reference_length: Size | None = None
+) -> Latency:
     r"""Average lagging behind an ideal translator that writes at the source's pace (AL).
 
     .. math::
@@ -78,11 +81,8 @@ def average_lagging(
 
 
 def length_adaptive_average_lagging(
-    delays: Float[Tensor, "B T"],
-    source_length: Shaped[Tensor, "B"],
-    target_length: Shaped[Tensor, "B"],
-    reference_length: Shaped[Tensor, "B"],
-) -> Float[Tensor, "B"]:
+    delays: Delays, source_length: Size, target_length: Size, reference_length: Size
+) -> Latency:
     r"""Length-adaptive average lagging, which does not reward long translations (LAAL).
 
     :func:`average_lagging` with :math:`\gamma = \max(|y|, |y^*|) / |x|`. Papi et al. (2022),
@@ -93,11 +93,8 @@ def length_adaptive_average_lagging(
 
 
 def yet_another_average_lagging(
-    delays: Float[Tensor, "B T"],
-    source_length: Shaped[Tensor, "B"],
-    target_length: Shaped[Tensor, "B"],
-    reference_length: Shaped[Tensor, "B"],
-) -> Float[Tensor, "B"]:
+    delays: Delays, source_length: Size, target_length: Size, reference_length: Size
+) -> Latency:
     r"""Average lagging of the units written before the source ends (YAAL).
 
     .. math::
@@ -120,10 +117,8 @@ def yet_another_average_lagging(
 
 
 def differentiable_average_lagging(
-    delays: Float[Tensor, "B T"],
-    source_length: Shaped[Tensor, "B"],
-    target_length: Shaped[Tensor, "B"],
-) -> Float[Tensor, "B"]:
+    delays: Delays, source_length: Size, target_length: Size
+) -> Latency:
     r"""Average lagging in which writing a unit takes time (DAL).
 
     .. math::
@@ -142,11 +137,7 @@ def differentiable_average_lagging(
     return _mean(lag.cummax(dim=1).values, _written(delays, target_length))
 
 
-def average_token_delay(
-    delays: Float[Tensor, "B T"],
-    source_length: Shaped[Tensor, "B"],
-    target_length: Shaped[Tensor, "B"],
-) -> Float[Tensor, "B"]:
+def average_token_delay(delays: Delays, source_length: Size, target_length: Size) -> Latency:
     r"""Average time from the end of a source unit to the end of its target unit (ATD).
 
     .. math::
@@ -165,7 +156,6 @@ def average_token_delay(
     `source_length` is unused; it gives all metrics the same signature. The gradient holds the
     chunks constant; with expected delays nearly every unit is a chunk of its own.
     """
-    del source_length
     delays = _at_least_float32(delays)
     written = _written(delays, target_length)
     delays = delays.masked_fill(~written, 0)
@@ -180,11 +170,8 @@ def average_token_delay(
 
 
 def consecutive_wait(
-    delays: Float[Tensor, "B T"],
-    source_length: Shaped[Tensor, "B"],
-    target_length: Shaped[Tensor, "B"],
-    read_length: Shaped[Tensor, "B"] | None = None,
-) -> Float[Tensor, "B"]:
+    delays: Delays, source_length: Size, target_length: Size, read_length: Size | None = None
+) -> Latency:
     r"""Consecutive wait: the average number of source units in a run of reads (CW).
 
     .. math:: CW = \frac{g_{|y|}}{\#\{ i : g_i > g_{i-1} \}}, \qquad g_0 = 0
@@ -197,7 +184,6 @@ def consecutive_wait(
 
     `source_length` is unused; it gives all metrics the same signature.
     """
-    del source_length
     delays = _at_least_float32(delays)
     new = delays.masked_fill(~_written(delays, target_length), 0).cummax(dim=1).values
     new = torch.diff(new, dim=1, prepend=torch.zeros_like(new[:, :1]))
@@ -206,28 +192,22 @@ def consecutive_wait(
     return read.masked_fill(runs == 0, 0) / runs.clamp(min=1)
 
 
-def _at_least_float32(delays: Tensor) -> Float[Tensor, "B T"]:
+def _at_least_float32(delays: Tensor) -> Delays:
     return delays if delays.dtype in {torch.float32, torch.float64} else delays.float()
 
 
-def _written(
-    delays: Float[Tensor, "B T"], target_length: Shaped[Tensor, "B"]
-) -> Bool[Tensor, "B T"]:
+def _written(delays: Delays, target_length: Size) -> Bool[Tensor, "B T"]:
     """True for written units, False for padding."""
     return torch.arange(delays.shape[1], device=delays.device) < target_length.unsqueeze(1)
 
 
-def _lag(
-    delays: Float[Tensor, "B T"],
-    source_length: Shaped[Tensor, "B"],
-    pace_length: Shaped[Tensor, "B"],
-) -> Float[Tensor, "B T"]:
+def _lag(delays: Delays, source_length: Size, pace_length: Size) -> Delays:
     """`g_i - (i-1)/gamma` with `gamma = pace_length / source_length`."""
     steps = torch.arange(delays.shape[1], device=delays.device, dtype=delays.dtype)
     source_per_target = source_length.to(delays) / pace_length.to(delays).clamp(min=1)
     return delays - steps * source_per_target.unsqueeze(1)
 
 
-def _mean(values: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B"]:
+def _mean(values: Delays, mask: Bool[Tensor, "B T"]) -> Latency:
     """The mean of each row over the entries in the mask; 0 for an empty mask."""
     return values.masked_fill(~mask, 0).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
