@@ -17,6 +17,7 @@ from simulmt.data.subwords import Subwords
 from simulmt.data.text import normalise, read_text
 from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
+from simulmt.options import construct
 from zoo import BOS, EOS, PAD, UNK
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
@@ -146,10 +147,10 @@ def test_too_small_names_the_smallest(kind: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "word"}, "kind 'word' is unknown: choose 'unigram' or 'bpe'"),
-        ({"size": 4}, "size=4 holds the 4 special pieces at most: raise it"),
-        ({"size": -1}, "size=-1 holds"),
-        ({"character_coverage": 0.5}, "character_coverage=0.5: choose from 0.98 to 1"),
+        ({"kind": "word"}, "kind is 'word'; choose one of unigram, bpe"),
+        ({"size": 4}, "size is 4; it must be at least 5: 4 pieces are special"),
+        ({"size": -1}, "size is -1; it must be"),
+        ({"character_coverage": 0.5}, r"character_coverage is 0\.5; it must be 0\.98 to 1"),
         ({"sentences": [" ", ""]}, "no text to train subwords on: give at least one"),
         ({"sentences": []}, "no text to train subwords on"),
         ({"sentences": ["a" * 70_000]}, "SentencePiece refuses"),
@@ -157,8 +158,9 @@ def test_too_small_names_the_smallest(kind: str) -> None:
 )
 def test_impossible_choices(options: dict[str, object], message: str) -> None:
     choices = {"sentences": TEXT, "size": SIZE, **options}
+    given = {"sentences": choices.pop("sentences")}
     with pytest.raises(UserError, match=message):
-        Subwords.train(**choices)  # type: ignore[arg-type]
+        construct(Subwords.train, choices, "data.subwords", given)
 
 
 def test_coverage_makes_rare_characters_unknown() -> None:

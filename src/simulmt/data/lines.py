@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import overload
 
 
@@ -34,18 +34,13 @@ class LineSequence(Sequence[str]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({list(self)!r})"
-
 
 class PackedLines(LineSequence):
     """A growing list of lines in one block of UTF-8; each line costs its text and 8 bytes."""
 
-    def __init__(self, lines: Iterable[str] = ()) -> None:
+    def __init__(self) -> None:
         self._text = bytearray()
         self._ends = array("q", [0])
-        for line in lines:
-            self.append(line)
 
     def append(self, line: str) -> None:
         """Add a line at the end."""

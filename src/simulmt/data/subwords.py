@@ -7,16 +7,17 @@ import io
 import json
 import os
 import re
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import sentencepiece
 
 from simulmt.data.text import NORMALISATION, normalise
 from simulmt.errors import UserError
+from simulmt.options import Limit
+from simulmt.run_directory import replacing
 from simulmt.vocabulary import Vocabulary
 
 UNKNOWN = "\u2047"  # ⁇, the text that the unknown subword decodes to
@@ -28,6 +29,9 @@ _RUN = {"num_threads": 1, "minloglevel": 3, "max_sentence_length": 1 << 16}
 _FIXED = {**_IDS, **_RUN, "unk_surface": UNKNOWN, "normalization_rule_name": "identity"}
 _PROBE = "\u2581A\u2581\u00b4\u2581\u00bd"  # A ´ ½: SentencePiece's normalisers change this text
 _Options: TypeAlias = dict[str, Any]  # keyword arguments of SentencePiece's trainer
+
+Size: TypeAlias = Annotated[int, Limit("at least 5: 4 pieces are special", lambda size: size > 4)]
+Coverage: TypeAlias = Annotated[float, Limit("0.98 to 1", lambda share: 0.98 <= share <= 1)]
 
 
 class Subwords:
@@ -60,8 +64,6 @@ class Subwords:
             )
         pieces = range(self._processor.vocab_size())
         self._surface = [_surface(self._processor, piece) for piece in pieces]
-        self._starts = [surface.startswith(" ") for surface in self._surface]
-        self._blank = [not surface.strip() for surface in self._surface]
         if (read := "".join(self._processor.encode(normalise(_PROBE), out_type=str))) != _PROBE:
             raise UserError(
                 f"a subword model that reads {_PROBE!r} as {read!r}: train one with "
@@ -72,10 +74,10 @@ class Subwords:
     def train(
         cls,
         sentences: Iterable[str],
-        size: int,
-        kind: str = "unigram",
+        size: Size,
+        kind: Literal["unigram", "bpe"] = "unigram",
         *,
-        character_coverage: float = 1.0,
+        character_coverage: Coverage = 1.0,
         cache: Path | None = None,
     ) -> Subwords:
         """A joint model of both languages: the same text and options give the same bytes.
@@ -89,15 +91,9 @@ class Subwords:
             cache: folder of trained models, created if absent; None trains anew.
 
         Raises:
-            UserError: an option is out of its range (the message has the limit), there is no text,
-                or the cache cannot be used.
+            UserError: the text is too small or too large for the options (the message has the
+                limit), there is no text, or the cache cannot be used.
         """
-        if kind not in ("unigram", "bpe"):
-            raise UserError(f"subword kind {kind!r} is unknown: choose 'unigram' or 'bpe'")
-        if not 0.98 <= character_coverage <= 1:
-            raise UserError(f"character_coverage={character_coverage}: choose from 0.98 to 1")
-        if size <= _SPECIAL.size:
-            raise UserError(f"subword size={size} holds the 4 special pieces at most: raise it")
         text = sentences if isinstance(sentences, Sequence) else list(sentences)
         options = {"vocab_size": size, "model_type": kind, "character_coverage": character_coverage}
         try:
@@ -118,7 +114,8 @@ class Subwords:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the `.model` file into an existing folder, whole or not at all."""
-        _write(Path(path), self.model)
+        with replacing(Path(path)) as unfinished:
+            unfinished.write_bytes(self.model)
 
     def __len__(self) -> int:
         return len(self._surface)
@@ -149,7 +146,7 @@ class Subwords:
 
     def is_blank(self, piece: int) -> bool:
         """Whether the piece adds no character to a word: a lone ▁, PAD, BOS or EOS."""
-        return self._blank[piece]
+        return not self._surface[piece].strip()
 
     def words_touched(self, ids: Iterable[int]) -> list[int]:
         """For every subword, the 1-based index of its word.
@@ -160,9 +157,9 @@ class Subwords:
         touched: list[int] = []
         word, boundary = 0, True
         for piece in ids:
-            boundary = boundary or self._starts[piece]
+            boundary = boundary or self._surface[piece].startswith(" ")
             touched.append(word + boundary)
-            if boundary and not self._blank[piece]:
+            if boundary and not self.is_blank(piece):
                 word, boundary = word + 1, False
         return [min(index, word) for index in touched]
 
@@ -198,7 +195,8 @@ def _train_or_reuse(text: Sequence[str], options: _Options, cache: Path | None) 
     if not model or hashlib.sha256(model).digest() != digest:  # absent or damaged
         entry.parent.mkdir(parents=True, exist_ok=True)
         model = _train(text, options)
-        _write(entry, hashlib.sha256(model).digest() + model)
+        with replacing(entry) as unfinished:
+            unfinished.write_bytes(hashlib.sha256(model).digest() + model)
     return model
 
 
@@ -238,13 +236,3 @@ def _explain(message: str, options: _Options) -> str:
         coverage = f"lower character_coverage (now {options['character_coverage']})"
         return f"{choice} is too small for this text: set it to {limit[1]} or more, or {coverage}"
     return f"{choice}: SentencePiece refuses ({message.strip()}); choose another, or check the text"
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, whichever other processes read or write it."""
-    draft = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        draft.write_bytes(content)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from simulmt.data.corpus import Corpus, LazySplits, Split
 from simulmt.data.lines import PackedLines
 from simulmt.errors import UserError
+from simulmt.options import Count
 
 NORMALISATION = "NFC, white space and U+2581 folded"
 """What `normalise` does, in words. Every manifest has it: change it with `normalise`."""
@@ -45,7 +46,7 @@ def read_text(
     train: str,
     valid: str,
     test: str,
-    max_words: int,
+    max_words: Count,
     name: str,
 ) -> Corpus:
     """A corpus of the files `<root>/<stem>.<language>`, or of the same with `.gz` if absent.
@@ -65,9 +66,8 @@ def read_text(
         name: name of the corpus in reports and manifests.
 
     Raises:
-        UserError: there is no such folder or `max_words` is below 1. At the first access to a
-            split: a file is missing, damaged, not UTF-8 or of another length than its partner,
-            or no pair is left.
+        UserError: there is no such folder. At the first access to a split: a file is missing,
+            damaged, not UTF-8 or of another length than its partner, or no pair is left.
     """
     folder = Path(root).expanduser()
     if not folder.is_dir():
@@ -75,8 +75,6 @@ def read_text(
             f"the data folder {folder} does not exist (or is no folder): set `root` to the folder "
             f"of {train}.{source} and {train}.{target}"
         )
-    if max_words < 1:
-        raise UserError(f"max_words={max_words} would drop every pair: set it to 1 or more")
 
     def read(stem: str, limit: int | None) -> Split:
         left, right = (_find(folder, stem, side, (source, target)) for side in (source, target))
@@ -166,7 +164,13 @@ def text_lines(path: Path, errors: str = "strict") -> Iterator[str]:
         with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
             for number, raw in enumerate(file, 1):
                 line = raw.removeprefix(_BOM) if number == 1 else raw
-                yield normalise(_decode(line, path, number, errors))
+                yield normalise(line.decode("utf-8", errors))
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path}, line {number}, byte offset {error.start} in that line "
+            f"(0x{error.object[error.start]:02x}) is not UTF-8: convert the file, for example with "
+            "`iconv -f LATIN1 -t UTF-8`, or fetch it again"
+        ) from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(
             f"{path} is damaged, or no gzip file ({error}): "
@@ -175,15 +179,4 @@ def text_lines(path: Path, errors: str = "strict") -> Iterator[str]:
     except OSError as error:
         raise UserError(
             f"{path} cannot be read ({error.strerror}): check the path and its permissions"
-        ) from error
-
-
-def _decode(line: bytes, path: Path, number: int, errors: str) -> str:
-    try:
-        return line.decode("utf-8", errors)
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path}, line {number}, byte offset {error.start} in that line "
-            f"(0x{line[error.start]:02x}) is not UTF-8: convert the file, for example with "
-            "`iconv -f LATIN1 -t UTF-8`, or fetch it again"
         ) from error

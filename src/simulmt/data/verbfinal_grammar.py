@@ -97,12 +97,12 @@ def noun_phrase(
     if form == "-":
         return phrase
     article, following = Word(form), phrase.german[0]
-    links: tuple[Word, ...] = (article,)
-    if determiner == "a":
-        vowel = phrase.english[0].text[0] in "aeiou"
-        determiner, links = "an" if vowel else "a", (article, following)
-    elif determiner == "this" and form == "diese":  # the next word tells feminine from plural
-        determiner, links = "these" if plural else "this", (article, following)
+    needs_next = determiner == "a" or form == "diese"  # "a" or "an", "this" or "these"
+    links = (article, following) if needs_next else (article,)
+    if determiner == "a" and phrase.english[0].text[0] in "aeiou":
+        determiner = "an"
+    elif determiner == "this" and plural:
+        determiner = "these"
     return Phrase([article, *phrase.german], [English(determiner, links), *phrase.english])
 
 

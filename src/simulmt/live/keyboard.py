@@ -5,8 +5,6 @@ Terminals buffer their input by lines; here the buffer is switched off.
 
 from __future__ import annotations
 
-import codecs
-import os
 import re
 import termios
 import tty
@@ -17,47 +15,42 @@ import rich.live
 from rich.console import Console, Group
 from rich.text import Text
 
-from simulmt.live.interpreter import END, Event
+from simulmt.live.interpreter import Event, arriving
 
 _ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O.|.)?")  # such as an arrow key
 _ERASE, _ERASE_WORD, _FINISHED = "\x7f\b", "\x15\x17", "\x04"
 
 
 def typed(descriptor: int, show: Callable[[str], None]) -> Iterator[str]:
-    """Yield each word once white space follows it, and `END` for each Return.
+    """Yield the text that is typed: each word with the white space that follows it.
 
     Backspace deletes letters of the word that is being typed, and no earlier word. Ctrl-D ends the
-    line and the input. Other control characters are ignored.
+    input. Other control characters are ignored.
 
     Args:
         descriptor: file descriptor of the terminal.
         show: called with the word that is being typed, after each letter.
     """
-    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    word, open_line = "", False
+    word = ""
     with _letter_by_letter(descriptor):
-        while chunk := os.read(descriptor, 1 << 10):
-            for letter in _ESCAPE.sub("", decoder.decode(chunk)):
-                if letter.isspace() or letter == _FINISHED:
-                    if word:
-                        yield word
-                    open_line, word = open_line or bool(word), ""
-                    if letter in "\r\n" or (letter == _FINISHED and open_line):
-                        open_line = False
-                        yield END
+        for text in arriving(descriptor):
+            for letter in _ESCAPE.sub("", text):
                 if letter == _FINISHED:
+                    yield word
                     return
+                if letter in "\r\n" or (word and letter.isspace()):
+                    yield word + ("\n" if letter == "\r" else letter)
                 word = _with(word, letter)
                 show(word)
 
 
 def _with(word: str, letter: str) -> str:
     """Return the word after one more key."""
-    if letter in _ERASE_WORD:
+    if letter in _ERASE_WORD or letter.isspace():
         return ""
     if letter in _ERASE:
         return word[:-1]
-    return word + letter if letter.isprintable() and letter != " " else word
+    return word + letter if letter.isprintable() else word
 
 
 @contextmanager
