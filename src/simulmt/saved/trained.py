@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -17,13 +18,11 @@ from simulmt.models.model import Model
 from simulmt.options import Config, pick
 
 UNTURNED: Mapping[str, float] = {}
-_GROUPS = ("mechanism", "model", "data", "decoding")
-_NEEDED: tuple[tuple[str, str, type], ...] = (
-    ("model", "name", str),
-    ("data", "corpus", str),
-    ("data", "batch_tokens", int),
-)
-"""The options that the programs read; the parts check the others."""
+_NEEDED: Mapping[str, type] = {
+    **dict.fromkeys(("mechanism", "model", "data", "decoding"), dict),
+    **{"model.name": str, "data.corpus": str, "data.batch_tokens": int},
+}
+"""The types of the groups and options that the programs read; the parts check the others."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +47,13 @@ class Trained:
     weights: dict[str, Tensor]
 
     def __post_init__(self) -> None:
-        if not all(isinstance(self.config.get(name), dict) for name in _GROUPS):
-            raise UserError(
-                f"{self.path}: its configuration does not say what the model is (it needs "
-                f"{', '.join(_GROUPS)}); train or export it anew"
-            )
-        for group, key, kind in _NEEDED:
-            if not isinstance(self.config[group].get(key), kind):
+        for place, kind in _NEEDED.items():
+            value: Any = self.config
+            for name in place.split("."):
+                value = value.get(name)
+            if not isinstance(value, kind):
                 raise UserError(
-                    f"{self.path} is damaged: its configuration lacks {group}.{key}, of type "
+                    f"{self.path} is damaged: its configuration lacks {place}, of type "
                     f"{kind.__name__}; train or export it anew"
                 )
 
