@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from simulmt.decoding.instance import Instance, read_instances, write_instances
-from simulmt.scoring.conventions import CONVENTIONS
-from simulmt.scoring.quality import bleu
-from simulmt.scoring.score import score
+from simulmt.scoring.conventions import CONVENTIONS, Bleu
+from simulmt.scoring.score import bleu, score
 from simulmt.scoring.scores import Figures, Scores
 
 TOLERANCE = 1e-6  # ours are float64 in another order; OmniSTEval prints four digits, see there
@@ -165,7 +164,7 @@ def test_ictnlp_lowers_case_and_splits_at_spaces():
     assert figures(scores, "ictnlp")["BLEU"].value == pytest.approx(100)
     assert figures(scores, "paper")["BLEU"].value < 100
     signature = figures(scores, "ictnlp")["BLEU"].signature
-    assert signature == bleu(["a"], ["a"], "none", lowercase=True).signature
+    assert signature == bleu(["a"], ["a"], Bleu("none", lowercase=True)).signature
     assert {"case:lc", "tok:none"} <= {*signature.split("|")}
 
 

@@ -233,7 +233,7 @@ def test_same_text_same_bytes_in_another_process(kind: str) -> None:
     run = subprocess.run(
         [sys.executable, "-c", program, "|".join(TEXT)], capture_output=True, text=True, check=True
     )
-    assert run.stdout.strip() == Subwords.train(iter(TEXT), SIZE, kind).digest
+    assert run.stdout.strip() == Subwords.train(TEXT, SIZE, kind).digest
     assert run.stderr == ""
 
 
@@ -257,7 +257,7 @@ def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = tmp_path / "deep" / "cache"
     first = Subwords.train(TEXT, SIZE, cache=cache)
     (entry,) = cache.iterdir()
-    assert Subwords.train(iter(TEXT), SIZE, cache=cache).model == first.model
+    assert Subwords.train(TEXT, SIZE, cache=cache).model == first.model
     assert len(runs) == 1
     good = entry.read_bytes()
     for damaged in (b"", good[:-1], good[:-1] + b"?", b"junk"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -73,7 +72,7 @@ class Subwords:
     @classmethod
     def train(
         cls,
-        sentences: Iterable[str],
+        sentences: Sequence[str],
         size: Size,
         kind: Literal["unigram", "bpe"] = "unigram",
         *,
@@ -94,27 +93,26 @@ class Subwords:
             UserError: the text is too small or too large for the options (the message has the
                 limit), there is no text, or the cache cannot be used.
         """
-        text = sentences if isinstance(sentences, Sequence) else list(sentences)
         options = {"vocab_size": size, "model_type": kind, "character_coverage": character_coverage}
         try:
-            return cls(_train_or_reuse(text, {**_FIXED, **options}, cache))
+            return cls(_train_or_reuse(sentences, {**_FIXED, **options}, cache))
         except OSError as error:
             raise UserError(
                 f"the subword cache {cache} cannot be used ({error}): choose a writable folder"
             ) from error
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Subwords:
+    def load(cls, path: Path) -> Subwords:
         """The model of a `.model` file; UserError if the file or a usable model is missing."""
         try:
-            return cls(Path(path).read_bytes())
+            return cls(path.read_bytes())
         except (OSError, UserError) as error:
             advice = "; check the path" if isinstance(error, OSError) else ""
             raise UserError(f"subword model {path}: {error}{advice}") from error
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: Path) -> None:
         """Write the `.model` file into an existing folder, whole or not at all."""
-        with replacing(Path(path)) as unfinished:
+        with replacing(path) as unfinished:
             unfinished.write_bytes(self.model)
 
     def __len__(self) -> int:

@@ -53,7 +53,7 @@ def past(rng: random.Random) -> Phrase:
 def present_perfect(rng: random.Random) -> Phrase:
     """The perfect with an adverb: "hat schon ... gekauft", "has already bought"."""
     aspect = gloss(*rng.choice(lexicon.ASPECTS))
-    clause = draw_clause(rng, (), aspect=aspect.german[0])
+    clause = draw_clause(rng, (), aspect=aspect.german)
     verb, plural = rng.choice(lexicon.VERBS), clause.subject.plural
     finite, participle = Word("haben" if plural else "hat"), Word(verb.perfect)
     has = English("have" if plural else "has", (finite, *aspect.german))

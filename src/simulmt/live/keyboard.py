@@ -77,7 +77,7 @@ class Screen:
 
     def close(self) -> None:
         """Stop drawing; an empty pair of lines is removed."""
-        self._lines.transient = not (self._read or self._typing)
+        self._lines.transient = not (self._words["READ"] or self._typing)
         self._lines.stop()
 
     def typing(self, word: str) -> None:
@@ -93,12 +93,11 @@ class Screen:
             return
         if event.action == "READ":
             self._typing = ""
-        (self._read if event.action == "READ" else self._written).append(event.word)
+        self._words[event.action].append(event.word)
         self._draw()
 
     def _begin(self) -> None:
-        self._read: list[str] = []
-        self._written: list[str] = []
+        self._words: dict[str, list[str]] = {"READ": [], "WRITE": []}
         self._typing = ""
         self._lines = rich.live.Live(
             console=self._console, auto_refresh=False, vertical_overflow="visible"
@@ -107,6 +106,6 @@ class Screen:
         self._draw()
 
     def _draw(self) -> None:
-        source = Text(f"> {' '.join([*self._read, self._typing])}")
-        translation = Text(f"  {' '.join(self._written)}", style="bold green")
+        source = Text(f"> {' '.join([*self._words['READ'], self._typing])}")
+        translation = Text(f"  {' '.join(self._words['WRITE'])}", style="bold green")
         self._lines.update(Group(source, translation), refresh=True)

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -20,7 +22,6 @@ from simulmt.data.corpus import oracle_delays
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 from simulmt.scoring.conventions import CASED, CONVENTIONS, METRICS, UNITS, Bleu, Convention, Metric
-from simulmt.scoring.quality import bleu, chrf
 from simulmt.scoring.scores import ComputationAware, Computing, Decoding, Figures, Score, Scores
 
 _ROWS_AT_ONCE = 4096
@@ -90,13 +91,29 @@ def _ordered(instances: Iterable[Instance]) -> list[Instance]:
     return [by_index[index] for index in sorted(by_index)]
 
 
+def bleu(predictions: Sequence[str], references: Sequence[str], kind: Bleu = CASED) -> Score:
+    """Return sacreBLEU's corpus BLEU with one reference, with sacreBLEU's signature.
+
+    Args:
+        predictions: Plain text, one sentence each.
+        references: The same number of sentences.
+        kind: The tokeniser, and whether to lower-case both sides first.
+    """
+    # force: no warning about references that end in a separate full stop
+    metric = BLEU(tokenize=kind.tokenize, lowercase=kind.lowercase, force=True)
+    result = metric.corpus_score(predictions, [references])
+    return Score(float(result.score), f"BLEU|{metric.get_signature()}")
+
+
 def _qualities(ordered: Sequence[Instance]) -> dict[Bleu, Figures]:
     """Return BLEU of every kind that a convention needs, and chrF beside each."""
-    texts = [i.prediction for i in ordered], [i.reference for i in ordered]
-    by_characters = chrf(*texts)
+    predictions, references = [i.prediction for i in ordered], [i.reference for i in ordered]
+    metric = CHRF()
+    result = metric.corpus_score(predictions, [references])
+    chrf = Score(float(result.score), f"chrF|{metric.get_signature()}")
     return {
-        kind: {"BLEU": bleu(*texts, *kind), "chrF": by_characters}
-        for kind in {CASED, *(convention.bleu for convention in CONVENTIONS.values())}
+        kind: {"BLEU": bleu(predictions, references, kind), "chrF": chrf}
+        for kind in {convention.bleu for convention in CONVENTIONS.values()}
     }
 
 
