@@ -45,8 +45,7 @@ def average_proportion(
     and 1 for delays between 0 and :math:`|x|`. With `reference_length` the divisor is
     :math:`|x| |y^*|`, as in SimulEval, and AP exceeds 1 for long translations.
     """
-    delays = _at_least_float32(delays)
-    written = _written(delays, target_length)
+    delays, written = _prepared(delays, target_length)
     share = _mean(delays, written) / source_length.to(delays).clamp(min=1)
     if reference_length is None:
         return share
@@ -72,8 +71,7 @@ def average_lagging(
     :math:`\tau` is a step function of the delays; the gradient is that of the sum with
     :math:`\tau` held constant.
     """
-    delays = _at_least_float32(delays)
-    written = _written(delays, target_length)
+    delays, written = _prepared(delays, target_length)
     read_all = (delays >= source_length.to(delays).unsqueeze(1)) & written
     read_all_before = read_all.cumsum(dim=1) > read_all.long()
     pace_length = target_length if reference_length is None else reference_length
@@ -107,8 +105,7 @@ def yet_another_average_lagging(
     for segmented text. LAAL also counts the first unit after the end; YAAL counts only units whose
     delay the model chose. The value of a sentence without such units is NaN: leave it out.
     """
-    delays = _at_least_float32(delays)
-    written = _written(delays, target_length)
+    delays, written = _prepared(delays, target_length)
     read_all = (delays >= source_length.to(delays).unsqueeze(1)) & written
     before_the_end = written & (read_all.cumsum(dim=1) == 0)
     longer = torch.maximum(target_length, reference_length)
@@ -132,9 +129,9 @@ def differentiable_average_lagging(
     :math:`g'_i = \max_{k \le i} (g_k + (i-k)/\gamma)`, so that
     :math:`g'_i - (i-1)/\gamma = \max_{k \le i} (g_k - (k-1)/\gamma)`: a running maximum.
     """
-    delays = _at_least_float32(delays)
+    delays, written = _prepared(delays, target_length)
     lag = _lag(delays, source_length, target_length)
-    return _mean(lag.cummax(dim=1).values, _written(delays, target_length))
+    return _mean(lag.cummax(dim=1).values, written)
 
 
 def average_token_delay(delays: Delays, source_length: Size, target_length: Size) -> Latency:
@@ -156,8 +153,7 @@ def average_token_delay(delays: Delays, source_length: Size, target_length: Size
     `source_length` is unused; it gives all metrics the same signature. The gradient holds the
     chunks constant; with expected delays nearly every unit is a chunk of its own.
     """
-    delays = _at_least_float32(delays)
-    written = _written(delays, target_length)
+    delays, written = _prepared(delays, target_length)
     delays = delays.masked_fill(~written, 0)
     index = torch.arange(delays.shape[1], device=delays.device).expand(delays.shape)
     before = torch.cat([torch.zeros_like(delays[:, :1]), delays], dim=1)  # (B, T+1): g_0 ... g_T
@@ -184,21 +180,20 @@ def consecutive_wait(
 
     `source_length` is unused; it gives all metrics the same signature.
     """
-    delays = _at_least_float32(delays)
-    new = delays.masked_fill(~_written(delays, target_length), 0).cummax(dim=1).values
+    delays, written = _prepared(delays, target_length)
+    new = delays.masked_fill(~written, 0).cummax(dim=1).values
     new = torch.diff(new, dim=1, prepend=torch.zeros_like(new[:, :1]))
     runs = (new > 0).sum(dim=1)
     read = new.sum(dim=1) if read_length is None else read_length.to(delays)
     return read.masked_fill(runs == 0, 0) / runs.clamp(min=1)
 
 
-def _at_least_float32(delays: Tensor) -> Delays:
-    return delays if delays.dtype in {torch.float32, torch.float64} else delays.float()
-
-
-def _written(delays: Delays, target_length: Size) -> Bool[Tensor, "B T"]:
-    """True for written units, False for padding."""
-    return torch.arange(delays.shape[1], device=delays.device) < target_length.unsqueeze(1)
+def _prepared(delays: Delays, target_length: Size) -> tuple[Delays, Bool[Tensor, "B T"]]:
+    """The delays in float32 or float64; and True for written units, False for padding."""
+    if delays.dtype not in {torch.float32, torch.float64}:
+        delays = delays.float()
+    written = torch.arange(delays.shape[1], device=delays.device) < target_length.unsqueeze(1)
+    return delays, written
 
 
 def _lag(delays: Delays, source_length: Size, pace_length: Size) -> Delays:

@@ -123,9 +123,6 @@ class Subwords:
         """Size and special ids, for models and decoding."""
         return Vocabulary(len(self))
 
-    def __reduce__(self) -> tuple[type[Subwords], tuple[bytes]]:
-        return Subwords, (self.model,)
-
     def encode(self, text: str) -> list[int]:
         """Ids of any text, which is normalised first; no BOS, no EOS, none for blank text."""
         return [*self._processor.encode(normalise(text))]

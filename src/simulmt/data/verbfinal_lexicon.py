@@ -188,9 +188,7 @@ neben|der|Kirche = beside|the|church; unter|der|Brücke = under|the|bridge;
 daheim = at home; draußen = outside
 """)
 
-DEGREES = _pairs("""
-sehr = very; nicht = not; wirklich = really
-""")
+DEGREES = _pairs("sehr = very; nicht = not; wirklich = really")
 
 #: Determiners by their English word: German forms, then the endings of an adjective that follows.
 #: Columns: nominative masculine, feminine, neuter, plural; then the same for the accusative.
