@@ -60,22 +60,22 @@ class Split:
 
 
 class LazySplits(Mapping[str, Split]):
-    """Splits by name; each is read at its first access."""
+    """The splits of `SPLITS`; `read` is called with a name at the split's first access."""
 
-    def __init__(self, readers: Mapping[str, Callable[[], Split]]) -> None:
-        self._readers = {name: cache(reader) for name, reader in readers.items()}
+    def __init__(self, read: Callable[[str], Split]) -> None:
+        self._read = cache(read)
 
     def __getitem__(self, name: str) -> Split:
-        return self._readers[name]()
+        return self._read(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._readers
+        return name in SPLITS
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._readers)
+        return iter(SPLITS)
 
     def __len__(self) -> int:
-        return len(self._readers)
+        return len(SPLITS)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import gzip
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
@@ -76,13 +75,14 @@ def read_text(
             f"of {train}.{source} and {train}.{target}"
         )
 
-    def read(stem: str, limit: int | None) -> Split:
-        left, right = (_find(folder, stem, side, (source, target)) for side in (source, target))
-        return read_pair(left, right, limit)
+    stems = {"train": train, "valid": valid, "test": test}
 
-    stems = {"train": (train, max_words), "valid": (valid, None), "test": (test, None)}
-    readers = {split: partial(read, stem, limit) for split, (stem, limit) in stems.items()}
-    return Corpus(name, source, target, LazySplits(readers))
+    def read(split: str) -> Split:
+        pair = source, target
+        left, right = (_find(folder, stems[split], side, pair) for side in pair)
+        return read_pair(left, right, max_words if split == "train" else None)
+
+    return Corpus(name, source, target, LazySplits(read))
 
 
 def _find(folder: Path, stem: str, language: str, pair: tuple[str, str]) -> Path:
