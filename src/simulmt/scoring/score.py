@@ -172,9 +172,7 @@ def _initial_delays(rows: Iterable[Delays]) -> dict[int, int]:
     return dict(sorted(counts.items()))
 
 
-def _latency(
-    rows: Iterable[Delays], metrics: Mapping[str, Metric], *fields: str
-) -> dict[str, Score]:
+def _latency(rows: Iterable[Delays], metrics: Mapping[str, Metric], *fields: str) -> Figures:
     """Return the means over the sentences that have delays, counted in float64."""
     written = [row for row in rows if row.delays]
     starts = range(0, len(written), _ROWS_AT_ONCE)
