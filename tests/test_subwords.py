@@ -292,12 +292,6 @@ def test_unusable_cache(tmp_path: Path) -> None:
         Subwords.train(TEXT, SIZE, cache=path)
 
 
-def test_large_corpora_are_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SAMPLE", 3)
-    assert list(module._sample([*"abcdefgh"])) == ["a", "c", "f"]
-    assert list(module._sample([*"ab"])) == ["a", "b"]
-
-
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     Subwords.train(TEXT, SIZE)
     with pytest.raises(UserError):

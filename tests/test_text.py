@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simulmt.data.corpus import Corpus
-from simulmt.data.lines import ConcatenatedLines, PackedLines
+from simulmt.data.corpus import Corpus, Split
+from simulmt.data.lines import PackedLines
 from simulmt.data.text import normalise, read_text, word_count
 from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
@@ -232,6 +232,10 @@ def test_lines_are_a_list_of_strings():
     assert "zwei" not in lines
     with pytest.raises(IndexError):
         lines[5]
-    both = ConcatenatedLines(lines, text[::-1])
-    assert [*both] == text + text[::-1]
-    assert [both[-1], both[5], both[4:6]] == ["ein Hut", "🎩", ["🎩", "🎩"]]
+
+
+def test_large_corpora_are_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simulmt.data.corpus.SAMPLE", 3)
+    assert Split([*"abcd"], [*"efgh"]).text == ["a", "c", "f"]
+    assert Split(["a"], ["b"]).text == ["a", "b"]
+    assert Split([], []).text == []

@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -20,7 +20,6 @@ from simulmt.run_directory import replacing
 from simulmt.vocabulary import Vocabulary
 
 UNKNOWN = "\u2047"  # ⁇, the text that the unknown subword decodes to
-SAMPLE = 1_000_000  # the most sentences to train on, evenly spaced over a larger corpus
 _SPECIAL = Vocabulary(size=4)
 _IDS = {f"{name}_id": getattr(_SPECIAL, name) for name in ("pad", "unk", "bos", "eos")}
 # One thread gives the same bytes every time; level 3 logs fatal errors only.
@@ -72,7 +71,7 @@ class Subwords:
     @classmethod
     def train(
         cls,
-        sentences: Sequence[str],
+        sentences: Iterable[str],
         size: Size,
         kind: Literal["unigram", "bpe"] = "unigram",
         *,
@@ -83,7 +82,7 @@ class Subwords:
 
         Args:
             sentences: normalised lines of both languages, such as `Split.text`, of at most 64 KiB
-                each; at most `SAMPLE` of them are used.
+                each; blank ones are left out.
             size: number of pieces, the four special ones included.
             kind: "unigram" or "bpe".
             character_coverage: share of all characters that get a piece, 0.98 to 1.
@@ -93,9 +92,10 @@ class Subwords:
             UserError: the text is too small or too large for the options (the message has the
                 limit), there is no text, or the cache cannot be used.
         """
+        text = [*filter(str.strip, sentences)]
         options = {"vocab_size": size, "model_type": kind, "character_coverage": character_coverage}
         try:
-            return cls(_train_or_reuse(sentences, {**_FIXED, **options}, cache))
+            return cls(_train_or_reuse(text, {**_FIXED, **options}, cache))
         except OSError as error:
             raise UserError(
                 f"the subword cache {cache} cannot be used ({error}): choose a writable folder"
@@ -196,28 +196,22 @@ def _train_or_reuse(text: Sequence[str], options: _Options, cache: Path | None) 
 
 
 def _train(text: Sequence[str], options: _Options) -> bytes:
-    if not any(_sample(text)):
+    if not text:
         raise UserError("no text to train subwords on: give at least one non-empty sentence")
     model = io.BytesIO()
     train = sentencepiece.SentencePieceTrainer.train
     try:
-        train(sentence_iterator=_sample(text), model_writer=model, **options)
+        train(sentence_iterator=iter(text), model_writer=model, **options)
     except RuntimeError as error:
         raise UserError(_explain(str(error), options)) from error
     return model.getvalue()
-
-
-def _sample(text: Sequence[str]) -> Iterator[str]:
-    """The sentences to train on: at most `SAMPLE`, evenly spaced, without blank ones."""
-    count = min(len(text), SAMPLE)
-    return filter(str.strip, (text[index * len(text) // count] for index in range(count)))
 
 
 def _key(text: Sequence[str], options: _Options) -> str:
     """SHA-256 in hex of everything that determines the model."""
     settings = [options, NORMALISATION, sentencepiece.__version__]
     state = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    for line in _sample(text):
+    for line in text:
         state.update(b"\n" + line.encode("utf-8"))
     return state.hexdigest()
 

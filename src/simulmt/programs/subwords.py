@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ def subwords_given(options: Mapping[str, Any]) -> Subwords | None:
     return load_subwords(Path(place))
 
 
-def train_subwords(options: Mapping[str, Any], text: Sequence[str], cache: Path) -> Subwords:
+def train_subwords(options: Mapping[str, Any], text: Iterable[str], cache: Path) -> Subwords:
     """Return subwords trained on the text, or the same from the cache."""
     options = {name: value for name, value in options.items() if name != "model"}
     return construct(Subwords.train, options, "data.subwords", {"sentences": text, "cache": cache})
