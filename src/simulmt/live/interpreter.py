@@ -101,12 +101,11 @@ def print_translation(events: Iterable[Event], output: TextIO) -> None:
     before = ""
     for event in events:
         if event.action == "END":
-            output.write("\n")
+            print(file=output, flush=True)
             before = ""
         elif event.action == "WRITE":
-            output.write(before + event.word)
+            print(before + event.word, end="", file=output, flush=True)
             before = " "
-        output.flush()
 
 
 def print_events(events: Iterable[Event], output: TextIO) -> None:
@@ -119,5 +118,4 @@ def print_events(events: Iterable[Event], output: TextIO) -> None:
         if event.action == "WRITE":
             fields["read"] = event.read
         fields["seconds"] = round(time.perf_counter() - started, 6)
-        output.write(json.dumps(fields, ensure_ascii=False) + "\n")
-        output.flush()
+        print(json.dumps(fields, ensure_ascii=False), file=output, flush=True)

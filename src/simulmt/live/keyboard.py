@@ -9,7 +9,6 @@ import re
 import termios
 import tty
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import rich.live
 from rich.console import Console, Group
@@ -24,6 +23,7 @@ _ERASE, _ERASE_WORD, _FINISHED = "\x7f\b", "\x15\x17", "\x04"
 def typed(descriptor: int, show: Callable[[str], None]) -> Iterator[str]:
     """Yield the text that is typed: each word with the white space that follows it.
 
+    Until the input ends, the terminal's line buffer and its own echo are off; Ctrl-C interrupts.
     Backspace deletes letters of the word that is being typed, and no earlier word. Ctrl-D ends the
     input. Other control characters are ignored.
 
@@ -31,8 +31,9 @@ def typed(descriptor: int, show: Callable[[str], None]) -> Iterator[str]:
         descriptor: file descriptor of the terminal.
         show: called with the word that is being typed, after each letter.
     """
-    word = ""
-    with _letter_by_letter(descriptor):
+    word, before = "", termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor, termios.TCSANOW)  # no buffer, no echo; keeps pending input
         for text in arriving(descriptor):
             for letter in _ESCAPE.sub("", text):
                 if letter == _FINISHED:
@@ -42,6 +43,8 @@ def typed(descriptor: int, show: Callable[[str], None]) -> Iterator[str]:
                     yield word + ("\n" if letter == "\r" else letter)
                 word = _with(word, letter)
                 show(word)
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSANOW, before)
 
 
 def _with(word: str, letter: str) -> str:
@@ -51,17 +54,6 @@ def _with(word: str, letter: str) -> str:
     if letter in _ERASE:
         return word[:-1]
     return word + letter if letter.isprintable() else word
-
-
-@contextmanager
-def _letter_by_letter(descriptor: int) -> Iterator[None]:
-    """Switch off the terminal's line buffer and its own echo; Ctrl-C still interrupts."""
-    before = termios.tcgetattr(descriptor)
-    try:
-        tty.setcbreak(descriptor, termios.TCSANOW)  # keeps pending input
-        yield
-    finally:
-        termios.tcsetattr(descriptor, termios.TCSANOW, before)
 
 
 class Screen:

@@ -14,7 +14,6 @@ from simulmt.data.subwords import UNKNOWN
 from simulmt.decoding.instance import Instance
 from simulmt.run_directory import INSTANCES
 
-_FIELDS = ("prediction", "reference", "source")
 _SUBWORDS = re.compile(r"\S*[^\s@]@@(?!\S)|\S*▁\S*")
 _ESCAPE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);")
 _SPECIAL = re.compile(r"</?(?:s|unk|eos|bos|pad)>", re.IGNORECASE)
@@ -44,7 +43,7 @@ def residue(instances: Sequence[Instance], most: int = 5) -> list[str]:
     ordered = sorted(instances, key=lambda instance: instance.index)
     for line, instance in enumerate(ordered, start=1):
         where = f"in sentence {instance.index + 1} (line {line} of {INSTANCES})"
-        for field in _FIELDS:
+        for field in ("prediction", "reference", "source"):
             for kind, text in _first_of_each_kind(getattr(instance, field), field):
                 places.setdefault((field, kind), []).append(f"{text!r} {where}")
     warnings = []
