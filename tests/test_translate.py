@@ -220,7 +220,7 @@ def test_what_strangers_might_send_is_refused(given_away, tmp_path):
     refused("lacks mechanism, of type dict",
             lambda f: (f / "config.json").write_text('{"config": {}, "manifest": {}}'))  # fmt: skip
     refused("no readable weights", lambda f: (f / "model.safetensors").write_bytes(b"\x80\x04."))
-    refused("absent", lambda f: save_file({"x": torch.zeros(1)}, f / "model.safetensors"))
+    refused("Missing key", lambda f: save_file({"x": torch.zeros(1)}, f / "model.safetensors"))
     refused("no SentencePiece model", lambda f: (f / "subwords.model").write_bytes(b"\xff" * 9))
     refused("check the path", lambda f: (f / "subwords.model").unlink())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from torch import Tensor
@@ -86,16 +87,12 @@ class Trained:
         """
         mechanism = build_mechanism(self.config["mechanism"]).turned(dials)
         model = outline_model(self.config["model"], mechanism, self.subwords.vocabulary)
-        needed = model.state_dict()
-        for name in sorted({*needed, *self.weights}):
-            own, right = (
-                "absent" if name not in tensors else f"of shape {[*tensors[name].shape]}"
-                for tensors in (self.weights, needed)
-            )
-            if own != right:
-                raise UserError(
-                    f"{self.path}: its weights are not those of the model that its configuration "
-                    f"describes ({name} is {own}, it should be {right})"
-                )
-        model.load_state_dict(self.weights, assign=True)
+        try:
+            model.load_state_dict(self.weights, assign=True)
+        except RuntimeError as error:
+            differences = shorten(str(error).partition("\n")[2], 300)
+            raise UserError(
+                f"{self.path}: its weights are not those of the model that its configuration "
+                f"describes ({differences})"
+            ) from None
         return model.eval()
