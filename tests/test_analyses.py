@@ -33,8 +33,7 @@ from simulmt.latency import differentiable_average_lagging
 from simulmt.programs.analyse import _Reader, analyse
 from simulmt.programs.train import train
 from simulmt.run_directory import CONFIG, SCORES, read_json, read_record, write_json
-from simulmt.scoring.quality import bleu
-from simulmt.scoring.reading import attention_span
+from simulmt.scoring.score import attention_span, bleu
 from simulmt.scoring.scores import Score, Scores
 from test_runs import SMALL, configuration
 

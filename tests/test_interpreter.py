@@ -25,7 +25,7 @@ def pieces(*chunks: bytes) -> list[str]:
         os.write(into, chunk)
     os.close(into)
     try:
-        return [*arriving(out)]
+        return [*words_of(arriving(out))]
     finally:
         os.close(out)
 
@@ -51,14 +51,14 @@ def test_words_and_ends_of_lines(chunks, expected):
 
 
 def test_lines_give_the_same_words():
-    assert [*words_of(["ein Wort", "", "x", ""])] == pieces(b"ein Wort\n\nx\n ")
+    assert [*words_of(["ein Wort\n", "\n", "x\n", " "])] == pieces(b"ein Wort\n\nx\n ")
 
 
 def test_no_word_is_endless(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(b"x" * (3 << 16) + b" y")
     with path.open("rb") as file:
-        *words, last, end = arriving(file.fileno())
+        *words, last, end = words_of(arriving(file.fileno()))
     assert "".join(words) == "x" * (3 << 16)
     assert max(map(len, words)) <= 2 << 16
     assert (last, end) == ("y", END)
@@ -66,7 +66,7 @@ def test_no_word_is_endless(tmp_path):
 
 def test_a_word_is_there_before_the_line_ends():
     out, into = os.pipe()
-    words = arriving(out)
+    words = words_of(arriving(out))
     os.write(into, b"der Ma")
     assert next(words) == "der"
     os.write(into, b"nn ")

@@ -13,7 +13,7 @@ from made_up import make_instances
 from simulmt.analysis.intervals import p_value, resample
 from simulmt.analysis.pareto import pareto_front
 from simulmt.scoring.conventions import CASED, Bleu
-from simulmt.scoring.quality import bleu
+from simulmt.scoring.score import bleu
 
 
 def texts(mistakes: float) -> tuple[list[str], list[str]]:
@@ -31,7 +31,7 @@ def default_seed(monkeypatch):
 def test_the_interval_is_around_the_score_and_the_same_again(mistakes, kind):
     one, again = (resample(*texts(mistakes), 200, kind) for _ in range(2))
     low, high = one.interval
-    assert one.bleu == pytest.approx(bleu(*texts(mistakes), *kind).value, abs=1e-9)
+    assert one.bleu == pytest.approx(bleu(*texts(mistakes), kind).value, abs=1e-9)
     assert low <= one.bleu <= high
     assert (low, high) == again.interval
     assert np.array_equal(one.samples, again.samples)

@@ -12,7 +12,7 @@ from contextlib import closing
 import pytest
 from rich.console import Console
 
-from simulmt.live.interpreter import END, Event
+from simulmt.live.interpreter import END, Event, words_of
 from simulmt.live.keyboard import Screen, typed
 
 FINISH = "\x04"
@@ -46,14 +46,14 @@ def test_words_and_corrections(terminal, keys, expected):
     person, program = terminal
     before = termios.tcgetattr(program)
     os.write(person, (keys + FINISH).encode())
-    assert [*typed(program, lambda _: None)] == expected
+    assert [*words_of(typed(program, lambda _: None))] == expected
     assert termios.tcgetattr(program) == before
 
 
 def test_a_word_goes_off_before_the_line_ends(terminal):
     person, program = terminal
     shown: list[str] = []
-    words = typed(program, shown.append)
+    words = words_of(typed(program, shown.append))
     os.write(person, b"der Ma")
     assert next(words) == "der"
     os.write(person, b"nn ")

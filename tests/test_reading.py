@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from simulmt.decoding.instance import Instance
-from simulmt.scoring.reading import attention_span, initial_delays
-from simulmt.scoring.score import score
+from simulmt.scoring.score import attention_span, score
 
 
 def instance(index, delays, positions, length=5):
@@ -43,8 +42,9 @@ def test_the_span_of_a_corpus_is_the_mean_over_its_sentences():
 
 
 def test_initial_delays_are_counted_from_the_smallest_up():
-    delays = [(3, 4), (10,), (3,), (), (2, 2)]
-    assert list(initial_delays(delays).items()) == [(2, 1), (3, 2), (10, 1)]
+    delays = [(3, 4), (5,), (3,), (), (2, 2)]
+    corpus = [instance(i, sentence, ()) for i, sentence in enumerate(delays)]
+    assert [*score(corpus).initial_delays["word"].items()] == [(2, 1), (3, 2), (5, 1)]
 
 
 def test_initial_delays_in_words_and_subwords():

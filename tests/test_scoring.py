@@ -15,8 +15,7 @@ from simulmt.decoding.instance import (
 from simulmt.errors import UserError
 from simulmt.run_directory import read_record, write_json
 from simulmt.scoring.conventions import CONVENTIONS, METRICS
-from simulmt.scoring.quality import bleu
-from simulmt.scoring.score import score
+from simulmt.scoring.score import bleu, score
 from simulmt.scoring.scores import Computing, Decoding, Scores, Text
 
 KEYS = {"index", "prediction", "delays", "prediction_length", "reference", "source"}

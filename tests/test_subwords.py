@@ -17,6 +17,7 @@ from simulmt.data.subwords import Subwords
 from simulmt.data.text import normalise, read_text
 from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
+from simulmt.options import construct
 from zoo import BOS, EOS, PAD, UNK
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
@@ -146,10 +147,10 @@ def test_too_small_names_the_smallest(kind: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "word"}, "kind 'word' is unknown: choose 'unigram' or 'bpe'"),
-        ({"size": 4}, "size=4 holds the 4 special pieces at most: raise it"),
-        ({"size": -1}, "size=-1 holds"),
-        ({"character_coverage": 0.5}, "character_coverage=0.5: choose from 0.98 to 1"),
+        ({"kind": "word"}, "kind is 'word'; choose one of unigram, bpe"),
+        ({"size": 4}, "size is 4; it must be at least 5: 4 pieces are special"),
+        ({"size": -1}, "size is -1; it must be"),
+        ({"character_coverage": 0.5}, r"character_coverage is 0\.5; it must be 0\.98 to 1"),
         ({"sentences": [" ", ""]}, "no text to train subwords on: give at least one"),
         ({"sentences": []}, "no text to train subwords on"),
         ({"sentences": ["a" * 70_000]}, "SentencePiece refuses"),
@@ -157,8 +158,9 @@ def test_too_small_names_the_smallest(kind: str) -> None:
 )
 def test_impossible_choices(options: dict[str, object], message: str) -> None:
     choices = {"sentences": TEXT, "size": SIZE, **options}
+    given = {"sentences": choices.pop("sentences")}
     with pytest.raises(UserError, match=message):
-        Subwords.train(**choices)  # type: ignore[arg-type]
+        construct(Subwords.train, choices, "data.subwords", given)
 
 
 def test_coverage_makes_rare_characters_unknown() -> None:
@@ -231,7 +233,7 @@ def test_same_text_same_bytes_in_another_process(kind: str) -> None:
     run = subprocess.run(
         [sys.executable, "-c", program, "|".join(TEXT)], capture_output=True, text=True, check=True
     )
-    assert run.stdout.strip() == Subwords.train(iter(TEXT), SIZE, kind).digest
+    assert run.stdout.strip() == Subwords.train(TEXT, SIZE, kind).digest
     assert run.stderr == ""
 
 
@@ -255,7 +257,7 @@ def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = tmp_path / "deep" / "cache"
     first = Subwords.train(TEXT, SIZE, cache=cache)
     (entry,) = cache.iterdir()
-    assert Subwords.train(iter(TEXT), SIZE, cache=cache).model == first.model
+    assert Subwords.train(TEXT, SIZE, cache=cache).model == first.model
     assert len(runs) == 1
     good = entry.read_bytes()
     for damaged in (b"", good[:-1], good[:-1] + b"?", b"junk"):
@@ -288,12 +290,6 @@ def test_unusable_cache(tmp_path: Path) -> None:
     path.write_text("in the way")
     with pytest.raises(UserError, match=r"cache .*file cannot be used.*choose a writable folder"):
         Subwords.train(TEXT, SIZE, cache=path)
-
-
-def test_large_corpora_are_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SAMPLE", 3)
-    assert list(module._sample([*"abcdefgh"])) == ["a", "c", "f"]
-    assert list(module._sample([*"ab"])) == ["a", "b"]
 
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:

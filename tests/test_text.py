@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from simulmt.data.corpus import Corpus
-from simulmt.data.lines import ConcatenatedLines, PackedLines
+from simulmt.data.corpus import Corpus, Split
+from simulmt.data.lines import PackedLines
 from simulmt.data.text import normalise, read_text, word_count
 from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
+from simulmt.options import construct
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 needs_data = pytest.mark.skipif(not SHARED.is_dir(), reason="needs the real corpora")
@@ -170,8 +171,10 @@ def test_nothing_left(root: Path) -> None:
 
 
 def test_max_words_must_be_positive(root: Path) -> None:
-    with pytest.raises(UserError, match="max_words=0 would drop every pair: set it to 1 or more"):
-        read(root, max_words=0)
+    stems = {"train": "train", "valid": "val", "test": "test"}
+    options = {"root": str(root), "source": "de", "target": "en", **stems, "name": "toy"}
+    with pytest.raises(UserError, match=r"data\.max_words is 0; it must be at least 1"):
+        construct(read_text, {**options, "max_words": 0}, "data")
 
 
 def test_unreadable_file(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,8 +219,8 @@ def test_real_layouts() -> None:
 
 def test_lines_are_a_list_of_strings():
     text = ["ein Hut", "", "zwei Hüte", "三顶帽子", "🎩"]
-    lines = PackedLines(text[:3])
-    for line in text[3:]:
+    lines = PackedLines()
+    for line in text:
         lines.append(line)
     assert lines == text
     assert text == lines
@@ -229,6 +232,10 @@ def test_lines_are_a_list_of_strings():
     assert "zwei" not in lines
     with pytest.raises(IndexError):
         lines[5]
-    both = ConcatenatedLines(lines, text[::-1])
-    assert [*both] == text + text[::-1]
-    assert [both[-1], both[5], both[4:6]] == ["ein Hut", "🎩", ["🎩", "🎩"]]
+
+
+def test_large_corpora_are_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simulmt.data.corpus.SAMPLE", 3)
+    assert Split([*"abcd"], [*"efgh"]).text == ["a", "c", "f"]
+    assert Split(["a"], ["b"]).text == ["a", "b"]
+    assert Split([], []).text == []

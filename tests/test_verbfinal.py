@@ -17,7 +17,6 @@ from simulmt.data import verbfinal_lexicon as lexicon
 from simulmt.data.corpus import Corpus, Split, oracle_delays
 from simulmt.data.verbfinal import (
     CONSTRUCTIONS,
-    SIZE_LIMIT,
     Pair,
     draw_construction,
     draw_pair,
@@ -30,6 +29,7 @@ from simulmt.data.verbfinal import (
 )
 from simulmt.data.verbfinal_grammar import ACCUSATIVE, NOMINATIVE, Phrase, noun_phrase
 from simulmt.errors import UserError
+from simulmt.options import construct
 
 SHARES = {construction.__name__: share / 100 for construction, share in CONSTRUCTIONS.items()}
 VERB_LAST = ("past", "present_perfect", "past_perfect", "modal", "separable", "opinion")
@@ -141,11 +141,11 @@ def test_fast(timed_corpus: tuple[Corpus, float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "named"), [((-1, 1, 1), "train=-1"), ((1, SIZE_LIMIT + 1, 1), "valid=1000001")]
+    ("sizes", "named"), [({"train": -1}, "train is -1"), ({"valid": 1_000_001}, "valid is 1000001")]
 )
-def test_sizes_out_of_range(sizes: tuple[int, int, int], named: str) -> None:
-    with pytest.raises(UserError, match=rf"{named} .* 0 to {SIZE_LIMIT}: choose"):
-        verbfinal(1, *sizes)
+def test_sizes_out_of_range(sizes: dict[str, int], named: str) -> None:
+    with pytest.raises(UserError, match=rf"{named}; it must be 0 to 1,000,000"):
+        construct(verbfinal, {"seed": 1, "train": 1, "valid": 1, "test": 1, **sizes}, "data")
 
 
 def test_lexicon_size_and_word_frequency(corpus: Corpus) -> None:

@@ -19,17 +19,23 @@ from 256.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
+Delays: TypeAlias = Float[Tensor, "B T"]
+"""The delay of each target unit, padded."""
+Size: TypeAlias = Shaped[Tensor, "B"]
+"""The length of each sentence."""
+Latency: TypeAlias = Float[Tensor, "B"]
+"""The latency of each sentence."""
+
 
 def average_proportion(
-    delays: Float[Tensor, "B T"],
-    source_length: Shaped[Tensor, "B"],
-    target_length: Shaped[Tensor, "B"],
-    reference_length: Shaped[Tensor, "B"] | None = None,
-) -> Float[Tensor, "B"]:
+    delays: Delays, source_length: Size, target_length: Size, reference_length: Size | None = None
+) -> Latency:
     r"""Average proportion of the source read before a target unit is written (AP).
 
     .. math:: AP = \frac{1}{|x| |y|} \sum_{i=1}^{|y|} g_i
@@ -39,8 +45,7 @@ def average_proportion(
     and 1 for delays between 0 and :math:`|x|`. With `reference_length` the divisor is
     :math:`|x| |y^*|`, as in SimulEval, and AP exceeds 1 for long translations.
     """
-    delays = _at_least_float32(delays)
-    written = _written(delays, target_length)
+    delays, written = _prepared(delays, target_length)
     share = _mean(delays, written) / source_length.to(delays).clamp(min=1)
     if reference_length is None:
         return share
@@ -48,11 +53,8 @@ def average_proportion(
 
 
 def average_lagging(
-    delays: Float[Tensor, "B T"],
-    source_length: Shaped[Tensor, "B"],
-    target_length: Shaped[Tensor, "B"],
-    reference_length: Shaped[Tensor, "B"] | None = None,
-) -> Float[Tensor, "B"]:
+    delays: Delays, source_length: Size, target_length: Size, reference_length: Size | None = None
+) -> Latency:
     r"""Average lagging behind an ideal translator that writes at the source's pace (AL).
 
     .. math::
@@ -69,8 +71,7 @@ def average_lagging(
     :math:`\tau` is a step function of the delays; the gradient is that of the sum with
     :math:`\tau` held constant.
     """
-    delays = _at_least_float32(delays)
-    written = _written(delays, target_length)
+    delays, written = _prepared(delays, target_length)
     read_all = (delays >= source_length.to(delays).unsqueeze(1)) & written
     read_all_before = read_all.cumsum(dim=1) > read_all.long()
     pace_length = target_length if reference_length is None else reference_length
@@ -78,11 +79,8 @@ def average_lagging(
 
 
 def length_adaptive_average_lagging(
-    delays: Float[Tensor, "B T"],
-    source_length: Shaped[Tensor, "B"],
-    target_length: Shaped[Tensor, "B"],
-    reference_length: Shaped[Tensor, "B"],
-) -> Float[Tensor, "B"]:
+    delays: Delays, source_length: Size, target_length: Size, reference_length: Size
+) -> Latency:
     r"""Length-adaptive average lagging, which does not reward long translations (LAAL).
 
     :func:`average_lagging` with :math:`\gamma = \max(|y|, |y^*|) / |x|`. Papi et al. (2022),
@@ -93,11 +91,8 @@ def length_adaptive_average_lagging(
 
 
 def yet_another_average_lagging(
-    delays: Float[Tensor, "B T"],
-    source_length: Shaped[Tensor, "B"],
-    target_length: Shaped[Tensor, "B"],
-    reference_length: Shaped[Tensor, "B"],
-) -> Float[Tensor, "B"]:
+    delays: Delays, source_length: Size, target_length: Size, reference_length: Size
+) -> Latency:
     r"""Average lagging of the units written before the source ends (YAAL).
 
     .. math::
@@ -110,8 +105,7 @@ def yet_another_average_lagging(
     for segmented text. LAAL also counts the first unit after the end; YAAL counts only units whose
     delay the model chose. The value of a sentence without such units is NaN: leave it out.
     """
-    delays = _at_least_float32(delays)
-    written = _written(delays, target_length)
+    delays, written = _prepared(delays, target_length)
     read_all = (delays >= source_length.to(delays).unsqueeze(1)) & written
     before_the_end = written & (read_all.cumsum(dim=1) == 0)
     longer = torch.maximum(target_length, reference_length)
@@ -120,10 +114,8 @@ def yet_another_average_lagging(
 
 
 def differentiable_average_lagging(
-    delays: Float[Tensor, "B T"],
-    source_length: Shaped[Tensor, "B"],
-    target_length: Shaped[Tensor, "B"],
-) -> Float[Tensor, "B"]:
+    delays: Delays, source_length: Size, target_length: Size
+) -> Latency:
     r"""Average lagging in which writing a unit takes time (DAL).
 
     .. math::
@@ -137,16 +129,12 @@ def differentiable_average_lagging(
     :math:`g'_i = \max_{k \le i} (g_k + (i-k)/\gamma)`, so that
     :math:`g'_i - (i-1)/\gamma = \max_{k \le i} (g_k - (k-1)/\gamma)`: a running maximum.
     """
-    delays = _at_least_float32(delays)
+    delays, written = _prepared(delays, target_length)
     lag = _lag(delays, source_length, target_length)
-    return _mean(lag.cummax(dim=1).values, _written(delays, target_length))
+    return _mean(lag.cummax(dim=1).values, written)
 
 
-def average_token_delay(
-    delays: Float[Tensor, "B T"],
-    source_length: Shaped[Tensor, "B"],
-    target_length: Shaped[Tensor, "B"],
-) -> Float[Tensor, "B"]:
+def average_token_delay(delays: Delays, source_length: Size, target_length: Size) -> Latency:
     r"""Average time from the end of a source unit to the end of its target unit (ATD).
 
     .. math::
@@ -165,9 +153,7 @@ def average_token_delay(
     `source_length` is unused; it gives all metrics the same signature. The gradient holds the
     chunks constant; with expected delays nearly every unit is a chunk of its own.
     """
-    del source_length
-    delays = _at_least_float32(delays)
-    written = _written(delays, target_length)
+    delays, written = _prepared(delays, target_length)
     delays = delays.masked_fill(~written, 0)
     index = torch.arange(delays.shape[1], device=delays.device).expand(delays.shape)
     before = torch.cat([torch.zeros_like(delays[:, :1]), delays], dim=1)  # (B, T+1): g_0 ... g_T
@@ -180,11 +166,8 @@ def average_token_delay(
 
 
 def consecutive_wait(
-    delays: Float[Tensor, "B T"],
-    source_length: Shaped[Tensor, "B"],
-    target_length: Shaped[Tensor, "B"],
-    read_length: Shaped[Tensor, "B"] | None = None,
-) -> Float[Tensor, "B"]:
+    delays: Delays, source_length: Size, target_length: Size, read_length: Size | None = None
+) -> Latency:
     r"""Consecutive wait: the average number of source units in a run of reads (CW).
 
     .. math:: CW = \frac{g_{|y|}}{\#\{ i : g_i > g_{i-1} \}}, \qquad g_0 = 0
@@ -197,37 +180,29 @@ def consecutive_wait(
 
     `source_length` is unused; it gives all metrics the same signature.
     """
-    del source_length
-    delays = _at_least_float32(delays)
-    new = delays.masked_fill(~_written(delays, target_length), 0).cummax(dim=1).values
+    delays, written = _prepared(delays, target_length)
+    new = delays.masked_fill(~written, 0).cummax(dim=1).values
     new = torch.diff(new, dim=1, prepend=torch.zeros_like(new[:, :1]))
     runs = (new > 0).sum(dim=1)
     read = new.sum(dim=1) if read_length is None else read_length.to(delays)
     return read.masked_fill(runs == 0, 0) / runs.clamp(min=1)
 
 
-def _at_least_float32(delays: Tensor) -> Float[Tensor, "B T"]:
-    return delays if delays.dtype in {torch.float32, torch.float64} else delays.float()
+def _prepared(delays: Delays, target_length: Size) -> tuple[Delays, Bool[Tensor, "B T"]]:
+    """The delays in float32 or float64; and True for written units, False for padding."""
+    if delays.dtype not in {torch.float32, torch.float64}:
+        delays = delays.float()
+    written = torch.arange(delays.shape[1], device=delays.device) < target_length.unsqueeze(1)
+    return delays, written
 
 
-def _written(
-    delays: Float[Tensor, "B T"], target_length: Shaped[Tensor, "B"]
-) -> Bool[Tensor, "B T"]:
-    """True for written units, False for padding."""
-    return torch.arange(delays.shape[1], device=delays.device) < target_length.unsqueeze(1)
-
-
-def _lag(
-    delays: Float[Tensor, "B T"],
-    source_length: Shaped[Tensor, "B"],
-    pace_length: Shaped[Tensor, "B"],
-) -> Float[Tensor, "B T"]:
+def _lag(delays: Delays, source_length: Size, pace_length: Size) -> Delays:
     """`g_i - (i-1)/gamma` with `gamma = pace_length / source_length`."""
     steps = torch.arange(delays.shape[1], device=delays.device, dtype=delays.dtype)
     source_per_target = source_length.to(delays) / pace_length.to(delays).clamp(min=1)
     return delays - steps * source_per_target.unsqueeze(1)
 
 
-def _mean(values: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B"]:
+def _mean(values: Delays, mask: Bool[Tensor, "B T"]) -> Latency:
     """The mean of each row over the entries in the mask; 0 for an empty mask."""
     return values.masked_fill(~mask, 0).sum(dim=1) / mask.sum(dim=1).clamp(min=1)

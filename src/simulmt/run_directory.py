@@ -10,6 +10,7 @@ import csv
 import json
 import os
 import shutil
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -93,7 +94,7 @@ class Training:
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a path beside `path` to write to, and move that file to `path` once it is written."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}{_UNFINISHED}")
+    unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}{_UNFINISHED}")
     try:
         yield unfinished
         with unfinished.open("rb+") as file:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from simulmt.errors import UserError
-from simulmt.options import Config, construct
-from simulmt.scoring.conventions import find_convention
+from simulmt.options import Config, construct, pick
+from simulmt.scoring.conventions import CONVENTIONS
 
 LATENCIES = ("DAL", "AL", "AP", "LAAL")
 _LEAST = {"resamples": 40, "samples": 0, "tolerance": 0}  # intervals cut off 1/40 at either end
@@ -47,7 +47,8 @@ class Choices:
             _check_range("quality", self.quality, "[95,101]")
             if self.quality[0] == self.quality[1]:
                 raise UserError(f"quality is {self.quality}: a picture needs two different numbers")
-        convention, paper = find_convention(self.convention), self.convention == "paper"
+        convention = pick(CONVENTIONS, self.convention, "convention")
+        paper = self.convention == "paper"
         where = "" if paper else f" with convention={self.convention}"
         known = LATENCIES if paper else tuple(convention.metrics)
         for latency in self.latency or [None]:
@@ -77,7 +78,7 @@ def read_choices(options: Config) -> Choices:
     Raises:
         UserError: an option is unknown, missing or out of range.
     """
-    units = find_convention(options.get("convention")).units
+    units = pick(CONVENTIONS, options.get("convention"), "convention").units
     defaults = {"to": options.get("runs"), "unit": units[0]}
     filled = {**options, **{k: v for k, v in defaults.items() if options.get(k) is None}}
     filled |= {key: Path(str(filled[key])) for key in ("runs", "to") if filled.get(key)}

@@ -46,7 +46,6 @@ class BucketBatches(Sampler[list[int]]):
             UserError: no pairs, or more than half of them longer than the budget.
         """
         self.skipped = check_budget(lengths, tokens)
-        _check_rank(world_size, rank)
         sizes = lengths.amax(1).numpy()
         self._buckets = _buckets(sizes, tokens)
         self._epoch = self._start = self._position = 0
@@ -100,35 +99,27 @@ class BucketBatches(Sampler[list[int]]):
         return [*batches, rest] if len(rest) else batches
 
 
-class OrderedBatches(Sampler[list[int]]):
-    """Sampler of evaluation batches by source length; over all ranks every pair comes once.
+def ordered_batches(
+    lengths: Int[Tensor, "N 2"], tokens: int, *, world_size: int = 1, rank: int = 0
+) -> list[list[int]]:
+    """Return the evaluation batches of a rank, shortest sources first.
 
-    Some ranks may have one batch fewer. A pair longer than the budget is a batch of its own.
+    Over all ranks every pair comes once, and some ranks may have one batch fewer. A pair longer
+    than the budget is a batch of its own.
+
+    Args:
+        lengths: tokens of source and target, EOS included.
+        tokens: budget of a batch, padding included: B * max(S, T) <= tokens.
+        world_size: number of processes that share the batches.
+        rank: the rank of this process, from 0.
+
+    Raises:
+        UserError: no pairs, or fewer than processes.
     """
-
-    def __init__(
-        self,
-        lengths: Int[Tensor, "N 2"],
-        tokens: int,
-        *,
-        world_size: int = 1,
-        rank: int = 0,
-    ) -> None:
-        """As `BucketBatches`: B * max(S, T) <= tokens."""
-        check_enough(len(lengths), world_size)
-        _check_tokens(tokens)
-        _check_rank(world_size, rank)
-        batches = _in_order(lengths, tokens)
-        while len(batches) < world_size:  # every process needs a batch
-            tokens //= 2
-            batches = _in_order(lengths, tokens)
-        self._mine = batches[rank::world_size]
-
-    def __len__(self) -> int:
-        return len(self._mine)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        return iter(self._mine)
+    check_enough(len(lengths), world_size)
+    while len(batches := _in_order(lengths, tokens)) < world_size:  # every process needs a batch
+        tokens //= 2
+    return batches[rank::world_size]
 
 
 def _in_order(lengths: Int[Tensor, "N 2"], tokens: int) -> list[list[int]]:
@@ -152,7 +143,6 @@ def check_budget(lengths: Int[Tensor, "N 2"], tokens: int) -> int:
         UserError: more than half of the pairs are, or there are no pairs.
     """
     check_enough(len(lengths), 1, "train")
-    _check_tokens(tokens)
     sizes = lengths.amax(1)
     longer = int((sizes > tokens).sum())
     if 2 * longer > len(sizes):
@@ -173,16 +163,6 @@ def check_enough(pairs: int, processes: int, split: str = "") -> None:
             f"{pairs} {kind} to evaluate on {processes} processes: take as many processes as there "
             "are pairs, at the most"
         )
-
-
-def _check_tokens(tokens: int) -> None:
-    if tokens < 1:
-        raise UserError(f"tokens={tokens} per batch: set it to 1 or more")
-
-
-def _check_rank(world_size: int, rank: int) -> None:
-    if not 0 <= rank < world_size:
-        raise ValueError(f"rank {rank} of {world_size}")
 
 
 def _buckets(sizes: Ints, tokens: int) -> list[tuple[Ints, int]]:

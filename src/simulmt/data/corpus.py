@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import accumulate
 
-from simulmt.data.lines import ConcatenatedLines
-
 SPLITS = ("train", "valid", "test")
 """The names of a corpus's splits."""
+SAMPLE = 1_000_000
+"""The most lines of `Split.text`, on which subwords are trained."""
 
 
 def oracle_delays(needs: Sequence[int]) -> list[int]:
@@ -43,9 +43,12 @@ class Split:
         return len(self.sources)
 
     @property
-    def text(self) -> Sequence[str]:
-        """All sources, then all targets."""
-        return ConcatenatedLines(self.sources, self.targets)
+    def text(self) -> list[str]:
+        """All sources, then all targets; of more than `SAMPLE` lines, evenly spaced ones."""
+        pairs = len(self)
+        count = min(2 * pairs, SAMPLE)
+        places = [index * 2 * pairs // count for index in range(count)]
+        return [self.sources[i] if i < pairs else self.targets[i - pairs] for i in places]
 
     @cached_property
     def needs(self) -> list[list[int]] | None:
@@ -60,22 +63,22 @@ class Split:
 
 
 class LazySplits(Mapping[str, Split]):
-    """Splits by name; each is read at its first access."""
+    """The splits of `SPLITS`; `read` is called with a name at the split's first access."""
 
-    def __init__(self, readers: Mapping[str, Callable[[], Split]]) -> None:
-        self._readers = {name: cache(reader) for name, reader in readers.items()}
+    def __init__(self, read: Callable[[str], Split]) -> None:
+        self._read = cache(read)
 
     def __getitem__(self, name: str) -> Split:
-        return self._readers[name]()
+        return self._read(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._readers
+        return name in SPLITS
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._readers)
+        return iter(SPLITS)
 
     def __len__(self) -> int:
-        return len(self._readers)
+        return len(SPLITS)
 
 
 @dataclass(frozen=True)

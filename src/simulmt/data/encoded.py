@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -18,6 +18,8 @@ from simulmt.data.subwords import Subwords
 from simulmt.vocabulary import Vocabulary
 
 Pair = tuple[list[int], list[int], int]  # source and target, each with EOS; place in the split
+Rows: TypeAlias = Iterable[Sequence[int]]
+"""The ids of each sentence, without EOS."""
 _CHUNK = 10_000  # sentences encoded at a time
 
 
@@ -57,17 +59,12 @@ class EncodedSplit(Dataset[Pair]):
     """The ids of N pairs, EOS appended to each side: 2 or 4 bytes a token, 16 a pair.
 
     Args:
-        sources: ids of each source sentence, without EOS.
-        targets: ids of each target sentence, without EOS.
+        sources: the ids of the sources.
+        targets: the ids of the targets.
         vocabulary: the vocabulary of the ids.
     """
 
-    def __init__(
-        self,
-        sources: Iterable[Sequence[int]],
-        targets: Iterable[Sequence[int]],
-        vocabulary: Vocabulary,
-    ) -> None:
+    def __init__(self, sources: Rows, targets: Rows, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         self._sides = (_pack(sources, vocabulary), _pack(targets, vocabulary))
         assert len(self._sides[0][1]) == len(self._sides[1][1]), "as many sources as targets"
@@ -97,7 +94,7 @@ class EncodedSplit(Dataset[Pair]):
 
 
 def _pack(
-    rows: Iterable[Sequence[int]], vocabulary: Vocabulary
+    rows: Rows, vocabulary: Vocabulary
 ) -> tuple[NDArray[np.uint16] | NDArray[np.int32], NDArray[np.int64]]:
     """Return all rows end to end, EOS after each, and the bounds of the rows."""
     flat, ends = array("H" if vocabulary.size <= 1 << 16 else "i"), array("q", [0])

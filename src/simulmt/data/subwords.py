@@ -5,22 +5,21 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import re
-import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import sentencepiece
 
 from simulmt.data.text import NORMALISATION, normalise
 from simulmt.errors import UserError
+from simulmt.options import Limit
+from simulmt.run_directory import replacing
 from simulmt.vocabulary import Vocabulary
 
 UNKNOWN = "\u2047"  # ⁇, the text that the unknown subword decodes to
-SAMPLE = 1_000_000  # the most sentences to train on, evenly spaced over a larger corpus
 _SPECIAL = Vocabulary(size=4)
 _IDS = {f"{name}_id": getattr(_SPECIAL, name) for name in ("pad", "unk", "bos", "eos")}
 # One thread gives the same bytes every time; level 3 logs fatal errors only.
@@ -28,6 +27,9 @@ _RUN = {"num_threads": 1, "minloglevel": 3, "max_sentence_length": 1 << 16}
 _FIXED = {**_IDS, **_RUN, "unk_surface": UNKNOWN, "normalization_rule_name": "identity"}
 _PROBE = "\u2581A\u2581\u00b4\u2581\u00bd"  # A ´ ½: SentencePiece's normalisers change this text
 _Options: TypeAlias = dict[str, Any]  # keyword arguments of SentencePiece's trainer
+
+Size: TypeAlias = Annotated[int, Limit("at least 5: 4 pieces are special", lambda size: size > 4)]
+Coverage: TypeAlias = Annotated[float, Limit("0.98 to 1", lambda share: 0.98 <= share <= 1)]
 
 
 class Subwords:
@@ -60,8 +62,6 @@ class Subwords:
             )
         pieces = range(self._processor.vocab_size())
         self._surface = [_surface(self._processor, piece) for piece in pieces]
-        self._starts = [surface.startswith(" ") for surface in self._surface]
-        self._blank = [not surface.strip() for surface in self._surface]
         if (read := "".join(self._processor.encode(normalise(_PROBE), out_type=str))) != _PROBE:
             raise UserError(
                 f"a subword model that reads {_PROBE!r} as {read!r}: train one with "
@@ -72,33 +72,27 @@ class Subwords:
     def train(
         cls,
         sentences: Iterable[str],
-        size: int,
-        kind: str = "unigram",
+        size: Size,
+        kind: Literal["unigram", "bpe"] = "unigram",
         *,
-        character_coverage: float = 1.0,
+        character_coverage: Coverage = 1.0,
         cache: Path | None = None,
     ) -> Subwords:
         """A joint model of both languages: the same text and options give the same bytes.
 
         Args:
             sentences: normalised lines of both languages, such as `Split.text`, of at most 64 KiB
-                each; at most `SAMPLE` of them are used.
+                each; blank ones are left out.
             size: number of pieces, the four special ones included.
             kind: "unigram" or "bpe".
             character_coverage: share of all characters that get a piece, 0.98 to 1.
             cache: folder of trained models, created if absent; None trains anew.
 
         Raises:
-            UserError: an option is out of its range (the message has the limit), there is no text,
-                or the cache cannot be used.
+            UserError: the text is too small or too large for the options (the message has the
+                limit), there is no text, or the cache cannot be used.
         """
-        if kind not in ("unigram", "bpe"):
-            raise UserError(f"subword kind {kind!r} is unknown: choose 'unigram' or 'bpe'")
-        if not 0.98 <= character_coverage <= 1:
-            raise UserError(f"character_coverage={character_coverage}: choose from 0.98 to 1")
-        if size <= _SPECIAL.size:
-            raise UserError(f"subword size={size} holds the 4 special pieces at most: raise it")
-        text = sentences if isinstance(sentences, Sequence) else list(sentences)
+        text = [*filter(str.strip, sentences)]
         options = {"vocab_size": size, "model_type": kind, "character_coverage": character_coverage}
         try:
             return cls(_train_or_reuse(text, {**_FIXED, **options}, cache))
@@ -108,17 +102,18 @@ class Subwords:
             ) from error
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Subwords:
+    def load(cls, path: Path) -> Subwords:
         """The model of a `.model` file; UserError if the file or a usable model is missing."""
         try:
-            return cls(Path(path).read_bytes())
+            return cls(path.read_bytes())
         except (OSError, UserError) as error:
             advice = "; check the path" if isinstance(error, OSError) else ""
             raise UserError(f"subword model {path}: {error}{advice}") from error
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: Path) -> None:
         """Write the `.model` file into an existing folder, whole or not at all."""
-        _write(Path(path), self.model)
+        with replacing(path) as unfinished:
+            unfinished.write_bytes(self.model)
 
     def __len__(self) -> int:
         return len(self._surface)
@@ -127,9 +122,6 @@ class Subwords:
     def vocabulary(self) -> Vocabulary:
         """Size and special ids, for models and decoding."""
         return Vocabulary(len(self))
-
-    def __reduce__(self) -> tuple[type[Subwords], tuple[bytes]]:
-        return Subwords, (self.model,)
 
     def encode(self, text: str) -> list[int]:
         """Ids of any text, which is normalised first; no BOS, no EOS, none for blank text."""
@@ -149,7 +141,7 @@ class Subwords:
 
     def is_blank(self, piece: int) -> bool:
         """Whether the piece adds no character to a word: a lone ▁, PAD, BOS or EOS."""
-        return self._blank[piece]
+        return not self._surface[piece].strip()
 
     def words_touched(self, ids: Iterable[int]) -> list[int]:
         """For every subword, the 1-based index of its word.
@@ -160,9 +152,9 @@ class Subwords:
         touched: list[int] = []
         word, boundary = 0, True
         for piece in ids:
-            boundary = boundary or self._starts[piece]
+            boundary = boundary or self._surface[piece].startswith(" ")
             touched.append(word + boundary)
-            if boundary and not self._blank[piece]:
+            if boundary and not self.is_blank(piece):
                 word, boundary = word + 1, False
         return [min(index, word) for index in touched]
 
@@ -198,33 +190,28 @@ def _train_or_reuse(text: Sequence[str], options: _Options, cache: Path | None) 
     if not model or hashlib.sha256(model).digest() != digest:  # absent or damaged
         entry.parent.mkdir(parents=True, exist_ok=True)
         model = _train(text, options)
-        _write(entry, hashlib.sha256(model).digest() + model)
+        with replacing(entry) as unfinished:
+            unfinished.write_bytes(hashlib.sha256(model).digest() + model)
     return model
 
 
 def _train(text: Sequence[str], options: _Options) -> bytes:
-    if not any(_sample(text)):
+    if not text:
         raise UserError("no text to train subwords on: give at least one non-empty sentence")
     model = io.BytesIO()
     train = sentencepiece.SentencePieceTrainer.train
     try:
-        train(sentence_iterator=_sample(text), model_writer=model, **options)
+        train(sentence_iterator=iter(text), model_writer=model, **options)
     except RuntimeError as error:
         raise UserError(_explain(str(error), options)) from error
     return model.getvalue()
-
-
-def _sample(text: Sequence[str]) -> Iterator[str]:
-    """The sentences to train on: at most `SAMPLE`, evenly spaced, without blank ones."""
-    count = min(len(text), SAMPLE)
-    return filter(str.strip, (text[index * len(text) // count] for index in range(count)))
 
 
 def _key(text: Sequence[str], options: _Options) -> str:
     """SHA-256 in hex of everything that determines the model."""
     settings = [options, NORMALISATION, sentencepiece.__version__]
     state = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    for line in _sample(text):
+    for line in text:
         state.update(b"\n" + line.encode("utf-8"))
     return state.hexdigest()
 
@@ -238,13 +225,3 @@ def _explain(message: str, options: _Options) -> str:
         coverage = f"lower character_coverage (now {options['character_coverage']})"
         return f"{choice} is too small for this text: set it to {limit[1]} or more, or {coverage}"
     return f"{choice}: SentencePiece refuses ({message.strip()}); choose another, or check the text"
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, whichever other processes read or write it."""
-    draft = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        draft.write_bytes(content)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)

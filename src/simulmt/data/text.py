@@ -10,13 +10,13 @@ import gzip
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
 from simulmt.data.corpus import Corpus, LazySplits, Split
 from simulmt.data.lines import PackedLines
 from simulmt.errors import UserError
+from simulmt.options import Count
 
 NORMALISATION = "NFC, white space and U+2581 folded"
 """What `normalise` does, in words. Every manifest has it: change it with `normalise`."""
@@ -45,7 +45,7 @@ def read_text(
     train: str,
     valid: str,
     test: str,
-    max_words: int,
+    max_words: Count,
     name: str,
 ) -> Corpus:
     """A corpus of the files `<root>/<stem>.<language>`, or of the same with `.gz` if absent.
@@ -65,9 +65,8 @@ def read_text(
         name: name of the corpus in reports and manifests.
 
     Raises:
-        UserError: there is no such folder or `max_words` is below 1. At the first access to a
-            split: a file is missing, damaged, not UTF-8 or of another length than its partner,
-            or no pair is left.
+        UserError: there is no such folder. At the first access to a split: a file is missing,
+            damaged, not UTF-8 or of another length than its partner, or no pair is left.
     """
     folder = Path(root).expanduser()
     if not folder.is_dir():
@@ -75,16 +74,15 @@ def read_text(
             f"the data folder {folder} does not exist (or is no folder): set `root` to the folder "
             f"of {train}.{source} and {train}.{target}"
         )
-    if max_words < 1:
-        raise UserError(f"max_words={max_words} would drop every pair: set it to 1 or more")
 
-    def read(stem: str, limit: int | None) -> Split:
-        left, right = (_find(folder, stem, side, (source, target)) for side in (source, target))
-        return read_pair(left, right, limit)
+    stems = {"train": train, "valid": valid, "test": test}
 
-    stems = {"train": (train, max_words), "valid": (valid, None), "test": (test, None)}
-    readers = {split: partial(read, stem, limit) for split, (stem, limit) in stems.items()}
-    return Corpus(name, source, target, LazySplits(readers))
+    def read(split: str) -> Split:
+        pair = source, target
+        left, right = (_find(folder, stems[split], side, pair) for side in pair)
+        return read_pair(left, right, max_words if split == "train" else None)
+
+    return Corpus(name, source, target, LazySplits(read))
 
 
 def _find(folder: Path, stem: str, language: str, pair: tuple[str, str]) -> Path:
@@ -166,7 +164,13 @@ def text_lines(path: Path, errors: str = "strict") -> Iterator[str]:
         with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
             for number, raw in enumerate(file, 1):
                 line = raw.removeprefix(_BOM) if number == 1 else raw
-                yield normalise(_decode(line, path, number, errors))
+                yield normalise(line.decode("utf-8", errors))
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path}, line {number}, byte offset {error.start} in that line "
+            f"(0x{error.object[error.start]:02x}) is not UTF-8: convert the file, for example with "
+            "`iconv -f LATIN1 -t UTF-8`, or fetch it again"
+        ) from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(
             f"{path} is damaged, or no gzip file ({error}): "
@@ -175,15 +179,4 @@ def text_lines(path: Path, errors: str = "strict") -> Iterator[str]:
     except OSError as error:
         raise UserError(
             f"{path} cannot be read ({error.strerror}): check the path and its permissions"
-        ) from error
-
-
-def _decode(line: bytes, path: Path, number: int, errors: str) -> str:
-    try:
-        return line.decode("utf-8", errors)
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path}, line {number}, byte offset {error.start} in that line "
-            f"(0x{line[error.start]:02x}) is not UTF-8: convert the file, for example with "
-            "`iconv -f LATIN1 -t UTF-8`, or fetch it again"
         ) from error

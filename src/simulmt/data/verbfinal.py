@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, TypeAlias
 
 from simulmt.data import verbfinal_lexicon as lexicon
 from simulmt.data.corpus import SPLITS, Corpus, Split
@@ -37,9 +37,10 @@ from simulmt.data.verbfinal_grammar import (
     maybe,
     subordinate_clause,
 )
-from simulmt.errors import UserError
+from simulmt.options import Limit
 
-SIZE_LIMIT = 1_000_000
+Size: TypeAlias = Annotated[int, Limit("0 to 1,000,000", lambda size: 0 <= size <= 1_000_000)]
+"""The number of sentence pairs of a split."""
 
 
 def past(rng: random.Random) -> Phrase:
@@ -52,7 +53,7 @@ def past(rng: random.Random) -> Phrase:
 def present_perfect(rng: random.Random) -> Phrase:
     """The perfect with an adverb: "hat schon ... gekauft", "has already bought"."""
     aspect = gloss(*rng.choice(lexicon.ASPECTS))
-    clause = draw_clause(rng, (), aspect=aspect.german[0])
+    clause = draw_clause(rng, (), aspect=aspect.german)
     verb, plural = rng.choice(lexicon.VERBS), clause.subject.plural
     finite, participle = Word("haben" if plural else "hat"), Word(verb.perfect)
     has = English("have" if plural else "has", (finite, *aspect.german))
@@ -167,10 +168,9 @@ def draw_pair(rng: random.Random, construction: Callable[[random.Random], Phrase
     )
 
 
-def _draw_split(rng: random.Random, size: int, avoid: set[str], unique: bool) -> Split:
-    """`size` pairs whose sources are not in `avoid` and, with `unique`, all differ."""
+def _draw_split(rng: random.Random, size: int, seen: set[str], unique: bool) -> Split:
+    """`size` pairs whose sources are not in `seen`; with `unique`, each source is added to it."""
     sources, targets, links = list[str](), list[str](), list[list[tuple[int, ...]]]()
-    seen = set(avoid)
     while len(sources) < size:
         pair = draw_pair(rng, draw_construction(rng))
         source = " ".join(pair.german)
@@ -184,7 +184,7 @@ def _draw_split(rng: random.Random, size: int, avoid: set[str], unique: bool) ->
     return Split(sources, targets, links)
 
 
-def verbfinal(seed: int, train: int, valid: int, test: int) -> Corpus:
+def verbfinal(seed: int, train: Size, valid: Size, test: Size) -> Corpus:
     """The corpus of a seed: the same seed and sizes give the same corpus on every platform.
 
     The sources of `valid` and `test` are unique and occur in no other split; `train` repeats
@@ -195,21 +195,8 @@ def verbfinal(seed: int, train: int, valid: int, test: int) -> Corpus:
         train: number of training pairs.
         valid: number of validation pairs.
         test: number of test pairs.
-
-    Raises:
-        UserError: a size is negative or above `SIZE_LIMIT`.
     """
-    sizes = {"train": train, "valid": valid, "test": test}
-    for name, size in sizes.items():
-        if not 0 <= size <= SIZE_LIMIT:
-            raise UserError(
-                f"verbfinal: {name}={size} sentence pairs, but a split holds 0 to {SIZE_LIMIT}: "
-                f"choose {name} in that range"
-            )
-    rng = random.Random(seed)
-    splits: dict[str, Split] = {}
-    avoid: set[str] = set()
-    for name in reversed(SPLITS):
-        splits[name] = _draw_split(rng, sizes[name], avoid, unique=name != "train")
-        avoid.update(splits[name].sources)
+    rng, seen = random.Random(seed), set[str]()
+    sizes = {"test": test, "valid": valid, "train": train}  # in the order of drawing
+    splits = {n: _draw_split(rng, size, seen, unique=n != "train") for n, size in sizes.items()}
     return Corpus("verbfinal", "de", "en", {name: splits[name] for name in SPLITS})

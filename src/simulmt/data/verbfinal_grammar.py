@@ -97,12 +97,12 @@ def noun_phrase(
     if form == "-":
         return phrase
     article, following = Word(form), phrase.german[0]
-    links: tuple[Word, ...] = (article,)
-    if determiner == "a":
-        vowel = phrase.english[0].text[0] in "aeiou"
-        determiner, links = "an" if vowel else "a", (article, following)
-    elif determiner == "this" and form == "diese":  # the next word tells feminine from plural
-        determiner, links = "these" if plural else "this", (article, following)
+    needs_next = determiner == "a" or form == "diese"  # "a" or "an", "this" or "these"
+    links = (article, following) if needs_next else (article,)
+    if determiner == "a" and phrase.english[0].text[0] in "aeiou":
+        determiner = "an"
+    elif determiner == "this" and plural:
+        determiner = "these"
     return Phrase([article, *phrase.german], [English(determiner, links), *phrase.english])
 
 
@@ -135,7 +135,7 @@ def draw_clause(
     *,
     chance: float = 0.5,
     fronting: float = 0.4,
-    aspect: Word | None = None,
+    aspect: Sequence[Word] = (),
 ) -> Clause:
     """Subject, object and 0 to 3 adverbials of a clause whose verb comes last.
 
@@ -147,7 +147,7 @@ def draw_clause(
         times: the adverbials of time that suit the tense.
         chance: the probability of each adverbial.
         fronting: the probability that an adverbial opens the clause: the time, else the place.
-        aspect: an adverb after the subject whose English belongs to the verb.
+        aspect: the adverb after the subject whose English belongs to the verb.
     """
     subject = draw_subject(rng, lexicon.PERSONS)
     thing, definite = draw_object(rng, subject)
@@ -159,7 +159,7 @@ def draw_clause(
             front, time = time, front
         else:
             front, place = place, front
-    adverbials = [*([aspect] if aspect else []), *(time + manner + place).german]
+    adverbials = [*aspect, *(time + manner + place).german]
     early = definite and rng.random() < 0.5
     german = thing.german + adverbials if early else adverbials + thing.german
     return Clause(front, subject, Phrase(german, (thing + manner + place + time).english))
@@ -173,10 +173,8 @@ def main_clause(clause: Clause, verb: Phrase) -> Phrase:
     front, (subject, *_), rest = clause
     finite, *final = verb.german
     second = [finite, *subject.german] if front.german else [*subject.german, finite]
-    return Phrase(
-        [*front.german, *second, *rest.german, *final],
-        [*front.english, *subject.english, *verb.english, *rest.english],
-    )
+    german = [*front.german, *second, *rest.german, *final]
+    return Phrase(german, (front + subject + verb + rest).english)
 
 
 def subordinate_clause(rng: random.Random, german: str, english: str) -> Phrase:
@@ -185,7 +183,5 @@ def subordinate_clause(rng: random.Random, german: str, english: str) -> Phrase:
     entry = rng.choice(lexicon.VERBS)
     stem, translation = entry.present(plural)
     verb = gloss(entry.particle + stem, translation)
-    return gloss(german, english) + Phrase(
-        [*subject.german, *rest.german, *verb.german],
-        [*subject.english, *verb.english, *rest.english],
-    )
+    clause = Phrase((subject + rest + verb).german, (subject + verb + rest).english)
+    return gloss(german, english) + clause

@@ -68,6 +68,11 @@ def _verbs(table: str) -> list[Verb]:
     return verbs
 
 
+def _forms(table: str) -> list[tuple[list[str], list[str]]]:
+    """The entries of a table, with the forms of both sides that commas separate."""
+    return [(german.split(", "), english.split(", ")) for german, english in _pairs(table)]
+
+
 PERSONS = _nouns("""
 m Mann Männer = man men; m Arzt Ärzte = doctor doctors; m Bauer Bauern = farmer farmers;
 m Junge Jungen = boy boys; m König Könige = king kings; m Bäcker Bäcker = baker bakers;
@@ -135,23 +140,18 @@ um stellen stellt gestellt = move moves moved moved
 VERBS = SIMPLE_VERBS + SEPARABLE_VERBS
 
 #: Singular and plural of the modals and of the future auxiliary.
-MODALS = [
-    (("will", "wollen"), ("wants to", "want to")),
-    (("möchte", "möchten"), ("would like to", "would like to")),
-    (("kann", "können"), ("can", "can")),
-    (("muss", "müssen"), ("must", "must")),
-    (("soll", "sollen"), ("should", "should")),
-    (("darf", "dürfen"), ("may", "may")),
-    (("wird", "werden"), ("will", "will")),
-]
+MODALS = _forms("""
+will, wollen = wants to, want to; möchte, möchten = would like to, would like to;
+kann, können = can, can; muss, müssen = must, must; soll, sollen = should, should;
+darf, dürfen = may, may; wird, werden = will, will
+""")
 
 #: Verbs of knowing and saying: third person singular and plural, first person singular.
-OPINIONS = [
-    (("weiß", "wissen", "weiß"), ("knows", "know", "know")),
-    (("sagt", "sagen", "sage"), ("says", "say", "say")),
-    (("erklärt", "erklären", "erkläre"), ("explains", "explain", "explain")),
-    (("versteht", "verstehen", "verstehe"), ("understands", "understand", "understand")),
-]
+OPINIONS = _forms("""
+weiß, wissen, weiß = knows, know, know; sagt, sagen, sage = says, say, say;
+erklärt, erklären, erkläre = explains, explain, explain;
+versteht, verstehen, verstehe = understands, understand, understand
+""")
 
 CONJUNCTIONS = [("dass", "that"), ("warum", "why")]
 
@@ -188,9 +188,7 @@ neben|der|Kirche = beside|the|church; unter|der|Brücke = under|the|bridge;
 daheim = at home; draußen = outside
 """)
 
-DEGREES = _pairs("""
-sehr = very; nicht = not; wirklich = really
-""")
+DEGREES = _pairs("sehr = very; nicht = not; wirklich = really")
 
 #: Determiners by their English word: German forms, then the endings of an adjective that follows.
 #: Columns: nominative masculine, feminine, neuter, plural; then the same for the accusative.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from simulmt.data.batches import OrderedBatches
+from simulmt.data.batches import ordered_batches
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.subwords import Subwords
@@ -51,7 +51,7 @@ class SplitDecoder:
         """
         tokens = max(1, self.tokens // self.search.beam)
         rank, world_size = rank_and_world_size()
-        rows = [*OrderedBatches(self.encoded.lengths, tokens, rank=rank, world_size=world_size)]
+        rows = ordered_batches(self.encoded.lengths, tokens, rank=rank, world_size=world_size)
         batches = (self.encoded.batch(batch) for batch in watch(rows))
         was_training = model.training
         model.eval()

@@ -19,33 +19,38 @@ _LONGEST_WORD = 1 << 16
 
 
 def arriving(descriptor: int) -> Iterator[str]:
-    """Yield each word as soon as white space follows it, and `END` at the end of each line.
+    """Yield the text of a file descriptor as it arrives.
 
-    White space is as in `normalise`. A byte-order mark is skipped, and bytes that are
-    not UTF-8 become the replacement character. A word ends after 64 Ki characters at the latest.
-    The last line needs no line end.
+    A byte-order mark is skipped, and bytes that are not UTF-8 become the replacement character.
     """
     decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
-    rest, ended, open_line = "", False, False
-    while not ended:
-        chunk = os.read(descriptor, 1 << 16)
-        ended = not chunk
-        *complete, rest = re.split(r"([\s\u2581])", rest + decoder.decode(chunk, final=ended))
+    while chunk := os.read(descriptor, 1 << 16):
+        yield decoder.decode(chunk)
+    yield decoder.decode(b"", final=True)
+
+
+def words_of(text: Iterable[str]) -> Iterator[str]:
+    """Yield each word as soon as white space follows it, and `END` at the end of each line.
+
+    White space is as in `normalise`. A word ends after 64 Ki characters at the latest. The last
+    line needs no line end.
+
+    Args:
+        text: the text, cut anywhere.
+    """
+    rest, open_line = "", False
+    for piece in text:
+        *complete, rest = re.split(r"([\s\u2581])", rest + piece)
         if len(rest) > _LONGEST_WORD:
             complete, rest = [*complete, rest], ""
-        for part in [*complete, rest] if ended else complete:
+        for part in complete:
             if part:
                 open_line = part != END
             if part == END or normalise(part):
                 yield part
-    if open_line:
-        yield END
-
-
-def words_of(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the words of lines that are normalised already, and `END` after each line."""
-    for line in lines:
-        yield from line.split()
+    if rest:
+        yield rest
+    if rest or open_line:
         yield END
 
 
@@ -96,12 +101,11 @@ def print_translation(events: Iterable[Event], output: TextIO) -> None:
     before = ""
     for event in events:
         if event.action == "END":
-            output.write("\n")
+            print(file=output, flush=True)
             before = ""
         elif event.action == "WRITE":
-            output.write(before + event.word)
+            print(before + event.word, end="", file=output, flush=True)
             before = " "
-        output.flush()
 
 
 def print_events(events: Iterable[Event], output: TextIO) -> None:
@@ -114,5 +118,4 @@ def print_events(events: Iterable[Event], output: TextIO) -> None:
         if event.action == "WRITE":
             fields["read"] = event.read
         fields["seconds"] = round(time.perf_counter() - started, 6)
-        output.write(json.dumps(fields, ensure_ascii=False) + "\n")
-        output.flush()
+        print(json.dumps(fields, ensure_ascii=False), file=output, flush=True)

@@ -5,70 +5,55 @@ Terminals buffer their input by lines; here the buffer is switched off.
 
 from __future__ import annotations
 
-import codecs
-import os
 import re
 import termios
 import tty
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import rich.live
 from rich.console import Console, Group
 from rich.text import Text
 
-from simulmt.live.interpreter import END, Event
+from simulmt.live.interpreter import Event, arriving
 
 _ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O.|.)?")  # such as an arrow key
 _ERASE, _ERASE_WORD, _FINISHED = "\x7f\b", "\x15\x17", "\x04"
 
 
 def typed(descriptor: int, show: Callable[[str], None]) -> Iterator[str]:
-    """Yield each word once white space follows it, and `END` for each Return.
+    """Yield the text that is typed: each word with the white space that follows it.
 
+    Until the input ends, the terminal's line buffer and its own echo are off; Ctrl-C interrupts.
     Backspace deletes letters of the word that is being typed, and no earlier word. Ctrl-D ends the
-    line and the input. Other control characters are ignored.
+    input. Other control characters are ignored.
 
     Args:
         descriptor: file descriptor of the terminal.
         show: called with the word that is being typed, after each letter.
     """
-    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    word, open_line = "", False
-    with _letter_by_letter(descriptor):
-        while chunk := os.read(descriptor, 1 << 10):
-            for letter in _ESCAPE.sub("", decoder.decode(chunk)):
-                if letter.isspace() or letter == _FINISHED:
-                    if word:
-                        yield word
-                    open_line, word = open_line or bool(word), ""
-                    if letter in "\r\n" or (letter == _FINISHED and open_line):
-                        open_line = False
-                        yield END
+    word, before = "", termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor, termios.TCSANOW)  # no buffer, no echo; keeps pending input
+        for text in arriving(descriptor):
+            for letter in _ESCAPE.sub("", text):
                 if letter == _FINISHED:
+                    yield word
                     return
+                if letter in "\r\n" or (word and letter.isspace()):
+                    yield word + ("\n" if letter == "\r" else letter)
                 word = _with(word, letter)
                 show(word)
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSANOW, before)
 
 
 def _with(word: str, letter: str) -> str:
     """Return the word after one more key."""
-    if letter in _ERASE_WORD:
+    if letter in _ERASE_WORD or letter.isspace():
         return ""
     if letter in _ERASE:
         return word[:-1]
-    return word + letter if letter.isprintable() and letter != " " else word
-
-
-@contextmanager
-def _letter_by_letter(descriptor: int) -> Iterator[None]:
-    """Switch off the terminal's line buffer and its own echo; Ctrl-C still interrupts."""
-    before = termios.tcgetattr(descriptor)
-    try:
-        tty.setcbreak(descriptor, termios.TCSANOW)  # keeps pending input
-        yield
-    finally:
-        termios.tcsetattr(descriptor, termios.TCSANOW, before)
+    return word + letter if letter.isprintable() else word
 
 
 class Screen:
@@ -84,7 +69,7 @@ class Screen:
 
     def close(self) -> None:
         """Stop drawing; an empty pair of lines is removed."""
-        self._lines.transient = not (self._read or self._typing)
+        self._lines.transient = not (self._words["READ"] or self._typing)
         self._lines.stop()
 
     def typing(self, word: str) -> None:
@@ -100,12 +85,11 @@ class Screen:
             return
         if event.action == "READ":
             self._typing = ""
-        (self._read if event.action == "READ" else self._written).append(event.word)
+        self._words[event.action].append(event.word)
         self._draw()
 
     def _begin(self) -> None:
-        self._read: list[str] = []
-        self._written: list[str] = []
+        self._words: dict[str, list[str]] = {"READ": [], "WRITE": []}
         self._typing = ""
         self._lines = rich.live.Live(
             console=self._console, auto_refresh=False, vertical_overflow="visible"
@@ -114,6 +98,6 @@ class Screen:
         self._draw()
 
     def _draw(self) -> None:
-        source = Text(f"> {' '.join([*self._read, self._typing])}")
-        translation = Text(f"  {' '.join(self._written)}", style="bold green")
+        source = Text(f"> {' '.join([*self._words['READ'], self._typing])}")
+        translation = Text(f"  {' '.join(self._words['WRITE'])}", style="bold green")
         self._lines.update(Group(source, translation), refresh=True)

@@ -58,9 +58,8 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
 
     def policy(self) -> Action:
         """Read the new source words, and write the words that they decide."""
-        states, words = self.states, list[str]()
-        for word in states.source[self._taken :]:
-            words += self.translator.read(word)
+        states = self.states
+        words = self.translator.read(" ".join(states.source[self._taken :]))
         self._taken = len(states.source)
         if states.source_finished and self.translator.words_read:
             words += self.translator.finish()

@@ -17,7 +17,7 @@ from simulmt.analysis.studies.run_set import DecodedTestSet, RunSet, write_resul
 from simulmt.analysis.target import check_writable
 from simulmt.attention.attention import Attention
 from simulmt.builders import build_corpus, build_search, pick_device
-from simulmt.data.batches import OrderedBatches
+from simulmt.data.batches import ordered_batches
 from simulmt.data.corpus import Corpus, Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.decoding.split_decoder import SplitDecoder
@@ -101,7 +101,7 @@ class _Reader:
         """Return where the model attends while it is given the references of the test set."""
         trained, _, encoded = self._test_set(run)
         model = trained.build()
-        rows = OrderedBatches(encoded.lengths, 2 * trained.config["data"]["batch_tokens"])
+        rows = ordered_batches(encoded.lengths, 2 * trained.config["data"]["batch_tokens"])
         batches = (encoded.batch(batch) for batch in rows)
         return attention_links(model.to(self.device), trained.subwords, batches, self.device)
 

@@ -90,15 +90,16 @@ def live(
         from simulmt.live.keyboard import Screen, typed  # noqa: PLC0415  (imports what Windows lacks)
 
         with closing(Screen(Console(highlight=False))) as screen:
-            words = remember(typed(sys.stdin.fileno(), screen.typing), sentences)
-            for event in interpreter.interpret(translator, words, warn):
+            words = interpreter.words_of(typed(sys.stdin.fileno(), screen.typing))
+            for event in interpreter.interpret(translator, remember(words, sentences), warn):
                 screen.show(event)
         return
     if file is None:
-        words = interpreter.arriving(sys.stdin.fileno())
+        text = interpreter.arriving(sys.stdin.fileno())
     else:
-        words = interpreter.words_of(text_lines(file, errors="replace"))
-    events = interpreter.interpret(translator, remember(words, sentences), warn)
+        text = (f"{line}\n" for line in text_lines(file, errors="replace"))
+    words = remember(interpreter.words_of(text), sentences)
+    events = interpreter.interpret(translator, words, warn)
     show = interpreter.print_events if actions else interpreter.print_translation
     show(events, sys.stdout)
 

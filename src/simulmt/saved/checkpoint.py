@@ -24,12 +24,21 @@ _PREFIX = "model."
 
 
 def load(place: Path) -> Trained:
-    """Return the trained model of a run directory, a `.ckpt` file or an exported folder.
+    """Return a trained model.
+
+    Args:
+        place: a `.ckpt` file, an exported folder, or a run, of which the tested checkpoint counts.
 
     Raises:
         UserError: there is no trained model, or it is damaged.
     """
-    path = find_checkpoint(place)
+    whole = place.is_file() or exported.is_exported(place)
+    path = place if whole else tested_checkpoint(place)
+    if path is None:
+        raise UserError(
+            f"no checkpoint at {place}: give a .ckpt file, a run directory that holds {BEST} or "
+            f"{AVERAGE}, or a folder that export.py wrote"
+        )
     if path.is_dir():
         return exported.read(path)
     checkpoint = read_checkpoint(path)
@@ -56,22 +65,6 @@ def passport(config: Config, subwords: Subwords, manifest: Mapping[str, object])
     """Return the passport of the weights, in types that `torch.load(weights_only=True)` reads."""
     model = torch.frombuffer(bytearray(subwords.model), dtype=torch.uint8)
     return {"config": config, "subwords": model, "manifest": manifest}
-
-
-def find_checkpoint(place: Path) -> Path:
-    """Return the checkpoint file or exported folder: for a run, the checkpoint that it tests.
-
-    Raises:
-        UserError: no checkpoint, no run directory that has one, and no exported folder.
-    """
-    if place.is_file() or exported.is_exported(place):
-        return place
-    if (checkpoint := tested_checkpoint(place)) is not None:
-        return checkpoint
-    raise UserError(
-        f"no checkpoint at {place}: give a .ckpt file, a run directory that holds {BEST} or "
-        f"{AVERAGE}, or a folder that export.py wrote"
-    )
 
 
 def read_checkpoint(path: Path) -> Config:
@@ -124,8 +117,8 @@ def load_matching(model: nn.Module, trained: Trained) -> tuple[int, int]:
 
 def average_checkpoints(paths: Sequence[Path], target: Path) -> None:
     """Write the mean of the weights of several checkpoints of one run."""
-    newest = read_checkpoint(paths[-1])
-    states = [read_checkpoint(path)["state_dict"] for path in paths]
+    checkpoints = [read_checkpoint(path) for path in paths]
+    states, newest = [checkpoint["state_dict"] for checkpoint in checkpoints], checkpoints[-1]
     mean = {
         name: torch.stack([state[name].double() for state in states]).mean(0).to(value.dtype)
         for name, value in newest["state_dict"].items()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
+from typing import Any
 
 from torch import Tensor
 
@@ -17,13 +19,11 @@ from simulmt.models.model import Model
 from simulmt.options import Config, pick
 
 UNTURNED: Mapping[str, float] = {}
-_GROUPS = ("mechanism", "model", "data", "decoding")
-_NEEDED: tuple[tuple[str, str, type], ...] = (
-    ("model", "name", str),
-    ("data", "corpus", str),
-    ("data", "batch_tokens", int),
-)
-"""The options that the programs read; the parts check the others."""
+_NEEDED: Mapping[str, type] = {
+    **dict.fromkeys(("mechanism", "model", "data", "decoding"), dict),
+    **{"model.name": str, "data.corpus": str, "data.batch_tokens": int},
+}
+"""The types of the groups and options that the programs read; the parts check the others."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,13 @@ class Trained:
     weights: dict[str, Tensor]
 
     def __post_init__(self) -> None:
-        if not all(isinstance(self.config.get(name), dict) for name in _GROUPS):
-            raise UserError(
-                f"{self.path}: its configuration does not say what the model is (it needs "
-                f"{', '.join(_GROUPS)}); train or export it anew"
-            )
-        for group, key, kind in _NEEDED:
-            if not isinstance(self.config[group].get(key), kind):
+        for place, kind in _NEEDED.items():
+            value: Any = self.config
+            for name in place.split("."):
+                value = value.get(name)
+            if not isinstance(value, kind):
                 raise UserError(
-                    f"{self.path} is damaged: its configuration lacks {group}.{key}, of type "
+                    f"{self.path} is damaged: its configuration lacks {place}, of type "
                     f"{kind.__name__}; train or export it anew"
                 )
 
@@ -89,16 +87,12 @@ class Trained:
         """
         mechanism = build_mechanism(self.config["mechanism"]).turned(dials)
         model = outline_model(self.config["model"], mechanism, self.subwords.vocabulary)
-        needed = model.state_dict()
-        for name in sorted({*needed, *self.weights}):
-            own, right = (
-                "absent" if name not in tensors else f"of shape {[*tensors[name].shape]}"
-                for tensors in (self.weights, needed)
-            )
-            if own != right:
-                raise UserError(
-                    f"{self.path}: its weights are not those of the model that its configuration "
-                    f"describes ({name} is {own}, it should be {right})"
-                )
-        model.load_state_dict(self.weights, assign=True)
+        try:
+            model.load_state_dict(self.weights, assign=True)
+        except RuntimeError as error:
+            differences = shorten(str(error).partition("\n")[2], 300)
+            raise UserError(
+                f"{self.path}: its weights are not those of the model that its configuration "
+                f"describes ({differences})"
+            ) from None
         return model.eval()

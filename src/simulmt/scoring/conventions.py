@@ -13,7 +13,6 @@ from typing import NamedTuple
 from torch import Tensor
 
 from simulmt import __version__, latency
-from simulmt.errors import UserError
 
 
 class Metric(NamedTuple):
@@ -113,14 +112,3 @@ CONVENTIONS: Mapping[str, Convention] = {
 }
 """By name. The pace is the translation's in `paper` and `ictnlp`, the reference's in the AL and AP
 of `simuleval` and `omnisteval`."""
-
-
-def find_convention(name: object) -> Convention:
-    """Return the convention of a name.
-
-    Raises:
-        UserError: there is no such convention; the message lists those there are.
-    """
-    if name not in list(CONVENTIONS):  # the name may be unhashable
-        raise UserError(f"convention is {name!r}; choose one of {', '.join(CONVENTIONS)}")
-    return CONVENTIONS[str(name)]

@@ -9,13 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from html.entities import html5
-from typing import NamedTuple
 
 from simulmt.data.subwords import UNKNOWN
 from simulmt.decoding.instance import Instance
 from simulmt.run_directory import INSTANCES
 
-_FIELDS = ("prediction", "reference", "source")
 _SUBWORDS = re.compile(r"\S*[^\s@]@@(?!\S)|\S*▁\S*")
 _ESCAPE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);")
 _SPECIAL = re.compile(r"</?(?:s|unk|eos|bos|pad)>", re.IGNORECASE)
@@ -25,16 +23,6 @@ _REMEDY = {
     "special tokens": "take them out of the text files, which hold sentences alone",
     "unknown characters": "let the subwords cover all characters (data.subwords), and train again",
 }
-
-
-class _Residue(NamedTuple):
-    """The first residue of a kind in a field of the sentence on a line of the log."""
-
-    field: str
-    kind: str
-    text: str
-    sentence: int
-    line: int
 
 
 def residue(instances: Sequence[Instance], most: int = 5) -> list[str]:
@@ -51,40 +39,32 @@ def residue(instances: Sequence[Instance], most: int = 5) -> list[str]:
         One line for each field and kind of residue: its first place, how many other sentences
         have it, and the remedy.
     """
-    places: dict[tuple[str, str], list[_Residue]] = {}
+    places: dict[tuple[str, str], list[str]] = {}
     ordered = sorted(instances, key=lambda instance: instance.index)
     for line, instance in enumerate(ordered, start=1):
-        for place in _in_sentence(instance, line):
-            places.setdefault((place.field, place.kind), []).append(place)
-    warnings = [_warning(alike) for alike in places.values()]
+        where = f"in sentence {instance.index + 1} (line {line} of {INSTANCES})"
+        for field in ("prediction", "reference", "source"):
+            for kind, text in _first_of_each_kind(getattr(instance, field), field):
+                places.setdefault((field, kind), []).append(f"{text!r} {where}")
+    warnings = []
+    for (field, kind), (first, *others) in places.items():
+        more = f", and in {len(others)} more" if others else ""
+        warnings.append(f"{kind} in the {field}: {first}{more}; {_REMEDY[kind]}")
     rest = len(warnings) - most
     return warnings[:most] + ([f"and {rest} more such warnings"] if rest > 0 else [])
 
 
-def _in_sentence(instance: Instance, line: int) -> Iterator[_Residue]:
-    """Yield the first residue of each kind in each field."""
-    for field in _FIELDS:
-        text = getattr(instance, field)
-        marks = {
-            "subword marks": _SUBWORDS.search(text),
-            "HTML escapes": next(filter(_is_escape, _ESCAPE.finditer(text)), None),
-            "special tokens": _SPECIAL.search(text),
-            "unknown characters": re.search(UNKNOWN, text) if field == "prediction" else None,
-        }
-        for kind, mark in marks.items():
-            if mark is not None:
-                yield _Residue(field, kind, mark[0], instance.index + 1, line)
+def _first_of_each_kind(text: str, field: str) -> Iterator[tuple[str, str]]:
+    """Return each kind of residue in the text of a field, with its first occurrence."""
+    marks = {
+        "subword marks": _SUBWORDS.search(text),
+        "HTML escapes": next(filter(_is_escape, _ESCAPE.finditer(text)), None),
+        "special tokens": _SPECIAL.search(text),
+        "unknown characters": re.search(UNKNOWN, text) if field == "prediction" else None,
+    }
+    return ((kind, mark[0]) for kind, mark in marks.items() if mark is not None)
 
 
 def _is_escape(match: re.Match[str]) -> bool:
     """Return whether HTML knows the name or number: `&apos;`, but not `R&D;`."""
     return match[0].startswith("&#") or match[0][1:] in html5
-
-
-def _warning(places: Sequence[_Residue]) -> str:
-    first, *others = places
-    more = f", and in {len(others)} more" if others else ""
-    return (
-        f"{first.kind} in the {first.field}: {first.text!r} in sentence {first.sentence} (line "
-        f"{first.line} of {INSTANCES}){more}; {_REMEDY[first.kind]}"
-    )

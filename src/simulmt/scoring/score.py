@@ -7,19 +7,21 @@ result does not depend on the batches, their order or the number of processes.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from simulmt import __version__
 from simulmt.data.corpus import oracle_delays
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 from simulmt.scoring.conventions import CASED, CONVENTIONS, METRICS, UNITS, Bleu, Convention, Metric
-from simulmt.scoring.quality import bleu, chrf
-from simulmt.scoring.reading import attention_span, initial_delays
 from simulmt.scoring.scores import ComputationAware, Computing, Decoding, Figures, Score, Scores
 
 _ROWS_AT_ONCE = 4096
@@ -69,9 +71,7 @@ def score(
                    for unit in convention.units}
             for name, convention in CONVENTIONS.items()
         },
-        initial_delays={
-            unit: initial_delays(row.delays for row in _rows(ordered, unit)) for unit in UNITS
-        },
+        initial_delays={unit: _initial_delays(_rows(ordered, unit)) for unit in UNITS},
         sentences=len(ordered),
         empty=sum(not instance.delays for instance in ordered),
         oracle={} if best is None else {"word": _latency(best, METRICS, "u:word", "d:oracle")},
@@ -91,13 +91,29 @@ def _ordered(instances: Iterable[Instance]) -> list[Instance]:
     return [by_index[index] for index in sorted(by_index)]
 
 
+def bleu(predictions: Sequence[str], references: Sequence[str], kind: Bleu = CASED) -> Score:
+    """Return sacreBLEU's corpus BLEU with one reference, with sacreBLEU's signature.
+
+    Args:
+        predictions: Plain text, one sentence each.
+        references: The same number of sentences.
+        kind: The tokeniser, and whether to lower-case both sides first.
+    """
+    # force: no warning about references that end in a separate full stop
+    metric = BLEU(tokenize=kind.tokenize, lowercase=kind.lowercase, force=True)
+    result = metric.corpus_score(predictions, [references])
+    return Score(float(result.score), f"BLEU|{metric.get_signature()}")
+
+
 def _qualities(ordered: Sequence[Instance]) -> dict[Bleu, Figures]:
     """Return BLEU of every kind that a convention needs, and chrF beside each."""
-    texts = [i.prediction for i in ordered], [i.reference for i in ordered]
-    by_characters = chrf(*texts)
+    predictions, references = [i.prediction for i in ordered], [i.reference for i in ordered]
+    metric = CHRF()
+    result = metric.corpus_score(predictions, [references])
+    chrf = Score(float(result.score), f"chrF|{metric.get_signature()}")
     return {
-        kind: {"BLEU": bleu(*texts, *kind), "chrF": by_characters}
-        for kind in {CASED, *(convention.bleu for convention in CONVENTIONS.values())}
+        kind: {"BLEU": bleu(predictions, references, kind), "chrF": chrf}
+        for kind in {convention.bleu for convention in CONVENTIONS.values()}
     }
 
 
@@ -107,9 +123,8 @@ def _by_convention(
     """Return the figures of a convention in a unit."""
     rows = _rows(ordered, unit, convention.clipped)
     latencies = _latency(rows, convention.metrics, *convention.fields(unit))
-    return {
-        name: score for name, score in quality.items() if name in convention.figures
-    } | latencies
+    figures = {**quality, **latencies}
+    return {name: figures[name] for name in convention.figures}
 
 
 def _computation_aware(ordered: Sequence[Instance]) -> ComputationAware | None:
@@ -123,6 +138,27 @@ def _computation_aware(ordered: Sequence[Instance]) -> ComputationAware | None:
     return ComputationAware(figures, len(measured))
 
 
+def attention_span(instance: Instance) -> float | None:
+    r"""Return the mean distance between the furthest head and the nearest one, in source subwords.
+
+    .. math::
+
+        \frac{1}{|y|} \sum_{i=1}^{|y|} \Big[ \max_{l,h} t_i^{l,h} - \min_{l,h} t_i^{l,h} \Big]
+
+    over the written subwords :math:`i`; head :math:`h` of layer :math:`l` stands at
+    :math:`t_i^{l,h}`. Ma et al. (2020), "Monotonic Multihead Attention", eq. 18. A head at EOS, or
+    one that has run off the end, counts as one at the last subword. None if no positions are
+    known.
+    """
+    last = instance.subword_source_length
+    spans = []
+    for heads in instance.positions:
+        if heads:
+            stood = [min(position or last, last) for position in heads]
+            spans.append(max(stood) - min(stood))
+    return sum(spans) / len(spans) if spans else None
+
+
 def _attention_span(ordered: Sequence[Instance]) -> Score | None:
     """Return the mean attention span of the sentences whose head positions are known."""
     spans = [span for instance in ordered if (span := attention_span(instance)) is not None]
@@ -130,32 +166,24 @@ def _attention_span(ordered: Sequence[Instance]) -> Score | None:
     return Score(math.fsum(spans) / len(spans), signature) if spans else None
 
 
-def _latency(
-    rows: Iterable[Delays], metrics: Mapping[str, Metric], *fields: str
-) -> dict[str, Score]:
-    """Return the means over the sentences that have delays."""
-    values = _sentence_latencies([row for row in rows if row.delays], metrics)
+def _initial_delays(rows: Iterable[Delays]) -> dict[int, int]:
+    """Return the number of sentences by first delay (MILk, figure 7), smallest delay first."""
+    counts = Counter(int(row.delays[0]) for row in rows if row.delays)
+    return dict(sorted(counts.items()))
+
+
+def _latency(rows: Iterable[Delays], metrics: Mapping[str, Metric], *fields: str) -> Figures:
+    """Return the means over the sentences that have delays, counted in float64."""
+    written = [row for row in rows if row.delays]
+    starts = range(0, len(written), _ROWS_AT_ONCE)
+    batches = [_tensors(written[start : start + _ROWS_AT_ONCE]) for start in starts]
     scores = {}
     for name, metric in metrics.items():
-        defined = [value for value in values[name] if not math.isnan(value)]
+        values = [value for batch in batches for value in metric.values(*batch)]
+        defined = [value for value in values if not math.isnan(value)]
         mean = math.fsum(defined) / len(defined) if defined else None
         scores[name] = Score(mean, metric.signature(*fields))
     return scores
-
-
-def _sentence_latencies(
-    rows: Sequence[Delays], metrics: Mapping[str, Metric]
-) -> dict[str, list[float]]:
-    """Return every metric of every sentence in float64, NaN where it is not defined.
-
-    Each of the rows has at least one delay.
-    """
-    values: dict[str, list[float]] = {name: [] for name in metrics}
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        batch = _tensors(rows[start : start + _ROWS_AT_ONCE])
-        for name, metric in metrics.items():
-            values[name] += metric.values(*batch)
-    return values
 
 
 def _rows(ordered: Sequence[Instance], unit: str, clipped: bool = True) -> list[Delays]:
@@ -186,7 +214,5 @@ def _tensors(rows: Sequence[Delays]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     source = torch.tensor([row.source_length for row in rows])
     target = torch.tensor([len(row.delays) for row in rows])
     reference = torch.tensor([row.reference_length for row in rows])
-    delays = torch.zeros(len(rows), int(target.max()), dtype=torch.float64)
-    for row, line in zip(delays, rows, strict=True):
-        row[: len(line.delays)] = torch.tensor(line.delays, dtype=torch.float64)
-    return delays, source, target, reference
+    delays = [torch.tensor(row.delays, dtype=torch.float64) for row in rows]
+    return pad_sequence(delays, batch_first=True), source, target, reference

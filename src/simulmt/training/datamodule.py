@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytorch_lightning as pl
 
 from simulmt.console import say
-from simulmt.data.batches import BucketBatches, OrderedBatches, check_budget
+from simulmt.data.batches import BucketBatches, check_budget, ordered_batches
 from simulmt.data.encoded import Batch, EncodedSplit
 from simulmt.processes import rank_and_world_size
 
@@ -18,7 +18,7 @@ class ValidLoader:
     """Development batches of one rank."""
 
     split: EncodedSplit
-    batches: OrderedBatches | BucketBatches
+    batches: list[list[int]] | BucketBatches
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -96,5 +96,5 @@ class TranslationData(pl.LightningDataModule):
         """Return the batches of this rank; over all ranks every development pair comes once."""
         rank, world_size = rank_and_world_size()
         lengths = self.valid.lengths
-        batches = OrderedBatches(lengths, self.tokens, rank=rank, world_size=world_size)
+        batches = ordered_batches(lengths, self.tokens, rank=rank, world_size=world_size)
         return ValidLoader(self.valid, batches)
