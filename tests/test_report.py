@@ -17,9 +17,9 @@ from matplotlib.image import imread
 
 from made_up import make_run, record_training
 from simulmt.analysis import style
-from simulmt.analysis.curve import Curve, Point, Series, draw_curve
+from simulmt.analysis.curve import Curve, draw_curve
 from simulmt.analysis.names import row_names
-from simulmt.analysis.points import curve_series
+from simulmt.analysis.points import Point, Series, curve_series
 from simulmt.analysis.report import report
 from simulmt.analysis.runs import find_runs
 from simulmt.analysis.target import check_writable
@@ -51,9 +51,7 @@ def make_runs(folder: Path, *runs: tuple) -> Path:
 
 def names_and_lines(folder: Path) -> tuple[list[str], list[str]]:
     runs = find_runs(folder).runs
-    return [*row_names(runs).values()], [
-        series.name for series in curve_series(runs, "DAL", "word")
-    ]
+    return [*row_names(runs).values()], [series.name for series in curve_series(runs, "DAL")]
 
 
 @pytest.fixture
@@ -284,7 +282,7 @@ def test_a_run_without_latency_is_in_the_table_only(tmp_path, capsys):
     make_runs(tmp_path, SOFT, ("wait_k", {}, 0.0, None))
     report({"runs": tmp_path, **OPTIONS})
     assert "wait_k k=3" in capsys.readouterr().out
-    assert [s.name for s in curve_series(find_runs(tmp_path).runs, "DAL", "word")] == ["soft"]
+    assert [s.name for s in curve_series(find_runs(tmp_path).runs, "DAL")] == ["soft"]
     with pytest.raises(UserError, match="nothing to draw"):
         report({"runs": tmp_path / "run-1", **OPTIONS})
 
@@ -438,7 +436,7 @@ def test_an_unknown_convention_lists_the_four(tmp_path):
         (
             "simuleval",
             {"unit": "subword"},
-            "'subword' with convention=simuleval; choose one",
+            "convention=simuleval: unit is 'subword'; choose one of word",
         ),
         ("ictnlp", {"unit": "word"}, "choose one of subword"),
         ("ictnlp", {"latency": "LAAL"}, "choose one of CW, AP, AL, DAL"),

@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from simulmt.analysis.labels import Label, ceiling_label, place_labels, point_label
-from simulmt.analysis.pareto import pareto_front
+from simulmt.analysis.points import Point, Series, front_points
 from simulmt.analysis.style import (
     DARK,
     DPI,
@@ -29,47 +29,6 @@ from simulmt.analysis.style import (
 _WIDE, _NARROW = (7.0, 4.4), (5.4, 4.0)  # inches: for print, for a column of a page
 _LEGEND = 0.75  # inches of the wide figure that its legend may fill
 _FRONT: Style = {"color": "#d3d3d3", "linewidth": 5, "solid_joinstyle": "round"}
-
-
-@dataclass(frozen=True)
-class Point:
-    """A model, or the mean of several that differ in the seed alone.
-
-    Attributes:
-        latency: The mean latency.
-        quality: The mean quality.
-        label: The text beside the point.
-        spread: Standard deviations of latency and quality; 0 for one model.
-        runs: The folders of the models.
-    """
-
-    latency: float
-    quality: float
-    label: str = ""
-    spread: tuple[float, float] = (0.0, 0.0)
-    runs: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Series:
-    """The models of one mechanism.
-
-    Attributes:
-        name: The name in the legend.
-        points: At least one point.
-        offline: Whether the models read the whole sentence first.
-        published: Whether the figures are published; the Pareto front leaves these out.
-    """
-
-    name: str
-    points: Sequence[Point]
-    offline: bool = False
-    published: bool = False
-
-    @property
-    def best(self) -> float:
-        """The highest quality."""
-        return max(point.quality for point in self.points)
 
 
 @dataclass(frozen=True)
@@ -130,20 +89,11 @@ def draw_curve(
         _add_legend(figure, handles)
     figure.draw_without_rendering()  # settles the layout, so that pixels are known
     figure.set_layout_engine("none")
-    places = [(point.latency, point.quality) for line in curve.series for point in line.points]
+    places = [point.place for line in curve.series for point in line.points]
     place_labels(axes, _labels(axes, curve, styled), places)
     if link is not None:
         _add_links(axes, curve.series, link)
     return figure, handles
-
-
-def front_points(series: Sequence[Series]) -> list[Point]:
-    """Return the points on the Pareto front of the simultaneous models, in the order of latency."""
-    lines = [line for line in series if not (line.offline or line.published)]
-    points = [point for line in lines for point in line.points]
-    front = pareto_front([(point.latency, point.quality) for point in points])
-    on_front = [point for point, on_it in zip(points, front, strict=True) if on_it]
-    return sorted(on_front, key=lambda point: point.latency)
 
 
 def _limit(axes: Axes, curve: Curve, shown: tuple[float, float]) -> None:
@@ -184,7 +134,7 @@ def _styles(series: Sequence[Series]) -> list[Style]:
 
 def _draw(axes: Axes, series: Series, style: Style) -> Line2D:
     """Draw a series; returns its entry in the legend."""
-    points = sorted((point.latency, point.quality) for point in series.points)
+    points = sorted(point.place for point in series.points)
     (line,) = axes.plot(*zip(*points, strict=True), label=series.name, **style)
     if not series.offline or series.published:
         return line
@@ -196,7 +146,7 @@ def _draw(axes: Axes, series: Series, style: Style) -> Line2D:
 
 def _draw_front(axes: Axes, series: Sequence[Series]) -> list[Line2D]:
     """Draw a halo around each point of the front, and steps between; returns the legend's entry."""
-    front = [(point.latency, point.quality) for point in front_points(series)]
+    front = [point.place for point in front_points(series)]
     if not front:
         return []
     xs, ys = zip(*front, strict=True)
@@ -210,7 +160,7 @@ def _draw_whiskers(axes: Axes, styled: Sequence[tuple[Series, Style]]) -> list[L
     handles: list[Line2D] = []
     for line, style in styled:
         for point in line.points:
-            x, y, (across, up) = point.latency, point.quality, point.spread
+            (x, y), (across, up) = point.place, point.spread
             if across or up:
                 xs, ys = [x - across, x + across, np.nan, x, x], [y, y, np.nan, y - up, y + up]
                 axes.plot(xs, ys, color=style["color"], linewidth=1.0, zorder=2.5)
@@ -232,8 +182,7 @@ def _labels(axes: Axes, curve: Curve, styled: Sequence[tuple[Series, Style]]) ->
         for point in [] if line.offline else curve.within(line.points):
             alone = len(line.points) == 1 < len(trained)
             if name := f"{line.name} {point.label}" if alone else point.label:
-                place = (point.latency, point.quality)
-                labels.append(point_label(axes, place, name, style["color"]))
+                labels.append(point_label(axes, point.place, name, style["color"]))
     return labels
 
 
