@@ -29,13 +29,11 @@ def attention_span(run_set: RunSet) -> Result:
             "the attention span are of learned schedules"
         )
     named = replace(run_set, runs=runs).named()
-    spans = [_span(run) for run in runs]
-    rows = [
-        columns | {"attention_span_subword": span}
-        for (columns, _), span in zip(named, spans, strict=True)
-    ]
+    rows = [columns | {"attention_span_subword": _span(run)} for columns, run in named]
+    spans = [row["attention_span_subword"] for row in rows]
+    weights = [row["lambda_var"] for row in rows]
     figure, (axes,) = make_panels(1, 1, 7, 4)
-    names, weights = line_names(runs, ("lambda_var",)), [run.weight("lambda_var") for run in runs]
+    names = line_names(runs, ("lambda_var",))
     styles = named_styles(runs, names)
     draw_legend(figure, draw_lines(axes, zip(names, weights, spans, strict=True), styles))
     positive = sorted(weight for weight in weights if weight > 0)

@@ -104,7 +104,7 @@ def describe(decoded: DecodedTestSet) -> list[Head]:
     figures = np.stack([*means, *np.quantile(behind, (0.25, 0.75), axis=0), *shares], 1)
     names = [(layer, h) for layer, n in enumerate(decoded.heads, 1) for h in range(1, n + 1)]
     return [
-        Head(*name, *row, outlier=_outlier(row[-1]), subwords=len(stood))
+        Head._make((*name, *row, _outlier(row[-1]), len(stood)))
         for name, row in zip(names, figures.tolist(), strict=True)
     ]
 

@@ -19,7 +19,7 @@ from simulmt.decoding.instance import Instance, read_instances
 from simulmt.errors import UserError
 from simulmt.run_directory import INSTANCES
 
-_OF_RUN = ("folder", "mechanism", "model", "k", "lambda", "lambda_var", "seed", "data")
+_OF_RUN = ("name", "folder", "mechanism", "model", "k", "lambda", "lambda_var", "seed", "data")
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,11 @@ class RunSet:
 
     def named(self) -> list[tuple[Row, Run]]:
         """Each run with the columns that identify it; `name` is that in `report.py`'s table."""
-        names, rows = row_names(self.runs), [run.row() for run in self.runs]
-        columns = [{column: row[column] for column in _OF_RUN} for row in rows]
-        return [({"name": names[run.folder], **of_run}, run)
-                for of_run, run in zip(columns, self.runs, strict=True)]  # fmt: skip
+        names, named = row_names(self.runs), []
+        for run in self.runs:
+            row = {"name": names[run.folder], **run.row()}
+            named.append(({column: row[column] for column in _OF_RUN}, run))
+        return named
 
     def instances(self, run: Run, split: Split | None = None) -> list[Instance]:
         """Return the decoded test set, in words; with a split, check that its text is the split's.
@@ -90,7 +91,9 @@ class RunSet:
         instances = read_instances(path)
         if not instances:
             raise UserError(f"{path} has no sentence; write it anew: train the run again")
-        for instance in instances if split else ():
+        if split is None:
+            return instances
+        for instance in instances:
             i, pair = instance.index, (instance.source, instance.reference)
             if not 0 <= i < len(split) or pair != (split.sources[i], split.targets[i]):
                 raise UserError(
