@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from simulmt.analysis.panel import Handles, Panel, circle_key, draw_circles, draw_sheet
-from simulmt.analysis.target import write_html
+from simulmt.analysis.target import write_html, writing
 from simulmt.decoding.trace import Trace
 from simulmt.errors import UserError
 from simulmt.options import pick
@@ -27,6 +27,7 @@ KINDS = (".png", ".svg", ".pdf", ".html")
 """The suffixes of pictures, and of the page."""
 HEADS = ("union", "each")
 """All heads in one panel, or a panel for each head."""
+_REMEDY = "name a file in a folder that exists"
 _LOOK, _STOP = "#20262e", "#c24a00"
 _FAINT = 0.004  # smaller weights would be invisible
 
@@ -48,16 +49,12 @@ def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union
     check_picture(path, heads)
     if not traces:
         raise UserError(f"{path}: there is no sentence to draw; give at least one")
-    try:
+    with writing(path, _REMEDY):
         if path.suffix.lower() == ".html":
             data = {"heads": heads, "sentences": [_sentence(trace) for trace in traces]}
             write_html("page.html", path, data=data)
         else:
             _draw(traces, path, heads)
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be written ({error.strerror}); name a file in a folder that exists"
-        ) from error
 
 
 def check_picture(path: str | Path, heads: str = "union") -> None:
@@ -70,10 +67,8 @@ def check_picture(path: str | Path, heads: str = "union") -> None:
         raise UserError(f"picture is {str(path)!r}; its name must end in one of {', '.join(KINDS)}")
     pick(dict.fromkeys(HEADS), heads, "heads")
     if not Path(path).parent.is_dir():
-        raise UserError(
-            f"{path} cannot be written (there is no folder {Path(path).parent}); name a file in a "
-            "folder that exists"
-        )
+        reason = f"there is no folder {Path(path).parent}"
+        raise UserError(f"{path} cannot be written ({reason}); {_REMEDY}")
 
 
 def _draw(traces: Sequence[Trace], path: Path, heads: str) -> None:

@@ -13,7 +13,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from simulmt.analysis.curve import Curve, draw_curve
+from simulmt.analysis.curve import draw_curve
 from simulmt.analysis.names import row_names
 from simulmt.analysis.points import Series, curve_series
 from simulmt.analysis.run import Run
@@ -61,11 +61,11 @@ def write_curve(
     oracle = next((score.value for score in oracles if score is not None), None)
     axis = f"{latency} ({'share of the ' if latency == 'AP' else ''}source {unit}s)"
     axis += "" if convention == "paper" else f" by {convention}"
-    curve = Curve([*series, *published], axis, oracle, shown)
+    curve = ([*series, *published], axis, oracle, shown)
     files = [to / f"curve-{latency}{suffix}" for suffix in (".png", ".svg")]
-    save(draw_curve(curve)[0], files)
+    save(draw_curve(*curve)[0], files)
     addresses = {run.folder: f"#run-{number}" for number, run in enumerate(runs)}
-    figure, handles = draw_curve(curve, lambda point: addresses[point.runs[0]])
+    figure, handles = draw_curve(*curve, link=lambda point: addresses[point.runs[0]])
     titles = {addresses[folder]: text for folder, text in _titles(runs, series, latency).items()}
     about = f'role="img" aria-label="BLEU against {axis}; the figures are in the table of runs"'
     legend = [

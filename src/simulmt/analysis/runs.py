@@ -77,7 +77,7 @@ def find_runs(folder: Path, decodings: bool = True) -> RunList:
             continue
         listed.runs.append(run)
         if decodings:
-            listed.runs += _decodings(run, here, listed)
+            listed.runs += _decodings(run, listed)
     listed.damaged.sort()
     listed.begun.sort()
     listed.runs.sort(key=lambda run: (run.mechanism, run.model, run.latency("DAL"), run.folder))
@@ -143,10 +143,10 @@ def _read(here: Path, name: str) -> Run:
     return run
 
 
-def _decodings(run: Run, here: Path, listed: RunList) -> Iterator[Run]:
+def _decodings(run: Run, listed: RunList) -> Iterator[Run]:
     """Yield one evaluation of the run's test set for each decoding that differs from the run's."""
     seen: list[Mapping[str, float]] = [{}]
-    for place in sorted((here / EVALUATION).glob(f"*/{EVALUATED}")):
+    for place in sorted((run.path / EVALUATION).glob(f"*/{EVALUATED}")):
         try:
             scores = read_record(place, Scores)
         except UserError as error:

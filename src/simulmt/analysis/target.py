@@ -25,14 +25,12 @@ _TEMPLATES = Environment(
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Turn the OSError of a folder that cannot be written into a UserError."""
+def writing(place: Path, remedy: str = "choose another folder: to=DIR") -> Iterator[None]:
+    """Turn the OSError of a file or folder that cannot be written into a UserError."""
     try:
         yield
     except OSError as error:
-        raise UserError(
-            f"{folder} cannot be written ({error.strerror}); choose another folder: to=DIR"
-        ) from error
+        raise UserError(f"{place} cannot be written ({error.strerror}); {remedy}") from error
 
 
 def check_writable(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,11 +13,9 @@ from simulmt.analysis.names import variants
 from simulmt.analysis.studies.run_set import Result, RunSet
 from simulmt.analysis.style import DARK, make_panels, named_styles
 from simulmt.errors import UserError
-from simulmt.options import pick
-from simulmt.scoring.conventions import UNITS
 
 
-def initial_delay(run_set: RunSet, *, unit: str = "word") -> Result:
+def initial_delay(run_set: RunSet, *, unit: Literal["word", "subword"] = "word") -> Result:
     """Plot how many source units a run reads before it writes the first target unit.
 
     A fixed schedule always waits for the same number. A learned schedule waits for as many as the
@@ -27,9 +26,8 @@ def initial_delay(run_set: RunSet, *, unit: str = "word") -> Result:
         unit: `word`, or `subword` as in the paper.
 
     Raises:
-        UserError: another unit, or runs that wrote nothing.
+        UserError: runs that wrote nothing.
     """
-    pick(dict.fromkeys(UNITS), unit, "unit")
     histograms: dict[str, dict[int, int]] = {}
     rows = []
     for columns, run in run_set.named():

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from simulmt.analysis.names import line_names
 from simulmt.analysis.run import Run
 from simulmt.analysis.studies.run_set import Result, RunSet
 from simulmt.analysis.style import draw_legend, draw_lines, line_styles, make_panels, mark_numbers
 from simulmt.errors import UserError
-from simulmt.options import pick
-from simulmt.scoring.conventions import UNITS
 
 _LAYERS, _HEADS = "model.decoder_layers", "model.heads"
 
 
-def layers_heads(run_set: RunSet, *, unit: str = "word") -> Result:
+def layers_heads(run_set: RunSet, *, unit: Literal["word", "subword"] = "word") -> Result:
     """Plot quality and DAL by the number of heads, a line for each number of decoder layers.
 
     Args:
         run_set: Runs with several values of `model.decoder_layers` and `model.heads`.
-        unit: The unit of DAL, `word` or `subword`.
+        unit: The unit of DAL.
 
     Raises:
-        UserError: another unit, or a run whose configuration lacks one of the two numbers.
+        UserError: a run whose configuration lacks one of the two numbers.
     """
-    pick(dict.fromkeys(UNITS), unit, "unit")
     runs = run_set.runs
     labels = {"BLEU": "BLEU", f"DAL_{unit}": f"DAL (source {unit}s)"}
     rows = [
