@@ -17,7 +17,8 @@ from simulmt.alignment.error_rate import error_rate
 from simulmt.alignment.links import Gold, form, format_links, known_links, parse_links, read_links
 from simulmt.alignment.prediction import Kind, accuracies, judge, project
 from simulmt.alignment.symmetrise import grow_diag_final_and, intersection
-from simulmt.analysis.attention_links import LinkSource, attention_links
+from simulmt.analysis.studies.aer import attention_links
+from simulmt.analysis.studies.run_set import LinkSource
 from simulmt.data.corpus import oracle_delays
 from simulmt.data.encoded import collate
 from simulmt.data.subwords import Subwords

@@ -18,13 +18,12 @@ from omegaconf import OmegaConf
 
 from made_up import make_run
 from simulmt.alignment.links import format_links, known_links
-from simulmt.analysis.attention_links import LinkSource
 from simulmt.analysis.runs import find_runs
 from simulmt.analysis.studies import STUDIES
 from simulmt.analysis.studies.bins import make_bins, measure
 from simulmt.analysis.studies.by_reordering import reordering_distance
 from simulmt.analysis.studies.head_positions import LIMIT, describe, robust_z
-from simulmt.analysis.studies.run_set import DecodedTestSet, RunSet
+from simulmt.analysis.studies.run_set import DecodedTestSet, LinkSource, RunSet
 from simulmt.data.corpus import Corpus, Split, oracle_delays
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.instance import Instance, write_instances

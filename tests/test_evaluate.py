@@ -123,7 +123,7 @@ def test_several_values_at_once_leave_nothing_but_their_evaluations(finished, tm
     assert [*here.iterdir()] == []
     runs = find_runs(tmp_path).runs
     assert sorted(dial for run in runs for dial in run.dials()) == ["k=1", "k=3", "k=5"]
-    (line,) = curve_series(runs, "DAL", "word")
+    (line,) = curve_series(runs, "DAL")
     assert (line.name, len(line.points)) == ("wait_k", 3)
 
 

@@ -11,7 +11,7 @@ from sacrebleu.significance import PairedTest
 
 from made_up import make_instances
 from simulmt.analysis.intervals import p_value, resample
-from simulmt.analysis.pareto import pareto_front
+from simulmt.analysis.points import Point, Series, front_points
 from simulmt.scoring.conventions import CASED, Bleu
 from simulmt.scoring.score import bleu
 
@@ -71,7 +71,11 @@ def test_the_pareto_front_is_that_of_brute_force():
     for _ in range(200):
         points = [(draw.randint(0, 6), draw.randint(0, 6)) for _ in range(draw.randint(0, 9))]
         expected = [
-            not any(other != one and other[0] <= one[0] and other[1] >= one[1] for other in points)
-            for one in points
+            (x, y)
+            for x, y in points
+            if not any(other != (x, y) and other[0] <= x and other[1] >= y for other in points)
         ]
-        assert pareto_front(points) == expected
+        lines = [Series("", [Point(*point) for point in points])]
+        lines.append(Series("soft", [Point(0, 7)], offline=True))
+        lines.append(Series("theirs", [Point(0, 7)], published=True))
+        assert [point.place for point in front_points(lines)] == sorted(expected)

@@ -6,8 +6,7 @@ import pytest
 from matplotlib.image import imread
 from rich.console import Console
 
-from simulmt.analysis.path import interleaved, render_path
-from simulmt.analysis.path_picture import draw_path
+from simulmt.analysis.path import draw_path, interleaved, render_path
 from simulmt.analysis.table import score_table
 from simulmt.decoding.instance import Instance
 from simulmt.scoring.score import score

@@ -100,12 +100,12 @@ def test_the_same_sentences_give_the_same_bytes(suffix, tmp_path):
 def test_dots_and_rings_are_where_the_trace_has_them():
     from matplotlib.figure import Figure
 
-    from simulmt.analysis.trace_picture import _each, _union
+    from simulmt.analysis.picture import _bands
 
     trace = TRACES["usual"]
     for panel, weights in [
-        (_union(trace, ""), trace.weights.max((1, 2))),
-        (_each(trace, "")[1][0], trace.weights[:, 1, 0]),
+        (_bands(trace, "union", "")[0][0], trace.weights.max((1, 2))),
+        (_bands(trace, "each", "")[1][0], trace.weights[:, 1, 0]),
     ]:
         axes = Figure().add_subplot()
         panel.mark(axes)
@@ -142,7 +142,7 @@ def test_another_suffix_is_refused_with_those_there_are(name, tmp_path):
 
 
 def test_what_else_cannot_be_drawn_is_refused(tmp_path):
-    with pytest.raises(UserError, match="heads is 'some'; choose union or each"):
+    with pytest.raises(UserError, match="heads is 'some'; choose one of union, each"):
         write_picture([TRACES["usual"]], tmp_path / "a.png", "some")
     with pytest.raises(UserError, match="no sentence to draw"):
         write_picture([], tmp_path / "a.png")

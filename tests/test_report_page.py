@@ -198,7 +198,7 @@ def test_seeds_are_one_point_with_whiskers(tmp_path):
     for seed, (bleu, dal) in enumerate([(30, 4.0), (32, 4.2), (34, 4.4)]):
         make_run(tmp_path / f"{seed}", "wait_k", {"mechanism.k": 3, "seed": seed}, bleu, dal)
     make_run(tmp_path / "k1", "wait_k", {"mechanism.k": 1, "seed": 0}, 20, 2.0)
-    (line,) = curve_series(find_runs(tmp_path).runs, "DAL", "word")
+    (line,) = curve_series(find_runs(tmp_path).runs, "DAL")
     one, three = line.points
     assert (one.spread, len(one.runs)) == ((0, 0), 1)
     assert (three.latency, three.quality) == pytest.approx((4.2, 32))
@@ -215,7 +215,7 @@ def test_the_ceiling_is_of_the_same_model(tmp_path):
         make_run(tmp_path / f"milk-{dim}", "milk", options, 20, 4)
     make_run(tmp_path / "milk-512", "milk", {"model.dim": 512}, 20, 4)
     runs = find_runs(tmp_path).runs
-    found = {run.folder: offline_bleu(run, runs, "paper") for run in runs}
+    found = {run.folder: offline_bleu(run, runs) for run in runs}
     assert (found["milk-128"], found["milk-256"], found["milk-512"]) == (30, 40, None)
 
 
@@ -320,7 +320,7 @@ def test_decodings_of_one_run_are_one_curve(tmp_path):
     make_run(tmp_path / "soft", "soft", {}, 90, 9)
     evaluate_run(tmp_path / "soft", "test-best-beam4", make_scores(91, 9), beam=4)
     runs = find_runs(tmp_path).runs
-    soft, wait_k = curve_series(runs, "DAL", "word")
+    soft, wait_k = curve_series(runs, "DAL")
     assert wait_k.name == "wait_k"
     assert [(p.label, p.latency) for p in wait_k.points] == [(f"k={k}", k) for k in (1, 3, 5, 9)]
     assert [point.label for point in soft.points] == ["", "beam=4"]
@@ -345,7 +345,7 @@ def test_decodings_of_one_run_among_others_are_a_line_of_their_own(tmp_path):
     for k in (1, 5, 7):
         decoded(tmp_path / "3", k, k + 0.5)
     runs = find_runs(tmp_path).runs
-    trained, turned = curve_series(runs, "DAL", "word")
+    trained, turned = curve_series(runs, "DAL")
     assert (trained.name, turned.name) == ("wait_k", "wait_k (trained with k=3)")
     assert [point.latency for point in trained.points] == [1, 3, 5]
     assert [point.latency for point in turned.points] == [1.5, 3, 5.5, 7.5]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from simulmt.errors import UserError
-from simulmt.options import Config, construct, pick
+from simulmt.options import Config, Limit, Natural, Weight, construct, pick
 from simulmt.scoring.conventions import CONVENTIONS
 
 LATENCIES = ("DAL", "AL", "AP", "LAAL")
-_LEAST = {"resamples": 40, "samples": 0, "tolerance": 0}  # intervals cut off 1/40 at either end
 
 
 @dataclass(frozen=True)
@@ -31,44 +30,32 @@ class Choices:
     unit: Any
     training: bool
     published: Any
-    resamples: int
-    tolerance: float
-    select: Any
+    resamples: Annotated[int, Limit("at least 40", lambda n: n >= 40)]  # for 1/40 at either end
+    tolerance: Weight
+    select: Literal["dal", "al", "ap", "laal"] | None
     ranges: Any
-    samples: int
+    samples: Natural
 
     def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
-            if not least <= getattr(self, name) < math.inf:
-                raise UserError(
-                    f"{name} is {getattr(self, name)}; choose a number, at least {least}"
-                )
         if self.quality is not None:
             _check_range("quality", self.quality, "[95,101]")
             if self.quality[0] == self.quality[1]:
                 raise UserError(f"quality is {self.quality}: a picture needs two different numbers")
         convention = pick(CONVENTIONS, self.convention, "convention")
         paper = self.convention == "paper"
-        where = "" if paper else f" with convention={self.convention}"
+        where = "" if paper else f"convention={self.convention}: "
         known = LATENCIES if paper else tuple(convention.metrics)
         for latency in self.latency or [None]:
-            _check_known("latency", latency, known, where)
-        _check_known("unit", self.unit, convention.units, where)
-        if self.select is not None:
-            self._check_selection()
-
-    def _check_selection(self) -> None:
-        names = [name.lower() for name in LATENCIES]
-        if str(self.select).lower() not in names:
-            raise UserError(f"select is {self.select!r}; choose one of {', '.join(names)}, or null")
-        if self.convention != "paper":
+            pick(dict.fromkeys(known), latency, f"{where}latency")
+        pick(dict.fromkeys(convention.units), self.unit, f"{where}unit")
+        if self.select is not None and not paper:
             raise UserError(
                 f"select={self.select} with convention={self.convention}: the development set is "
                 "scored by paper alone; choose convention=paper, or select=null"
             )
-        if not isinstance(self.ranges, list) or not self.ranges:
+        if self.select is not None and not (isinstance(self.ranges, list) and self.ranges):
             raise UserError("select needs ranges of latency, such as ranges=[[3,4],[4,5]]")
-        for limits in self.ranges:
+        for limits in self.ranges if self.select else ():
             _check_range("ranges", limits, "[3,4]")
 
 
@@ -81,18 +68,14 @@ def read_choices(options: Config) -> Choices:
     units = pick(CONVENTIONS, options.get("convention"), "convention").units
     defaults = {"to": options.get("runs"), "unit": units[0]}
     filled = {**options, **{k: v for k, v in defaults.items() if options.get(k) is None}}
-    filled |= {key: Path(str(filled[key])) for key in ("runs", "to") if filled.get(key)}
     filled |= {key: _listed(options[key]) for key in ("latency", "published") if key in options}
+    if isinstance(select := options.get("select"), str):
+        filled["select"] = select.lower()
     return construct(Choices, filled, "report")
 
 
 def _listed(value: Any) -> list[Any]:
     return [] if value is None else value if isinstance(value, list) else [value]
-
-
-def _check_known(name: str, value: Any, known: tuple[str, ...], where: str = "") -> None:
-    if value not in known:
-        raise UserError(f"{name} is {value!r}{where}; choose one of {', '.join(known)}")
 
 
 def _check_range(name: str, value: Any, example: str) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import cycle
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from simulmt.analysis.labels import Label, ceiling_label, place_labels, point_label
-from simulmt.analysis.pareto import pareto_front
+from simulmt.analysis.points import Point, Series, front_points
 from simulmt.analysis.style import (
     DARK,
     DPI,
@@ -26,78 +25,17 @@ from simulmt.analysis.style import (
     make_panels,
 )
 
+Range: TypeAlias = tuple[float, float]
+"""The least and the greatest value."""
 _WIDE, _NARROW = (7.0, 4.4), (5.4, 4.0)  # inches: for print, for a column of a page
 _LEGEND = 0.75  # inches of the wide figure that its legend may fill
 _FRONT: Style = {"color": "#d3d3d3", "linewidth": 5, "solid_joinstyle": "round"}
 
 
-@dataclass(frozen=True)
-class Point:
-    """A model, or the mean of several that differ in the seed alone.
-
-    Attributes:
-        latency: The mean latency.
-        quality: The mean quality.
-        label: The text beside the point.
-        spread: Standard deviations of latency and quality; 0 for one model.
-        runs: The folders of the models.
-    """
-
-    latency: float
-    quality: float
-    label: str = ""
-    spread: tuple[float, float] = (0.0, 0.0)
-    runs: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Series:
-    """The models of one mechanism.
-
-    Attributes:
-        name: The name in the legend.
-        points: At least one point.
-        offline: Whether the models read the whole sentence first.
-        published: Whether the figures are published; the Pareto front leaves these out.
-    """
-
-    name: str
-    points: Sequence[Point]
-    offline: bool = False
-    published: bool = False
-
-    @property
-    def best(self) -> float:
-        """The highest quality."""
-        return max(point.quality for point in self.points)
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A picture of quality against latency.
-
-    Attributes:
-        series: At least one series, with at least one point in all.
-        latency: The label of the x axis.
-        oracle: The latency of the oracle, if known; faster models have to guess.
-        shown: The least and the greatest quality in the picture; None shows all. The picture is as
-            wide as the shown simultaneous points need, and leaves out a series without one.
-    """
-
-    series: Sequence[Series]
-    latency: str
-    oracle: float | None = None
-    shown: tuple[float, float] | None = None
-
-    def within(self, points: Sequence[Point]) -> list[Point]:
-        """Return the points whose quality the picture shows."""
-        low, high = self.shown or (-float("inf"), float("inf"))
-        return [point for point in points if low <= point.quality <= high]
-
-
 def draw_curve(
-    curve: Curve, link: Callable[[Point], str] | None = None
-) -> tuple[Figure, list[Line2D]]:
+    series: Sequence[Series], latency: str, oracle: float | None = None,
+    shown: Range | None = None, link: Callable[[Point], str] | None = None,
+) -> tuple[Figure, list[Line2D]]:  # fmt: skip
     """Draw quality against latency.
 
     Each mechanism is a line in the order of latency, with its own colour, marker and dashes. An
@@ -107,50 +45,50 @@ def draw_curve(
     the mechanism has a single point. A label without room is left out.
 
     Args:
-        curve: The lines and the axes.
+        series: At least one series, with at least one point in all.
+        latency: The label of the x axis.
+        oracle: The latency of the oracle, if known; faster models have to guess.
+        shown: The least and the greatest quality in the picture; None shows all. The picture is as
+            wide as the shown simultaneous points need, and leaves out a series without one.
         link: Returns the address of a point, for a page that draws the legend itself.
 
     Returns:
         The figure, and the entries of its legend.
     """
     figure, (axes,) = make_panels(1, 1, *(_WIDE if link is None else _NARROW))
-    axes.set(xlabel=curve.latency, ylabel="BLEU")
+    axes.set(xlabel=latency, ylabel="BLEU")
     axes.margins(x=0.07, y=0.1)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
-    styled = [*zip(curve.series, _styles(curve.series), strict=True)]
-    handles = [_draw(axes, line, style) for line, style in styled if curve.within(line.points)]
-    handles += _draw_front(axes, curve.series) + _draw_whiskers(axes, styled)
-    if curve.oracle is not None:
-        axes.axvline(curve.oracle, color=GREY, linewidth=1.4, dashes=(1, 2), zorder=1)
-        axes.text(curve.oracle, 1.01, "oracle", fontsize=9.5, color=DARK, ha="center",
+    styled = [*zip(series, _styles(series), strict=True)]
+    handles = [_draw(axes, line, style) for line, style in styled if _within(line.points, shown)]
+    handles += _draw_front(axes, series) + _draw_whiskers(axes, styled)
+    if oracle is not None:
+        axes.axvline(oracle, color=GREY, linewidth=1.4, dashes=(1, 2), zorder=1)
+        axes.text(oracle, 1.01, "oracle", fontsize=9.5, color=DARK, ha="center",
                   transform=axes.get_xaxis_transform())  # fmt: skip
-    if curve.shown is not None:
-        _limit(axes, curve, curve.shown)
+    if shown is not None:
+        _limit(axes, series, oracle, shown)
     if link is None:
         _add_legend(figure, handles)
     figure.draw_without_rendering()  # settles the layout, so that pixels are known
     figure.set_layout_engine("none")
-    places = [(point.latency, point.quality) for line in curve.series for point in line.points]
-    place_labels(axes, _labels(axes, curve, styled), places)
+    places = [point.place for line in series for point in line.points]
+    place_labels(axes, _labels(axes, styled, shown), places)
     if link is not None:
-        _add_links(axes, curve.series, link)
+        _add_links(axes, series, link)
     return figure, handles
 
 
-def front_points(series: Sequence[Series]) -> list[Point]:
-    """Return the points on the Pareto front of the simultaneous models, in the order of latency."""
-    lines = [line for line in series if not (line.offline or line.published)]
-    points = [point for line in lines for point in line.points]
-    front = pareto_front([(point.latency, point.quality) for point in points])
-    on_front = [point for point, on_it in zip(points, front, strict=True) if on_it]
-    return sorted(on_front, key=lambda point: point.latency)
+def _within(points: Sequence[Point], shown: Range | None) -> list[Point]:
+    """Return the points whose quality is in a range."""
+    return [point for point in points if shown is None or shown[0] <= point.quality <= shown[1]]
 
 
-def _limit(axes: Axes, curve: Curve, shown: tuple[float, float]) -> None:
+def _limit(axes: Axes, series: Sequence[Series], oracle: float | None, shown: Range) -> None:
     """Limit the axes to a range of quality, and to the latencies of simultaneous points in it."""
-    simultaneous = [point for line in curve.series if not line.offline for point in line.points]
-    latencies = [point.latency for point in curve.within(simultaneous)]
-    latencies += [] if curve.oracle is None else [curve.oracle]
+    simultaneous = [point for line in series if not line.offline for point in line.points]
+    latencies = [point.latency for point in _within(simultaneous, shown)]
+    latencies += [] if oracle is None else [oracle]
     least, most = min(latencies, default=0.0), max(latencies, default=1.0)
     room = 0.07 * (most - least) or 1.0
     axes.set(xlim=(least - room, most + room), ylim=shown)
@@ -184,7 +122,7 @@ def _styles(series: Sequence[Series]) -> list[Style]:
 
 def _draw(axes: Axes, series: Series, style: Style) -> Line2D:
     """Draw a series; returns its entry in the legend."""
-    points = sorted((point.latency, point.quality) for point in series.points)
+    points = sorted(point.place for point in series.points)
     (line,) = axes.plot(*zip(*points, strict=True), label=series.name, **style)
     if not series.offline or series.published:
         return line
@@ -196,7 +134,7 @@ def _draw(axes: Axes, series: Series, style: Style) -> Line2D:
 
 def _draw_front(axes: Axes, series: Sequence[Series]) -> list[Line2D]:
     """Draw a halo around each point of the front, and steps between; returns the legend's entry."""
-    front = [(point.latency, point.quality) for point in front_points(series)]
+    front = [point.place for point in front_points(series)]
     if not front:
         return []
     xs, ys = zip(*front, strict=True)
@@ -210,7 +148,7 @@ def _draw_whiskers(axes: Axes, styled: Sequence[tuple[Series, Style]]) -> list[L
     handles: list[Line2D] = []
     for line, style in styled:
         for point in line.points:
-            x, y, (across, up) = point.latency, point.quality, point.spread
+            (x, y), (across, up) = point.place, point.spread
             if across or up:
                 xs, ys = [x - across, x + across, np.nan, x, x], [y, y, np.nan, y - up, y + up]
                 axes.plot(xs, ys, color=style["color"], linewidth=1.0, zorder=2.5)
@@ -219,7 +157,7 @@ def _draw_whiskers(axes: Axes, styled: Sequence[tuple[Series, Style]]) -> list[L
     return handles
 
 
-def _labels(axes: Axes, curve: Curve, styled: Sequence[tuple[Series, Style]]) -> list[Label]:
+def _labels(axes: Axes, styled: Sequence[tuple[Series, Style]], shown: Range | None) -> list[Label]:
     """Return a label for each offline mechanism and for each point of other mechanisms."""
     trained = [(line, style) for line, style in styled if not line.published]
     low, high = axes.get_ylim()
@@ -229,11 +167,10 @@ def _labels(axes: Axes, curve: Curve, styled: Sequence[tuple[Series, Style]]) ->
         if line.offline and low <= line.best <= high
     ]
     for line, style in trained:
-        for point in [] if line.offline else curve.within(line.points):
+        for point in [] if line.offline else _within(line.points, shown):
             alone = len(line.points) == 1 < len(trained)
             if name := f"{line.name} {point.label}" if alone else point.label:
-                place = (point.latency, point.quality)
-                labels.append(point_label(axes, place, name, style["color"]))
+                labels.append(point_label(axes, point.place, name, style["color"]))
     return labels
 
 

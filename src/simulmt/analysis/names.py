@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from simulmt.analysis.runs import WEIGHTS, Run
+from simulmt.analysis.run import WEIGHTS, Run
 from simulmt.options import SAME_RUN
 
 _NO_DIFFERENCE = (*SAME_RUN, *WEIGHTS)  # `Run.dials` has the weights
@@ -52,6 +52,18 @@ def variants(runs: Sequence[Run], axis: Collection[str] = ()) -> dict[str, str]:
         decoded = [f"(trained with {' '.join(dials)})"] if dials else []
         names[run.folder] = " ".join([*kind, *_listed(run, own), *decoded])
     return names
+
+
+def line_names(runs: Sequence[Run], axis: Sequence[str]) -> list[str]:
+    """Return a name for each run; runs that differ in the options of an axis alone share a name.
+
+    The name is that in the quality-latency curve, with k and weights where these differ, too.
+    """
+    lines = variants(runs, ("mechanism.k", *axis))
+    names = [lines[run.folder] for run in runs]
+    dials = [" ".join(d for d in run.dials() if d.split("=")[0] not in axis) for run in runs]
+    times = Counter(name for name, _ in {*zip(names, dials, strict=True)})
+    return [f"{n} {d}".strip() if times[n] > 1 else n for n, d in zip(names, dials, strict=True)]
 
 
 def differing(runs: Sequence[Run]) -> list[str]:

@@ -18,10 +18,10 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 from rich.cells import cell_len, set_cell_size
 
-from simulmt.analysis.path import NOTHING
 from simulmt.analysis.style import DPI, save
 from simulmt.errors import UserError
 
+NOTHING = "(nothing was written)"
 _READ, _NEW, _LARGEST = "#e3ecf5", "#a9c8e8", 0.42  # the radius of the largest circle, in cells
 _WIDEST, _LONGEST = 24.0, 24  # inches of a line of panels, columns of a label
 _GAP, _LETTER = 0.35, 0.09  # inches between panels beside each other, and of a title's letter

@@ -1,19 +1,57 @@
-"""The read/write path of a decoded sentence, for the terminal."""
+"""The read/write path of a decoded sentence: in words, for the terminal and as a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from rich.cells import cell_len, set_cell_size
 from rich.console import Group
 from rich.text import Text
 
-from simulmt.analysis.staircase import Staircase, word_staircase
-from simulmt.decoding.instance import Instance
+from simulmt.analysis.panel import NOTHING, Handles, Panel, circle_key, draw_circles, draw_sheet
+from simulmt.decoding.instance import Instance, word_positions
 
-NOTHING = "(nothing was written)"
+_PATH, _HEAD = "#1f4e79", "#d95f02"
+
+
+@dataclass(frozen=True)
+class Staircase:
+    """One decoded sentence, source units by target units.
+
+    Attributes:
+        columns: The source units.
+        rows: The target units.
+        delays: For each target unit, the number of source units that had been read.
+        heads: For each target unit, the number of heads that stood at each column, from 1.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[str]
+    delays: Sequence[int]
+    heads: Sequence[Counter[int]]
+
+    def steps(self) -> Iterator[tuple[str, int, int, Counter[int]]]:
+        """Return each target unit with the delay before it, its own delay, and its heads."""
+        return zip(self.rows, [0, *self.delays], self.delays, self.heads, strict=False)
+
+    def most_heads(self) -> int:
+        """Return the largest number of heads in a cell."""
+        return max((n for row in self.heads for n in row.values()), default=0)
+
+
+def word_staircase(instance: Instance) -> Staircase:
+    """Return the grid of a sentence in words."""
+    heads = word_positions(instance)
+    return _staircase(instance.source.split(), instance.prediction.split(), instance.delays, heads)
 
 
 def interleaved(instance: Instance) -> str:
@@ -44,6 +82,49 @@ def render_path(instance: Instance, console_width: int) -> Group:
         lines.append(Text(NOTHING, style="italic"))
     title = Text(f"sentence {instance.index + 1}", style="bold")
     return Group(title, *lines, Text.assemble(("reference: ", "dim"), instance.reference))
+
+
+def draw_path(instance: Instance, path: Path) -> None:
+    """Draw the path of a sentence.
+
+    Source on the x axis, target from top to bottom, in subwords where the instance has them. The
+    line steps right with every read and down with every write. The area of a circle is the number
+    of heads that had stopped at its place.
+
+    Args:
+        instance: The sentence.
+        path: The picture's path; the suffix (.png, .svg, .pdf) says which kind.
+    """
+    grid = _piece_staircase(instance)
+    title, mark = f"sentence {instance.index + 1}", partial(_mark, grid)
+    panel = Panel(title, grid.columns, grid.rows, grid.delays, mark)
+    draw_sheet([[panel]], path, partial(_picture_key, grid.most_heads()), smallest=0.15)
+
+
+def _piece_staircase(instance: Instance) -> Staircase:
+    """Return the grid of a sentence in subwords; in words if the instance has no subwords."""
+    rows, delays = instance.target_pieces, instance.subword_delays
+    if not instance.source_pieces or len(rows) != len(delays):
+        return word_staircase(instance)
+    return _staircase(instance.source_pieces, rows, delays, instance.positions)
+
+
+def _staircase(
+    columns: Sequence[str], rows: Sequence[str], delays: Sequence[int],
+    positions: Sequence[Sequence[int]],
+) -> Staircase:  # fmt: skip
+    """Return the grid, with a column for EOS only if a head stood at EOS, which was then read.
+
+    A head that has run off the end stands nowhere.
+    """
+    n = len(columns)
+    heads = [positions[i] if i < len(positions) else () for i in range(len(rows))]
+    if any(position > n for row in heads for position in row):
+        columns = [*columns, "</s>"]
+    reach = [max((p for p in row if p > n), default=0) for row in heads]
+    delays = [max(min(d, n), min(r, n + 1)) for d, r in zip(delays, reach, strict=True)]
+    counted = [Counter(min(p, n + 1) for p in row if p) for row in heads]
+    return Staircase(columns, rows, delays, counted)
 
 
 def _grid_lines(grid: Staircase) -> Iterator[Text]:
@@ -92,3 +173,21 @@ def _lanes(instance: Instance, console_width: int) -> Iterator[Text]:
         for name in lanes:
             here = (name == "WRITE") == (kind == "WRITE")
             lanes[name] += (set_cell_size(shown, size) if here else " " * size) + " "
+
+
+def _mark(grid: Staircase, axes: Axes) -> None:
+    read, written = np.repeat([0, *grid.delays], 2)[1:], np.arange(2 * len(grid.rows) + 1) // 2
+    axes.plot(read, written, color=_PATH, linewidth=2, clip_on=False)
+    heads = [(i, j - 1, n) for i, row in enumerate(grid.heads) for j, n in row.items()]
+    if heads:
+        cells, counts = np.split(np.array(heads), [2], axis=1)
+        shares = counts[:, 0] / grid.most_heads()
+        draw_circles(axes, cells, shares, facecolors=_HEAD, edgecolors="white", linewidths=0.5)
+
+
+def _picture_key(most: int, cell: float) -> Handles:
+    counts = sorted({1, most}) if most else []
+    circles = [
+        circle_key(cell, n / most, _HEAD, "1 head" if n == 1 else f"{n} heads") for n in counts
+    ]
+    return [Line2D([], [], color=_PATH, linewidth=2, label="path"), *circles]

@@ -1,24 +1,35 @@
-"""Decoded sentences as a picture or a page, by the suffix of the file."""
+"""Where every head looked and stopped in decoded sentences: a picture, or a page.
+
+As in MILk (Arivazhagan et al. 2019, fig. 4). The page plays the sentences back, in one file: data,
+style and script (`page.html`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import base64
+from collections.abc import Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
 
-from simulmt.analysis.page import write_page
-from simulmt.analysis.trace_picture import draw_traces
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from simulmt.analysis.panel import Handles, Panel, circle_key, draw_circles, draw_sheet
+from simulmt.analysis.target import write_html, writing
 from simulmt.decoding.trace import Trace
 from simulmt.errors import UserError
+from simulmt.options import pick
 
-KINDS: dict[str, Callable[[Sequence[Trace], Path, str], None]] = {
-    ".png": draw_traces,
-    ".svg": draw_traces,
-    ".pdf": draw_traces,
-    ".html": write_page,
-}
-"""The function that writes each kind of picture, by the suffix of its path."""
+KINDS = (".png", ".svg", ".pdf", ".html")
+"""The suffixes of pictures, and of the page."""
 HEADS = ("union", "each")
 """All heads in one panel, or a panel for each head."""
+_REMEDY = "name a file in a folder that exists"
+_LOOK, _STOP = "#20262e", "#c24a00"
+_FAINT = 0.004  # smaller weights would be invisible
 
 
 def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union") -> None:
@@ -38,12 +49,12 @@ def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union
     check_picture(path, heads)
     if not traces:
         raise UserError(f"{path}: there is no sentence to draw; give at least one")
-    try:
-        KINDS[path.suffix.lower()](traces, path, heads)
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be written ({error.strerror}); name a file in a folder that exists"
-        ) from error
+    with writing(path, _REMEDY):
+        if path.suffix.lower() == ".html":
+            data = {"heads": heads, "sentences": [_sentence(trace) for trace in traces]}
+            write_html("page.html", path, data=data)
+        else:
+            _draw(traces, path, heads)
 
 
 def check_picture(path: str | Path, heads: str = "union") -> None:
@@ -54,10 +65,114 @@ def check_picture(path: str | Path, heads: str = "union") -> None:
     """
     if Path(path).suffix.lower() not in KINDS:
         raise UserError(f"picture is {str(path)!r}; its name must end in one of {', '.join(KINDS)}")
-    if heads not in HEADS:
-        raise UserError(f"heads is {heads!r}; choose {' or '.join(HEADS)}")
+    pick(dict.fromkeys(HEADS), heads, "heads")
     if not Path(path).parent.is_dir():
-        raise UserError(
-            f"{path} cannot be written (there is no folder {Path(path).parent}); name a file in a "
-            "folder that exists"
-        )
+        reason = f"there is no folder {Path(path).parent}"
+        raise UserError(f"{path} cannot be written ({reason}); {_REMEDY}")
+
+
+def _draw(traces: Sequence[Trace], path: Path, heads: str) -> None:
+    """Draw the attention of a few sentences, each below the one before.
+
+    Source on the x axis, target from top to bottom. The area of a dot is the weight on a source
+    subword. Rings, joined by a line, show where a head stopped. All heads together have the largest
+    weight of any head and the rings of all heads, and the line joins the furthest rings.
+
+    Args:
+        traces: The sentences, at least one.
+        path: The picture's path; the suffix (.png, .svg, .pdf) says which kind.
+        heads: `union` for all heads in one panel, `each` for a panel for each head.
+
+    Raises:
+        UserError: more panels than fit on a sheet.
+    """
+    bands = list[list[Panel]]()
+    for trace in traces:
+        before = f"line {trace.line}: " if len(traces) > 1 else ""
+        bands += _bands(trace, heads, before)
+    stops = any(trace.stops for trace in traces)
+    several = heads == "union" and max(len(_head_names(trace)) for trace in traces) > 1
+    stop = "where a head stopped; the furthest are joined" if several else "where the head stopped"
+    key = partial(_key, stop if stops else None)
+    draw_sheet(bands, path, key, smallest=0.15 if heads == "union" else 0.1)
+
+
+def _bands(trace: Trace, heads: str, before: str) -> list[list[Panel]]:
+    """Return the panels of a sentence: one, or a band for each layer.
+
+    All layers are one band if each has a single head.
+    """
+    T, layers, count, S = trace.weights.shape
+    if heads == "union":
+        title = before + _union_name(trace)
+        return [[_panel(trace, title, trace.weights.max((1, 2)), slice(None))]]
+    weights = trace.weights.reshape(T, layers * count, S)
+    panels = [
+        _panel(trace, before + name, weights[:, head], slice(head, head + 1))
+        for head, name in enumerate(_head_names(trace))
+    ]
+    wide = layers if count == 1 else count
+    return [panels[first : first + wide] for first in range(0, len(panels), wide)]
+
+
+def _head_names(trace: Trace) -> list[str]:
+    """Return the names of the heads, in the order of `Trace.positions`."""
+    _, layers, heads, _ = trace.weights.shape
+    of_layer = [f"layer {n}" for n in range(1, layers + 1)] if layers > 1 else []
+    of_head = [f"head {n}" for n in range(1, heads + 1)] if heads > 1 else []
+    names = product(*filter(None, (of_layer, of_head)))
+    return [", ".join(name) or "one head" for name in names]
+
+
+def _union_name(trace: Trace) -> str:
+    """Return the name of all heads together."""
+    count = len(_head_names(trace))
+    return "one head" if count == 1 else f"{count} heads together: the largest weight of any"
+
+
+def _panel(
+    trace: Trace, title: str, weights: Float[NDArray[np.float64], "T S"], heads: slice
+) -> Panel:
+    mark = partial(_mark, weights, [positions[heads] for positions in trace.positions])
+    return Panel(title, trace.source, trace.target, trace.delays, mark)
+
+
+def _mark(
+    weights: Float[NDArray[np.float64], "T S"], stops: Sequence[Sequence[int]], axes: Axes
+) -> None:
+    seen = np.argwhere(weights >= _FAINT)
+    draw_circles(axes, seen, weights[tuple(seen.T)], facecolors=_LOOK)
+    rings = np.array([(i, j - 1) for i, row in enumerate(stops) for j in sorted({*row} - {0})])
+    if not len(rings):
+        return
+    full = np.ones(len(rings))
+    draw_circles(axes, rings, full, facecolors="white", zorder=2.8)  # between line and dots
+    draw_circles(axes, rings, full, facecolors="none", edgecolors=_STOP, linewidths=1.5, zorder=4)
+    furthest = {int(i): int(j) for i, j in rings}  # the last ring of each row
+    line = [(furthest.get(i, np.nan) + 0.5, i + 0.5) for i in range(len(stops))]
+    axes.plot(*zip(*line, strict=True), color=_STOP, linewidth=1.5, zorder=2.5)
+
+
+def _key(stop: str | None, cell: float) -> Handles:
+    dots = [circle_key(cell, share, _LOOK, f"weight {share:g}") for share in (1.0, 0.1)]
+    ring = circle_key(cell, 1.0, _STOP, stop or "")
+    ring.set(markerfacecolor="white", markeredgewidth=1.5, linewidth=1.5, linestyle="-")
+    return [*dots, ring] if stop else dots
+
+
+def _sentence(trace: Trace) -> dict[str, object]:
+    """Return the data of the script; weights are bytes (255 for 1) by head, target and source."""
+    T, layers, heads, S = trace.weights.shape
+    weights = trace.weights.reshape(T, layers * heads, S).swapaxes(0, 1)  # (LH, T, S)
+    quantised = np.rint(255 * weights).astype(np.uint8).tobytes()
+    return {
+        "line": trace.line,
+        "source": trace.source,
+        "target": trace.target,
+        "delays": trace.delays,
+        "steps": [*trace.steps()],
+        "union": _union_name(trace),
+        "names": _head_names(trace),
+        "stops": trace.positions,
+        "weights": base64.b64encode(quantised).decode("ascii"),
+    }

@@ -1,4 +1,7 @@
-"""The points of a quality-latency curve: runs that differ in the seed alone are one point."""
+"""The points of a quality-latency curve, and `curves.csv`.
+
+Runs that differ in the seed alone are one point.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,68 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from simulmt.analysis.curve import Point, Series, front_points
-from simulmt.analysis.names import effective_options, variants
-from simulmt.analysis.runs import Run
+from simulmt.analysis.intervals import SEED
+from simulmt.analysis.names import differing, effective_options, variants
+from simulmt.analysis.run import Row, Run
 
+_OWN_COLUMN = ("name", "model.name", "data.name")
 _OF_STREAMING = ("model.encoder", "model.average_embedding", "data.batch_tokens")
 
 
-def curve_series(
-    runs: Sequence[Run], latency: str, unit: str, convention: str = "paper"
-) -> list[Series]:
+@dataclass(frozen=True)
+class Point:
+    """A model, or the mean of several that differ in the seed alone.
+
+    Attributes:
+        latency: The mean latency.
+        quality: The mean quality.
+        label: The text beside the point.
+        spread: Standard deviations of latency and quality; 0 for one model.
+        runs: The folders of the models.
+    """
+
+    latency: float
+    quality: float
+    label: str = ""
+    spread: tuple[float, float] = (0.0, 0.0)
+    runs: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> tuple[float, float]:
+        """Latency and quality."""
+        return self.latency, self.quality
+
+
+@dataclass(frozen=True)
+class Series:
+    """The models of one mechanism.
+
+    Attributes:
+        name: The name in the legend.
+        points: At least one point.
+        offline: Whether the models read the whole sentence first.
+        published: Whether the figures are published; the Pareto front leaves these out.
+    """
+
+    name: str
+    points: Sequence[Point]
+    offline: bool = False
+    published: bool = False
+
+    @property
+    def best(self) -> float:
+        """The highest quality."""
+        return max(point.quality for point in self.points)
+
+
+def curve_series(runs: Sequence[Run], latency: str) -> list[Series]:
     """Return the lines of the runs that have a latency, one per mechanism, model and variant."""
     lines: dict[str, tuple[list[Point], bool]] = {}
     names = variants(runs)
     for group in by_seed(runs):
-        figures = [(r.latency(latency, unit, convention), r.bleu(convention)) for r in group]
+        figures = [(run.latency(latency), run.bleu) for run in group]
         if all(math.isfinite(value) for value, _ in figures):
             first = group[0]
             label = ", ".join(first.dials()).replace("lambda_", "λ").replace("lambda", "λ")
@@ -46,13 +95,50 @@ def by_seed(runs: Sequence[Run]) -> list[list[Run]]:
     return list(groups.values())
 
 
-def on_front(runs: Sequence[Run], latency: str, unit: str, convention: str) -> set[str]:
-    """Return the folders of the runs whose point is on the Pareto front."""
-    front = front_points(curve_series(runs, latency, unit, convention))
-    return {folder for point in front for folder in point.runs}
+def front_points(series: Sequence[Series]) -> list[Point]:
+    """Return the points on the Pareto front of the simultaneous models, in the order of latency.
+
+    A point is off the front if another point is at least as good in both and better in one; equal
+    points are on it together.
+    """
+    lines = [line.points for line in series if not (line.offline or line.published)]
+    points = [point for line in lines for point in line]
+    front: list[Point] = []
+    for point in sorted(points, key=lambda point: (point.latency, -point.quality)):
+        if not front or point.quality > front[-1].quality or point.place == front[-1].place:
+            front.append(point)
+    return front
 
 
-def offline_bleu(run: Run, runs: Sequence[Run], convention: str) -> float | None:
+def curve_rows(runs: Sequence[Run], latencies: Sequence[str]) -> list[Row]:
+    """Return the lines of `curves.csv`: the options, scores and comparisons of each run.
+
+    Args:
+        runs: The runs, at least one; a run without a log has no interval.
+        latencies: The latencies for which a column says whether the run is on the Pareto front.
+    """
+    suffix = "" if runs[0].convention == "paper" else f"_{runs[0].convention}"
+    fronts = {name: front_points(curve_series(runs, name)) for name in latencies}
+    columns = [*runs[0].row(), *_OWN_COLUMN]
+    options = [k for k in differing(runs) if k.removeprefix("mechanism.") not in columns]
+    rows: list[Row] = []
+    for run in runs:
+        bleu = run.resampled
+        low, high = bleu.interval if bleu else (None, None)
+        rows.append({
+            **run.row(),
+            f"BLEU_low{suffix}": low,
+            f"BLEU_high{suffix}": high,
+            "resampling": f"bs:{len(bleu.samples)}|seed:{SEED}" if bleu else None,
+            f"offline_BLEU{suffix}": offline_bleu(run, runs),
+            **{f"front_{name}": any(run.folder in point.runs for point in front)
+               for name, front in fronts.items()},
+            **{key: run.option(key) for key in options},
+        })  # fmt: skip
+    return rows
+
+
+def offline_bleu(run: Run, runs: Sequence[Run]) -> float | None:
     """Return the mean BLEU of `soft` on the same model and data; None without such a run.
 
     The two may differ in the size of batches and in the model's options for streaming.
@@ -63,7 +149,7 @@ def offline_bleu(run: Run, runs: Sequence[Run], convention: str) -> float | None
         return {(key, value) for key, value in pairs if key not in _OF_STREAMING}
 
     offline = [soft for soft in runs if soft.mechanism == "soft" and not soft.turned]
-    figures = [soft.bleu(convention) for soft in offline if compared(soft) == compared(run)]
+    figures = [soft.bleu for soft in offline if compared(soft) == compared(run)]
     return statistics.fmean(figures) if figures else None
 
 

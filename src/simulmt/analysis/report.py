@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
+from typing import TypeAlias
 
 from rich.console import Console
+from rich.table import Table
 
 from simulmt.analysis.choices import Choices, read_choices
-from simulmt.analysis.intervals import Resampled
-from simulmt.analysis.logs import Logs, read_logs, samples_of
 from simulmt.analysis.names import row_names
-from simulmt.analysis.path import interleaved
-from simulmt.analysis.published import Published, published_series, read_published
+from simulmt.analysis.path import interleaved, word_staircase
+from simulmt.analysis.points import Series, curve_rows
+from simulmt.analysis.published import read_published
 from simulmt.analysis.report_curves import DrawnCurve, write_curve
-from simulmt.analysis.runs import Row, Run, RunList, find_runs
-from simulmt.analysis.selection import select_runs, tested_checkpoint, with_empty_ranges_together
+from simulmt.analysis.run import Row, Run
+from simulmt.analysis.runs import RunList, comparable, find_runs, read_logs
+from simulmt.analysis.selection import select_runs, with_empty_ranges_together
 from simulmt.analysis.significance import BETWEEN, COLUMNS, matched_pairs
-from simulmt.analysis.staircase import word_staircase
 from simulmt.analysis.table import left_columns, score_table, selection_table
-from simulmt.analysis.target import check_writable, writing
-from simulmt.analysis.templates import write_html
-from simulmt.analysis.tidy import cost_rows, curve_rows, write_rows
+from simulmt.analysis.target import check_writable, write_html, write_rows, writing
+from simulmt.console import say
+from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 from simulmt.options import Config
-from simulmt.run_directory import INSTANCES, METRICS, SCORES
+from simulmt.run_directory import INSTANCES, METRICS
+
+_MIDDLING = range(8, 13)  # source words
+_Published: TypeAlias = Mapping[str, tuple[Sequence[Series], Sequence[str]]]
+"""The published lines by latency, and notes on those that cannot be drawn."""
 
 
 def report(options: Config, home: Path = Path()) -> None:
@@ -43,111 +48,81 @@ def report(options: Config, home: Path = Path()) -> None:
             be written.
     """
     choices = read_choices(options)
-    figures, folder = choices.published, home / "experiments"
-    published = [p for f in figures for p in read_published(str(f), choices.latency, folder)]
-    console = Console(highlight=False)
-    console.width = max(console.width, 0 if console.is_terminal else 140)
-    compared = _gather(choices, console)
-    rows = {compared.names[run.folder]: run.scores for run in compared.runs}
-    left = left_columns(compared.runs, choices.training)
-    console.print(score_table(rows, left, choices.convention, choices.unit))
+    files, folder = [*map(str, choices.published)], home / "experiments"
+    published = {
+        latency: read_published(files, latency, choices.unit, folder) for latency in choices.latency
+    }
+    listed = _read(choices)
+    names = row_names(listed.runs)
+    rows = {names[run.folder]: run.scores for run in listed.runs}
+    left = left_columns(listed.runs, choices.training)
+    _show(score_table(rows, left, choices.convention, choices.unit))
     with writing(choices.to):
         choices.to.mkdir(parents=True, exist_ok=True)
-        written = _write(compared, published, console)
-    console.print(f"written: {', '.join(map(str, written))}", markup=False, soft_wrap=True)
+        written = _write(choices, listed, names, published)
+    say(f"written: {', '.join(map(str, written))}")
 
 
-def comparable(listed: RunList, folder: Path) -> list[Run]:
-    """Return the runs of a folder.
-
-    Raises:
-        UserError: there is none, or not all were tested on the same sentences.
-    """
-    if not listed.runs:
-        raise UserError(
-            f"there is no finished run in {folder} ({len(listed.begun)} unfinished, "
-            f"{len(listed.damaged)} damaged); train.py ends with writing {SCORES}"
-        )
-    sets: dict[str, str] = {}  # by digest, since the same name may stand for different text
-    for run in listed.runs:
-        sets.setdefault(run.test_set, f"{run.options['data.name']} (such as {run.folder})")
-    if len(sets) > 1:
-        raise UserError(
-            f"the runs in {folder} were tested on different data: {', '.join(sets.values())}. One "
-            "picture needs one test set: point `runs` at a folder that holds runs on one of them"
-        )
-    return listed.runs
+def _show(table: Table) -> None:
+    """Print a table, in a file or a pipe at least 140 columns wide."""
+    console = Console(highlight=False)
+    console.width = max(console.width, 0 if console.is_terminal else 140)
+    console.print(table)
 
 
-@dataclass(frozen=True)
-class _Compared:
-    """The runs that a report compares.
-
-    Attributes:
-        choices: The options of the report.
-        runs: All runs, in the order of the table.
-        names: The name of each run, by folder.
-        logs: The decoded test sets, by folder.
-        resampled: The resampled BLEU, by folder.
-        left_out: The runs that cannot be used, with reasons.
-    """
-
-    choices: Choices
-    runs: Sequence[Run]
-    names: Mapping[str, str]
-    logs: Logs
-    resampled: Mapping[str, Resampled]
-    left_out: Sequence[str]
-
-    @property
-    def counted(self) -> tuple[str, str]:
-        """Unit and convention of latencies."""
-        return self.choices.unit, self.choices.convention
-
-
-def _gather(choices: Choices, console: Console) -> _Compared:
-    """Read the runs, and print which were left out, and why."""
+def _read(choices: Choices) -> RunList:
+    """Return the runs with their logs, and print which were left out, and why."""
     listed = find_runs(choices.runs)
     check_writable(choices.to)
     try:
         comparable(listed, choices.runs)
-        logs, resampled = read_logs(listed, choices.runs, choices.convention, choices.resamples)
+        read_logs(listed, choices.convention, choices.unit, choices.resamples)
         runs = comparable(listed, choices.runs)
     finally:
         for note in listed.left_out:
-            console.print(f"left out: {note}", markup=False, soft_wrap=True)
-    shown, bleus = choices.quality, sorted(run.bleu(choices.convention) for run in runs)
+            say(f"left out: {note}")
+    shown, bleus = choices.quality, sorted(run.bleu for run in runs)
     if shown is not None and not any(shown[0] <= bleu <= shown[1] for bleu in bleus):
         raise UserError(
             f"quality is [{shown[0]:g},{shown[1]:g}], where no run is: their BLEU is "
             f"{bleus[0]:.2f} to {bleus[-1]:.2f}"
         )
-    if missing := len(runs) - len(logs):
-        console.print(f"{missing} runs have no {INSTANCES}: no interval, no test, no paths")
-    return _Compared(choices, runs, row_names(runs), logs, resampled, listed.left_out)
+    if missing := sum(run.resampled is None for run in runs):
+        say(f"{missing} runs have no {INSTANCES}: no interval, no test, no paths")
+    return listed
 
 
-def _write(compared: _Compared, published: Sequence[Published], console: Console) -> list[Path]:
+def _samples(runs: Sequence[Run], samples: int) -> Mapping[str, Sequence[Instance]]:
+    """Return the same few sentences of each log by folder, preferably neither short nor long."""
+    first = next((run.log for run in runs if run.log), ())
+    middling = [i for i, instance in enumerate(first) if instance.source_length in _MIDDLING]
+    places = (middling or list(range(len(first))))[:samples]
+    return {run.folder: [run.log[i] for i in places if i < len(run.log)] for run in runs}
+
+
+def _write(
+    choices: Choices, listed: RunList, names: Mapping[str, str], published: _Published
+) -> list[Path]:
     """Write all files, and return their paths."""
-    choices, runs, to = compared.choices, compared.runs, compared.choices.to
-    resampled, counted = compared.resampled, compared.counted
-    rows = curve_rows(runs, resampled, choices.latency, *counted)
-    pairs = matched_pairs(runs, compared.logs, resampled, *counted, choices.tolerance)
+    runs, to = listed.runs, choices.to
+    rows, pairs = curve_rows(runs, choices.latency), matched_pairs(runs, choices.tolerance)
     written = [
         write_rows(rows, to / "curves.csv"),
-        write_rows(cost_rows(runs), to / "cost.csv"),
+        write_rows([run.cost() for run in runs if not run.turned], to / "cost.csv"),
         write_rows(pairs, to / "significance.csv", COLUMNS),
     ]
-    selected = [] if choices.select is None else _select(compared, console)
-    if selected:
-        console.print(selection_table(selected))
-        written.append(write_rows(selected, to / "selected.csv"))
-    curves = _draw(compared, published, console)
+    selected: list[Row] = []
+    if choices.select is not None:
+        every_range = _select(choices, runs, names)
+        selected = with_empty_ranges_together(every_range)
+        _show(selection_table(selected))
+        written.append(write_rows(every_range, to / "selected.csv"))
+    curves = _draw(choices, runs, published)
     written += [path for curve in curves for path in curve.files]
     page = write_html(
-        "report.html", to / "report.html", compared=compared, choices=choices, runs=runs,
-        rows=rows, pairs=pairs, curves=curves, selected=with_empty_ranges_together(selected),
-        folder=choices.runs.resolve().name, paths=samples_of(compared.logs, choices.samples),
+        "report.html", to / "report.html", choices=choices, runs=runs, names=names,
+        left_out=listed.left_out, rows=rows, pairs=pairs, curves=curves, selected=selected,
+        folder=choices.runs.resolve().name, paths=_samples(runs, choices.samples),
         trained=sum(not run.turned for run in runs),
         places={run.folder: place for place, run in enumerate(runs)},
         suffix="" if choices.convention == "paper" else f"_{choices.convention}",
@@ -157,21 +132,15 @@ def _write(compared: _Compared, published: Sequence[Published], console: Console
     return [*written, page]
 
 
-def _draw(
-    compared: _Compared, published: Sequence[Published], console: Console
-) -> list[DrawnCurve]:
+def _draw(choices: Choices, runs: Sequence[Run], published: _Published) -> list[DrawnCurve]:
     """Draw the curve of each latency that some run has."""
-    choices, notes = compared.choices, dict[str, None]()
-    curves = []
-    for latency in choices.latency:
-        lines, of_latency = published_series(published, latency, choices.unit)
+    notes, curves = dict[str, None](), []
+    for latency, (lines, of_latency) in published.items():
         notes |= dict.fromkeys(of_latency)
-        drawn = write_curve(
-            compared.runs, lines, latency, *compared.counted, choices.to, choices.quality
-        )
-        curves += [drawn] if drawn else []
+        if drawn := write_curve(runs, lines, latency, choices.to, choices.quality):
+            curves.append(drawn)
     for note in notes:
-        console.print(f"published, not drawn: {note}", markup=False, soft_wrap=True)
+        say(f"published, not drawn: {note}")
     if not curves:
         raise UserError(
             f"no run in {choices.runs} has {', '.join(choices.latency)} in {choices.unit}s: there "
@@ -180,19 +149,15 @@ def _draw(
     return curves
 
 
-def _select(compared: _Compared, console: Console) -> list[Row]:
+def _select(choices: Choices, runs: Sequence[Run], names: Mapping[str, str]) -> list[Row]:
     """Return a row for each mechanism and range."""
-    choices, counted = compared.choices, (compared.choices.select.upper(), compared.choices.unit)
-    trained = [run for run in compared.runs if not run.turned]  # validation does not turn dials
-    figures = {run.folder: tested_checkpoint(choices.runs, run, *counted) for run in trained}
-    dev = {folder: known for folder, known in figures.items() if known is not None}
-    if averaged := [compared.names[run.folder] for run in trained if run.folder not in dev]:
-        console.print(
+    latency = str(choices.select).upper()
+    rows, unknown = select_runs(runs, names, latency, choices.ranges)
+    if unknown:
+        say(
             f"not selected from, without development figures of what was tested (averaged "
-            f"weights, or no {METRICS}): {', '.join(averaged)}", markup=False, soft_wrap=True
-        )  # fmt: skip
-    ranges = [(float(least), float(most)) for least, most in choices.ranges]
-    rows = select_runs(trained, compared.names, dev, ranges, *counted)
+            f"weights, or no {METRICS}): {', '.join(unknown)}"
+        )
     if not rows:
         raise UserError("select: all runs read the whole sentence first; choose select=null")
     return rows

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from simulmt.analysis.curve import Curve, Series, draw_curve
-from simulmt.analysis.inline_svg import inline_svg
+from simulmt.analysis.curve import draw_curve
 from simulmt.analysis.names import row_names
-from simulmt.analysis.points import curve_series
-from simulmt.analysis.runs import Run
+from simulmt.analysis.points import Series, curve_series
+from simulmt.analysis.run import Run
 from simulmt.analysis.style import save
 
 
@@ -39,39 +41,38 @@ class DrawnCurve:
 
 
 def write_curve(
-    runs: Sequence[Run], published: Sequence[Series], latency: str, unit: str, convention: str,
-    to: Path, shown: tuple[float, float] | None = None,
+    runs: Sequence[Run], published: Sequence[Series], latency: str, to: Path,
+    shown: tuple[float, float] | None = None,
 ) -> DrawnCurve | None:  # fmt: skip
     """Draw the curve of one latency; returns None if no run has that latency.
 
     Args:
-        runs: The runs to draw.
+        runs: The runs to draw, at least one, all counted alike.
         published: Published lines to draw beside the runs.
         latency: The latency on the x axis.
-        unit: The unit of the latency.
-        convention: The convention of the latency.
         to: The folder for `curve-LATENCY.png` and `.svg`.
         shown: The least and the greatest quality in the picture; None shows all.
     """
-    series = curve_series(runs, latency, unit, convention)
+    series = curve_series(runs, latency)
     if not series:
         return None
+    unit, convention = runs[0].unit, runs[0].convention
     oracles = [run.scores.oracle.get(unit, {}).get(latency) for run in runs]
     oracle = next((score.value for score in oracles if score is not None), None)
     axis = f"{latency} ({'share of the ' if latency == 'AP' else ''}source {unit}s)"
     axis += "" if convention == "paper" else f" by {convention}"
-    curve = Curve([*series, *published], axis, oracle, shown)
+    curve = ([*series, *published], axis, oracle, shown)
     files = [to / f"curve-{latency}{suffix}" for suffix in (".png", ".svg")]
-    save(draw_curve(curve)[0], files)
+    save(draw_curve(*curve)[0], files)
     addresses = {run.folder: f"#run-{number}" for number, run in enumerate(runs)}
-    figure, handles = draw_curve(curve, lambda point: addresses[point.runs[0]])
+    figure, handles = draw_curve(*curve, link=lambda point: addresses[point.runs[0]])
     titles = {addresses[folder]: text for folder, text in _titles(runs, series, latency).items()}
-    about = f"BLEU against {axis}; the figures are in the table of runs"
+    about = f'role="img" aria-label="BLEU against {axis}; the figures are in the table of runs"'
     legend = [
         (str(handle.get_label()), _swatch(handle, f"{latency}-key-{i}"))
         for i, handle in enumerate(handles)
     ]
-    return DrawnCurve(files, inline_svg(figure, latency, about, titles), legend)
+    return DrawnCurve(files, _inline_svg(figure, latency, about, titles), legend)
 
 
 def _swatch(handle: Line2D, name: str) -> Markup:
@@ -81,7 +82,7 @@ def _swatch(handle: Line2D, name: str) -> Markup:
     line.update_from(handle)
     line.set(transform=figure.transFigure, clip_on=False)  # the handle is of another figure
     figure.add_artist(line)
-    return inline_svg(figure, name)
+    return _inline_svg(figure, name, 'aria-hidden="true"', {})
 
 
 def _titles(runs: Sequence[Run], series: Sequence[Series], latency: str) -> dict[str, str]:
@@ -94,3 +95,31 @@ def _titles(runs: Sequence[Run], series: Sequence[Series], latency: str) -> dict
         figures = f"BLEU {point.quality:.2f}, {latency} {point.latency:.2f}"
         titles[folder] = f"{names[folder]}: {figures}{seeds}"
     return titles
+
+
+def _inline_svg(figure: Figure, name: str, role: str, titles: Mapping[str, str]) -> Markup:
+    """Return the figure as an element of the page, the same text for the same figure.
+
+    Its text stays text. A colour #rrggbb becomes `var(--rrggbb, #rrggbb)`, which a dark page sets.
+
+    Args:
+        figure: The figure.
+        name: The prefix of all ids, unique within the page.
+        role: The attributes that tell readers who do not see the figure what it is.
+        titles: The text of each link, by address.
+    """
+    file = io.BytesIO()
+    with rc_context({"svg.hashsalt": "simulmt", "svg.fonttype": "none"}):
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    text = file.getvalue().decode("utf-8")
+    text = text[text.index("<svg") :].strip()
+    for tag in ("metadata", "style"):  # a style would be for the whole page
+        text = re.sub(rf"\s*<{tag}\b.*?</{tag}>", "", text, flags=re.DOTALL)
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = text.replace("url(#", f"url(#{name}-")
+    text = re.sub(r'xlink:href="#(?!run-)', f'xlink:href="#{name}-', text)
+    text = re.sub(r"\b(fill|stroke): #([0-9a-f]{6})", r"\1: var(--\2, #\2)", text)
+    for address, title in titles.items():  # the table has the same links for the keyboard
+        link = f'<a tabindex="-1" xlink:href="{address}"><title>{escape(title)}</title>'
+        text = text.replace(f'<a xlink:href="{address}">', link)
+    return Markup(text.replace("<svg ", f'<svg class="drawn" {role} ', 1))

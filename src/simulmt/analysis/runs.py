@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
 
+from simulmt.analysis.intervals import resample
+from simulmt.analysis.run import Run
+from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
 from simulmt.options import flat_options
 from simulmt.run_directory import (
     CONFIG,
     EVALUATED,
     EVALUATION,
+    INSTANCES,
     MANIFEST,
     SCORES,
     TRAINING,
@@ -26,99 +28,10 @@ from simulmt.run_directory import (
     read_json,
     read_record,
 )
-from simulmt.scoring.conventions import CONVENTIONS, UNITS
-from simulmt.scoring.scores import Decoding, Figures, Scores
+from simulmt.scoring.conventions import CONVENTIONS
+from simulmt.scoring.scores import Decoding, Scores
 
-Row: TypeAlias = dict[str, Any]
-"""A line of a CSV file, by column."""
-_OF_MECHANISM = ("k", "emission_rate", "chunk", "window", "score", "noise", "mass_preservation")
-_COUNTED = ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW")
-WEIGHTS = ("lambda", "lambda_var")
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished run, or a further decoding of a run's test set.
-
-    Attributes:
-        folder: The folder of the scores, relative to the folder that was searched.
-        home: The run directory, relative to the same folder; for a run the same as `folder`.
-        options: The run's configuration, flat: `{"mechanism.k": 3, ...}`.
-        scores: The scores of the test set.
-        test_set: The digests of the test set's text.
-        traits: The kind of policy that the run trained.
-        training: Size, length and speed of the training.
-        turned: Options of the decoding that differ from the run's: `{"k": 5}`; empty for a run.
-    """
-
-    folder: str
-    home: str
-    options: Mapping[str, Any]
-    scores: Scores
-    test_set: str
-    traits: Traits
-    training: Training
-    turned: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def mechanism(self) -> str:
-        """The mechanism's name."""
-        return str(self.options["mechanism.name"])
-
-    @property
-    def model(self) -> str:
-        """The model's name."""
-        return str(self.options["model.name"])
-
-    def weight(self, name: str) -> float:
-        """Return `lambda` or `lambda_var`."""
-        return float(self.options[name])
-
-    def dials(self) -> list[str]:
-        """Return the options that trade quality for latency: `["k=3"]`, `["lambda=0.2"]`."""
-        weights = {name: self.weight(name) for name in WEIGHTS} if self.traits.learned else {}
-        weights = {name: value for name, value in weights.items() if value or name == "lambda"}
-        return _listed({**weights, **self.traits.dials, **self.turned})
-
-    def option(self, key: str) -> Any:
-        """Return an option; a dial as the decoding set it; None if the run lacks the option."""
-        return self.turned.get(key.removeprefix("mechanism."), self.options.get(key))
-
-    def figures(self, convention: str = "paper", unit: str = "word") -> Figures:
-        """Return quality and latencies by a convention; only `paper` has more than one unit."""
-        units = CONVENTIONS[convention].units
-        return self.scores[convention, unit if unit in units else units[0]]
-
-    def bleu(self, convention: str = "paper") -> float:
-        """Return the BLEU of a convention."""
-        return float(self.figures(convention)["BLEU"])
-
-    def latency(self, name: str, unit: str = "word", convention: str = "paper") -> float:
-        """Return a latency; infinite if no sentence has a translation."""
-        value = self.figures(convention, unit)[name].value
-        return math.inf if value is None else float(value)
-
-    def row(self, convention: str = "paper") -> Row:
-        """Return a line of `curves.csv`; conventions other than `paper` add their own figures."""
-        names = () if convention == "paper" else CONVENTIONS[convention].figures
-        own, quality = self.figures(convention), self.figures()
-        return {
-            "folder": self.folder,
-            "mechanism": self.mechanism,
-            **{name: self.option(f"mechanism.{name}") for name in _OF_MECHANISM},
-            **{name: self.weight(name) for name in WEIGHTS},
-            "seed": self.options["seed"],
-            "model": self.model,
-            "data": self.options["data.name"],
-            **{name: quality[name].value for name in ("BLEU", "chrF")},
-            **{f"{name}_{unit}": self.figures(unit=unit)[name].value
-               for unit in UNITS for name in _COUNTED},
-            **{f"{name}_{convention}": own[name].value for name in names},
-            "parameters": self.training.parameters,
-            "updates": self.training.updates,
-            "signature": quality["BLEU"].signature.removeprefix("BLEU|"),
-            "decoding": " ".join(_listed(self.turned)),
-        }  # fmt: skip
+_NEAR = 1e-6  # rounding: scores and log have the same text
 
 
 @dataclass
@@ -164,21 +77,60 @@ def find_runs(folder: Path, decodings: bool = True) -> RunList:
             continue
         listed.runs.append(run)
         if decodings:
-            listed.runs += _decodings(run, here, listed)
+            listed.runs += _decodings(run, listed)
     listed.damaged.sort()
     listed.begun.sort()
     listed.runs.sort(key=lambda run: (run.mechanism, run.model, run.latency("DAL"), run.folder))
     return listed
 
 
-def _listed(values: Mapping[str, float]) -> list[str]:
-    return [f"{name}={value:g}" for name, value in values.items()]
+def comparable(listed: RunList, folder: Path) -> list[Run]:
+    """Return the runs of a folder.
+
+    Raises:
+        UserError: there is none, or not all were tested on the same sentences.
+    """
+    if not listed.runs:
+        raise UserError(
+            f"there is no finished run in {folder} ({len(listed.begun)} unfinished, "
+            f"{len(listed.damaged)} damaged); train.py ends with writing {SCORES}"
+        )
+    sets: dict[str, str] = {}  # by digest, since the same name may stand for different text
+    for run in listed.runs:
+        sets.setdefault(run.test_set, f"{run.options['data.name']} (such as {run.folder})")
+    if len(sets) > 1:
+        raise UserError(
+            f"the runs in {folder} were tested on different data: {', '.join(sets.values())}. One "
+            "picture needs one test set: point `runs` at a folder that holds runs on one of them"
+        )
+    return listed.runs
+
+
+def read_logs(listed: RunList, convention: str, unit: str, samples: int) -> None:
+    """Count all runs by a convention, and add the logs and the resampled BLEU where there are logs.
+
+    A run is left out if the BLEU of its log differs from that of its scores.
+
+    Args:
+        listed: The runs; a run that is left out moves from `runs` to `damaged`.
+        convention: A name of `CONVENTIONS`.
+        unit: A unit of the convention.
+        samples: The number of resamples.
+    """
+    kept = []
+    for run in listed.runs:
+        try:
+            kept.append(_with_log(replace(run, convention=convention, unit=unit), samples))
+        except UserError as error:
+            listed.damaged.append(f"{run.path} ({error})")
+    listed.runs[:] = kept
 
 
 def _read(here: Path, name: str) -> Run:
     """Return a run; a damaged run raises various errors."""
     tested = read_json(here / MANIFEST)["splits"]["test"]
     run = Run(
+        path=here,
         folder=name,
         home=name,
         options=flat_options(read_json(here / CONFIG)),
@@ -191,10 +143,10 @@ def _read(here: Path, name: str) -> Run:
     return run
 
 
-def _decodings(run: Run, here: Path, listed: RunList) -> Iterator[Run]:
+def _decodings(run: Run, listed: RunList) -> Iterator[Run]:
     """Yield one evaluation of the run's test set for each decoding that differs from the run's."""
     seen: list[Mapping[str, float]] = [{}]
-    for place in sorted((here / EVALUATION).glob(f"*/{EVALUATED}")):
+    for place in sorted((run.path / EVALUATION).glob(f"*/{EVALUATED}")):
         try:
             scores = read_record(place, Scores)
         except UserError as error:
@@ -204,7 +156,7 @@ def _decodings(run: Run, here: Path, listed: RunList) -> Iterator[Run]:
         if turned not in seen:
             seen.append(turned)
             folder = "/".join((run.folder, EVALUATION, place.parent.name))
-            yield replace(run, folder=folder, scores=scores, turned=turned)
+            yield replace(run, path=place.parent, folder=folder, scores=scores, turned=turned)
 
 
 def _turned(run: Run, decoding: Decoding | None) -> dict[str, float]:
@@ -230,3 +182,20 @@ def _reached(here: Path) -> str:
         return f"; update {max(int(step) for (step,) in read_columns(here, 'step')) + 1}"
     except (UserError, ValueError):
         return ""
+
+
+def _with_log(run: Run, samples: int) -> Run:
+    path = run.path / INSTANCES
+    if not path.is_file():
+        return run
+    log = sorted(read_instances(path), key=lambda instance: instance.index)
+    if len(log) != run.scores.sentences:
+        raise UserError(f"{path} has {len(log)} sentences, the scores {run.scores.sentences}")
+    texts = [i.prediction for i in log], [i.reference for i in log]
+    resampled = resample(*texts, samples, CONVENTIONS[run.convention].bleu)
+    if abs(resampled.bleu - run.bleu) >= _NEAR:
+        raise UserError(
+            f"BLEU is {run.bleu:.2f} in its scores and {resampled.bleu:.2f} in {INSTANCES}: they "
+            "are not of the same decoding"
+        )
+    return replace(run, log=log, resampled=resampled)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from itertools import groupby, product
+from operator import itemgetter
+from typing import NamedTuple
 
-from simulmt.analysis.runs import Row, Run
+from simulmt.analysis.run import Row, Run
 from simulmt.errors import UserError
 from simulmt.run_directory import read_columns
 
 
-@dataclass(frozen=True)
-class Dev:
+class Dev(NamedTuple):
     """The development figures of the checkpoint that was tested."""
 
     step: int
@@ -21,23 +21,72 @@ class Dev:
     latency: float
 
 
-def tested_checkpoint(folder: Path, run: Run, latency: str, unit: str) -> Dev | None:
+def select_runs(
+    runs: Sequence[Run], names: Mapping[str, str], latency: str, ranges: Sequence[Sequence[float]]
+) -> tuple[list[Row], list[str]]:
+    """Return, for each mechanism and range, the run with the best development BLEU.
+
+    All figures are by the convention `paper`, as validation is. Runs that read the whole sentence
+    first, runs without development figures, and further decodings are not selected.
+
+    Args:
+        runs: All runs.
+        names: The name of each run, by folder.
+        latency: The latency of the ranges, such as DAL.
+        ranges: The least and the greatest development latency of each range, both included.
+
+    Returns:
+        A row for each mechanism (and model, if there are several) and range, with the test scores
+        of the run, which are None without a run in the range; and the names of the runs without
+        development figures.
+    """
+    trained = [run for run in runs if not run.turned]  # validation does not turn dials
+    tested = {run.folder: _tested_checkpoint(run, latency) for run in trained}
+    dev = {folder: figures for folder, figures in tested.items() if figures}
+    several = len({run.model for run in trained}) > 1
+    systems: dict[str, list[Run]] = {}
+    for run in trained:
+        if not run.traits.offline:
+            name = f"{run.mechanism} {run.model}" if several else run.mechanism
+            systems.setdefault(name, []).append(run)
+    keys = ("run", "step", "dev_BLEU", f"dev_{latency}", "test_BLEU", f"test_{latency}", "folder")
+    rows = []
+    for (system, alike), (least, most) in product(systems.items(), ranges):
+        known = [run for run in alike if run.folder in dev]
+        inside = [run for run in known if least <= dev[run.folder].latency <= most]
+        values: tuple[object, ...] = (None,) * len(keys)
+        if inside:
+            run = max(inside, key=lambda run: dev[run.folder].bleu)
+            name, figures = names[run.folder], dev[run.folder]
+            values = (name, *figures, run.bleu, run.latency(latency), run.folder)
+        row = {"system": system, "least": float(least), "most": float(most)}
+        rows.append(row | dict(zip(keys, values, strict=True)))
+    return rows, [names[run.folder] for run in trained if run.folder not in dev]
+
+
+def with_empty_ranges_together(rows: Sequence[Row]) -> list[Row]:
+    """Return rows with a column `range`; the ranges of a system without a run share a last row."""
+    together: list[Row] = []
+    for _, of_system in groupby(rows, key=itemgetter("system")):
+        own = [{"range": f"{row['least']:g} to {row['most']:g}", **row} for row in of_system]
+        empty = [row for row in own if row["run"] is None]
+        together += [row for row in own if row["run"] is not None]
+        if empty:
+            together.append({**empty[0], "range": ", ".join(str(row["range"]) for row in empty)})
+    return together
+
+
+def _tested_checkpoint(run: Run, latency: str) -> Dev | None:
     """Return the development figures of a run's best checkpoint.
 
     The best checkpoint is the first validation with the highest `valid/selection` (`conf/trainer`).
     None for averaged weights, which were never validated, and without metrics.
-
-    Args:
-        folder: The folder that was searched for runs.
-        run: A run below this folder.
-        latency: A latency of the convention `paper`, such as DAL.
-        unit: `word` or `subword`.
     """
-    names = ("valid/selection", "step", "valid/BLEU", f"valid/{unit}/{latency}")
+    names = ("valid/selection", "step", "valid/BLEU", f"valid/{run.unit}/{latency}")
     if int(run.options.get("trainer.average", 1)) > 1:
         return None
     try:
-        rows = read_columns(folder / run.home, *names)
+        rows = read_columns(run.path, *names)
     except UserError:
         return None
     valid = [values for values in rows if not any(map(math.isnan, values))]
@@ -45,58 +94,3 @@ def tested_checkpoint(folder: Path, run: Run, latency: str, unit: str) -> Dev | 
         return None
     _, step, bleu, value = max(valid, key=lambda values: values[0])  # the first of equal ones
     return Dev(int(step) + 1, bleu, value)
-
-
-def select_runs(
-    runs: Sequence[Run], names: Mapping[str, str], dev: Mapping[str, Dev],
-    ranges: Sequence[tuple[float, float]], latency: str, unit: str,
-) -> list[Row]:  # fmt: skip
-    """Return, for each mechanism and range, the run with the best development BLEU.
-
-    All figures are by the convention `paper`, as validation is. Runs that read the whole sentence
-    first, and runs without development figures, are not selected.
-
-    Args:
-        runs: All runs.
-        names: The name of each run, by folder.
-        dev: The development figures, by folder.
-        ranges: The least and the greatest development latency of each range, both included.
-        latency: The latency of the ranges, such as DAL.
-        unit: The unit of the latency.
-
-    Returns:
-        A row for each mechanism (and model, if there are several) and range, with the test scores
-        of the run. Without a run in the range, the figures are None.
-    """
-    several = len({run.model for run in runs}) > 1
-    systems: dict[tuple[str, str], list[Run]] = {}
-    for run in runs:
-        if not run.traits.offline:
-            systems.setdefault((run.mechanism, run.model), []).append(run)
-    keys = ("run", "step", "dev_BLEU", f"dev_{latency}", "test_BLEU", f"test_{latency}", "folder")
-    rows = []
-    for kind, alike in systems.items():
-        for least, most in ranges:
-            row: Row = {"system": " ".join(kind[: 1 + several]), "least": least, "most": most}
-            rows.append(row | dict.fromkeys(keys))
-            known = [(dev[run.folder], run) for run in alike if run.folder in dev]
-            inside = [pair for pair in known if least <= pair[0].latency <= most]
-            if inside:
-                own, best = max(inside, key=lambda pair: pair[0].bleu)
-                test = (best.bleu(), best.latency(latency, unit))
-                figures = (names[best.folder], own.step, own.bleu, own.latency, *test, best.folder)
-                rows[-1] |= dict(zip(keys, figures, strict=True))
-    return rows
-
-
-def with_empty_ranges_together(rows: Sequence[Row]) -> list[Row]:
-    """Return rows with a column `range`; the ranges of a system without a run share a last row."""
-    together: list[Row] = []
-    for system in dict.fromkeys(row["system"] for row in rows):
-        own = [{"range": f"{r['least']:g} to {r['most']:g}", **r} for r in rows
-               if r["system"] == system]  # fmt: skip
-        empty = [row for row in own if row["run"] is None]
-        together += [row for row in own if row["run"] is not None]
-        if empty:
-            together.append({**empty[0], "range": ", ".join(str(row["range"]) for row in empty)})
-    return together

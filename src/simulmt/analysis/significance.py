@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
@@ -10,10 +10,9 @@ from statistics import fmean
 import numpy as np
 
 from simulmt.analysis.intervals import Resampled, middle, p_value
-from simulmt.analysis.logs import Logs, same_sentences
 from simulmt.analysis.names import row_names, variants
 from simulmt.analysis.points import by_seed
-from simulmt.analysis.runs import Row, Run
+from simulmt.analysis.run import Row, Run
 
 COLUMNS = ("one", "other", "DAL_one", "DAL_other", "BLEU_one", "BLEU_other",
            "difference", "difference_low", "difference_high", "p",
@@ -34,10 +33,7 @@ class System:
     bleu: Resampled
 
 
-def matched_pairs(
-    runs: Sequence[Run], logs: Logs,
-    resampled: Mapping[str, Resampled], unit: str, convention: str, tolerance: float,
-) -> list[Row]:  # fmt: skip
+def matched_pairs(runs: Sequence[Run], tolerance: float) -> list[Row]:
     """Return the paired bootstrap test of each two systems of different lines at matched latency.
 
     As in the curves, runs that differ in the seed alone are one system. The system has the mean
@@ -46,39 +42,34 @@ def matched_pairs(
 
     Args:
         runs: All runs.
-        logs: The decoded test sets, by folder.
-        resampled: The resampled BLEU of each run, by folder.
-        unit: The unit of DAL.
-        convention: The convention of DAL.
         tolerance: The greatest difference in DAL.
 
     Returns:
         A row for each pair, the better system first in it, closest latencies first.
     """
     pairs = []
-    for two in combinations(_systems(runs, resampled, unit, convention), 2):
+    for two in combinations(_systems(runs), 2):
         better, worse = sorted(two, key=lambda system: -system.bleu.bleu)
         apart = abs(better.latency - worse.latency)
         if better.line == worse.line or not apart <= tolerance:  # NaN if both are infinite
             continue
-        logged = [logs[run.folder] for run in (*better.runs, *worse.runs)]
-        if all(same_sentences(logged[0], log) for log in logged):
+        logs = [run.log for run in (*better.runs, *worse.runs)]
+        texts = [[(i.source, i.reference) for i in log] for log in logs]
+        if all(text == texts[0] for text in texts):
             pairs.append((apart, _row(better, worse)))
     return [row for _, row in sorted(pairs, key=lambda pair: pair[0])]
 
 
-def _systems(
-    runs: Sequence[Run], resampled: Mapping[str, Resampled], unit: str, convention: str
-) -> list[System]:
-    groups = by_seed([run for run in runs if run.folder in resampled])
+def _systems(runs: Sequence[Run]) -> list[System]:
+    groups = by_seed([run for run in runs if run.resampled])
     firsts = [group[0] for group in groups]
     names, lines = row_names(firsts), variants(firsts)
     systems = []
     for group in groups:
-        folder, seeds = group[0].folder, [resampled[run.folder] for run in group]
+        folder, seeds = group[0].folder, [run.resampled for run in group if run.resampled]
         samples = np.mean([seed.samples for seed in seeds], axis=0)
         bleu = Resampled(fmean(seed.bleu for seed in seeds), samples)
-        latency = fmean(run.latency("DAL", unit, convention) for run in group)
+        latency = fmean(run.latency("DAL") for run in group)
         name = names[folder] + (f", {len(group)} seeds" if len(group) > 1 else "")
         systems.append(System(name, lines[folder], group, latency, bleu))
     return systems

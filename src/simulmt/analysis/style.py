@@ -1,11 +1,15 @@
-"""The look of figures: colour, marker or dashes alone suffice to tell lines apart."""
+"""The look of figures, and the parts that figures share.
+
+Colour, marker or dashes alone suffice to tell lines apart.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
+from statistics import fmean
 from typing import Any, TypeAlias
 
 from matplotlib import rc_context
@@ -13,6 +17,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
+
+from simulmt.analysis.run import Run
 
 COLOURS = ["#0b5fa5", "#c2410c", "#00795c", "#8e3a86", "#7a5200", "#3f3fa8", "#a31545", "#3d6b1f"]
 MARKERS = "osD^vPXph"  # one more than colours, so that combinations repeat late
@@ -48,6 +55,27 @@ def line_styles(offline: Sequence[bool]) -> list[Style]:
     return styles
 
 
+def named_styles(
+    runs: Sequence[Run], names: Sequence[str], *, like_curve: bool = True
+) -> dict[str, Style]:
+    """Return the style of each name.
+
+    Lines of runs that read the whole sentence first are thin and differ in their dashes.
+
+    Args:
+        runs: The runs.
+        names: The name of each run; several runs may share a name.
+        like_curve: Whether names get their styles in alphabetical order, as in the quality-latency
+            curve, or in the order of the runs.
+    """
+    offline = {name: run.traits.offline for name, run in zip(names, runs, strict=True)}
+    ordered = sorted(offline) if like_curve else list(offline)
+    styles = dict(zip(ordered, line_styles([offline[name] for name in ordered]), strict=True))
+    for i, name in enumerate(name for name in ordered if offline[name]):
+        styles[name] |= {"linestyle": (0, DASHES[i % len(DASHES)]), "linewidth": 1.1}
+    return styles
+
+
 def make_panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
     """Return a figure, `width` by `height` inches, and its axes from left to right and down."""
     figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
@@ -71,6 +99,46 @@ def draw_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
     )  # fmt: skip
     for text in legend.get_texts():
         text.set_parse_math(False)  # a dollar sign is nothing but a dollar sign
+
+
+def draw_lines(
+    axes: Axes, points: Iterable[tuple[str, float, float | None]], styles: Mapping[str, Style]
+) -> list[Line2D]:
+    """Draw a line for each name: a marker for each point, joined by the means at each x.
+
+    Args:
+        axes: The axes to draw on.
+        points: The name of its line, x, and y of each point; y is None where there is no figure.
+        styles: The style of each line, in the order of the legend.
+
+    Returns:
+        The entries of the legend.
+    """
+    lines: dict[str, dict[float, list[float]]] = {name: {} for name in styles}
+    for name, x, y in points:
+        if y is not None:
+            lines[name].setdefault(x, []).append(y)
+    for name, line in lines.items():
+        style, xs = styles[name], sorted(line)
+        places = [(x, y) for x in xs for y in line[x]]
+        axes.plot([x for x, _ in places], [y for _, y in places], **{**style, "linestyle": ""})
+        axes.plot(xs, [fmean(line[x]) for x in xs], **{**style, "marker": "", "zorder": 2})
+    return [Line2D([], [], **{**style, "label": name}) for name, style in styles.items()]
+
+
+def mark_numbers(axes: Axes, values: Iterable[float]) -> None:
+    """Put ticks at these numbers of the x axis and nowhere else."""
+    axes.xaxis.set_major_locator(FixedLocator(sorted({*values})))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def name_rows(panels: Sequence[Axes], names: Sequence[str], places: Sequence[float]) -> None:
+    """Name rows from top to bottom, at these heights, beside the first of several panels."""
+    for axes in panels:
+        axes.set_ylim(places[-1] + 0.7, places[0] - 0.7)
+        axes.set_yticks(places, names, parse_math=False)
+        axes.tick_params(labelleft=axes is panels[0])
 
 
 def save(figure: Figure, paths: Sequence[Path], **options: Any) -> None:

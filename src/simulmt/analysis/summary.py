@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simulmt.analysis.path import render_path
-from simulmt.analysis.path_picture import draw_path
+from simulmt.analysis.path import draw_path, render_path
 from simulmt.analysis.table import score_table
 from simulmt.console import console, say
 from simulmt.data.corpus import Split

@@ -8,8 +8,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from simulmt.analysis.names import row_names
-from simulmt.analysis.runs import Row, Run
-from simulmt.analysis.selection import with_empty_ranges_together
+from simulmt.analysis.run import Row, Run
 from simulmt.scoring.conventions import CONVENTIONS, UNITS
 from simulmt.scoring.scores import Figures, Scores
 
@@ -36,12 +35,12 @@ def score_table(
         unit: `word` or `subword` for `paper`; every other convention has a single unit.
     """
     left = left or [(Column("", overflow="fold"), list(rows))]
-    names: Sequence[str] = CONVENTIONS[convention].figures
-    figures: list[Figures] = [scores[convention, unit] for scores in rows.values()]
+    names = CONVENTIONS[convention].figures
+    figures = [scores[convention, unit] for scores in rows.values()]
     if convention == "paper":
         second = next(name for name in UNITS if name != unit)
         names = (*_PAPER, f"DAL {second}")
-        dals = (scores["paper", second]["DAL"] for scores in rows.values())
+        dals = [scores["paper", second]["DAL"] for scores in rows.values()]
         figures = [{**f, names[-1]: dal} for f, dal in zip(figures, dals, strict=True)]
     heads = [*(head for head, _ in left), *(Column(name, justify="right") for name in names)]
     table = Table(*heads, caption=_caption(rows, figures, unit), caption_justify="left")
@@ -83,11 +82,11 @@ def left_columns(runs: Sequence[Run], training: bool) -> list[tuple[Column, list
 
 
 def selection_table(rows: Sequence[Row]) -> Table:
-    """Return the table of the selected runs, from the rows of `select_runs`, at least one."""
+    """Return the table of the selected runs, from rows with a column `range`, at least one."""
     figures = [key for key in rows[0] if key.startswith(("dev_", "test_"))]
     heads = [Column(key.replace("_", " "), justify="right") for key in figures]
     table = Table("system", "range", "run", Column("update", justify="right"), *heads)
-    for row in with_empty_ranges_together(rows):
+    for row in rows:
         if row["run"] is None:
             table.add_row(row["system"], row["range"], "no run")
             continue

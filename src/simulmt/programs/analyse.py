@@ -9,11 +9,10 @@ from typing import Any
 import torch
 from omegaconf import DictConfig
 
-from simulmt.analysis.attention_links import AttentionLinks, attention_links
-from simulmt.analysis.report import comparable
-from simulmt.analysis.runs import find_runs
+from simulmt.analysis.runs import comparable, find_runs
 from simulmt.analysis.studies import STUDIES
-from simulmt.analysis.studies.run_set import DecodedTestSet, RunSet, write_result
+from simulmt.analysis.studies.aer import attention_links
+from simulmt.analysis.studies.run_set import AttentionLinks, DecodedTestSet, RunSet, write_result
 from simulmt.analysis.target import check_writable
 from simulmt.attention.attention import Attention
 from simulmt.builders import build_corpus, build_search, pick_device

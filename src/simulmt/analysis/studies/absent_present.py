@@ -14,20 +14,21 @@ from simulmt.alignment.aligner import align_text
 from simulmt.alignment.links import Links
 from simulmt.alignment.prediction import Counts, Kind, accuracies, judge, project
 from simulmt.analysis.intervals import draw, middle
-from simulmt.analysis.studies.drawing import name_rows
-from simulmt.analysis.studies.run_set import Result, RunSet, gold_links, run_columns
-from simulmt.analysis.style import COLOURS, DARK, Style, draw_legend, make_panels
+from simulmt.analysis.run import Row
+from simulmt.analysis.studies.run_set import Result, RunSet, gold_links
+from simulmt.analysis.style import COLOURS, DARK, Style, draw_legend, make_panels, name_rows
 from simulmt.data.corpus import Corpus
 from simulmt.decoding.instance import Instance
 
 SAMPLES = 1000
-_STYLES: dict[Kind, Style] = {
-    Kind.PRESENT: {"color": COLOURS[0], "marker": "o", "markersize": 7,
-                   "label": "present: source word read"},
-    Kind.ABSENT: {"color": COLOURS[1], "marker": "D", "markersize": 6.5,
-                  "label": "absent: source word not yet read"},
+_STYLES: dict[str, Style] = {
+    "present": {"color": COLOURS[0], "marker": "o", "markersize": 7,
+                "label": "present: source word read"},
+    "absent": {"color": COLOURS[1], "marker": "D", "markersize": 6.5,
+               "label": "absent: source word not yet read"},
 }  # fmt: skip
 _UNLINKED = "#d5d5d5"
+_FIGURES = ("words", "share", "accuracy", "low", "high")
 
 
 class Alignments(NamedTuple):
@@ -38,20 +39,6 @@ class Alignments(NamedTuple):
     references: Sequence[Links]
     outputs: Sequence[Mapping[int, Links]]
     """The links of each run's output."""
-
-
-class Accuracy(NamedTuple):
-    """The words of one kind: their number, their share, and how many are right, in percent.
-
-    `low` and `high` are the middle 95% of a bootstrap over sentences. A figure without words to
-    count is None.
-    """
-
-    words: int
-    share: float | None
-    accuracy: float | None
-    low: float | None
-    high: float | None
 
 
 def absent_present(run_set: RunSet, *, links: str | None = None) -> Result:
@@ -68,11 +55,11 @@ def absent_present(run_set: RunSet, *, links: str | None = None) -> Result:
         UserError: links that are not of the test set, or no aligner where there are no links.
     """
     corpus = run_set.data
-    decoded = [run_set.instances_of(run, corpus.splits["test"]) for run in run_set.runs]
+    decoded = [run_set.instances(run, corpus.splits["test"]) for run in run_set.runs]
     aligned = _align(corpus, decoded, links)
-    summaries, rows = {}, []
+    rows = list[Row]()
     outputs = zip(run_set.named(), decoded, aligned.outputs, strict=True)
-    for (name, run), instances, output_links in outputs:
+    for (columns, run), instances, output_links in outputs:
         counts = np.stack([
             judge(
                 i.prediction.split(), i.delays, output_links[i.index],
@@ -80,28 +67,32 @@ def absent_present(run_set: RunSet, *, links: str | None = None) -> Result:
             )
             for i in instances
         ])  # fmt: skip
-        summaries[name] = summarise(counts)
-        rows.append({
-            **run_columns(name, run), "BLEU": run.bleu(), "AL_word": run.figures()["AL"].value,
-            "links": aligned.origin, "words": int(counts[..., 0].sum()),
-            **{f"{kind.name.lower()}_{column}": value
-               for kind, accuracy in summaries[name].items()
-               for column, value in accuracy._asdict().items()},
-        })  # fmt: skip
-    return Result(_draw(summaries), rows)
+        figures = {"BLEU": run.bleu, "AL_word": run.figures["AL"].value, "links": aligned.origin}
+        rows.append({**columns, **figures, **summarise(counts)})
+    return Result(_draw(rows), rows)
 
 
-def summarise(counts: Counts) -> dict[Kind, Accuracy]:
-    """Return the accuracy of each kind of word, from the counts of the sentences (N, 3, 2)."""
+def summarise(counts: Counts) -> Row:
+    """Return the columns of all words, and of each kind: `absent_words`, `absent_share` and so on.
+
+    `share` is the share of the kind, and `accuracy` how many of its words are right, in percent;
+    `low` and `high` are the middle 95% of a bootstrap over sentences. A figure without words to
+    count is None.
+
+    Args:
+        counts: The counts of the sentences, (N, 3, 2).
+    """
     total = counts.sum(0)
     words = int(total[:, 0].sum())
     drawn = draw(len(counts), SAMPLES)
     resampled = np.stack([accuracies(counts[rows].sum(0)) for rows in drawn])  # (samples, 3)
-    summary = {}
+    summary: Row = {"words": words}
     for kind, accuracy, samples in zip(Kind, accuracies(total), resampled.T, strict=True):
         number = int(total[kind, 0])
+        share = 100 * number / words if words else None
         known = (float(accuracy), *middle(samples[~np.isnan(samples)])) if number else [None] * 3
-        summary[kind] = Accuracy(number, 100 * number / words if words else None, *known)
+        columns = (f"{kind.name.lower()}_{figure}" for figure in _FIGURES)
+        summary |= dict(zip(columns, (number, share, *known), strict=True))
     return summary
 
 
@@ -134,12 +125,13 @@ def _align_text(corpus: Corpus, decoded: Sequence[Sequence[Instance]]) -> Alignm
     )
 
 
-def _draw(summaries: Mapping[str, Mapping[Kind, Accuracy]]) -> Figure:
+def _draw(rows: Sequence[Row]) -> Figure:
     """Draw a row for each run: left how many words are right, right how many are predicted."""
-    width = 6.6 + 0.09 * max(map(len, summaries))  # inches, the longest name's among them
-    figure, (left, right) = make_panels(1, 2, width, 1.4 + 0.42 * len(summaries))
-    name_rows((left, right), [*summaries], range(len(summaries)))
-    ends = [_draw_run(left, right, y, summary) for y, summary in enumerate(summaries.values())]
+    names = [row["name"] for row in rows]
+    width = 6.6 + 0.09 * max(map(len, names))  # inches, the longest name's among them
+    figure, (left, right) = make_panels(1, 2, width, 1.4 + 0.42 * len(rows))
+    name_rows((left, right), names, range(len(rows)))
+    ends = [_draw_run(left, right, y, row) for y, row in enumerate(rows)]
     left.set_xlabel("right words (%), with 95% interval")
     right.set(xlabel="share of the words (%)", xlim=(0, max(5, 1.35 * max(ends))))
     points = [Line2D([], [], linestyle="", **style) for style in _STYLES.values()]
@@ -148,16 +140,17 @@ def _draw(summaries: Mapping[str, Mapping[Kind, Accuracy]]) -> Figure:
     return figure
 
 
-def _draw_run(left: Axes, right: Axes, y: float, summary: Mapping[Kind, Accuracy]) -> float:
+def _draw_run(left: Axes, right: Axes, y: float, row: Row) -> float:
     """Draw the row of a run; returns the right end of its bar."""
     for shift, (kind, style) in zip((-0.12, 0.12), _STYLES.items(), strict=True):
-        _, _, accuracy, low, high = summary[kind]
-        if accuracy is not None and low is not None and high is not None:
-            left.plot([low, high], [y + shift] * 2, color=DARK, linewidth=1.6, zorder=2)
-            left.plot(accuracy, y + shift, markeredgecolor="white", zorder=3, **style)
-    absent, unlinked = (summary[kind].share or 0 for kind in (Kind.ABSENT, Kind.UNLINKED))
+        if row[f"{kind}_words"]:
+            ends = [row[f"{kind}_low"], row[f"{kind}_high"]]
+            left.plot(ends, [y + shift] * 2, color=DARK, linewidth=1.6, zorder=2)
+            place = (row[f"{kind}_accuracy"], y + shift)
+            left.plot(*place, markeredgecolor="white", zorder=3, **style)
+    absent, unlinked = row["absent_share"] or 0, row["unlinked_share"] or 0
     right.barh(y, absent, height=0.55, color=COLOURS[1])
     right.barh(y, unlinked, height=0.55, left=absent, color=_UNLINKED)
-    right.annotate(f"{summary[Kind.ABSENT].words:,} absent", (absent + unlinked, y), (4, 0),
+    right.annotate(f"{row['absent_words']:,} absent", (absent + unlinked, y), (4, 0),
                    va="center", textcoords="offset points", fontsize=8.5)  # fmt: skip
-    return absent + unlinked
+    return float(absent + unlinked)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
+import torch
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from simulmt.alignment.error_rate import ErrorRate, error_rate
-from simulmt.analysis.attention_links import LinkSource
-from simulmt.analysis.studies.drawing import name_rows
-from simulmt.analysis.studies.run_set import Result, RunSet, gold_links, run_columns
-from simulmt.analysis.style import COLOURS, DARK, Style, draw_legend, make_panels
+from simulmt.alignment.error_rate import error_rate
+from simulmt.alignment.links import Links
+from simulmt.analysis.run import Row
+from simulmt.analysis.studies.run_set import AttentionLinks, LinkSource, Result, RunSet, gold_links
+from simulmt.analysis.style import COLOURS, DARK, Style, draw_legend, make_panels, name_rows
+from simulmt.attention.attention import Attention
+from simulmt.data.encoded import Batch
+from simulmt.data.subwords import Subwords
+from simulmt.decoding.forced import Forced, force, stops, strongest, word_weights
 from simulmt.errors import UserError
+from simulmt.models.model import Model
 
 _OF_LAYER, _OF_ALL = "attention of a layer", "attention of all layers"
 _OF_HEAD = "where a head stops"
@@ -23,14 +28,6 @@ _STYLES: dict[str, Style] = {
               "zorder": 4},
     _OF_HEAD: {"color": COLOURS[1], "marker": "|", "markersize": 12},
 }  # fmt: skip
-
-
-class Rated(NamedTuple):
-    """The alignment error rate of the links from one source in a run."""
-
-    run: str
-    source: LinkSource
-    rate: ErrorRate
 
 
 def aer(run_set: RunSet, *, links: str | None = None) -> Result:
@@ -49,37 +46,86 @@ def aer(run_set: RunSet, *, links: str | None = None) -> Result:
             f"study=aer: data={run_set.runs[0].options['data.name']} has no word alignments, which "
             "verbfinal has; give a file of the test set's, made by hand: links=FILE"
         )
-    rated, rows = list[Rated](), []
-    for name, run in run_set.named():
-        for source, alignment in run_set.attend(run_set.place(run)).items():
+    rows = list[Row]()
+    for columns, run in run_set.named():
+        for source, alignment in run_set.attend(run.path).items():
             rate = error_rate(alignment, gold)
-            rated.append(Rated(name, source, rate))
             rows.append({
-                **run_columns(name, run), "what": source.what, "layer": source.layer or "all",
+                **columns, "what": source.what, "layer": source.layer or "all",
                 "head": source.head or "all", "AER": rate.aer, "precision": rate.precision,
                 "recall": rate.recall, "links": rate.links,
             })  # fmt: skip
-    return Result(_draw(rated), rows)
+    return Result(_draw(rows), rows)
 
 
-def _draw(rated: Sequence[Rated]) -> Figure:
+def attention_links(
+    model: Model, subwords: Subwords, batches: Iterable[Batch], device: torch.device
+) -> AttentionLinks:
+    """Force a model to write the references, and return the links of each word by source.
+
+    - `attention` links the word with the most attention: the mean over the heads of a layer, and
+      the mean over all layers.
+    - `position` links the word at which a head of a learned schedule stopped.
+
+    Args:
+        model: The model in evaluation mode, on `device`.
+        subwords: The model's vocabulary.
+        batches: All sentences of a split, in any order.
+        device: The model's device.
+    """
+    heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
+    rows: dict[int, dict[LinkSource, Links]] = {}
+    for batch in batches:
+        tensors = (batch.source, batch.source_mask, batch.target_input, batch.target_mask)
+        forced = force(model, *(tensor.to(device) for tensor in tensors))
+        pairs = zip(batch.index.tolist(), batch.source.tolist(), batch.target.tolist(), strict=True)
+        for (index, source, target), sentence in zip(pairs, forced, strict=True):
+            steps, _, _, read = sentence.weights.shape
+            words = subwords.words_touched(source[: read - 1])
+            words.append(max(words, default=0) + 1)  # EOS
+            written = subwords.words_touched(target[: steps - 1])
+            rows[index] = _links(sentence, words, written, heads if model.mechanism.learned else [])
+    sources = rows[min(rows)] if rows else {}
+    return {source: [rows[index][source] for index in sorted(rows)] for source in sources}
+
+
+def _draw(rows: Sequence[Row]) -> Figure:
     """Draw a row for each run, with a mark for each source of links."""
-    names = [*dict.fromkeys(row.run for row in rated)]
-    figure, panels = make_panels(1, 1, 7.2, 1.4 + 0.36 * len(names))
-    name_rows(panels, names, range(len(names)))
+    names = [*dict.fromkeys(row["name"] for row in rows)]
+    figure, (axes,) = make_panels(1, 1, 7.2, 1.4 + 0.36 * len(names))
+    name_rows([axes], names, range(len(names)))
     used = set()
-    for name, source, rate in rated:
-        if rate.aer is None:
+    for row in rows:
+        if row["AER"] is None:
             continue
-        kind = _OF_HEAD if source.what == "position" else _OF_LAYER if source.layer else _OF_ALL
-        place = (100 * rate.aer, names.index(name))
+        of_layer = _OF_ALL if row["layer"] == "all" else _OF_LAYER
+        kind = _OF_HEAD if row["what"] == "position" else of_layer
+        place = (100 * row["AER"], names.index(row["name"]))
         used.add(kind)
-        panels[0].plot(*place, **{"zorder": 3, **_STYLES[kind]})
+        axes.plot(*place, **{"zorder": 3, **_STYLES[kind]})
         if kind == _OF_LAYER:
-            panels[0].annotate(str(source.layer), place, (0, 5), ha="center", fontsize=7.5,
-                               textcoords="offset points", color=COLOURS[0])  # fmt: skip
-    panels[0].set(xlim=(0, 102), xlabel="alignment error rate (%)")
+            axes.annotate(str(row["layer"]), place, (0, 5), ha="center", fontsize=7.5,
+                          textcoords="offset points", color=COLOURS[0])  # fmt: skip
+    axes.set(xlim=(0, 102), xlabel="alignment error rate (%)")
     styles = {kind: style for kind, style in _STYLES.items() if kind in used}
     entries = (styles or {"nothing is linked": {}}).items()
     draw_legend(figure, [Line2D([], [], linestyle="", label=k, **style) for k, style in entries])
     return figure
+
+
+def _links(
+    forced: Forced, source: list[int], target: list[int], heads: list[int]
+) -> dict[LinkSource, Links]:
+    """Return the links of a sentence; `heads` counts the stopping heads of each layer."""
+    weights = forced.weights[: len(target)].mean(2)  # (T, L, H, S) -> (T, L, S)
+    layers = {0: weights.mean(1)} if weights.shape[1] > 1 else {}
+    layers |= {layer: weights[:, layer - 1] for layer in range(1, weights.shape[1] + 1)}
+    links = {
+        LinkSource("attention", layer, 0): strongest(word_weights(attention, source, target))
+        for layer, attention in layers.items()
+    }
+    names = [(layer, head) for layer, n in enumerate(heads, 1) for head in range(1, n + 1)]
+    for place, (layer, head) in enumerate(names):
+        positions = forced.positions[: len(target), place]
+        links[LinkSource("position", layer, head)] = stops(positions, source, target)
+    return links

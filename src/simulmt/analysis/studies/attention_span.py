@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from simulmt.analysis.names import row_names
-from simulmt.analysis.runs import Run
-from simulmt.analysis.studies.drawing import draw_lines, line_names, mark_numbers, named_styles
-from simulmt.analysis.studies.run_set import Result, RunSet, run_columns
-from simulmt.analysis.style import draw_legend, make_panels
+from dataclasses import replace
+
+from simulmt.analysis.names import line_names
+from simulmt.analysis.run import Run
+from simulmt.analysis.studies.run_set import Result, RunSet
+from simulmt.analysis.style import draw_legend, draw_lines, make_panels, mark_numbers, named_styles
 from simulmt.errors import UserError
 
 
@@ -27,13 +28,12 @@ def attention_span(run_set: RunSet) -> Result:
             f"no run in {run_set.folder} has a learned schedule, such as mma_h: lambda_var and "
             "the attention span are of learned schedules"
         )
-    spans, titles = [_span(run_set, run) for run in runs], row_names(runs)
-    rows = [
-        run_columns(titles[run.folder], run) | {"attention_span_subword": span}
-        for run, span in zip(runs, spans, strict=True)
-    ]
+    named = replace(run_set, runs=runs).named()
+    rows = [columns | {"attention_span_subword": _span(run)} for columns, run in named]
+    spans = [row["attention_span_subword"] for row in rows]
+    weights = [row["lambda_var"] for row in rows]
     figure, (axes,) = make_panels(1, 1, 7, 4)
-    names, weights = line_names(runs, ("lambda_var",)), [run.weight("lambda_var") for run in runs]
+    names = line_names(runs, ("lambda_var",))
     styles = named_styles(runs, names)
     draw_legend(figure, draw_lines(axes, zip(names, weights, spans, strict=True), styles))
     positive = sorted(weight for weight in weights if weight > 0)
@@ -46,10 +46,10 @@ def attention_span(run_set: RunSet) -> Result:
     return Result(figure, rows)
 
 
-def _span(run_set: RunSet, run: Run) -> float:
+def _span(run: Run) -> float:
     if run.scores.attention_span is None:
         raise UserError(
-            f"{run_set.place(run)}: its scores have no attention span, since the run wrote nothing "
+            f"{run.path}: its scores have no attention span, since the run wrote nothing "
             "on the test set; leave it out, or train it longer"
         )
     return float(run.scores.attention_span)

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from matplotlib.figure import Figure
 
-from simulmt.analysis.studies.drawing import draw_lines, named_styles
-from simulmt.analysis.studies.run_set import Result, RunSet, run_columns
-from simulmt.analysis.style import DARK, GREY, Style, draw_legend, make_panels
+from simulmt.analysis.run import Row
+from simulmt.analysis.studies.run_set import Result, RunSet
+from simulmt.analysis.style import (
+    DARK,
+    GREY,
+    Style,
+    draw_legend,
+    draw_lines,
+    make_panels,
+    named_styles,
+)
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 from simulmt.scoring.score import score
@@ -20,15 +28,6 @@ _ORACLE: Style = {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.6, "
 
 Needs: TypeAlias = Sequence[Sequence[int]] | None
 Figures: TypeAlias = dict[str, float | None]
-
-
-class Bin(NamedTuple):
-    """The sentences of a run whose value is in a range, and their figures."""
-
-    run: str
-    place: int
-    values: range
-    figures: Figures
 
 
 def make_bins(values: Sequence[int], most: int) -> list[range]:
@@ -97,42 +96,42 @@ def study_bins(
         most: The most bins.
         needs: The source words that the oracle needs, if known.
     """
-    decoded = [(name, run, run_set.instances(run)) for name, run in run_set.named()]
-    ranges = make_bins([value(i) for _, _, instances in decoded for i in instances], most)
-    bins, rows = list[Bin](), []
-    for name, run, instances in decoded:
-        for place, values in enumerate(ranges):
+    decoded = [(columns, run_set.instances(run)) for columns, run in run_set.named()]
+    ranges = make_bins([value(i) for _, instances in decoded for i in instances], most)
+    rows = list[Row]()
+    for columns, instances in decoded:
+        for values in ranges:
             inside = [instance for instance in instances if value(instance) in values]
             if inside:
-                bins.append(Bin(name, place, values, measure(inside, needs)))
                 ends = {f"{names[0]}_from": values[0], f"{names[0]}_to": values[-1]}
-                rows.append({**run_columns(name, run), **ends, **bins[-1].figures})
-    return Result(_draw(run_set, bins, names[1]), rows)
+                rows.append({**columns, **ends, **measure(inside, needs)})
+    return Result(_draw(run_set, rows, *names), rows)
 
 
-def _draw(run_set: RunSet, bins: Sequence[Bin], axis: str) -> Figure:
+def _draw(run_set: RunSet, rows: Sequence[Row], value: str, axis: str) -> Figure:
     shown = {"BLEU": "BLEU", "DAL_word": "DAL (source words)"}
-    oracle = "regret_word" in bins[0].figures
+    oracle = "regret_word" in rows[0]
     if oracle:
         shown["regret_word"] = "DAL − oracle's (words)"
     figure, panels = make_panels(len(shown), 1, 7, 1.2 + 2.2 * len(shown))
-    names = [name for name, _ in run_set.named()]
+    names = [columns["name"] for columns, _ in run_set.named()]
     styles = named_styles(run_set.runs, names, like_curve=False)
+    lows = sorted({row[f"{value}_from"] for row in rows})
+    placed = [(lows.index(row[f"{value}_from"]), row) for row in rows]
     for axes, (column, label) in zip(panels, shown.items(), strict=True):
-        points = [(part.run, part.place, part.figures[column]) for part in bins]
+        points = [(row["name"], place, row[column]) for place, row in placed]
         handles = draw_lines(axes, points, styles)
         axes.set_ylabel(label)
     if oracle:
-        own = [part for part in bins if part.run == names[0]]
-        line = [("oracle", part.place, part.figures["oracle_DAL_word"]) for part in own]
+        own = [(place, row) for place, row in placed if row["name"] == names[0]]
+        line = [("oracle", place, row["oracle_DAL_word"]) for place, row in own]
         handles += draw_lines(panels[1], line, {"oracle": _ORACLE})
         panels[2].axhline(0, color=DARK, linewidth=0.8, zorder=1)
     draw_legend(figure, handles)
-    ticks = {
-        part.place: f"{'–'.join(str(v) for v in sorted({part.values[0], part.values[-1]}))}\n"
-        f"n={part.figures['sentences']}"
-        for part in bins
-    }
+    ticks = {}
+    for place, row in placed:
+        low, high = row[f"{value}_from"], row[f"{value}_to"]
+        ticks[place] = f"{low if low == high else f'{low}–{high}'}\nn={row['sentences']}"
     panels[-1].set_xticks([*ticks], [*ticks.values()])
     panels[-1].set_xlabel(axis)
     return figure

@@ -41,7 +41,7 @@ def by_reordering(run_set: RunSet, *, bins: int = 6) -> Result:
             "alignments, which verbfinal has; take study=by_length"
         )
     for run in run_set.runs:
-        run_set.instances_of(run, split)
+        run_set.instances(run, split)
     distances = [reordering_distance(needs) for needs in split.needs]
     names = ("reordering_distance", "reordering distance (the least k that wait-k needs)")
     return study_bins(run_set, lambda i: distances[i.index], names, bins, split.needs)

@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from simulmt.analysis.studies.drawing import name_rows
-from simulmt.analysis.studies.run_set import DecodedTestSet, Result, RunSet, run_columns
-from simulmt.analysis.style import COLOURS, DARK, GREY, Style, make_panels
+from simulmt.analysis.studies.run_set import DecodedTestSet, Result, RunSet
+from simulmt.analysis.style import COLOURS, DARK, GREY, Style, make_panels, name_rows
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 
@@ -76,7 +75,7 @@ def head_positions(run_set: RunSet) -> Result:
     Raises:
         UserError: several runs, or a run whose heads take no decisions.
     """
-    run = run_set.runs[0]
+    columns, run = run_set.named()[0]
     if len(run_set.runs) > 1:
         raise UserError(
             f"study=head_positions is of one run, {run_set.folder} holds {len(run_set.runs)}, such "
@@ -84,11 +83,10 @@ def head_positions(run_set: RunSet) -> Result:
         )
     if run.traits.offline:
         raise UserError(
-            f"{run_set.place(run)}: {run.mechanism} reads the whole sentence first, its heads stop "
+            f"{run.path}: {run.mechanism} reads the whole sentence first, its heads stop "
             "nowhere; give a run of a mechanism that streams, such as mma_h"
         )
-    heads = describe(run_set.decode(run_set.place(run)))
-    columns = run_columns("", run)
+    heads = describe(run_set.decode(run.path))
     del columns["name"]
     return Result(_draw(heads), [columns | head._asdict() for head in heads])
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from simulmt.analysis.names import variants
-from simulmt.analysis.studies.drawing import named_styles
-from simulmt.analysis.studies.run_set import Result, RunSet, run_columns
-from simulmt.analysis.style import DARK, make_panels
+from simulmt.analysis.studies.run_set import Result, RunSet
+from simulmt.analysis.style import DARK, make_panels, named_styles
 from simulmt.errors import UserError
-from simulmt.options import pick
-from simulmt.scoring.conventions import UNITS
 
 
-def initial_delay(run_set: RunSet, *, unit: str = "word") -> Result:
+def initial_delay(run_set: RunSet, *, unit: Literal["word", "subword"] = "word") -> Result:
     """Plot how many source units a run reads before it writes the first target unit.
 
     A fixed schedule always waits for the same number. A learned schedule waits for as many as the
@@ -28,16 +26,15 @@ def initial_delay(run_set: RunSet, *, unit: str = "word") -> Result:
         unit: `word`, or `subword` as in the paper.
 
     Raises:
-        UserError: another unit, or runs that wrote nothing.
+        UserError: runs that wrote nothing.
     """
-    pick(dict.fromkeys(UNITS), unit, "unit")
     histograms: dict[str, dict[int, int]] = {}
     rows = []
-    for name, run in run_set.named():
+    for columns, run in run_set.named():
         counts = dict(sorted(run.scores.initial_delays[unit].items()))
-        histograms[name], total = counts, sum(counts.values())
+        histograms[columns["name"]], total = counts, sum(counts.values())
         rows += [
-            {**run_columns(name, run), "unit": unit, "first_delay": delay, "sentences": count,
+            {**columns, "unit": unit, "first_delay": delay, "sentences": count,
              "share": count / total}
             for delay, count in counts.items()
         ]  # fmt: skip

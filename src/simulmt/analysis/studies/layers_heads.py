@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-from simulmt.analysis.runs import Run
-from simulmt.analysis.studies.drawing import draw_lines, line_names, mark_numbers
-from simulmt.analysis.studies.run_set import Result, RunSet, run_columns
-from simulmt.analysis.style import draw_legend, line_styles, make_panels
+from typing import Literal
+
+from simulmt.analysis.names import line_names
+from simulmt.analysis.run import Run
+from simulmt.analysis.studies.run_set import Result, RunSet
+from simulmt.analysis.style import draw_legend, draw_lines, line_styles, make_panels, mark_numbers
 from simulmt.errors import UserError
-from simulmt.options import pick
-from simulmt.scoring.conventions import UNITS
 
 _LAYERS, _HEADS = "model.decoder_layers", "model.heads"
 
 
-def layers_heads(run_set: RunSet, *, unit: str = "word") -> Result:
+def layers_heads(run_set: RunSet, *, unit: Literal["word", "subword"] = "word") -> Result:
     """Plot quality and DAL by the number of heads, a line for each number of decoder layers.
 
     Args:
         run_set: Runs with several values of `model.decoder_layers` and `model.heads`.
-        unit: The unit of DAL, `word` or `subword`.
+        unit: The unit of DAL.
 
     Raises:
-        UserError: another unit, or a run whose configuration lacks one of the two numbers.
+        UserError: a run whose configuration lacks one of the two numbers.
     """
-    pick(dict.fromkeys(UNITS), unit, "unit")
     runs = run_set.runs
-    layers, heads = ([_number(run_set, run, key) for run in runs] for key in (_LAYERS, _HEADS))
-    figures: dict[str, list[float | None]] = {
-        "BLEU": [run.bleu() for run in runs],
-        f"DAL_{unit}": [run.figures(unit=unit)["DAL"].value for run in runs],
-    }
+    labels = {"BLEU": "BLEU", f"DAL_{unit}": f"DAL (source {unit}s)"}
     rows = [
-        {**run_columns(name, run), "decoder_layers": layers[i], "heads": heads[i],
-         **{column: values[i] for column, values in figures.items()}}
-        for i, (name, run) in enumerate(run_set.named())
+        {**columns, "decoder_layers": _number(run, _LAYERS), "heads": _number(run, _HEADS),
+         "BLEU": run.bleu, f"DAL_{unit}": run.scores["paper", unit]["DAL"].value}
+        for columns, run in run_set.named()
     ]  # fmt: skip
+    layers = [row["decoder_layers"] for row in rows]
     keys = [*zip(line_names(runs, (_LAYERS, _HEADS)), layers, strict=True)]
     several = len({name for name, _ in keys}) > 1
     names = {
@@ -43,22 +39,21 @@ def layers_heads(run_set: RunSet, *, unit: str = "word") -> Result:
     }
     styles = dict(zip(names.values(), line_styles([False] * len(names)), strict=True))
     figure, panels = make_panels(1, 2, 7.6, 3.9)
-    labels = ("BLEU", f"DAL (source {unit}s)")
-    for axes, values, label in zip(panels, figures.values(), labels, strict=True):
-        points = zip([names[key] for key in keys], heads, values, strict=True)
+    for axes, (column, label) in zip(panels, labels.items(), strict=True):
+        points = [(names[k], row["heads"], row[column]) for k, row in zip(keys, rows, strict=True)]
         handles = draw_lines(axes, points, styles)
         axes.set_xscale("log", base=2)
-        mark_numbers(axes, heads)
+        mark_numbers(axes, [row["heads"] for row in rows])
         axes.set(xlabel="heads", ylabel=label)
     draw_legend(figure, handles)
     return Result(figure, rows)
 
 
-def _number(run_set: RunSet, run: Run, key: str) -> int:
+def _number(run: Run, key: str) -> int:
     value = run.options.get(key)
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
     raise UserError(
-        f"{run_set.place(run)}: its configuration has no number for {key}; point `runs` at a "
+        f"{run.path}: its configuration has no number for {key}; point `runs` at a "
         f"folder of runs that have {_LAYERS} and {_HEADS}"
     )

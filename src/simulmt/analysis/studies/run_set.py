@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 from matplotlib.figure import Figure
 
-from simulmt.alignment.links import Gold, known_links, read_links
-from simulmt.analysis.attention_links import AttentionLinks
+from simulmt.alignment.links import Gold, Links, known_links, read_links
 from simulmt.analysis.names import row_names
-from simulmt.analysis.runs import Run
+from simulmt.analysis.run import Row, Run
 from simulmt.analysis.style import save
-from simulmt.analysis.target import writing
-from simulmt.analysis.tidy import write_rows
+from simulmt.analysis.target import write_rows, writing
 from simulmt.data.corpus import Corpus, Split
 from simulmt.decoding.instance import Instance, read_instances
 from simulmt.errors import UserError
 from simulmt.run_directory import INSTANCES
 
-_OF_RUN = ("folder", "mechanism", "model", "k", "lambda", "lambda_var", "seed", "data")
+_OF_RUN = ("name", "folder", "mechanism", "model", "k", "lambda", "lambda_var", "seed", "data")
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,19 @@ class DecodedTestSet:
 
     instances: Sequence[Instance]
     heads: Sequence[int]
+
+
+class LinkSource(NamedTuple):
+    """The part of a model that gives links; layer and head count from 1, 0 means all."""
+
+    what: str
+    """`attention`, or `position`: where a head stops."""
+    layer: int
+    head: int
+
+
+AttentionLinks: TypeAlias = Mapping[LinkSource, Sequence[Links]]
+"""The links of each sentence, in their order, for each source."""
 
 
 @dataclass(frozen=True)
@@ -56,45 +68,37 @@ class RunSet:
     decode: Callable[[Path], DecodedTestSet]
     attend: Callable[[Path], AttentionLinks]
 
-    def place(self, run: Run) -> Path:
-        """The directory of a run."""
-        return self.folder / run.folder
-
     @property
     def data(self) -> Corpus:
         """The data that all runs were tested on."""
-        return self.read(self.place(self.runs[0]))
+        return self.read(self.runs[0].path)
 
-    def named(self) -> list[tuple[str, Run]]:
-        """Each run with its name in the table of `report.py`."""
-        names = row_names(self.runs)
-        return [(names[run.folder], run) for run in self.runs]
+    def named(self) -> list[tuple[Row, Run]]:
+        """Each run with the columns that identify it; `name` is that in `report.py`'s table."""
+        names, named = row_names(self.runs), []
+        for run in self.runs:
+            row = {"name": names[run.folder], **run.row()}
+            named.append(({column: row[column] for column in _OF_RUN}, run))
+        return named
 
-    def instances(self, run: Run) -> list[Instance]:
-        """Return the decoded test set, in words.
-
-        Raises:
-            UserError: `instances.log` is missing, damaged or empty.
-        """
-        path = self.place(run) / INSTANCES
-        instances = read_instances(path)
-        if not instances:
-            raise UserError(f"{path} has no sentence; write it anew: train the run again")
-        return instances
-
-    def instances_of(self, run: Run, split: Split) -> list[Instance]:
-        """Return the decoded test set, after a check that its text is that of the split.
+    def instances(self, run: Run, split: Split | None = None) -> list[Instance]:
+        """Return the decoded test set, in words; with a split, check that its text is the split's.
 
         Raises:
             UserError: `instances.log` is missing, damaged, empty or of another text.
         """
-        instances = self.instances(run)
+        path = run.path / INSTANCES
+        instances = read_instances(path)
+        if not instances:
+            raise UserError(f"{path} has no sentence; write it anew: train the run again")
+        if split is None:
+            return instances
         for instance in instances:
             i, pair = instance.index, (instance.source, instance.reference)
             if not 0 <= i < len(split) or pair != (split.sources[i], split.targets[i]):
                 raise UserError(
-                    f"{self.place(run)}: sentence {i + 1} of {INSTANCES} is not that of the "
-                    "test set that the configuration describes; decode again with this version"
+                    f"{run.path}: sentence {i + 1} of {INSTANCES} is not that of the test set that "
+                    "the configuration describes; decode again with this version"
                 )
         return instances
 
@@ -104,7 +108,7 @@ class Result:
     """A figure, and its points as the rows of a tidy CSV, all with the same columns."""
 
     figure: Figure
-    rows: Sequence[Mapping[str, object]]
+    rows: Sequence[Row]
 
 
 def gold_links(split: Split, file: str | None) -> list[Gold] | None:
@@ -116,12 +120,6 @@ def gold_links(split: Split, file: str | None) -> list[Gold] | None:
     if file is not None:
         return read_links(Path(file), split.sources, split.targets)
     return None if split.links is None else [known_links(links) for links in split.links]
-
-
-def run_columns(name: str, run: Run) -> dict[str, object]:
-    """Return the columns that identify the run of a row."""
-    row = run.row()
-    return {"name": name, **{column: row[column] for column in _OF_RUN}}
 
 
 def write_result(result: Result, folder: Path, name: str) -> list[Path]:

@@ -1,0 +1,132 @@
+"""A finished run, or a further decoding of its test set: options, figures, lines of CSV files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from simulmt.analysis.intervals import Resampled
+from simulmt.decoding.instance import Instance
+from simulmt.run_directory import Training, Traits
+from simulmt.scoring.conventions import CONVENTIONS, UNITS
+from simulmt.scoring.scores import Figures, Scores
+
+Row: TypeAlias = dict[str, Any]
+"""A line of a CSV file, by column."""
+_OF_MECHANISM = ("k", "emission_rate", "chunk", "window", "score", "noise", "mass_preservation")
+_COUNTED = ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW")
+WEIGHTS = ("lambda", "lambda_var")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run, or a further decoding of a run's test set.
+
+    Attributes:
+        path: The folder of the scores.
+        folder: The same, relative to the folder that was searched.
+        home: The run directory, relative to the same folder; for a run the same as `folder`.
+        options: The run's configuration, flat: `{"mechanism.k": 3, ...}`.
+        scores: The scores of the test set.
+        test_set: The digests of the test set's text.
+        traits: The kind of policy that the run trained.
+        training: Size, length and speed of the training.
+        turned: Options of the decoding that differ from the run's: `{"k": 5}`; empty for a run.
+        convention: How `figures` are counted.
+        unit: The unit of the latencies of `figures`, one of the convention.
+        log: The decoded test set; empty if the run has no log, or if the log was not read.
+        resampled: The resampled BLEU of the log.
+    """
+
+    path: Path
+    folder: str
+    home: str
+    options: Mapping[str, Any]
+    scores: Scores
+    test_set: str
+    traits: Traits
+    training: Training
+    turned: Mapping[str, float] = field(default_factory=dict)
+    convention: str = "paper"
+    unit: str = "word"
+    log: Sequence[Instance] = ()
+    resampled: Resampled | None = None
+
+    @property
+    def mechanism(self) -> str:
+        """The mechanism's name."""
+        return str(self.options["mechanism.name"])
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return str(self.options["model.name"])
+
+    def weight(self, name: str) -> float:
+        """Return `lambda` or `lambda_var`."""
+        return float(self.options[name])
+
+    def dials(self) -> list[str]:
+        """Return the options that trade quality for latency: `["k=3"]`, `["lambda=0.2"]`."""
+        weights = {name: self.weight(name) for name in WEIGHTS} if self.traits.learned else {}
+        weights = {name: value for name, value in weights.items() if value or name == "lambda"}
+        return _listed({**weights, **self.traits.dials, **self.turned})
+
+    def option(self, key: str) -> Any:
+        """Return an option; a dial as the decoding set it; None if the run lacks the option."""
+        return self.turned.get(key.removeprefix("mechanism."), self.options.get(key))
+
+    @property
+    def figures(self) -> Figures:
+        """Quality and latencies."""
+        return self.scores[self.convention, self.unit]
+
+    @property
+    def bleu(self) -> float:
+        """BLEU."""
+        return float(self.figures["BLEU"])
+
+    def latency(self, name: str) -> float:
+        """Return a latency; infinite if no sentence has a translation."""
+        value = self.figures[name].value
+        return math.inf if value is None else float(value)
+
+    def row(self) -> Row:
+        """Return a line of `curves.csv`; conventions other than `paper` add their own figures."""
+        own = () if self.convention == "paper" else CONVENTIONS[self.convention].figures
+        paper = self.scores.figures["paper"]
+        return {
+            "folder": self.folder,
+            "mechanism": self.mechanism,
+            **{name: self.option(f"mechanism.{name}") for name in _OF_MECHANISM},
+            **{name: self.weight(name) for name in WEIGHTS},
+            "seed": self.options["seed"],
+            "model": self.model,
+            "data": self.options["data.name"],
+            **{name: paper["word"][name].value for name in ("BLEU", "chrF")},
+            **{f"{name}_{unit}": paper[unit][name].value for unit in UNITS for name in _COUNTED},
+            **{f"{name}_{self.convention}": self.figures[name].value for name in own},
+            "parameters": self.training.parameters,
+            "updates": self.training.updates,
+            "signature": paper["word"]["BLEU"].signature.removeprefix("BLEU|"),
+            "decoding": " ".join(_listed(self.turned)),
+        }  # fmt: skip
+
+    def cost(self) -> Row:
+        """Return a line of `cost.csv`: figures that another machine or day would change."""
+        training = self.training
+        return {
+            "folder": self.folder,
+            "training_seconds": training.seconds,
+            "training_tokens_per_s": training.tokens_per_second,
+            "threads": training.threads,
+            "processes": training.processes,
+            "device": training.device,
+        }
+
+
+def _listed(values: Mapping[str, float]) -> list[str]:
+    return [f"{name}={value:g}" for name, value in values.items()]
