@@ -16,6 +16,7 @@ from simulmt.live.interpreter import (
     print_translation,
     words_of,
 )
+from simulmt.live.translator import Translator
 
 
 def pieces(*chunks: bytes) -> list[str]:
@@ -78,7 +79,7 @@ def test_a_word_is_there_before_the_line_ends():
     os.close(out)
 
 
-class Echo:
+class Echo(Translator):
     """Writes each word in capitals once the next one is there; four words are a full sentence."""
 
     def __init__(self) -> None:
