@@ -5,6 +5,7 @@ PYTHON ?= python3
 ENV := .venv
 BIN := $(ENV)/bin
 READY := $(ENV)/.ready
+SHAPES := seam lstm formulas text scoring alignment interpreter analyses translator
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -25,7 +26,7 @@ run: $(READY)  ## train on the embedded data and show what comes out (about five
 
 test: lint type $(READY)  ## lint, types, import contracts, tests (under ten minutes)
 	$(BIN)/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 4 --dist loadfile
-	CHECK_SHAPES=1 $(BIN)/python -m pytest tests/test_seam.py tests/test_lstm.py tests/test_formulas.py
+	CHECK_SHAPES=1 $(BIN)/python -m pytest $(SHAPES:%=tests/test_%.py)
 
 test-slow: $(READY)  ## the tests that train models
 	$(BIN)/python -m pytest -m slow

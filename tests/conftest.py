@@ -10,10 +10,14 @@ import os
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from filelock import FileLock
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 torch.set_num_threads(1)
 if os.environ.get("CHECK_SHAPES"):
@@ -34,7 +38,7 @@ def trained_once(shared) -> Callable[..., Path]:
     """Returns the finished run of these options, which nobody may change."""
 
     def run_of(*overrides: str) -> Path:
-        from test_runs import SMALL, configuration, train
+        from small_runs import SMALL, configuration, train
 
         folder = shared / f"run-{sha256(repr(overrides).encode()).hexdigest()[:12]}"
         with FileLock(f"{folder}.lock"):
@@ -46,7 +50,29 @@ def trained_once(shared) -> Callable[..., Path]:
     return run_of
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Path:
+    """A folder for the subword models of a file's runs."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
 def no_pictures(monkeypatch) -> None:
     """A run's picture takes longer than its training; the tests of pictures have it drawn."""
     monkeypatch.setattr("simulmt.analysis.summary.draw_path", lambda _, path: path.touch())
+
+
+@pytest.fixture
+def drawn(monkeypatch) -> list[Figure]:
+    """The figures that are saved."""
+    from matplotlib.figure import Figure
+
+    figures: list[Figure] = []
+    save = Figure.savefig
+
+    def keep(figure: Figure, *args, **kwargs) -> None:
+        figures.append(figure)
+        save(figure, *args, **kwargs)
+
+    monkeypatch.setattr(Figure, "savefig", keep)
+    return figures

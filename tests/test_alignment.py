@@ -27,7 +27,7 @@ from simulmt.decoding.forced import force, stops, strongest, word_weights
 from simulmt.decoding.trace import record
 from simulmt.errors import UserError
 from simulmt.programs.align import align
-from test_runs import configuration
+from small_runs import configuration
 from zoo import BOS, EOS
 
 CPU = torch.device("cpu")
@@ -146,7 +146,7 @@ def test_judging_by_hand():
     assert counts[Kind.PRESENT].tolist() == [2, 2]  # The, another word than a; present: the, hat
     assert counts[Kind.UNLINKED].tolist() == [2, 1]  # today has no link in the reference, either
     np.testing.assert_allclose(accuracies(counts), [100 / 3, 100, 50])
-    assert np.isnan(accuracies(np.zeros((3, 2)))).all()
+    assert np.isnan(accuracies(np.zeros((3, 2), np.int64))).all()
 
 
 def test_a_reference_word_makes_one_word_right():

@@ -34,14 +34,10 @@ from simulmt.programs.train import train
 from simulmt.run_directory import CONFIG, SCORES, read_json, read_record, write_json
 from simulmt.scoring.score import attention_span, bleu
 from simulmt.scoring.scores import Score, Scores
-from test_runs import SMALL, configuration
+from small_runs import SMALL, configuration
 
 SIZES = {"seed": 3, "train": 0, "valid": 0, "test": 60}
 SPLIT = verbfinal(**SIZES).splits["test"]
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
-    "ignore:.*Trainer.fit.*weights_only.*",
-)
 
 
 def wait_k(k: int) -> list[Instance]:
@@ -122,7 +118,7 @@ def test_a_line_goes_along_its_axis(tmp_path):
     make(tmp_path / "again", "mma_il", {"lambda_var": 0.1, "seed": 2},
          attention_span=Score(2.0, "span"))  # fmt: skip
     runs = find_runs(tmp_path).runs
-    run_set = RunSet(tmp_path, runs, *[NotImplemented] * 3)
+    run_set = RunSet(tmp_path, runs, *[pytest.fail] * 3)
     figure = STUDIES["attention_span"](run_set).figure
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     joined = [line for line in figure.axes[0].lines if line.get_marker() == ""]

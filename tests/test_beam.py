@@ -30,7 +30,7 @@ from simulmt.programs.train import train
 from simulmt.run_directory import read_record
 from simulmt.scoring.scores import Decoding, Scores
 from simulmt.vocabulary import Vocabulary
-from test_runs import SMALL, configuration
+from small_runs import SMALL, configuration
 from zoo import BOS, EOS, PAD, UNK
 
 LIMIT = 3
@@ -247,11 +247,6 @@ def finished(tmp_path_factory) -> Path:
     return folder
 
 
-needs_training = pytest.mark.filterwarnings(
-    "ignore:.*LeafSpec.*", "ignore:.*Trainer.fit.*weights_only.*"
-)
-
-
 def scores(folder: Path, *overrides: str) -> Scores:
     evaluate(configuration("evaluate", f"checkpoint={folder}", "device=cpu", *overrides))
     searched = [override.replace("=", "") for override in overrides]
@@ -259,7 +254,6 @@ def scores(folder: Path, *overrides: str) -> Scores:
     return read_record(folder / "evaluation" / name / "scores.json", Scores)
 
 
-@needs_training
 def test_a_run_says_how_its_test_set_was_decoded(finished):
     tested = read_record(finished / "test_scores.json", Scores)
     own = Decoding("best", "test", 3, 0.6)

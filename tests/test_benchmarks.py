@@ -114,8 +114,8 @@ def test_the_exponent_of_what_grows_with_the_square_is_two(monkeypatch: pytest.M
     assert growth.exponents(dict.fromkeys((2, 4, 8), lambda: None), 2) == pytest.approx([2, 2])
 
 
-def test_the_translator_imports_no_lightning() -> None:
-    assert start.brought_along("simulmt.live.translator").met
+def test_the_package_imports_no_lightning() -> None:
+    assert start.brought_along("simulmt").met
 
 
 def test_one_core_is_no_measurement_of_two(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,15 +22,9 @@ from simulmt.programs.export import export
 from simulmt.programs.plain import plain
 from simulmt.run_directory import read_record
 from simulmt.scoring.scores import Decoding, Scores, Text
-from test_runs import LONGER, ROOT, configuration
+from small_runs import LONGER, ROOT, configuration
 
-pytestmark = [
-    pytest.mark.usefixtures("no_pictures"),
-    pytest.mark.filterwarnings(
-        "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
-        "ignore:.*Trainer.fit.*weights_only.*",
-    ),
-]
+pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
 @pytest.fixture(scope="module")

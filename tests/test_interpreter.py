@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
+from collections.abc import Iterator
+from typing import TextIO
 
 import pytest
 
@@ -16,6 +17,7 @@ from simulmt.live.interpreter import (
     print_translation,
     words_of,
 )
+from simulmt.live.translator import Translator
 
 
 def pieces(*chunks: bytes) -> list[str]:
@@ -78,7 +80,7 @@ def test_a_word_is_there_before_the_line_ends():
     os.close(out)
 
 
-class Echo:
+class Echo(Translator):
     """Writes each word in capitals once the next one is there; four words are a full sentence."""
 
     def __init__(self) -> None:
@@ -99,23 +101,32 @@ class Echo:
         return [self.words_read[-1].upper()]
 
 
-def test_the_translation_is_a_line_for_a_line():
-    output = io.StringIO()
+@pytest.fixture
+def output(tmp_path) -> Iterator[TextIO]:
+    with (tmp_path / "output").open("w+", encoding="utf-8") as file:
+        yield file
+
+
+def text_of(output: TextIO) -> str:
+    output.seek(0)
+    return output.read()
+
+
+def test_the_translation_is_a_line_for_a_line(output):
     print_translation(interpret(Echo(), ["a", "b", END, END, "c", END], pytest.fail), output)
-    assert output.getvalue() == "A B\n\nC\n"
+    assert text_of(output) == "A B\n\nC\n"
 
 
-def test_an_endless_sentence_is_cut():
-    output, warnings = io.StringIO(), []
+def test_an_endless_sentence_is_cut(output):
+    warnings = []
     print_translation(interpret(Echo(), [*"abcdefghi", END], warnings.append), output)
-    assert output.getvalue() == "A B C D\nE F G H\nI\n"
+    assert text_of(output) == "A B C D\nE F G H\nI\n"
     assert len(warnings) == 2
 
 
-def test_actions_tell_every_word():
-    output = io.StringIO()
+def test_actions_tell_every_word(output):
     print_events(interpret(Echo(), ["a", "b", END, "c", END], pytest.fail), output)
-    events = [json.loads(line) for line in output.getvalue().splitlines()]
+    events = [json.loads(line) for line in text_of(output).splitlines()]
     seconds = [event.pop("seconds") for event in events]
     assert seconds == sorted(seconds)
     assert events == [

@@ -1,6 +1,7 @@
-"""The laws that every mechanism of `conf/mechanism` obeys, in training and at inference.
+"""The laws that every mechanism of `conf/mechanism` obeys in training and at single steps.
 
-Everything runs in float64, where 1e-9 is far above rounding and far below any real difference.
+`test_streaming_laws.py` has those of whole decodings. Everything runs in float64, where 1e-9 is far
+above rounding and far below any real difference.
 """
 
 from __future__ import annotations
@@ -14,19 +15,10 @@ from simulmt.attention.plan import Expected, Stops
 from simulmt.attention.spans import Span
 from simulmt.builders import build_mechanism
 from simulmt.decoding.greedy import greedy
-from simulmt.decoding.incremental import SentenceStream
-from simulmt.decoding.policies import OWN
-from simulmt.decoding.streaming import stream
-from simulmt.errors import UserError
-from simulmt.models.model import Model
-from zoo import LEARNED, MECHANISMS, SIZES, STREAMING
+from zoo import LEARNED, MECHANISMS, SIZES
 
 NEAR = {"rtol": 0, "atol": 1e-9}
 every = pytest.mark.parametrize("name", MECHANISMS)
-CAUSAL = {"encoder": "causal"}
-PLAIN = ("transformer", "rnmt_plus", "luong")
-READS_ALL = "luong_local_m"  # its window is longer than these sentences
-streaming = pytest.mark.parametrize("name", STREAMING)
 everywhere = pytest.mark.parametrize("kind", SIZES)
 usually = pytest.mark.parametrize("usual", [TRANSFORMER, RECURRENT], ids=["dot", "additive"])
 
@@ -178,108 +170,6 @@ def test_saturated_training_equals_hard_decoding(name, kind):
         assert early.any(), "without early decisions the law says nothing"
 
 
-@pytest.mark.parametrize("kind", ["transformer", "rnmt_plus"])
-def test_a_bidirectional_encoder_can_be_fed_live_too(kind):
-    made = zoo.model(zoo.options("soft"), kind=kind, encoder="bidirectional")
-    source, mask = zoo.sentences(1, 6)
-    live = SentenceStream(made)
-    for token in source[0].tolist():
-        live.read(token)
-    assert live.written == greedy(made, source, mask)[0] == stream(made, source[0].tolist())
-
-
-@streaming
-@everywhere
-def test_batched_decoding_is_streaming(name, kind):
-    """Brief hypotheses do: what a step writes depends on what was read and written before.
-
-    The real limit on their length has a test of its own.
-    """
-    early = late = False
-    for seed in range(3):
-        made = zoo.model(MECHANISMS[name], seed, kind)
-        source, mask = zoo.sentences(6, 9, seed)
-        for hypothesis, length in decode_in_every_way(made, source, mask, zoo.BRIEF):
-            early |= any(delay < length for delay in hypothesis.delays)
-            late |= hypothesis.delays.count(length) > 1
-    assert early or name == READS_ALL, "without early decisions the law says nothing"
-    assert late or name.endswith("leaky"), "some should write on after the source's end"
-
-
-@pytest.mark.parametrize("name", ["wait_k", "milk", "mma_h"])
-@pytest.mark.parametrize("kind", PLAIN)
-def test_a_stream_stops_where_a_batch_does(name, kind):
-    """At the real limit, which heads that wait for nothing reach before the source's end."""
-    made = zoo.model(MECHANISMS[name], kind=kind)
-    source, mask = zoo.sentences(6, 9, seed=0)
-    decoded = [*decode_in_every_way(made, source, mask, OWN)]
-    lengths = [(len(one.tokens), 2 * max(one.delays, default=0) + 20) for one, _ in decoded]
-    assert any(written == limit for written, limit in lengths), "some should reach the limit"
-
-
-def decode_in_every_way(made: Model, source, mask, policy):
-    """Hypotheses and lengths of the sources: the batch's, if a stream and the row alone agree."""
-    batch = greedy(made, source, mask, policy)
-    for row, length, hypothesis in zip(source, mask.sum(1).tolist(), batch, strict=True):
-        tokens = row[:length].tolist()
-        assert stream(made, tokens, policy=policy) == hypothesis
-        live = SentenceStream(made, policy=policy)
-        for token in tokens:
-            live.read(token)
-        assert (live.written, live.done) == (hypothesis, True)
-        assert greedy(made, row[None, :length], mask[:1, :length] | True, policy) == [hypothesis]
-        yield hypothesis, length
-
-
-def source_embedding(made: Model):
-    """The table whose first use embeds the source."""
-    return next(part for part in made.modules() if isinstance(part, torch.nn.Embedding))
-
-
-@streaming
-@everywhere
-def test_no_peeking(name, kind):
-    """Source tokens that were not read have a gradient of exactly 0 on what was written."""
-    early = influenced = False
-    for seed in range(3):
-        made = zoo.model(MECHANISMS[name], seed, kind)
-        source, mask = zoo.sentences(1, 9)
-        embedded = []
-        handle = source_embedding(made).register_forward_hook(
-            lambda _, __, out, seen=embedded: seen.append(out.requires_grad_()) or out
-        )
-        target = torch.randint(4, zoo.VOCABULARY, (1, 5))
-        logits, read = zoo.forced_steps(made, source, mask, target)
-        handle.remove()
-        for step, delay in enumerate(read[0].tolist()):
-            (gradient,) = torch.autograd.grad(
-                logits[0, step].logsumexp(0), embedded[0], retain_graph=True
-            )
-            assert (gradient[0, delay:] == 0).all()
-            influenced |= bool((gradient[0, :delay] != 0).any())
-            early |= delay < 9
-    assert early or name == READS_ALL, "without early decisions the law says nothing"
-    # heads that all ran off the end have seen nothing
-    assert influenced or name.endswith("leaky")
-
-
-@streaming
-@everywhere
-def test_what_comes_later_changes_nothing_written_before(name, kind):
-    settled, cut = 0, 9
-    for seed in range(4):
-        made = zoo.model(MECHANISMS[name], seed, kind)
-        source, mask = zoo.sentences(1, 16, seed=5)
-        (before,) = greedy(made, source, mask, zoo.BRIEF)
-        other = torch.cat([source[:, :cut], source[:, cut:-1].flip(1) % 26 + 4, source[:, -1:]], 1)
-        (after,) = greedy(made, other, mask, zoo.BRIEF)
-        same = sum(delay <= cut for delay in before.delays)
-        assert after.tokens[:same] == before.tokens[:same]
-        assert after.delays[:same] == before.delays[:same]
-        settled += same
-    assert settled or name == READS_ALL, "without early decisions the law says nothing"
-
-
 @pytest.mark.parametrize("name", [*MECHANISMS, "mocha-of-1"])
 @everywhere
 def test_every_parameter_receives_a_gradient(name, kind):
@@ -291,148 +181,6 @@ def test_every_parameter_receives_a_gradient(name, kind):
     out.logits.log_softmax(-1)[..., 5].sum().backward()
     silent = [n for n, p in made.named_parameters() if p.grad is None or not p.grad.any()]
     assert silent == []
-
-
-def with_weights_of(one: dict, other: dict, **overrides):
-    """Both mechanisms' outputs with the same weights, as far as they have the same parameters."""
-    first, second = zoo.model(one, **overrides), zoo.model(other, **overrides)
-    second.load_state_dict(first.state_dict(), strict=False)
-    source, mask = zoo.sentences(4, 9)
-    target = torch.randint(4, zoo.VOCABULARY, (4, 7), generator=torch.Generator().manual_seed(3))
-
-    def outputs(made: Model):
-        return made(source, mask, target).logits, zoo.forced_steps(made, source, mask, target)[0]
-
-    return outputs(first), outputs(second)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        pytest.param(
-            zoo.options("mocha") | {"chunk": 1}, zoo.options("monotonic"), id="mocha(1)=monotonic"
-        ),
-        pytest.param(zoo.options("mocha") | {"chunk": 9}, zoo.options("milk"), id="mocha(S)=milk"),
-        pytest.param(
-            zoo.options("mma_c") | {"chunk": 1}, zoo.options("mma_h"), id="mma_c(1)=mma_h"
-        ),
-        pytest.param(
-            zoo.options("mma_c") | {"chunk": 9}, zoo.options("mma_il"), id="mma_c(S)=mma_il"
-        ),
-        pytest.param(zoo.options("wait_k") | {"k": 9}, zoo.options("soft"), id="wait_k(S)=soft"),
-        pytest.param(
-            zoo.options("luong_local_m") | {"window": 9},
-            zoo.options("luong_global"),
-            id="local_m(S)=global",
-        ),
-    ],
-)
-@everywhere
-def test_one_mechanism_is_a_case_of_another(one, other, kind):
-    for a, b in zip(*with_weights_of(one, other, kind=kind), strict=True):
-        torch.testing.assert_close(a, b, **NEAR)
-
-
-@pytest.mark.parametrize(
-    ("many", "one"), [("mma_h", "monotonic"), ("mma_c", "mocha"), ("mma_il", "milk")]
-)
-@everywhere
-def test_multihead_attention_with_one_head_is_its_parent(many, one, kind):
-    pair = with_weights_of(zoo.options(many), zoo.options(one), kind=kind, heads=1)
-    for a, b in zip(*pair, strict=True):
-        torch.testing.assert_close(a, b, **NEAR)
-
-
-@everywhere
-@every
-def test_listening_word_by_word_is_reading_the_sentence(name, kind):
-    made = zoo.model(MECHANISMS[name], kind=kind, **({} if kind == "luong" else CAUSAL))
-    source, mask = zoo.sentences(3, 8)
-    mask = mask | True
-    whole = made.encode(source, mask)
-    heard, state = None, None
-    for place, token in enumerate(source.unbind(1)):
-        piece, heard = made.listen(token, heard)
-        for part, of_all in ((piece.states, whole.states), (piece.averages, whole.averages)):
-            if part is not None and kind != zoo.REENCODING:  # where later tokens change the states
-                torch.testing.assert_close(part, of_all[:, place : place + 1], **NEAR)
-        if piece.prefixes is not None:
-            prefix = whole.prefixes[:, place, : place + 1]
-            torch.testing.assert_close(piece.prefixes[:, 0], prefix, **NEAR)
-        state = made.start(piece) if state is None else made.extend(state, piece)
-    start = made.start(made.encode(source, mask, source[:, -1] == 3))
-    token = torch.full((3,), 5)
-    for _ in range(4):
-        one, other = made.step(token, state), made.step(token, start)
-        torch.testing.assert_close(one.logits, other.logits, **NEAR)
-        assert torch.equal(one.read, other.read)
-        state, start = one.state, other.state
-
-
-@pytest.mark.parametrize("norm", ["pre", "post"])
-def test_both_norms_train_and_decode_alike(norm):
-    made = zoo.sharpen(zoo.model(zoo.options("mma_il"), norm=norm), 1e6)
-    source, mask = zoo.sentences(4, 9)
-    target = torch.randint(4, zoo.VOCABULARY, (4, 7))
-    steps, _ = zoo.forced_steps(made, source, mask, target)
-    torch.testing.assert_close(steps, made(source, mask, target).logits, rtol=0, atol=1e-8)
-
-
-@pytest.mark.parametrize("kind", ["transformer", "rnmt_plus"])
-def test_bidirectional_encoder_ignores_padding(kind):
-    made = zoo.model(zoo.options("soft"), kind=kind, encoder="bidirectional")
-    source, mask = zoo.sentences(4, 9)
-    pad = torch.nn.functional.pad
-    states = made.encode(source, mask).states
-    padded = made.encode(pad(source, (0, 4)), pad(mask, (0, 4))).states[:, :9]
-    torch.testing.assert_close(padded[mask], states[mask], **NEAR)
-    changed = made.encode(torch.cat([source[:, :8], source[:, 8:] + 1], 1), mask).states
-    assert (changed[0, 0] != states[0, 0]).any(), "it should see what comes later"
-
-
-@pytest.mark.parametrize("encoder", ["causal", "bidirectional", "auto"])
-@pytest.mark.parametrize("kind", ["transformer", "rnmt_plus"])
-def test_only_offline_mechanisms_may_look_ahead(encoder, kind):
-    made = zoo.model(zoo.options("soft"), kind=kind, encoder=encoder)
-    source, mask = zoo.sentences(1, 6)
-    other = torch.cat([source[:, :4], source[:, 4:] + 1], 1)
-    sees = (made.encode(source, mask).states != made.encode(other, mask).states)[0, 0].any()
-    assert sees == (encoder != "causal")
-    if encoder == "bidirectional":
-        with pytest.raises(UserError, match="streams"):
-            zoo.model(zoo.options("wait_k"), kind=kind, encoder=encoder)
-
-
-@everywhere
-def test_local_m_waits_like_wait_k(kind):
-    made = zoo.model(zoo.options("luong_local_m") | {"window": 3}, kind=kind)
-    waiting = zoo.model(zoo.options("wait_k") | {"k": 4}, kind=kind)
-    source, mask = zoo.sentences(3, 9)
-    target = torch.full((3, 12), 7)
-    _, read = zoo.forced_steps(made, source, mask, target)
-    assert torch.equal(read, zoo.forced_steps(waiting, source, mask, target)[1])
-
-
-@pytest.mark.parametrize("feeding", [True, False])
-def test_luong_trains_and_decodes_alike_with_and_without_input_feeding(feeding):
-    made = zoo.model(zoo.options("milk"), kind="luong", input_feeding=feeding)
-    made = zoo.sharpen(made, 1e6)
-    source, mask = zoo.sentences(4, 9)
-    target = torch.randint(4, zoo.VOCABULARY, (4, 7))
-    steps, _ = zoo.forced_steps(made, source, mask, target)
-    torch.testing.assert_close(steps, made(source, mask, target).logits, rtol=0, atol=1e-8)
-
-
-@pytest.mark.parametrize(("k", "rate"), [(1, 1.0), (3, 1.0), (2, 1.1), (2, 0.5), (100, 1.0)])
-@everywhere
-def test_wait_k_schedule(k, rate, kind):
-    made = zoo.model(zoo.options("wait_k") | {"k": k, "emission_rate": rate}, kind=kind)
-    source, mask = zoo.sentences(2, 40)
-    _, read = zoo.forced_steps(made, source, mask, torch.full((2, 60), 7))
-    tenths = round(10 * rate)
-    for row, length in zip(read.tolist(), mask.sum(1).tolist(), strict=True):
-        # floor((i - 1) / r) in whole numbers, since 33 / 1.1 is 29.999... in floating point
-        assert row == [min(k + 10 * i // tenths, length) for i in range(60)]
 
 
 def test_noise_is_a_standard_deviation_and_training_only():

@@ -89,16 +89,15 @@ def commands() -> list[tuple[str, list[str]]]:
 
 
 def runs() -> list[Any]:
-    """Each configuration that the commands name; a multirun names several."""
-    found = []
+    """Each configuration that the commands name, once; a multirun names several."""
+    found = {}
     for program, arguments in commands():
         overrides = [word for word in arguments if not word.startswith("-")]
         multirun = bool({"-m", "--multirun"} & set(arguments))
-        found += [
-            pytest.param(program, run, id=" ".join([program, *run]))
-            for run in combinations(overrides, multirun)
-        ]
-    return found
+        for run in combinations(overrides, multirun):
+            name = " ".join([program, *run])
+            found[name] = pytest.param(program, run, id=name)
+    return [*found.values()]
 
 
 def combinations(overrides: list[str], multirun: bool) -> list[list[str]]:

@@ -16,56 +16,20 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from made_up import make_run, record_training
+from reported import OPTIONS, ROOT, SOFT, VERBFINAL, WAIT_K, make_runs, table_rows
 from simulmt.analysis import style
 from simulmt.analysis.curve import draw_curve
 from simulmt.analysis.names import row_names
 from simulmt.analysis.points import Point, Series, curve_series
 from simulmt.analysis.report import report
 from simulmt.analysis.runs import find_runs
-from simulmt.analysis.target import check_writable
 from simulmt.errors import UserError
 from simulmt.run_directory import read_json, write_json
-from simulmt.scoring.conventions import CONVENTIONS
-
-ROOT = Path(__file__).parents[1]
-SOFT = ("soft", {}, 99.9, 10.2)
-WAIT_K = [
-    ("wait_k", {"mechanism.k": k}, bleu, dal)
-    for k, bleu, dal in ((1, 62, 2.4), (3, 75, 3.9), (5, 87, 5.6), (7, 93, 7.2))
-]
-MMA_IL = [
-    ("mma_il", {"lambda": weight}, bleu, dal)
-    for weight, bleu, dal in ((0.0, 99.8, 5.6), (0.1, 99.7, 4.6), (0.2, 99.6, 4.2), (0.4, 97, 3.9))
-]
-VERBFINAL = [SOFT, *WAIT_K, *MMA_IL]
-DEFAULTS = yaml.safe_load((ROOT / "conf" / "report.yaml").read_text(encoding="utf-8"))
-OPTIONS = {k: v for k, v in DEFAULTS.items() if k not in ("defaults", "hydra", "runs")}
-OPTIONS["latency"] = "DAL"  # one picture instead of three
-
-
-def make_runs(folder: Path, *runs: tuple) -> Path:
-    for i, run in enumerate(runs):
-        make_run(folder / f"run-{i}", *run)
-    return folder
 
 
 def names_and_lines(folder: Path) -> tuple[list[str], list[str]]:
     runs = find_runs(folder).runs
     return [*row_names(runs).values()], [series.name for series in curve_series(runs, "DAL")]
-
-
-@pytest.fixture
-def drawn(monkeypatch) -> list[Figure]:
-    """The figures that are saved."""
-    figures: list[Figure] = []
-    save = Figure.savefig
-
-    def keep(figure: Figure, *args, **kwargs) -> None:
-        figures.append(figure)
-        save(figure, *args, **kwargs)
-
-    monkeypatch.setattr(Figure, "savefig", keep)
-    return figures
 
 
 def test_table_by_mechanism_then_latency_with_the_oracle(tmp_path, capsys):
@@ -117,11 +81,6 @@ def make_models(folder: Path) -> Path:
     return folder
 
 
-def table_rows(out: str) -> list[list[str]]:
-    lines = [line for line in out.splitlines() if line.startswith("│")]
-    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines]
-
-
 def test_several_models_have_a_column_and_lines_of_their_own(tmp_path, capsys, drawn):
     report({"runs": make_models(tmp_path), **OPTIONS})
     mma_h = [["mma_h lambda=0.2", "luong"], ["mma_h lambda=0.1", "luong"]]
@@ -142,14 +101,6 @@ def test_size_and_speed_on_demand(tmp_path, capsys):
     assert cells.pop(("oracle", "")) == ["", ""]
     assert {*map(tuple, cells.values())} == {("1,000", "–")}
     assert "parameters" in out
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"parameters": "many"}'])
-def test_a_damaged_record_of_the_training_is_named(text, tmp_path, capsys):
-    make_run(tmp_path / "good", *SOFT)
-    (make_run(tmp_path / "bad", *SOFT) / "training.json").write_text(text)
-    report({"runs": tmp_path, **OPTIONS})
-    assert f"left out: {tmp_path / 'bad'} (" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("latency", "unit"), [("DAL", "word"), ("AP", "word"), ("AL", "subword")])
@@ -287,25 +238,6 @@ def test_a_run_without_latency_is_in_the_table_only(tmp_path, capsys):
         report({"runs": tmp_path / "run-1", **OPTIONS})
 
 
-def test_unfinished_runs_are_left_out(tmp_path, capsys):
-    make_run(tmp_path / "run", *SOFT)
-    begun = make_run(tmp_path / "x" / "y", *WAIT_K[0])
-    (begun / "test_scores.json").unlink()
-    report({"runs": tmp_path, **OPTIONS})
-    out = capsys.readouterr().out
-    assert "wait_k" not in out
-    assert f"left out: {tmp_path / 'x' / 'y'} (not finished: no test_scores.json)" in out
-
-
-def test_what_a_refused_command_leaves_is_no_run(tmp_path, capsys):
-    make_run(tmp_path / "run", *SOFT)
-    (tmp_path / "refused" / ".hydra").mkdir(parents=True)
-    for name in ("train.log", ".lock", ".hydra/config.yaml"):
-        (tmp_path / "refused" / name).touch()
-    report({"runs": tmp_path, **OPTIONS})
-    assert "left out" not in capsys.readouterr().out
-
-
 def test_a_run_is_named_after_what_was_trained_not_after_the_last_command(tmp_path):
     run = make_run(tmp_path / "run", "wait_k", {"mechanism.k": 3, "tiny": 1e-9}, 75, 3.9)
     trained = read_json(run / "config.json")
@@ -314,61 +246,6 @@ def test_a_run_is_named_after_what_was_trained_not_after_the_last_command(tmp_pa
     (run / ".hydra" / "config.yaml").write_text(yaml.safe_dump(refused))
     assert names_and_lines(tmp_path)[0] == ["wait_k k=3"]
     assert find_runs(tmp_path).runs[0].options["tiny"] == 1e-9
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"quality": {}}', "\x00\xff", '{"quality": 3}'])
-def test_damaged_scores_are_named_and_left_out(text, tmp_path, capsys):
-    damaged = make_run(tmp_path / "bad [x]", *SOFT)
-    (damaged / "test_scores.json").write_text(text, encoding="latin-1")
-    with pytest.raises(UserError, match=r"no finished run .*0 unfinished, 1 damaged"):
-        report({"runs": tmp_path, **OPTIONS})
-    make_run(tmp_path / "good", *WAIT_K[0])
-    report({"runs": tmp_path, **OPTIONS})
-    assert f"left out: {damaged} (" in capsys.readouterr().out
-    assert (tmp_path / "curve-DAL.png").is_file()
-
-
-@pytest.mark.parametrize("name", ["config.json", "traits.json", "manifest.json", "training.json"])
-def test_a_damaged_description_is_left_out(name, tmp_path):
-    make_run(tmp_path / "good", *SOFT)
-    for place, text in (("a", "[1]"), ("b", '{"a": ['), ("c", '{"seed": 1}'), ("d", "")):
-        (make_run(tmp_path / place, *SOFT) / name).write_text(text, encoding="utf-8")
-    (make_run(tmp_path / "e", *SOFT) / name).unlink()
-    found = find_runs(tmp_path)
-    assert (len(found.runs), len(found.damaged)) == (1, 5)
-
-
-def test_nothing_to_report(tmp_path):
-    with pytest.raises(UserError, match="no such folder"):
-        report({"runs": tmp_path / "absent", **OPTIONS})
-    with pytest.raises(UserError, match="0 unfinished"):
-        report({"runs": tmp_path, **OPTIONS})
-    (make_run(tmp_path / "a", *SOFT) / "test_scores.json").unlink()
-    with pytest.raises(UserError, match="1 unfinished"):
-        report({"runs": tmp_path, **OPTIONS})
-
-
-def test_one_picture_needs_one_test_set(tmp_path):
-    make_run(tmp_path / "a", *SOFT)
-    make_run(tmp_path / "b", "soft", {"data.name": "multi30k_deen"}, 30, 9)
-    with pytest.raises(UserError, match=r"multi30k_deen \(such as b\), verbfinal \(such as a\)"):
-        report({"runs": tmp_path, **OPTIONS})
-    assert not (tmp_path / "curve-DAL.png").exists()
-
-
-def test_other_text_of_the_same_name_is_another_test_set(tmp_path):
-    for name in ("a", "b"):
-        test = {"source_sha256": name, "target_sha256": ""}
-        run = make_run(tmp_path / name, *SOFT)
-        write_json(run / "manifest.json", {"splits": {"test": test}})
-    with pytest.raises(UserError, match=r"verbfinal \(such as a\), verbfinal \(such as b\)"):
-        report({"runs": tmp_path, **OPTIONS})
-
-
-@pytest.mark.parametrize("wrong", [{"latency": "CW"}, {"unit": "character"}, {"latency": None}])
-def test_bad_options(wrong, tmp_path):
-    with pytest.raises(UserError, match="; choose "):
-        report({"runs": make_runs(tmp_path, SOFT), **OPTIONS, **wrong})
 
 
 def test_the_table_is_in_the_unit_that_was_asked_for(tmp_path, capsys):
@@ -389,79 +266,6 @@ def test_the_table_is_in_the_unit_that_was_asked_for(tmp_path, capsys):
         assert ("latency in subwords" in out) == ("AL|u:subword" in out) == (unit == "subword")
 
 
-@pytest.mark.parametrize("name", ["simuleval", "omnisteval", "ictnlp"])
-def test_table_curve_and_csv_by_a_convention(name, tmp_path, capsys, drawn):
-    options = {**OPTIONS, "convention": name}
-    report({"runs": make_runs(tmp_path, *VERBFINAL), **options})
-    out = capsys.readouterr().out
-    figures = CONVENTIONS[name].figures
-    header = next(line for line in out.splitlines() if "BLEU" in line)
-    assert [cell.strip() for cell in header.strip("┃").split("┃")][1:] == [*figures]
-    assert f"AL|{name}" in out
-    soft = next(row for row in table_rows(out) if row[0] == "soft")
-    assert soft[1] == "100.90"
-    assert soft[1 + figures.index("DAL")] == f"{10.2 / 4:.2f}"
-    oracle = [row for row in table_rows(out) if row[0] == "oracle"]
-    assert len(oracle) == (name != "ictnlp")  # known in words alone
-    (axes,) = drawn[0].axes
-    (unit,) = CONVENTIONS[name].units
-    assert axes.get_xlabel().startswith(f"DAL (source {unit}s) by {name}")
-    points = {(x, y) for line in axes.lines for x, y in line.get_xydata().tolist()}
-    assert (10.2 / 4, 100.9) in points
-    with (tmp_path / "curves.csv").open(encoding="utf-8", newline="") as file:
-        rows = {row["folder"]: row for row in csv.DictReader(file)}
-    assert rows["run-0"][f"DAL_{name}"] == str(10.2 / 4)
-    assert (rows["run-0"]["DAL_word"], rows["run-0"]["BLEU"]) == ("10.2", "99.9")
-
-
-def test_the_quality_shown_is_that_of_the_convention(tmp_path):
-    options = {**OPTIONS, "quality": [100.5, 101]}
-    report({"runs": make_runs(tmp_path, SOFT), **options, "convention": "simuleval"})
-    with pytest.raises(UserError, match=r"their BLEU is 99.90 to 99.90"):
-        report({"runs": tmp_path, **options})
-    with pytest.raises(UserError, match=r"their BLEU is 100.90 to 100.90"):
-        report({"runs": tmp_path, **options, "convention": "ictnlp", "quality": [99, 100]})
-
-
-def test_an_unknown_convention_lists_the_four(tmp_path):
-    for wrong in ("iwslt", None, 3, ["paper"]):
-        options = {**OPTIONS, "convention": wrong}
-        with pytest.raises(UserError, match="one of paper, simuleval, omnisteval, ictnlp"):
-            report({"runs": make_runs(tmp_path / str(wrong), SOFT), **options})
-
-
-@pytest.mark.parametrize(
-    ("convention", "wrong", "choices"),
-    [
-        (
-            "simuleval",
-            {"unit": "subword"},
-            "convention=simuleval: unit is 'subword'; choose one of word",
-        ),
-        ("ictnlp", {"unit": "word"}, "choose one of subword"),
-        ("ictnlp", {"latency": "LAAL"}, "choose one of CW, AP, AL, DAL"),
-        ("paper", {"latency": "YAAL"}, "choose one of DAL, AL, AP, LAAL"),
-    ],
-)
-def test_a_convention_has_its_unit_and_its_latencies(convention, wrong, choices, tmp_path):
-    options = {**OPTIONS, "convention": convention, **wrong}
-    with pytest.raises(UserError, match=choices):
-        report({"runs": make_runs(tmp_path, SOFT), **options})
-
-
-def test_a_damaged_convention_is_left_out(tmp_path):
-    file = make_runs(tmp_path, SOFT, WAIT_K[0]) / "run-1" / "test_scores.json"
-    scores = read_json(file)
-    figures = scores["figures"]["simuleval"]["word"]
-    for damage in ({}, {**figures, "AL": "much"}, {**figures, "AL": {"value": 1.0}}, None):
-        scores["figures"]["simuleval"]["word"] = damage
-        write_json(file, scores)
-        assert len(find_runs(tmp_path).damaged) == 1
-    del scores["figures"]["simuleval"]
-    write_json(file, scores)
-    assert len(find_runs(tmp_path).damaged) == 1
-
-
 def test_the_program(tmp_path):
     make_runs(tmp_path / "some runs", *VERBFINAL)
     command = [sys.executable, str(ROOT / "report.py"), "runs='some runs'", "unit=subword"]
@@ -477,28 +281,6 @@ def test_the_program(tmp_path):
     files = ["cost.csv", *curves, "curves.csv", "report.html", "significance.csv"]
     assert written == files
     assert [path.name for path in tmp_path.iterdir()] == ["some runs"]
-
-
-def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path, monkeypatch, capsys):
-    make_runs(tmp_path / "runs", SOFT)
-    (tmp_path / "file").touch()
-    monkeypatch.setattr("simulmt.analysis.report.read_logs", None)
-    for to in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("x" * 300), "/proc/x"):
-        with pytest.raises(
-            UserError, match=r"cannot be written \(.*; choose another folder: to=DIR"
-        ):
-            report({"runs": tmp_path / "runs", **OPTIONS, "to": to})
-    check_writable(tmp_path / "new" / "below")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "runs"]
-    assert capsys.readouterr().out == ""
-
-
-def test_the_program_refuses_an_interpolation_of_nothing(tmp_path):
-    command = [sys.executable, str(ROOT / "report.py"), "runs=${foo}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: runs: Interpolation key 'foo' not found")
-    assert done.stderr.count("\n") == 1
 
 
 def test_a_range_of_quality_shows_what_is_in_it():

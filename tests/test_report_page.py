@@ -2,74 +2,31 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import re
-from html.parser import HTMLParser
+import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
 from made_up import (
-    ROOT,
-    evaluate_run,
     make_decoded_run,
     make_instances,
     make_run,
-    make_scores,
     record_training,
 )
+from reported import QUICK, Page, rows
 from simulmt.analysis.names import row_names
 from simulmt.analysis.points import curve_series, offline_bleu
 from simulmt.analysis.report import report
 from simulmt.analysis.runs import find_runs
-from simulmt.decoding.instance import write_instances
 from simulmt.errors import UserError
-from simulmt.scoring.score import score
-from simulmt.scoring.scores import Text
-
-OPTIONS = yaml.safe_load((ROOT / "conf" / "report.yaml").read_text(encoding="utf-8"))
-OPTIONS = {k: v for k, v in OPTIONS.items() if k not in ("defaults", "hydra", "runs")}
-OPTIONS |= {"latency": "DAL", "resamples": 60}  # quick
-VOID = {"meta", "br", "use", "path", "rect"}
 
 
-class Page(HTMLParser):
-    """Checks that what opens closes, and keeps attributes and text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.attributes: list[tuple[str, str, str | None]] = []
-        self.text = ""
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.attributes += [(tag, name, value) for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.attributes += [(tag, name, value) for name, value in attrs]
-
-    def handle_endtag(self, tag):
-        if tag not in VOID:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open[-1:] != ["script"]:
-            self.text += data
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def make_sweep(folder: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
     """Two mechanisms of equal latency, one of them better, and the ceiling."""
+    folder = tmp_path_factory.mktemp("sweep")
     make_decoded_run(folder / "soft", "soft", {}, make_instances(0.0, 20))
     for k in (1, 3):
         place, options = folder / f"wait_k-{k}", {"mechanism.k": k}
@@ -78,9 +35,22 @@ def make_sweep(folder: Path) -> Path:
     return folder
 
 
-def test_the_page_is_whole_and_asks_for_nothing(tmp_path):
-    report({"runs": make_sweep(tmp_path), **OPTIONS})
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+@pytest.fixture
+def sweep(made, tmp_path) -> Path:
+    """A copy of these runs, to report on."""
+    return Path(shutil.copytree(made, tmp_path / "runs"))
+
+
+@pytest.fixture(scope="module")
+def whole(made, tmp_path_factory) -> Path:
+    """A report on them."""
+    folder = tmp_path_factory.mktemp("report")
+    report({"runs": made, **QUICK, "to": folder})
+    return folder
+
+
+def test_the_page_is_whole_and_asks_for_nothing(whole, made):
+    text = (whole / "report.html").read_text(encoding="utf-8")
     page = Page(text)
     assert page.open == []
     ids = [value for _, name, value in page.attributes if name == "id"]
@@ -93,7 +63,7 @@ def test_the_page_is_whole_and_asks_for_nothing(tmp_path):
     shown = {re.sub(r"http://www.w3.org/\S+?(?=\")", "", found) for found in
              re.findall(r"https?:[^\s<>]*", text)}  # fmt: skip
     assert {link.strip('"') for link in shown} == {""}  # nothing but the names of XML
-    for name in row_names(find_runs(tmp_path).runs).values():
+    for name in row_names(find_runs(made).runs).values():
         assert name in page.text
 
 
@@ -108,7 +78,7 @@ def test_a_page_shows_text_as_it_is(tmp_path):
     instances = [instances[0]]
     make_decoded_run(tmp_path / "a<b>&", "mma_il", {"mechanism.note": evil}, instances)
     make_decoded_run(tmp_path / "b", "mma_il", {"mechanism.note": "$x$"}, instances)
-    report({"runs": tmp_path, **OPTIONS})
+    report({"runs": tmp_path, **QUICK})
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     page = Page(text)
     assert page.open == []
@@ -118,9 +88,8 @@ def test_a_page_shows_text_as_it_is(tmp_path):
     assert sum(name == "onclick" for _, name, _ in page.attributes) == 0
 
 
-def test_heads_of_a_table_can_be_pressed(tmp_path):
-    report({"runs": make_sweep(tmp_path), **OPTIONS})
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+def test_heads_of_a_table_can_be_pressed(whole):
+    text = (whole / "report.html").read_text(encoding="utf-8")
     (table,) = re.findall(r'<table class="sortable"><thead>.*?offline BLEU.*?</table>', text, re.S)
     heads = table.split("</thead>")[0]
     assert heads.count('<th scope="col"') == heads.count('<button type="button">') == 9
@@ -128,8 +97,8 @@ def test_heads_of_a_table_can_be_pressed(tmp_path):
     assert all(float(value) >= 0 for value in values if value)
 
 
-def test_paths_are_of_the_same_sentences(tmp_path):
-    report({"runs": make_sweep(tmp_path), **OPTIONS, "samples": 2})
+def test_paths_are_of_the_same_sentences(made, tmp_path):
+    report({"runs": made, **QUICK, "samples": 2, "to": tmp_path})
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert text.count('<table class="path"') == 2 * 4
     shown = re.findall(r"<i>reference:</i> (.*?)</figcaption>", text)
@@ -137,12 +106,12 @@ def test_paths_are_of_the_same_sentences(tmp_path):
     assert all(8 <= len(reference.split()) <= 12 for reference in shown)
 
 
-def test_what_a_machine_or_an_interruption_changes_is_not_in_curves_csv(tmp_path):
+def test_what_a_machine_or_an_interruption_changes_is_not_in_curves_csv(made, tmp_path):
     for name, seconds in (("a", 10), ("b", 99)):
-        folder = make_sweep(tmp_path / name / "runs")
+        folder = Path(shutil.copytree(made, tmp_path / name / "runs"))
         for run in folder.iterdir():
             record_training(run, 7, seconds * 2.0, seconds=float(seconds), resumed_at=seconds)
-        report({"runs": folder, **OPTIONS})
+        report({"runs": folder, **QUICK})
     one, other = (tmp_path / name / "runs" for name in ("a", "b"))
     for name in ("curves.csv", "significance.csv", "curve-DAL.svg", "curve-DAL.png"):
         assert (one / name).read_bytes() == (other / name).read_bytes()
@@ -150,9 +119,8 @@ def test_what_a_machine_or_an_interruption_changes_is_not_in_curves_csv(tmp_path
     assert {row["updates"] for row in rows(one / "curves.csv")} == {"20"}
 
 
-def test_csv_has_interval_ceiling_and_front(tmp_path):
-    report({"runs": make_sweep(tmp_path), **OPTIONS})
-    found = {row["folder"]: row for row in rows(tmp_path / "curves.csv")}
+def test_csv_has_interval_ceiling_and_front(whole):
+    found = {row["folder"]: row for row in rows(whole / "curves.csv")}
     for row in found.values():
         assert float(row["BLEU_low"]) <= float(row["BLEU"]) <= float(row["BLEU_high"])
         assert row["resampling"] == "bs:60|seed:12345"
@@ -161,17 +129,17 @@ def test_csv_has_interval_ceiling_and_front(tmp_path):
     assert front == {"mma_il"}  # the ceiling is none of it; wait_k-3 is slower, and worse
 
 
-def test_pairs_are_of_other_mechanisms_and_close(tmp_path):
-    report({"runs": make_sweep(tmp_path), **OPTIONS})
-    (row,) = rows(tmp_path / "significance.csv")
+def test_pairs_are_of_other_mechanisms_and_close(sweep):
+    report({"runs": sweep, **QUICK})
+    (row,) = rows(sweep / "significance.csv")
     assert (row["folder_one"], row["folder_other"]) == ("mma_il", "wait_k-1")  # the better first
     assert float(row["p"]) == pytest.approx(1 / 61)  # none of the draws
-    report({"runs": tmp_path, **OPTIONS, "tolerance": 100.0})
-    assert len(rows(tmp_path / "significance.csv")) == 5  # of 6, without wait_k twice
+    report({"runs": sweep, **QUICK, "tolerance": 100.0})
+    assert len(rows(sweep / "significance.csv")) == 5  # of 6, without wait_k twice
     other = make_instances(0.05, 0, seed=2)
-    make_decoded_run(tmp_path / "other", "milk", {"lambda": 0.2}, other)
-    report({"runs": tmp_path, **OPTIONS, "tolerance": 100.0})
-    assert len(rows(tmp_path / "significance.csv")) == 5  # not on other sentences
+    make_decoded_run(sweep / "other", "milk", {"lambda": 0.2}, other)
+    report({"runs": sweep, **QUICK, "tolerance": 100.0})
+    assert len(rows(sweep / "significance.csv")) == 5  # not on other sentences
 
 
 def test_seeds_are_compared_by_their_mean_and_variants_with_each_other(tmp_path):
@@ -181,7 +149,7 @@ def test_seeds_are_compared_by_their_mean_and_variants_with_each_other(tmp_path)
             options |= {} if kind == "none" else {"teacher.lambda_kd": 0.1}
             place, decoded = tmp_path / f"{kind}-{seed}", make_instances(wrong * seed, 3)
             make_decoded_run(place, "wait_k", options, decoded)
-    report({"runs": tmp_path, **OPTIONS})
+    report({"runs": tmp_path, **QUICK})
     (row,) = rows(tmp_path / "significance.csv")
     assert row["one"] == "wait_k teacher=joint k=3, 2 seeds"
     assert row["folder_other"] == "none-1; none-2"
@@ -204,7 +172,7 @@ def test_seeds_are_one_point_with_whiskers(tmp_path):
     assert (three.latency, three.quality) == pytest.approx((4.2, 32))
     assert three.spread == pytest.approx((0.2, 2))
     assert len(three.runs) == 3
-    report({"runs": tmp_path, **OPTIONS})
+    report({"runs": tmp_path, **QUICK})
     assert {row["front_DAL"] for row in rows(tmp_path / "curves.csv")} == {"True"}
 
 
@@ -219,9 +187,8 @@ def test_the_ceiling_is_of_the_same_model(tmp_path):
     assert (found["milk-128"], found["milk-256"], found["milk-512"]) == (30, 40, None)
 
 
-def test_runs_that_cannot_be_used_are_listed_with_the_reason(tmp_path, capsys):
-    make_sweep(tmp_path)
-    places = {name: tmp_path / name for name in ("log", "other", "short", "begun")}
+def test_runs_that_cannot_be_used_are_listed_with_the_reason(sweep, capsys):
+    places = {name: sweep / name for name in ("log", "other", "short", "begun")}
     for place in places.values():
         make_decoded_run(place, "milk", {"lambda": 0.2}, make_instances(0.1))
     (places["log"] / "instances.log").write_text("{")
@@ -231,7 +198,7 @@ def test_runs_that_cannot_be_used_are_listed_with_the_reason(tmp_path, capsys):
         (places[name] / "instances.log").write_text(lines, encoding="utf-8")
     (places["begun"] / "test_scores.json").unlink()
     (places["begun"] / "metrics.csv").write_text("step,train/loss\n19,6.0\n39,5.0\n")
-    report({"runs": tmp_path, **OPTIONS})
+    report({"runs": sweep, **QUICK})
     out = capsys.readouterr().out
     reasons = {"log": "line 1", "other": "not of the same decoding", "short": "59 sentences",
                "begun": "update 40"}  # fmt: skip
@@ -240,29 +207,28 @@ def test_runs_that_cannot_be_used_are_listed_with_the_reason(tmp_path, capsys):
     for name, reason in reasons.items():
         (line,) = [line for line in left_out if f"{places[name]} (" in line]
         assert reason in line
-    assert len(rows(tmp_path / "curves.csv")) == 4
-    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert len(rows(sweep / "curves.csv")) == 4
+    page = Page((sweep / "report.html").read_text(encoding="utf-8"))
     assert all(reason in page.text for reason in reasons.values())
 
 
-def test_runs_without_a_log_have_no_interval(tmp_path, capsys):
-    (make_sweep(tmp_path) / "mma_il" / "instances.log").unlink()
-    report({"runs": tmp_path, **OPTIONS})
+def test_runs_without_a_log_have_no_interval(sweep, capsys):
+    (sweep / "mma_il" / "instances.log").unlink()
+    report({"runs": sweep, **QUICK})
     assert "1 runs have no instances.log" in capsys.readouterr().out
-    found = {row["folder"]: row["BLEU_low"] for row in rows(tmp_path / "curves.csv")}
+    found = {row["folder"]: row["BLEU_low"] for row in rows(sweep / "curves.csv")}
     assert found["mma_il"] == ""
     assert all(low for name, low in found.items() if name != "mma_il")
 
 
-def test_another_folder_to_write_in(tmp_path):
-    runs = make_sweep(tmp_path / "runs")
-    before = sorted(runs.rglob("*"))
-    report({"runs": runs, **OPTIONS, "to": str(tmp_path / "new" / "report")})
-    assert sorted(runs.rglob("*")) == before
+def test_another_folder_to_write_in(sweep, tmp_path):
+    before = sorted(sweep.rglob("*"))
+    report({"runs": sweep, **QUICK, "to": str(tmp_path / "new" / "report")})
+    assert sorted(sweep.rglob("*")) == before
     assert (tmp_path / "new" / "report" / "report.html").is_file()
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"cannot be written .*to=DIR"):
-        report({"runs": runs, **OPTIONS, "to": str(tmp_path / "file" / "x")})
+        report({"runs": sweep, **QUICK, "to": str(tmp_path / "file" / "x")})
 
 
 @pytest.mark.parametrize("convention", ["simuleval", "ictnlp"])
@@ -274,7 +240,7 @@ def test_a_convention_has_its_own_interval(convention, tmp_path):
         for i in instances
     ]  # fmt: skip
     make_decoded_run(tmp_path / "a", "milk", {"lambda": 0.2}, pieces)
-    report({"runs": tmp_path, **OPTIONS, "convention": convention})
+    report({"runs": tmp_path, **QUICK, "convention": convention})
     (row,) = rows(tmp_path / "curves.csv")
     low, figure, high = (
         float(row[f"{name}_{convention}"]) for name in ("BLEU_low", "BLEU", "BLEU_high")
@@ -299,77 +265,6 @@ def test_a_convention_has_its_own_interval(convention, tmp_path):
         ({"training": 1}, "must be of type bool"),
     ],
 )
-def test_bad_options(wrong, said, tmp_path):
+def test_bad_options(wrong, said, made, tmp_path):
     with pytest.raises(UserError, match=said):
-        report({"runs": make_sweep(tmp_path), **OPTIONS, **wrong})
-
-
-def decoded(run: Path, k: int, dal: float, **decoding) -> Path:
-    name = "-".join([f"test-best-k{k}", *(f"{key}" for key in decoding)])
-    return evaluate_run(run, name, make_scores(50 + k, dal), **{"dials": {"k": k}, **decoding})
-
-
-def test_decodings_of_one_run_are_one_curve(tmp_path):
-    run = make_run(tmp_path / "run", "wait_k", {"mechanism.k": 3}, 53, 3)
-    for k in (1, 3, 5, 9):  # 3 is the run's own
-        decoded(run, k, k)
-    decoded(run, 5, 5.0, beam=1)  # the same again
-    for other in ({"split": "valid"}, {"checkpoint": "step-0000005"}, {"word_ms": 300.0},
-                  {"split": "news", "text": Text("a", "b", {})}):  # fmt: skip
-        decoded(run, 7, 7.0, **other)
-    make_run(tmp_path / "soft", "soft", {}, 90, 9)
-    evaluate_run(tmp_path / "soft", "test-best-beam4", make_scores(91, 9), beam=4)
-    runs = find_runs(tmp_path).runs
-    soft, wait_k = curve_series(runs, "DAL")
-    assert wait_k.name == "wait_k"
-    assert [(p.label, p.latency) for p in wait_k.points] == [(f"k={k}", k) for k in (1, 3, 5, 9)]
-    assert [point.label for point in soft.points] == ["", "beam=4"]
-    report({"runs": tmp_path, **OPTIONS})
-    table = {row["folder"]: row for row in rows(tmp_path / "curves.csv")}
-    assert {(row["k"], row["decoding"]) for row in table.values() if row["k"]} == {
-        ("1", "k=1"), ("3", ""), ("5", "k=5"), ("9", "k=9"),
-    }  # fmt: skip
-    assert table["run/evaluation/test-best-k5"]["BLEU"] == "55"
-    assert {row["folder"] for row in rows(tmp_path / "cost.csv")} == {"run", "soft"}
-    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
-    assert "2 runs and 4 further decodings" in page.text
-    assert "wait_k k=9" in page.text
-    (tmp_path / "run" / "evaluation" / "test-best-k5" / "scores.json").write_text("{")
-    assert len(find_runs(tmp_path).damaged) == 1
-    assert len(find_runs(tmp_path, decodings=False).runs) == 2
-
-
-def test_decodings_of_one_run_among_others_are_a_line_of_their_own(tmp_path):
-    for k in (1, 3, 5):
-        make_run(tmp_path / f"{k}", "wait_k", {"mechanism.k": k}, 50 + k, k)
-    for k in (1, 5, 7):
-        decoded(tmp_path / "3", k, k + 0.5)
-    runs = find_runs(tmp_path).runs
-    trained, turned = curve_series(runs, "DAL")
-    assert (trained.name, turned.name) == ("wait_k", "wait_k (trained with k=3)")
-    assert [point.latency for point in trained.points] == [1, 3, 5]
-    assert [point.latency for point in turned.points] == [1.5, 3, 5.5, 7.5]
-    assert len({*row_names(runs).values()}) == 6
-
-
-def test_a_decoding_has_its_own_log(tmp_path):
-    run = make_decoded_run(tmp_path / "run", "wait_k", {}, make_instances(0.3, 2))
-    better = make_instances(0.1, 4)
-    place = evaluate_run(run, "test-best-k5", score(better), dials={"k": 5})
-    write_instances(place / "instances.log", better)
-    report({"runs": tmp_path, **OPTIONS})
-    own, turned = rows(tmp_path / "curves.csv")
-    assert float(turned["BLEU_low"]) <= float(turned["BLEU"]) <= float(turned["BLEU_high"])
-    assert float(own["BLEU"]) < float(turned["BLEU"])
-    write_instances(place / "instances.log", make_instances(0.2, 4))
-    report({"runs": tmp_path, **OPTIONS})
-    assert len(rows(tmp_path / "curves.csv")) == 1
-
-
-def test_decodings_are_no_candidates_on_the_development_set(tmp_path):
-    run = make_run(tmp_path / "run", "wait_k", {"mechanism.k": 3}, 53, 3)
-    metrics = "step,valid/BLEU,valid/word/DAL,valid/selection\n9,50,3.1,50\n"
-    (run / "metrics.csv").write_text(metrics)
-    decoded(run, 5, 5.0)
-    report({"runs": tmp_path, **OPTIONS, "select": "dal", "ranges": [[3, 4], [4, 9]]})
-    assert [row["folder"] for row in rows(tmp_path / "selected.csv")] == ["run", ""]
+        report({"runs": made, **QUICK, "to": tmp_path, **wrong})

@@ -4,35 +4,32 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import subprocess
-import sys
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from commands import ROOT, Answer, type_in
 from simulmt.data.text import normalise
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.greedy import greedy
-from simulmt.decoding.instance import read_instances, word_delays, write_instances
+from simulmt.decoding.instance import read_instances, word_delays
 from simulmt.live.translator import Translator
-from test_runs import LONGER
+from small_runs import LONGER
 from zoo import EOS
 
-pytestmark = [
-    pytest.mark.skipif(
-        importlib.util.find_spec("simuleval") is None,
-        reason="SimulEval is not installed: make setup, or pip install 'simulmt[simuleval]'",
-    ),
-    pytest.mark.filterwarnings(
-        "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
-        "ignore:.*Trainer.fit.*weights_only.*",
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("simuleval") is None,
+    reason="SimulEval is not installed: make setup, or pip install 'simulmt[simuleval]'",
+)
 AGENT = "simulmt.live.simuleval_agent.SimulmtAgent"
-FILE = Path(__file__).parents[1] / "src/simulmt/live/simuleval_agent.py"
+AGENTS = {"--agent": ROOT / "src/simulmt/live/simuleval_agent.py", "--agent-class": AGENT}
+BAD = {
+    ("--checkpoint", "nowhere"): "no checkpoint at nowhere",
+    ("--checkpoint", "nowhere", "--fp16"): "half precision",
+}
 ODD = ["Der", "", "☃ 你好 ☃", "der \N{SNOWMAN} schläft .", "  die▁Frau \t ▁ schläft . "]
 
 
@@ -43,35 +40,40 @@ def finished(trained_once) -> Path:
 
 @pytest.fixture(scope="module")
 def sources() -> list[str]:
-    return [*verbfinal(1, 300, 21, 23).splits["test"].sources[:16], *ODD]
+    return [*verbfinal(1, 300, 21, 23).splits["test"].sources[:8], *ODD]
 
 
-def simuleval(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "simuleval.cli", *map(str, arguments)]
-    environment = os.environ | {
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "PYTHONUTF8": "1",  # SimulEval opens files in the locale's encoding
-    }
-    return subprocess.run(
-        command, capture_output=True, text=True, env=environment, timeout=120, check=False
-    )
-
-
-@pytest.fixture(scope="module", params=["--agent", "--agent-class"])
-def logged(request, finished, sources, tmp_path_factory) -> list[dict]:
+@pytest.fixture(scope="module")
+def folder(finished, sources, tmp_path_factory) -> Path:
+    """Texts for SimulEval, and what simulmt wrote; here SimulEval writes, too."""
     folder = tmp_path_factory.mktemp("simuleval")
     text = "".join(source + "\n" for source in sources)
     (folder / "source.txt").write_text(text, encoding="utf-8")
     (folder / "target.txt").write_text("the\n" * len(sources), encoding="utf-8")
-    agent = FILE if request.param == "--agent" else AGENT
-    files = ("--source", folder / "source.txt", "--target", folder / "target.txt")
-    done = simuleval(
-        request.param, agent, "--checkpoint", finished, *files, "--output", folder / "out"
-    )
-    assert done.returncode == 0, done.stderr
-    assert "BLEU" in done.stdout
-    lines = (folder / "out" / "instances.log").read_text(encoding="utf-8").splitlines()
+    shutil.copy(finished / "instances.log", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def answers(finished, folder) -> list[Answer]:
+    """What SimulEval says, in one process: of both agents, of our scores, of bad input."""
+    files = ["--source", folder / "source.txt", "--target", folder / "target.txt"]
+    runs = [
+        [name, agent, "--checkpoint", finished, *files, "--output", folder / name]
+        for name, agent in AGENTS.items()
+    ]
+    kinds = ["--source-type", "text", "--target-type", "text"]
+    bad = [["--agent-class", AGENT, *options, *files] for options in BAD]
+    commands = [*runs, ["--score-only", "--output", folder, *kinds], *bad]
+    return type_in(*(["simuleval.cli", *arguments] for arguments in commands))
+
+
+@pytest.fixture(scope="module", params=AGENTS)
+def logged(request, answers, folder) -> list[dict]:
+    done = answers[[*AGENTS].index(request.param)]
+    assert done.status == 0, done.err
+    assert "BLEU" in done.out
+    lines = (folder / request.param / "instances.log").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 
@@ -117,13 +119,10 @@ def test_simuleval_gets_what_a_batch_has_and_no_word_before_it_was_written(
     assert early, "without early words this says nothing"
 
 
-def test_simuleval_scores_what_simulmt_wrote(finished, tmp_path):
-    instances = read_instances(finished / "instances.log")
-    write_instances(tmp_path / "instances.log", instances)
-    kinds = ("--source-type", "text", "--target-type", "text")
-    done = simuleval("--score-only", "--output", tmp_path, *kinds)
-    assert done.returncode == 0, done.stderr
-    names, values = (line.split() for line in done.stdout.splitlines())
+def test_simuleval_scores_what_simulmt_wrote(finished, answers):
+    instances, done = read_instances(finished / "instances.log"), answers[len(AGENTS)]
+    assert done.status == 0, done.err
+    names, values = (line.split() for line in done.out.splitlines())
     scores = dict(zip(names, map(float, values[1:]), strict=True))
     counted = [one for one in instances if one.delays]
     proportions = [sum(one.delays) / (one.source_length * one.reference_length) for one in counted]
@@ -131,25 +130,19 @@ def test_simuleval_scores_what_simulmt_wrote(finished, tmp_path):
     assert scores["AP"] == pytest.approx(sum(proportions) / len(counted), abs=5.1e-4)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--checkpoint", "nowhere"], "no checkpoint at nowhere"),
-        (["--checkpoint", "nowhere", "--fp16"], "half precision"),
-    ],
-)
-def test_bad_input_is_one_line(options, message, tmp_path):
-    (tmp_path / "one.txt").write_text("x\n")
-    files = ("--source", tmp_path / "one.txt", "--target", tmp_path / "one.txt")
-    done = simuleval("--agent-class", AGENT, *options, *files)
-    assert done.returncode == 2
-    (line,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
-    assert message in line
-    assert "Traceback" not in done.stderr
+def test_bad_input_is_one_line(answers):
+    for done, message in zip(answers[-len(BAD) :], BAD.values(), strict=True):
+        assert done.status == 2
+        (line,) = (line for line in done.err.splitlines() if line.startswith("error: "))
+        assert message in line
+        assert "Traceback" not in done.err
 
 
-class Talker:
+class Talker(Translator):
     """A translator that writes two words at the second word read, and then ends."""
+
+    def __init__(self) -> None:
+        self.reset()
 
     def reset(self) -> None:
         self.words_read: list[str] = []

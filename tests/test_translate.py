@@ -24,23 +24,28 @@ from simulmt.programs.translate import translate
 from simulmt.run_directory import read_record
 from simulmt.saved import checkpoint
 from simulmt.scoring.scores import Scores
+from small_runs import LONGER, ROOT, configuration
 from test_picture import data_of
-from test_runs import LONGER, ROOT, configuration
 
-pytestmark = [
-    pytest.mark.usefixtures("no_pictures"),
-    pytest.mark.filterwarnings(
-        "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
-        "ignore:.*Trainer.fit.*weights_only.*",
-    ),
-]
+pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
-@pytest.fixture(scope="module", params=["mechanism=mma_il", "mechanism=soft"])
-def finished(request, trained_once, tmp_path_factory) -> Path:
-    greedy = ["decoding.beam=1"] if request.param == "mechanism=soft" else []
-    run = trained_once(*LONGER, request.param, *greedy)
+def copy_of(run: Path, tmp_path_factory) -> Path:
     return Path(shutil.copytree(run, tmp_path_factory.mktemp("copy") / "run"))
+
+
+@pytest.fixture(scope="module")
+def finished(trained_once, tmp_path_factory) -> Path:
+    return copy_of(trained_once(*LONGER, "mechanism=mma_il"), tmp_path_factory)
+
+
+@pytest.fixture(scope="module", params=["mma_il", "soft"])
+def any_run(request, finished, trained_once, tmp_path_factory) -> Path:
+    """A run that streams, and one that reads the whole sentence first."""
+    if request.param == "mma_il":
+        return finished
+    run = trained_once(*LONGER, "mechanism=soft", "decoding.beam=1")
+    return copy_of(run, tmp_path_factory)
 
 
 @pytest.fixture
@@ -56,34 +61,34 @@ def say(capsys, *overrides: str) -> str:
     return capsys.readouterr().out
 
 
-def test_a_file_is_translated_as_the_test_set_was(finished, tmp_path, capsys):
-    instances = read_instances(finished / "instances.log")
+def test_a_file_is_translated_as_the_test_set_was(any_run, tmp_path, capsys):
+    instances = read_instances(any_run / "instances.log")
     text = tmp_path / "in.txt"
     text.write_text("\n".join(["", *(i.source for i in instances), " ", "x"]), encoding="utf-8")
-    lines = say(capsys, f"checkpoint={finished}", f"input={text}").split("\n")
+    lines = say(capsys, f"checkpoint={any_run}", f"input={text}").split("\n")
     assert lines[1 : len(instances) + 1] == [i.prediction for i in instances]
     assert (lines[0], lines[len(instances) + 1], lines[-1]) == ("", "", "")
     assert len(lines) == len(instances) + 4
 
 
-def test_a_file_and_a_stream_are_translated_alike(finished, tmp_path, capsys, monkeypatch):
+def test_a_file_and_a_stream_are_translated_alike(any_run, tmp_path, capsys, monkeypatch):
     text = tmp_path / "in.txt"
     marked = b"\xef\xbb\xbfder\n\xe2\x96\x81\n"
     odd = b"\xff\xfe Haus\n\n\x00 \x1b[2J\tder\r\nMann  \n</s> <s>\n\xe2\x96\x81 \xe2\x81\x87 \n"
-    long = b"der Mann " * 60 + b"\n"
+    long = b"der Mann " * 25 + b"\n"
     content = marked + odd + long + "日本 ".encode() * 9 + b"\nder Mann sagt"
     text.write_bytes(content)
-    batch = say(capsys, f"checkpoint={finished}", f"input={text}")
+    batch = say(capsys, f"checkpoint={any_run}", f"input={text}")
     with text.open() as file:
         monkeypatch.setattr(sys, "stdin", file)
-        assert say(capsys, f"checkpoint={finished}") == batch
+        assert say(capsys, f"checkpoint={any_run}") == batch
     packed, bare = tmp_path / "in.txt.gz", tmp_path / "bare.txt"
     packed.write_bytes(gzip.compress(content))
     bare.write_bytes(content[3:])
-    assert say(capsys, f"checkpoint={finished}", f"input={packed}") == batch
-    assert say(capsys, f"checkpoint={finished}", f"input={bare}") == batch
+    assert say(capsys, f"checkpoint={any_run}", f"input={packed}") == batch
+    assert say(capsys, f"checkpoint={any_run}", f"input={bare}") == batch
     assert batch.splitlines()[1] == "", "U+2581 alone is no word"
-    events = say(capsys, f"checkpoint={finished}", f"input={packed}", "actions=true").splitlines()
+    events = say(capsys, f"checkpoint={any_run}", f"input={packed}", "actions=true").splitlines()
     written: dict[int, list[str]] = {}
     for event in map(json.loads, events):
         written.setdefault(event["sentence"], [])
@@ -147,7 +152,9 @@ def test_bad_choices_are_refused(finished, overrides, message):
         translate(configuration("translate", *chosen))
 
 
-def test_an_exported_folder_translates_alike_elsewhere(finished, given_away, tmp_path, capsys):
+def test_an_exported_folder_translates_alike_elsewhere(any_run, tmp_path, capsys):
+    given_away, elsewhere = tmp_path / "given_away", tmp_path / "elsewhere"
+    export(configuration("export", f"checkpoint={any_run}", f"to={given_away}"))
     files = {path.name for path in given_away.iterdir()}
     assert files == {
         "model.safetensors",
@@ -161,18 +168,17 @@ def test_an_exported_folder_translates_alike_elsewhere(finished, given_away, tmp
         *("data", "mechanism", "model", "optim", "objective", "decoding"),
         *("lambda", "lambda_var", "seed"),
     }
-    elsewhere = tmp_path / "elsewhere"
     given_away.rename(elsewhere)
     text = tmp_path / "in.txt"
     text.write_text("der Mann sagt etwas\n")
     there, here = (
-        say(capsys, f"checkpoint={place}", f"input={text}") for place in (elsewhere, finished)
+        say(capsys, f"checkpoint={place}", f"input={text}") for place in (elsewhere, any_run)
     )
     assert there == here
     words = read_record(elsewhere / "scores.json", Scores)["paper", "word"]
     assert words["DAL"].form() in (elsewhere / "README.md").read_text()
     with pytest.raises(UserError, match="is not empty"):
-        export(configuration("export", f"checkpoint={finished}", f"to={elsewhere}"))
+        export(configuration("export", f"checkpoint={any_run}", f"to={elsewhere}"))
 
 
 def test_an_exported_folder_can_be_exported_and_be_started_from(given_away, tmp_path):
@@ -280,10 +286,10 @@ def test_ctrl_c_ends_it_in_one_line(finished):
         assert program.returncode == 130
 
 
-def test_a_clock_changes_no_word_and_no_delay(finished):
-    evaluate(configuration("evaluate", f"checkpoint={finished}", "word_ms=300", "device=cpu"))
-    folder = finished / "evaluation" / "test-best-word_ms300"
-    batch, live = (read_instances(f / "instances.log") for f in (finished, folder))
+def test_a_clock_changes_no_word_and_no_delay(any_run):
+    evaluate(configuration("evaluate", f"checkpoint={any_run}", "word_ms=300", "device=cpu"))
+    folder = any_run / "evaluation" / "test-best-word_ms300"
+    batch, live = (read_instances(f / "instances.log") for f in (any_run, folder))
     assert [(i.prediction, i.delays) for i in live] == [(i.prediction, i.delays) for i in batch]
     assert all(len(i.elapsed) == i.prediction_length for i in live)
     scores = read_record(folder / "scores.json", Scores)

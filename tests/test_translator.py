@@ -12,12 +12,7 @@ from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
-from test_runs import LONGER
-
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
-    "ignore:.*Trainer.fit.*weights_only.*",
-)
+from small_runs import LONGER
 
 
 @pytest.fixture(scope="module", params=["mechanism=mma_il", "mechanism=wait_k"])

@@ -20,13 +20,9 @@ from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
 from simulmt.programs.train import train
 from simulmt.training.weights_and_biases import run_name
-from test_runs import ROOT, SMALL, configuration
+from small_runs import ROOT, SMALL, configuration
 
 HOME = ROOT / "experiments" / "wandb"
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*LeafSpec.*",  # Lightning's own, of a call that torch renamed
-    "ignore:.*Trainer.fit.*weights_only.*",
-)
 
 
 @pytest.fixture(scope="module")

@@ -187,9 +187,12 @@ def sentences(count: int, longest: int, seed: int = 1) -> tuple[Tensor, Tensor]:
     return source.masked_fill(~mask, 0), mask
 
 
-def forced_steps(made: Model, source: Tensor, mask: Tensor, target: Tensor) -> Any:
+def forced_steps(
+    made: Model, source: Tensor, mask: Tensor, target: Tensor, gradients: bool = False
+) -> Any:
     """Step-by-step decoding along given target tokens: logits (B, T, V) and delays (B, T)."""
-    steps = [*forced.forced_steps(made, made.encode(source, mask), target)]
+    with torch.set_grad_enabled(gradients):
+        steps = [*forced.forced_steps(made, made.encode(source, mask), target)]
     logits, delays = [step.logits for step in steps], [step.read for step in steps]
     return torch.stack(logits, 1), torch.stack(delays, 1)
 

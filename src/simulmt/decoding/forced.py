@@ -40,7 +40,6 @@ class Forced(NamedTuple):
     """Where each head of each layer stopped, from 1; 0 once it has run off the end."""
 
 
-@torch.inference_mode()
 def force(
     model: Model,
     source: Int[Tensor, "B S"],
@@ -61,9 +60,10 @@ def force(
         The attention of each row, without padding.
     """
     weights, positions = [], []
-    for step in forced_steps(model, model.encode(source, source_mask), target_input):
-        weights.append(torch.stack(step.weights, 1).float().cpu())  # (B, L, H, S)
-        positions.append(step.positions.cpu())
+    with torch.inference_mode():
+        for step in forced_steps(model, model.encode(source, source_mask), target_input):
+            weights.append(torch.stack(step.weights, 1).float().cpu())  # (B, L, H, S)
+            positions.append(step.positions.cpu())
     attention, stopped = torch.stack(weights, 1).numpy(), torch.stack(positions, 1).numpy()
     lengths = zip(source_mask.sum(1).tolist(), target_mask.sum(1).tolist(), strict=True)
     for row, (S, T) in enumerate(lengths):

@@ -1,0 +1,62 @@
+"""Small runs through the composition root: their options, and what they leave behind."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig
+
+from simulmt.programs.train import train
+
+ROOT = Path(__file__).parents[1]
+TINY = [
+    "data.train=300",
+    "data.valid=21",
+    "data.test=23",
+    "data.subwords.size=400",
+    "data.batch_tokens=300",
+    "model.dim=16",
+    "model.ffn=16",
+    "model.heads=2",
+    "model.encoder_layers=1",
+    "model.decoder_layers=1",
+    "optim.lr=5e-3",
+    "optim.warmup=4",
+    "objective.hold=1",
+    "objective.warmup=2",
+    "trainer.log_every=1",
+    "trainer.progress=false",
+]
+SMALL = [*TINY, "trainer.max_updates=6", "trainer.validate_every=3"]
+LONGER = ["trainer.max_updates=90", "trainer.validate_every=90", "optim.warmup=20"]
+
+
+def configuration(program: str, *overrides: str) -> DictConfig:
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        return compose(program, [*overrides])
+
+
+def run(folder: Path, cache: Path, *overrides: str) -> dict:
+    chosen = [*SMALL, "mechanism=mma_il", "lambda=0.2", f"cache={cache}", *overrides]
+    train(configuration("train", *chosen), str(folder))
+    return json.loads((folder / "test_scores.json").read_text())
+
+
+def weights(folder: Path, name: str = "last.ckpt") -> dict:
+    path = folder / "checkpoints" / name
+    return torch.load(path, weights_only=True)["state_dict"]
+
+
+def metrics(folder: Path) -> list[dict[str, str]]:
+    with (folder / "metrics.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def assert_same_scores(folder: Path) -> None:
+    again = folder / "evaluation" / "test-best"
+    for one, other in (("test_scores.json", "scores.json"), ("instances.log", "instances.log")):
+        assert (again / other).read_bytes() == (folder / one).read_bytes()

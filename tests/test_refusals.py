@@ -1,0 +1,118 @@
+"""Choices that no run can have end in one line, before anything is trained."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from commands import type_in
+from simulmt.errors import UserError
+from simulmt.programs.train import train
+from small_runs import ROOT, SMALL, configuration
+
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["mechanism=soft"], "lambda=0.2 .* mechanism=soft: its schedule is fixed"),
+        (["mechanism=wait_k", "lambda=0", "lambda_var=1"], "mechanism=wait_k"),
+        (["mechanism=wait_k", "lambda=0", "mechanism.k=0"], "k is 0; wait-k reads 1 to"),
+        (["mechanism=mocha", "mechanism.chunk=0"], "chunk is 0"),
+        (["mechanism.noise=-1"], "noise is -1"),
+        (["mechanism.noise=nan"], "noise is nan"),
+        (["mechanism.energy_bias=inf"], "energy_bias is inf"),
+        (["mechanism=wait_k", "lambda=0", "mechanism.emission_rate=nan"], "emission_rate is nan"),
+        (["mechanism=wait_k", "lambda=0", "mechanism.k=10000000"], "k is 10000000; wait-k reads"),
+        (["mechanism.schedule=[wait_k]"], "mechanism.schedule is .'wait_k'.; choose one of"),
+        (["mechanism.heads=two"], "mechanism.heads is 'two'; choose one of one, all, usual"),
+        (["mechanism.score=cosine"], "mechanism.score is 'cosine'; choose one of usual, scaled"),
+        (["model.decoder_layers=0"], "model.decoder_layers 0; each must be at least 1"),
+        (["decoding.beam=5"], "decoding.beam=5 with mechanism=mma_il: the mechanism writes before"),
+        (["mechanism.noise=loud"], "mechanism.noise is 'loud'; it must be of type float"),
+        (["+mechanism.chunks=3"], "no option chunks; its options are: noise, energy_bias"),
+        (["mechanism.span=all"], "mechanism.span is 'all'; choose one of stopped, chunk"),
+        (["model.dim=130", "model.heads=4"], "model.dim is 130"),
+        (["model.norm=both"], "model.norm is 'both'; choose pre or post"),
+        (["model.encoder=bidirectional"], "mechanism=mma_il streams"),
+        (["lambda=-1"], "lambda is -1"),
+        (["objective.hold=6"], "held back for objective.hold updates, then grown over"),
+        (["objective.latency=al"], "choose one of"),
+        (["trainer.max_updates=0"], "trainer.max_updates is 0"),
+        (["trainer.patience=0"], "trainer.patience is 0; it must be at least 1, or null"),
+        (["trainer.clip=-1"], "trainer.clip is -1.* or 0 for none"),
+        (["seed=4294967296"], "seed is 4294967296; it must be a whole number from 0 to 4,294,967"),
+        (["trainer.validate_every=4"], "max_updates is 6, no multiple of .*validate_every"),
+        (["trainer.dal_range=[5,2]"], "runs from least to most"),
+        (["trainer.dal_range=[2,5]", "trainer.average=2"], "set average to 1"),
+        (["trainer.precision=bf"], "trainer.precision is 'bf'; choose one of"),
+        (["trainer.accelerator=tpu"], "trainer.accelerator is 'tpu'; choose one of"),
+        (["trainer.devices=0"], "trainer.devices is 0"),
+        (["trainer.patience=1", "trainer.validate_every=2"], "could end the run before lambda"),
+        (["seed=-1"], "seed is -1"),
+        (["model.heads=0"], "model.heads 0"),
+        (["lambda=nan"], "lambda is nan"),
+        (["objective.hold=-5"], "objective.hold is -5"),
+        (["~data.batch_tokens"], "data lacks a value for batch_tokens"),
+        (["data.batch_tokens=many"], "data.batch_tokens is 'many'; .* type int"),
+        (["~mechanism.heads"], "mechanism lacks a value for heads"),
+        (["+data.subwords.pieces=3"], "data.subwords has no option pieces"),
+        (["trainer.dal_range=[1]"], "dal_range is .* must be of type"),
+        (["optim.lr=0"], "optim.lr is 0"),
+        (["ckpt_path=nowhere.ckpt"], "ckpt_path=nowhere.ckpt: there is no such file"),
+        (["init_from=nowhere"], "no checkpoint at nowhere"),
+        (["logger=wandb", "logger.mode=maybe"], "logger.mode is 'maybe'"),
+        (["data=text"], "data.root: Missing mandatory value"),
+        (["data.subwords.size=99999"], "size=99999 .* too large"),
+        (["+foo=3"], "the configuration has no option foo; its options are: data, mechanism"),
+        (["~decoding"], "the configuration lacks a value for decoding"),
+        (["cache=null"], "^cache is None; it must be of type str"),
+        (["ckpt_path=true"], "^ckpt_path is True"),
+        (["decoding=null"], "^decoding is None"),
+        (["~model.name"], "model.name is None; choose one of"),
+        (["~teacher.kind"], "teacher.kind is None; choose one of"),
+        (["~logger.kind"], "logger.kind is None; choose one of"),
+        (["~data.corpus"], "data lacks a value for corpus"),
+        (["trainer.dal_range=[nan,3]"], "runs from least to most"),
+        (["data.test=0"], "no test pairs to make batches of"),
+        (["trainer.devices=2", "data.valid=1"], "1 valid pairs to evaluate on 2 processes"),
+        (["data.batch_tokens=3"], "pairs are longer; raise it to"),
+    ],
+)
+def test_bad_choices_end_in_one_line(overrides, message, tmp_path, cache):
+    if overrides == ["data=text"]:
+        chosen = [*overrides, "lambda=0.2"]
+    else:
+        chosen = [*SMALL, "mechanism=mma_il", "lambda=0.2", f"cache={cache}", *overrides]
+    with pytest.raises(UserError, match=message):
+        train(configuration("train", *chosen), str(tmp_path))
+
+
+ANSWERS = [
+    ("train.py", ["lambda=0.1", "mechanism=soft"], "its schedule is fixed"),
+    ("train.py", ["mechanism.nois=1"], "The keys there are: name, schedule, span, heads, score, n"),
+    ("train.py", ["mechanism=mma"], "Could not find 'mechanism/mma'"),
+    ("train.py", ["trainer.dal_range=[1,"], "error:"),
+    ("train.py", ["data=null"], "a group (data, mechanism, model, ...) needs a choice"),
+    ("train.py", ["lambda=${nothing}"], "Interpolation key 'nothing' not found"),
+    ("report.py", ["runs=${foo}"], "error: runs: Interpolation key 'foo' not found"),
+]
+
+
+def test_the_command_line_answers_without_a_traceback(tmp_path):
+    typed = [[name, *options, f"hydra.run.dir={tmp_path}"] for name, options, _ in ANSWERS]
+    for answer, (_, _, message) in zip(type_in(*typed), ANSWERS, strict=True):
+        assert (answer.status, answer.out) == (2, "")
+        assert message in answer.err
+        assert "Traceback" not in answer.err
+
+
+def test_the_shell_sees_the_status_and_no_traceback(tmp_path):
+    command = [sys.executable, "report.py", "runs=${foo}", f"hydra.run.dir={tmp_path}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: runs: Interpolation key 'foo' not found")
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,92 @@
+"""Reports on runs that were decoded again, otherwise than when they were trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from made_up import (
+    evaluate_run,
+    make_decoded_run,
+    make_instances,
+    make_run,
+    make_scores,
+)
+from reported import QUICK, Page, rows
+from simulmt.analysis.names import row_names
+from simulmt.analysis.points import curve_series
+from simulmt.analysis.report import report
+from simulmt.analysis.runs import find_runs
+from simulmt.decoding.instance import write_instances
+from simulmt.scoring.score import score
+from simulmt.scoring.scores import Text
+
+
+def decoded(run: Path, k: int, dal: float, **decoding) -> Path:
+    name = "-".join([f"test-best-k{k}", *(f"{key}" for key in decoding)])
+    return evaluate_run(run, name, make_scores(50 + k, dal), **{"dials": {"k": k}, **decoding})
+
+
+def test_decodings_of_one_run_are_one_curve(tmp_path):
+    run = make_run(tmp_path / "run", "wait_k", {"mechanism.k": 3}, 53, 3)
+    for k in (1, 3, 5, 9):  # 3 is the run's own
+        decoded(run, k, k)
+    decoded(run, 5, 5.0, beam=1)  # the same again
+    for other in ({"split": "valid"}, {"checkpoint": "step-0000005"}, {"word_ms": 300.0},
+                  {"split": "news", "text": Text("a", "b", {})}):  # fmt: skip
+        decoded(run, 7, 7.0, **other)
+    make_run(tmp_path / "soft", "soft", {}, 90, 9)
+    evaluate_run(tmp_path / "soft", "test-best-beam4", make_scores(91, 9), beam=4)
+    runs = find_runs(tmp_path).runs
+    soft, wait_k = curve_series(runs, "DAL")
+    assert wait_k.name == "wait_k"
+    assert [(p.label, p.latency) for p in wait_k.points] == [(f"k={k}", k) for k in (1, 3, 5, 9)]
+    assert [point.label for point in soft.points] == ["", "beam=4"]
+    report({"runs": tmp_path, **QUICK})
+    table = {row["folder"]: row for row in rows(tmp_path / "curves.csv")}
+    assert {(row["k"], row["decoding"]) for row in table.values() if row["k"]} == {
+        ("1", "k=1"), ("3", ""), ("5", "k=5"), ("9", "k=9"),
+    }  # fmt: skip
+    assert table["run/evaluation/test-best-k5"]["BLEU"] == "55"
+    assert {row["folder"] for row in rows(tmp_path / "cost.csv")} == {"run", "soft"}
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert "2 runs and 4 further decodings" in page.text
+    assert "wait_k k=9" in page.text
+    (tmp_path / "run" / "evaluation" / "test-best-k5" / "scores.json").write_text("{")
+    assert len(find_runs(tmp_path).damaged) == 1
+    assert len(find_runs(tmp_path, decodings=False).runs) == 2
+
+
+def test_decodings_of_one_run_among_others_are_a_line_of_their_own(tmp_path):
+    for k in (1, 3, 5):
+        make_run(tmp_path / f"{k}", "wait_k", {"mechanism.k": k}, 50 + k, k)
+    for k in (1, 5, 7):
+        decoded(tmp_path / "3", k, k + 0.5)
+    runs = find_runs(tmp_path).runs
+    trained, turned = curve_series(runs, "DAL")
+    assert (trained.name, turned.name) == ("wait_k", "wait_k (trained with k=3)")
+    assert [point.latency for point in trained.points] == [1, 3, 5]
+    assert [point.latency for point in turned.points] == [1.5, 3, 5.5, 7.5]
+    assert len({*row_names(runs).values()}) == 6
+
+
+def test_a_decoding_has_its_own_log(tmp_path):
+    run = make_decoded_run(tmp_path / "run", "wait_k", {}, make_instances(0.3, 2))
+    better = make_instances(0.1, 4)
+    place = evaluate_run(run, "test-best-k5", score(better), dials={"k": 5})
+    write_instances(place / "instances.log", better)
+    report({"runs": tmp_path, **QUICK})
+    own, turned = rows(tmp_path / "curves.csv")
+    assert float(turned["BLEU_low"]) <= float(turned["BLEU"]) <= float(turned["BLEU_high"])
+    assert float(own["BLEU"]) < float(turned["BLEU"])
+    write_instances(place / "instances.log", make_instances(0.2, 4))
+    report({"runs": tmp_path, **QUICK})
+    assert len(rows(tmp_path / "curves.csv")) == 1
+
+
+def test_decodings_are_no_candidates_on_the_development_set(tmp_path):
+    run = make_run(tmp_path / "run", "wait_k", {"mechanism.k": 3}, 53, 3)
+    metrics = "step,valid/BLEU,valid/word/DAL,valid/selection\n9,50,3.1,50\n"
+    (run / "metrics.csv").write_text(metrics)
+    decoded(run, 5, 5.0)
+    report({"runs": tmp_path, **QUICK, "select": "dal", "ranges": [[3, 4], [4, 9]]})
+    assert [row["folder"] for row in rows(tmp_path / "selected.csv")] == ["run", ""]

@@ -1,0 +1,109 @@
+"""What a report leaves out or refuses, and that it says so. The runs are made up."""
+
+from __future__ import annotations
+
+import pytest
+
+from made_up import make_run
+from reported import OPTIONS, SOFT, WAIT_K, make_runs
+from simulmt.analysis.report import report
+from simulmt.analysis.runs import find_runs
+from simulmt.analysis.target import check_writable
+from simulmt.errors import UserError
+from simulmt.run_directory import write_json
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"parameters": "many"}'])
+def test_a_damaged_record_of_the_training_is_named(text, tmp_path, capsys):
+    make_run(tmp_path / "good", *SOFT)
+    (make_run(tmp_path / "bad", *SOFT) / "training.json").write_text(text)
+    report({"runs": tmp_path, **OPTIONS})
+    assert f"left out: {tmp_path / 'bad'} (" in capsys.readouterr().out
+
+
+def test_unfinished_runs_are_left_out(tmp_path, capsys):
+    make_run(tmp_path / "run", *SOFT)
+    begun = make_run(tmp_path / "x" / "y", *WAIT_K[0])
+    (begun / "test_scores.json").unlink()
+    report({"runs": tmp_path, **OPTIONS})
+    out = capsys.readouterr().out
+    assert "wait_k" not in out
+    assert f"left out: {tmp_path / 'x' / 'y'} (not finished: no test_scores.json)" in out
+
+
+def test_what_a_refused_command_leaves_is_no_run(tmp_path, capsys):
+    make_run(tmp_path / "run", *SOFT)
+    (tmp_path / "refused" / ".hydra").mkdir(parents=True)
+    for name in ("train.log", ".lock", ".hydra/config.yaml"):
+        (tmp_path / "refused" / name).touch()
+    report({"runs": tmp_path, **OPTIONS})
+    assert "left out" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"quality": {}}', "\x00\xff", '{"quality": 3}'])
+def test_damaged_scores_are_named_and_left_out(text, tmp_path, capsys):
+    damaged = make_run(tmp_path / "bad [x]", *SOFT)
+    (damaged / "test_scores.json").write_text(text, encoding="latin-1")
+    with pytest.raises(UserError, match=r"no finished run .*0 unfinished, 1 damaged"):
+        report({"runs": tmp_path, **OPTIONS})
+    make_run(tmp_path / "good", *WAIT_K[0])
+    report({"runs": tmp_path, **OPTIONS})
+    assert f"left out: {damaged} (" in capsys.readouterr().out
+    assert (tmp_path / "curve-DAL.png").is_file()
+
+
+@pytest.mark.parametrize("name", ["config.json", "traits.json", "manifest.json", "training.json"])
+def test_a_damaged_description_is_left_out(name, tmp_path):
+    make_run(tmp_path / "good", *SOFT)
+    for place, text in (("a", "[1]"), ("b", '{"a": ['), ("c", '{"seed": 1}'), ("d", "")):
+        (make_run(tmp_path / place, *SOFT) / name).write_text(text, encoding="utf-8")
+    (make_run(tmp_path / "e", *SOFT) / name).unlink()
+    found = find_runs(tmp_path)
+    assert (len(found.runs), len(found.damaged)) == (1, 5)
+
+
+def test_nothing_to_report(tmp_path):
+    with pytest.raises(UserError, match="no such folder"):
+        report({"runs": tmp_path / "absent", **OPTIONS})
+    with pytest.raises(UserError, match="0 unfinished"):
+        report({"runs": tmp_path, **OPTIONS})
+    (make_run(tmp_path / "a", *SOFT) / "test_scores.json").unlink()
+    with pytest.raises(UserError, match="1 unfinished"):
+        report({"runs": tmp_path, **OPTIONS})
+
+
+def test_one_picture_needs_one_test_set(tmp_path):
+    make_run(tmp_path / "a", *SOFT)
+    make_run(tmp_path / "b", "soft", {"data.name": "multi30k_deen"}, 30, 9)
+    with pytest.raises(UserError, match=r"multi30k_deen \(such as b\), verbfinal \(such as a\)"):
+        report({"runs": tmp_path, **OPTIONS})
+    assert not (tmp_path / "curve-DAL.png").exists()
+
+
+def test_other_text_of_the_same_name_is_another_test_set(tmp_path):
+    for name in ("a", "b"):
+        test = {"source_sha256": name, "target_sha256": ""}
+        run = make_run(tmp_path / name, *SOFT)
+        write_json(run / "manifest.json", {"splits": {"test": test}})
+    with pytest.raises(UserError, match=r"verbfinal \(such as a\), verbfinal \(such as b\)"):
+        report({"runs": tmp_path, **OPTIONS})
+
+
+@pytest.mark.parametrize("wrong", [{"latency": "CW"}, {"unit": "character"}, {"latency": None}])
+def test_bad_options(wrong, tmp_path):
+    with pytest.raises(UserError, match="; choose "):
+        report({"runs": make_runs(tmp_path, SOFT), **OPTIONS, **wrong})
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path, monkeypatch, capsys):
+    make_runs(tmp_path / "runs", SOFT)
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("simulmt.analysis.report.read_logs", None)
+    for to in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("x" * 300), "/proc/x"):
+        with pytest.raises(
+            UserError, match=r"cannot be written \(.*; choose another folder: to=DIR"
+        ):
+            report({"runs": tmp_path / "runs", **OPTIONS, "to": to})
+    check_writable(tmp_path / "new" / "below")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "runs"]
+    assert capsys.readouterr().out == ""

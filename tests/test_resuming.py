@@ -1,0 +1,120 @@
+"""A run that goes on: resumed, stopped again, or replaced; what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from simulmt.errors import UserError
+from simulmt.training.run import Patience
+from small_runs import LONGER, metrics, run, weights
+
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
+
+@pytest.fixture(scope="module")
+def finished(trained_once) -> Path:
+    return trained_once("mechanism=mma_il", "lambda=0.2")
+
+
+@pytest.fixture(scope="module")
+def averaged(tmp_path_factory, cache) -> Path:
+    """The same training; an average is kept of it, and only every second update is logged."""
+    folder = tmp_path_factory.mktemp("averaged")
+    run(folder, cache, "trainer.average=2", "trainer.log_every=2")
+    return folder
+
+
+def test_a_resumed_run_ends_where_an_uninterrupted_one_does(finished, tmp_path, cache):
+    """`ckpt_path=last` starts anew where there is no checkpoint."""
+    run(tmp_path, cache, "ckpt_path=last", "trainer.max_updates=3")
+    run(tmp_path, cache, "ckpt_path=last")
+    for name, value in weights(finished).items():
+        assert torch.equal(value, weights(tmp_path)[name]), name
+    old, new = ([row["train/loss"] for row in metrics(f)] for f in (finished, tmp_path))
+    assert [loss for loss in new if loss] == [loss for loss in old if loss]
+    record = json.loads((tmp_path / "training.json").read_text())
+    assert (record["updates"], record["resumed_at"]) == (6, 3)
+
+
+def test_resuming_between_accumulated_batches(tmp_path, cache):
+    """An epoch is a multiple of the accumulated batches, so no update is cut in two."""
+    whole, halves = tmp_path / "whole", tmp_path / "halves"
+    options = ["trainer.accumulate=4", "data.train=150", "data.batch_tokens=200"]
+    run(whole, cache, *options)
+    run(halves, cache, *options, "trainer.max_updates=3")
+    run(halves, cache, *options, "ckpt_path=last")
+    assert (whole / "checkpoints" / "step-0000006.ckpt").exists()
+    for name, value in weights(whole).items():
+        assert torch.equal(value, weights(halves)[name]), name
+
+
+def test_every_logged_update_is_that_of_its_row(finished, averaged):
+    every = {row["step"]: row["train/loss"] for row in metrics(finished)}
+    some = {row["step"]: row["train/loss"] for row in metrics(averaged) if row["train/loss"]}
+    assert some == {step: every[step] for step in ("1", "3", "5")}
+
+
+def test_the_average_is_that_of_the_last_checkpoints(averaged):
+    parts = [weights(averaged, f"step-000000{step}.ckpt") for step in (3, 6)]
+    for name, value in weights(averaged, "average.ckpt").items():
+        torch.testing.assert_close(value, (parts[0][name] + parts[1][name]) / 2)
+
+
+@pytest.mark.filterwarnings("ignore:The dirpath has changed")
+def test_an_average_is_none_once_its_run_goes_on(averaged, tmp_path, cache):
+    copy = shutil.copytree(averaged, tmp_path / "copy")
+    assert (copy / "checkpoints" / "average.ckpt").exists()
+    run(copy, cache, "trainer.max_updates=9", "ckpt_path=last")
+    assert not (copy / "checkpoints" / "average.ckpt").exists()
+
+
+def test_an_average_has_no_update_to_go_on_from(averaged, tmp_path, cache):
+    average = averaged / "checkpoints" / "average.ckpt"
+    with pytest.raises(UserError, match="holds weights alone, no update to resume at"):
+        run(tmp_path, cache, f"ckpt_path={average}")
+
+
+def test_a_run_is_replaced_only_once_its_successor_can_start(
+    finished, trained_once, tmp_path, cache
+):
+    folder = shutil.copytree(finished, tmp_path / "copy")
+    teacher = trained_once(*LONGER, "mechanism=soft", "decoding.beam=1")
+    other = ["data.seed=5", "teacher=pretrained", f"teacher.checkpoint={teacher}"]
+    for options, message in (
+        (["data.subwords.size=99999"], "too large"),
+        (["data.batch_tokens=3"], "raise it to"),
+        (["data.test=0"], "no test pairs"),
+        (other, "the data are not those of the model"),
+    ):
+        with pytest.raises(UserError, match=message):
+            run(folder, cache, *options)
+        assert (folder / "checkpoints" / "best.ckpt").exists()
+        assert (folder / "test_scores.json").exists()
+        assert (folder / "config.json").read_bytes() == (finished / "config.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "change", ["data.seed=5", "model.ffn=24", "mechanism.noise=1", "optim.lr=1"]
+)
+def test_resuming_with_something_else_is_refused(change, finished, tmp_path, cache):
+    checkpoint = finished / "checkpoints" / "last.ckpt"
+    with pytest.raises(UserError, match=r"cannot resume with|data are not those"):
+        run(tmp_path, cache, f"ckpt_path={checkpoint}", change)
+
+
+def test_a_checkpoint_without_an_update_left_is_refused_elsewhere(finished, tmp_path, cache):
+    (tmp_path / "kept").mkdir()
+    checkpoint = finished / "checkpoints" / "last.ckpt"
+    with pytest.raises(UserError, match=r"trained for 6 updates.*max_updates is 6: raise it"):
+        run(tmp_path / "kept", cache, f"ckpt_path={checkpoint}")
+
+
+def test_the_patience_is_that_of_the_command():
+    patience = Patience("valid/selection", patience=10)
+    patience.load_state_dict(Patience("valid/selection", patience=3).state_dict())
+    assert patience.patience == 10
