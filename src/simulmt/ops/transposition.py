@@ -19,63 +19,27 @@ from simulmt.ops.compiled import Array, compiled
 from simulmt.ops.tiles import LANES
 
 
-@compiled
-def rows_of(tile: int, rows: int) -> slice:
-    """The rows of a tile. The last tile overlaps the one before, to the same values."""
-    first = max(0, min(tile * LANES, rows - LANES))
-    return slice(first, first + LANES)
-
-
-@compiled
-def load(x: Array, tile: Array) -> None:
-    """Fill lane r of the tile with row r of x, for up to 16 rows."""
-    _transpose(x, tile.reshape(-1, LANES))
-
-
-@compiled
-def store(tile: Array, x: Array) -> None:
-    """Invert `load`."""
-    _transpose(tile.reshape(-1, LANES), x)
-
-
-@compiled
-def _transpose(source: Array, target: Array) -> None:
-    """target[j, i] = source[i, j], as far as both reach."""
-    rows, columns = min(source.shape[0], target.shape[1]), min(source.shape[1], target.shape[0])
-    if rows >= LANES and columns >= LANES:
-        for i in range(0, rows, LANES):  # the last block overlaps the one before unless 16 divides
-            for j in range(0, columns, LANES):
-                _transpose_block(source, min(i, rows - LANES), min(j, columns - LANES), target)
-    else:
-        for i in range(rows):
-            for j in range(columns):
-                target[j, i] = source[i, j]
-
-
-@intrinsic
-def _transpose_block(typing: Any, source: Any, i: Any, j: Any, target: Any) -> Any:
-    """target[j + c, i + r] = source[i + r, j + c] for 16 x 16 elements, in registers."""
+def _transpose_block(typing: Any, x: Any, at: Any, step: Any, y: Any, to: Any, jump: Any) -> Any:
+    """y[to + jump * c + r] = x[at + step * r + c] for 16 x 16 elements, in registers."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        element = context.get_data_type(source.dtype)
+        element = context.get_data_type(x.dtype)
         vector, align = ir.VectorType(element, LANES), context.get_abi_sizeof(element)
 
-        def rows_from(kind: Any, value: Any, i: Any, j: Any) -> Iterator[Any]:
-            """Pointers to the elements [i, j:], [i + 1, j:], ... of an array."""
-            array = cgutils.create_struct_proxy(kind)(context, builder, value=value)
+        def vectors(kind: Any, array: Any, start: Any, stride: Any) -> Iterator[Any]:
+            """Pointers to 16 elements at the start, one stride further, two strides, ..."""
+            data = cgutils.create_struct_proxy(kind)(context, builder, value=array).data
             for r in range(LANES):
-                at = [builder.add(i, ir.Constant(i.type, r)), j]
-                pointer = cgutils.get_item_pointer(context, builder, kind, array, at)
-                yield builder.bitcast(pointer, vector.as_pointer())
+                offset = builder.add(start, builder.mul(stride, ir.Constant(start.type, r)))
+                yield builder.bitcast(builder.gep(data, [offset]), vector.as_pointer())
 
-        x, i, j, y = args
-        rows = [builder.load(pointer, align=align) for pointer in rows_from(source, x, i, j)]
+        rows = [builder.load(pointer, align=align) for pointer in vectors(x, *args[:3])]
         _swap(builder, rows)
-        for row, pointer in zip(rows, rows_from(target, y, j, i), strict=True):
+        for row, pointer in zip(rows, vectors(y, *args[3:]), strict=True):
             builder.store(row, pointer, align=align)
         return context.get_dummy_value()
 
-    return types.void(source, types.intp, types.intp, target), codegen
+    return types.void(x, types.intp, types.intp, y, types.intp, types.intp), codegen
 
 
 def _swap(builder: Any, rows: list[Any]) -> None:
@@ -88,3 +52,40 @@ def _swap(builder: Any, rows: list[Any]) -> None:
             pair = rows[r], rows[r + width]
             rows[r] = builder.shuffle_vector(*pair, ir.Constant(mask, low))
             rows[r + width] = builder.shuffle_vector(*pair, ir.Constant(mask, high))
+
+
+_transpose: Any = intrinsic(_transpose_block)
+
+
+@compiled
+def first_row(tile: int, rows: int) -> int:
+    """The first row of a tile. The last tile overlaps the one before, to the same values."""
+    return max(0, min(tile * LANES, rows - LANES))
+
+
+@compiled
+def load(x: Array, row: int, at: int, size: int, tile: Array) -> None:
+    """Fill lane r of the tile with x[row + r, at : at + size]."""
+    lanes, stride = min(LANES, x.shape[0]), x.shape[1]
+    if lanes == LANES and size >= LANES:
+        for k in range(0, size, LANES):
+            j = min(k, size - LANES)  # the last block overlaps the one before unless 16 divides
+            _transpose(x, row * stride + at + j, stride, tile, j * LANES, LANES)
+    else:
+        for r in range(lanes):
+            for j in range(size):
+                tile[j * LANES + r] = x[row + r, at + j]
+
+
+@compiled
+def store(tile: Array, x: Array, row: int, at: int, size: int) -> None:
+    """Invert `load`."""
+    lanes, stride = min(LANES, x.shape[0]), x.shape[1]
+    if lanes == LANES and size >= LANES:
+        for k in range(0, size, LANES):
+            j = min(k, size - LANES)
+            _transpose(tile, j * LANES, LANES, x, row * stride + at + j, stride)
+    else:
+        for r in range(lanes):
+            for j in range(size):
+                x[row + r, at + j] = tile[j * LANES + r]
