@@ -37,7 +37,7 @@ def _zeros(size: int, like: Array) -> tuple[Array, Array, Array, Array, Array, A
 
 @compiled
 def _sizes(p: Array, initial: Array) -> tuple[int, int, int, int]:
-    """A row's positions, in a tile's row, of a sentence, and to read at a time: whole rows."""
+    """Positions of a row; elements of 16 rows; positions of a sentence, and of a piece of it."""
     S, length = initial.shape[1], p.shape[1]
     return S, S * LANES, length, max(1, min(length, S * max(1, BLOCK // S)))
 
