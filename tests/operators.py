@@ -37,12 +37,26 @@ def case(name: str, N: int, T: int, S: int) -> tuple[Tensor, Tensor]:
 CASES = ["uniform", "near-binary", "exactly-0-and-1", "energies-1e4", "padded"]
 
 
+def every_case(N: int, T: int, S: int) -> tuple[Tensor, Tensor, Tensor]:
+    """p, energy (N, T, S) and initial (N, S), with the cases in turns from row to row."""
+    pairs = zip(*(case(name, N, T, S) for name in CASES), strict=True)
+    rows = torch.arange(N)
+    p, energy = (torch.stack(x)[rows % len(CASES), rows] for x in pairs)
+    return p, energy, case("uniform", 1, N, S)[0][0].softmax(-1)
+
+
 def close(actual: Tensor, expected: Tensor, tolerance: float) -> None:
     """Assert that the two differ by at most `tolerance` times the largest expected value, or 1."""
     scale = expected.abs().max().clamp(min=1) if expected.numel() else torch.ones(())
     torch.testing.assert_close(
         actual.double() / scale, expected.double() / scale, rtol=0, atol=tolerance
     )
+
+
+def each_close(actual: Tensor, expected: Tensor, tolerance: float) -> None:
+    """The same for results from `every_case`, each case by itself."""
+    for kind in range(len(CASES)):
+        close(actual[kind :: len(CASES)], expected[kind :: len(CASES)], tolerance)
 
 
 def outputs_and_gradients(

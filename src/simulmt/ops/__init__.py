@@ -100,10 +100,8 @@ def expected_attention(
     dtype = _dtype(alpha, energy)
     if chunk == 1:
         return alpha.to(dtype)
-    *leading, S = alpha.shape
-    N = math.prod(leading)
-    mass, u = (x.to(dtype).reshape(N, S) for x in (alpha, energy))  # (*N, T, S) -> (N T, S)
-    if chunk is None or chunk >= S:
+    mass, u = (_rows(x, dtype).flatten(0, 1) for x in (alpha, energy))  # (*N, T, S) -> (N T, S)
+    if chunk is None or chunk >= alpha.shape[-1]:
         beta: Tensor = ops.lookback(mass, u)
     else:
         beta = ops.chunkwise(mass, u, chunk)
@@ -135,9 +133,12 @@ def expected_alignment_and_attention(
         ValueError: shapes differ, or the backend does not exist or cannot run here.
     """
     _same_shape(logit, energy, "logit")
-    ops = _backend(backend, logit, energy)
-    rows, u = (_rows(x, _dtype(logit, energy)) for x in (logit, energy))
-    alpha, beta = ops.alignment_lookback(rows, u, _row_before(rows, logit, initial))
+    dtype = _dtype(logit, energy)
+    if _backend(backend, logit, energy) is not cpu:
+        alpha = expected_alignment(logit.to(dtype).sigmoid(), initial, backend)
+        return alpha, expected_attention(alpha, energy, None, backend)
+    rows, u = (_rows(x, dtype) for x in (logit, energy))
+    alpha, beta = cpu.alignment_lookback(rows, u, _row_before(rows, logit, initial))
     return alpha.reshape(logit.shape), beta.reshape(logit.shape)
 
 
@@ -176,17 +177,17 @@ def _backend(name: str, *tensors: Tensor) -> ModuleType:
     if name not in BACKENDS:
         raise ValueError(f"backend={name!r} does not exist; choose one of {', '.join(BACKENDS)}")
     device = next((x.device.type for x in tensors if x.device.type != "cpu"), "cpu")
-    obstacle = cuda.obstacle(device, tensors[0].shape[-1])
-    if name == "auto" and device == "cpu":
-        return cpu
-    if name == "reference" or (name == "auto" and obstacle):
-        return reference
-    if name == "cpu" and device == "cpu":
-        return cpu
-    if name == "cpu":
-        obstacle = f"runs on tensors in the CPU's memory, this one is on {device!r}"
+    elsewhere = f"runs on tensors in the CPU's memory, this one is on {device!r}"
+    obstacles = {  # the fastest first
+        "cpu": None if device == "cpu" else elsewhere,
+        "cuda": cuda.obstacle(device, tensors[0].shape[-1]),
+        "reference": None,
+    }
+    if name == "auto":
+        name = next(x for x, obstacle in obstacles.items() if obstacle is None)
+    obstacle = obstacles[name]
     if obstacle:
         raise ValueError(
             f"backend={name!r} {obstacle}; take backend='auto' or 'reference', or move the tensor"
         )
-    return cuda
+    return {"cpu": cpu, "cuda": cuda, "reference": reference}[name]

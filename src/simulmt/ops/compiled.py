@@ -1,4 +1,4 @@
-"""What all kernels in numba share: the compiler's settings, and an exponential that vectorises."""
+"""What all kernels in numba share: the compiler's settings, and functions that vectorise."""
 
 # mypy: disable-error-code="no-untyped-call"
 from __future__ import annotations
@@ -8,13 +8,14 @@ import functools
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numba
 import numpy as np
 from numba.extending import overload
 
 F = TypeVar("F", bound=Callable[..., Any])
+Array: TypeAlias = "np.ndarray[Any, Any]"
 
 ONE = np.float32(1)  # float32 arithmetic stays in float32, which a Python number would change
 
@@ -76,3 +77,10 @@ def _exp_float32(x: Any) -> Any:
     y = (y * r + ONE) * r + ONE
     power = np.int32((np.int32(n) + 127) << 23).view(np.float32)
     return ZERO if x < LEAST else y * power  # NaN stays NaN
+
+
+@compiled
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x)) of a number. Compiled code only."""
+    e = exp(-abs(x))
+    return (ONE if x > 0 else e) / (ONE + e)

@@ -12,22 +12,15 @@ loop that reads 16 elements back or ahead, and the compiler runs it on whole vec
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
-import numpy as np
-
-from simulmt.ops.compiled import ONE, compiled, exp
+from simulmt.ops.compiled import ONE, Array, compiled, exp, sigmoid
 from simulmt.ops.tiles import LANES
-
-Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 @compiled
 def stop(x: Array) -> None:
     """Replace logits e_j by p_j = sigmoid(e_j)."""
     for k in range(x.size):
-        e = exp(-abs(x[k]))
-        x[k] = (ONE if x[k] > 0 else e) / (ONE + e)
+        x[k] = sigmoid(x[k])
 
 
 @compiled
@@ -127,3 +120,22 @@ def _return(t: Array, f: Array, flow: Array) -> None:
         own = t[k]
         t[k] = own - f[k] * flow[k + LANES]
         flow[k] = own + (ONE - f[k]) * flow[k + LANES]
+
+
+@compiled
+def window(u: Array, top: Array, total: Array, chunk: int) -> None:
+    """The largest energy of the chunk that ends at each position, and its sum of exp(u - top).
+
+    A chunk is short: its sums are flat loops, one for each distance `d` back from the chunk's end.
+    """
+    n = u.size
+    top[:] = u
+    total[:] = 0
+    for d in range(LANES, chunk * LANES, LANES):
+        end = top[d:]
+        for k in range(n - d):
+            end[k] = u[k] if u[k] > end[k] else end[k]
+    for d in range(0, chunk * LANES, LANES):
+        end, sums = top[d:], total[d:]
+        for k in range(n - d):
+            sums[k] += exp(u[k] - end[k])

@@ -26,10 +26,9 @@ import os
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from simulmt.ops.operators import ALIGNMENT, CHUNKWISE, LOOKBACK, Kernel, operator
+from simulmt.ops.operators import ALIGNMENT, CHUNKWISE, LOOKBACK, operator
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 INSTALLED = importlib.util.find_spec("triton") is not None
@@ -51,10 +50,9 @@ def obstacle(device: str, S: int) -> str | None:
     return None
 
 
-def _launch(name: str, tensors: Sequence[Tensor], *integers: int, **options: int) -> None:
-    """Run a kernel over all rows of the tensors, the last of which has S positions a row."""
-    *_, S = tensors[-1].shape
-    rows = tensors[-1].shape[0]
+def _launch(name: str, tensors: Sequence[Tensor], *sizes: int, **options: int) -> None:
+    """Run a kernel, whose integers begin with the number of rows, over rows of S positions."""
+    rows, S = sizes[0], tensors[-1].shape[-1]
     if rows == 0 or S == 0:
         return
     block = 1 << (S - 1).bit_length()
@@ -64,7 +62,7 @@ def _launch(name: str, tensors: Sequence[Tensor], *integers: int, **options: int
     with torch.cuda.device(device):  # else the launch goes to the current GPU
         getattr(kernels, name)[(-(-rows // in_program),)](
             *tensors,
-            *integers,
+            *sizes,
             ROWS=in_program,
             BLOCK=block,
             num_warps=max(1, block // PER_WARP),
@@ -73,50 +71,26 @@ def _launch(name: str, tensors: Sequence[Tensor], *integers: int, **options: int
         )
 
 
-def _align(name: str) -> Kernel:
-    def run(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
-        shape = outputs[0].shape
-        stages = STAGES if shape[-1] <= PIPELINED else 1
-        _launch(name, (*inputs, *outputs), *shape, STAGES=stages)
-
-    return run
+def _align(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+    shape = outputs[0].shape
+    stages = STAGES if shape[-1] <= PIPELINED else 1
+    _launch(name, (*inputs, *outputs), *shape, STAGES=stages)
 
 
-def _look_back(name: str) -> Kernel:
-    def run(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
-        _launch(name, (*inputs, *outputs), *outputs[0].shape)
-
-    return run
+def _look_back(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+    _launch(name, (*inputs, *outputs), *outputs[0].shape)
 
 
-def _chunk_tops(alpha: Tensor, energy: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
+def _chunkwise(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], chunk: int) -> None:
+    *grad, alpha, energy = inputs
+    sizes = *alpha.shape, chunk
     top, spent = torch.empty_like(alpha), torch.empty_like(alpha)
-    _launch("chunk_tops", (alpha, energy, top, spent), *alpha.shape, chunk)
-    return top, spent
+    _launch("chunk_tops", (alpha, energy, top, spent), *sizes)
+    if grad:
+        _launch("chunk_means", (*grad, energy, outputs[0]), *sizes)
+    _launch(name, (*grad, energy, top, spent, *outputs), *sizes)
 
 
-def _chunkwise(inputs: Sequence[Tensor], outputs: Sequence[Tensor], chunk: int) -> None:
-    alpha, energy = inputs
-    kept = _chunk_tops(alpha, energy, chunk)
-    _launch("chunkwise", (energy, *kept, *outputs), *alpha.shape, chunk)
-
-
-def _chunkwise_adjoint(inputs: Sequence[Tensor], outputs: Sequence[Tensor], chunk: int) -> None:
-    grad, alpha, energy = inputs
-    kept, shape = _chunk_tops(alpha, energy, chunk), alpha.shape
-    _launch("chunk_means", (grad, energy, outputs[0]), *shape, chunk)
-    _launch("chunkwise_adjoint", (grad, energy, *kept, *outputs), *shape, chunk)
-
-
-alignment = operator("cuda_", ALIGNMENT, _align("alignment"), _align("alignment_adjoint"))
-lookback = operator("cuda_", LOOKBACK, _look_back("lookback"), _look_back("lookback_adjoint"))
-chunkwise = operator("cuda_", CHUNKWISE, _chunkwise, _chunkwise_adjoint)
-
-
-def alignment_lookback(
-    logit: Float[Tensor, "N T S"], energy: Float[Tensor, "N T S"], initial: Float[Tensor, "N S"]
-) -> tuple[Float[Tensor, "N T S"], Float[Tensor, "N T S"]]:
-    """From logits to alpha and beta, in three passes; see `reference.alignment_lookback`."""
-    alpha = alignment(logit.sigmoid(), initial)
-    beta = lookback(alpha.flatten(0, 1), energy.flatten(0, 1))  # (N, T, S) -> (N T, S)
-    return alpha, beta.reshape(alpha.shape)
+alignment = operator("cuda_", ALIGNMENT, _align)
+lookback = operator("cuda_", LOOKBACK, _look_back)
+chunkwise = operator("cuda_", CHUNKWISE, _chunkwise)

@@ -224,17 +224,7 @@ def chunk_means(grad, energy, grad_alpha, N, S, chunk, ROWS: tl.constexpr, BLOCK
 
 @triton.jit(do_not_specialize=["N", "chunk"])
 def chunkwise_adjoint(
-    grad,
-    energy,
-    top,
-    spent,
-    mean,
-    grad_energy,
-    N,
-    S,
-    chunk,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
+    grad, energy, top, spent, mean, grad_u, N, S, chunk, ROWS: tl.constexpr, BLOCK: tl.constexpr
 ):
     """All (N, S): dL/du_j = sum over the chunks that hold j of alpha_k w_kj (grad_j - c_k)."""
     row, j, inside = _block(N, S, ROWS, BLOCK)
@@ -247,4 +237,4 @@ def chunkwise_adjoint(
         largest = tl.load(top + at + ahead, mask=there, other=float("inf"))
         weight = tl.load(spent + at + ahead, mask=there, other=0.0) * tl.exp(u - largest)
         total += weight * (g - tl.load(mean + at + ahead, mask=there, other=0.0))
-    tl.store(grad_energy + at, total, mask=inside)
+    tl.store(grad_u + at, total, mask=inside)

@@ -55,10 +55,8 @@ def lstm(
         return reference(driven, hidden, cell, gates)
     dtype = gates.bias.dtype  # autocast may have made the inputs smaller
     driven, hidden, cell = (x.to(dtype) for x in (driven, hidden, cell))
-    if not torch.is_grad_enabled():
-        states, cells, _ = _steps(driven, hidden, cell, gates, keep=False)
-        return states[1:].transpose(0, 1), cells[-1]
-    outputs: tuple[Tensor, Tensor] = _Sequence.apply(driven, hidden, cell, *gates)  # type: ignore[no-untyped-call]
+    inputs = (torch.is_grad_enabled(), driven, hidden, cell, *gates)
+    outputs: tuple[Tensor, Tensor] = _Sequence.apply(*inputs)  # type: ignore[no-untyped-call]
     return outputs
 
 
@@ -87,72 +85,52 @@ def _kernels() -> ModuleType:
     return importlib.import_module("simulmt.ops.lstm_kernels")  # half a second, most of it numba
 
 
-def _arrays(*tensors: Tensor) -> list[Any]:
-    return [tensor.detach().numpy() for tensor in tensors]
-
-
-def _steps(
-    driven: Tensor, hidden: Tensor, cell: Tensor, gates: Gates, *, keep: bool
-) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
-    """All steps of one layer. Time comes first in the results.
-
-    Returns:
-        h_0..h_N, c_0..c_N, and the gates and their normalisation, which is empty unless `keep`.
-    """
-    B, N, _ = driven.shape
-    D = hidden.shape[1]
-    x = driven.transpose(0, 1).clone(memory_format=torch.contiguous_format)
-    states, cells = driven.new_empty(2, N + 1, B, D)
-    states[0], cells[0] = hidden, cell
-    normalise = gates.gain is not None
-    weight = gates.bias if gates.gain is None else gates.gain
-    normal = driven.new_empty((N, B, GATES, D) if normalise and keep else (0, 0, 0, 0))
-    scale = driven.new_empty(normal.shape[:3])
-    arrays = _arrays(x.view(N, B, GATES, D), weight, gates.bias, normal, scale, cells, states)
-    product, kernel = gates.recurrent.t(), _kernels().forward
-    for t in range(N):
-        x[t].addmm_(states[t], product)
-        run_tiles(kernel, B, B * GATES * D, *arrays, normalise, gates.squash, t)
-    return states, cells, (x, normal, scale)
+def _arrays(*tensors: Tensor) -> tuple[Any, ...]:
+    return tuple(tensor.detach().numpy() for tensor in tensors)
 
 
 class _Sequence(torch.autograd.Function):
-    """All steps of one layer, differentiable once."""
+    """All steps of one layer, differentiable once. Inside, time comes first."""
 
     @staticmethod
     def forward(
-        ctx: Any, driven: Tensor, hidden: Tensor, cell: Tensor, *parameters: Any
+        ctx: Any, differentiable: bool, driven: Tensor, hidden: Tensor, cell: Tensor, *gates: Any
     ) -> tuple[Tensor, Tensor]:
-        gates = Gates(*parameters)
-        states, cells, kept = _steps(driven, hidden, cell, gates, keep=True)
-        weight = gates.bias if gates.gain is None else gates.gain
-        ctx.save_for_backward(states, cells, *kept, gates.recurrent, weight)
-        ctx.normalise, ctx.squash = gates.gain is not None, gates.squash
+        """Keeps the normalisation for the adjoint only if there will be one."""
+        recurrent, gain, bias, ctx.squash = gates
+        B, N, _ = driven.shape
+        D = hidden.shape[1]
+        x = driven.transpose(0, 1).clone(memory_format=torch.contiguous_format)
+        split = x.view(N, B, GATES, D)  # (N, B, 4*D) -> (N, B, 4, D)
+        states, cells = driven.new_empty(2, N + 1, B, D)
+        states[0], cells[0] = hidden, cell
+        gain = driven.new_empty(0, 0) if gain is None else gain
+        normal = torch.empty_like(split if differentiable and gain.numel() else split[:0])
+        scale = driven.new_empty(normal.shape[:3])
+        arrays = _arrays(split, gain, bias, normal, scale, cells, states)
+        product, kernel = recurrent.t(), _kernels().forward
+        for t in range(N):
+            x[t].addmm_(states[t], product)
+            run_tiles(kernel, B, B * GATES * D, arrays, ctx.squash, t)
+        ctx.save_for_backward(recurrent, states, cells, split, gain, normal, scale)
         return states[1:].transpose(0, 1), cells[-1].clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_states: Tensor, grad_last: Tensor) -> tuple[Tensor | None, ...]:
-        states, cells, gates, normal, scale, recurrent, weight = ctx.saved_tensors
-        B, N, D = grad_states.shape
+        recurrent, states, cells, gates, gain, normal, scale = ctx.saved_tensors
+        N, B, _, D = gates.shape
         above = grad_states.transpose(0, 1).contiguous()
         flow, carried = grad_last.clone(), torch.zeros_like(cells[0])
         grad_gates = torch.empty_like(gates)
+        rows = grad_gates.flatten(2)  # (N, B, 4, D) -> (N, B, 4*D)
         sums = gates.new_zeros(tiles_of(B), 2, GATES, D)
-        kept = gates.view(N, B, GATES, D), weight, normal, scale, cells
-        arrays = _arrays(above, carried, flow, *kept, grad_gates.view(N, B, GATES, D), sums)
-        kernel = _kernels().adjoint
+        inputs = above, carried, flow, gates, gain, normal, scale, cells
+        arrays, kernel = _arrays(*inputs, grad_gates, sums), _kernels().adjoint
         for t in reversed(range(N)):
-            run_tiles(kernel, B, B * GATES * D, *arrays, ctx.normalise, ctx.squash, t)
-            torch.mm(grad_gates[t], recurrent, out=carried)
-        grad_recurrent = grad_gates.flatten(0, 1).t() @ states[:-1].flatten(0, 1)
+            run_tiles(kernel, B, B * GATES * D, arrays, ctx.squash, t)
+            torch.mm(rows[t], recurrent, out=carried)
+        grad_recurrent = rows.flatten(0, 1).t() @ states[:-1].flatten(0, 1)
         grad_gain, grad_bias = sums.sum(0).unbind(0)
-        return (
-            grad_gates.transpose(0, 1),
-            carried,
-            flow,
-            grad_recurrent,
-            grad_gain if ctx.normalise else None,
-            grad_bias,
-            None,
-        )
+        parameters = grad_recurrent, grad_gain if gain.numel() else None, grad_bias, None
+        return None, rows.transpose(0, 1), carried, flow, *parameters

@@ -8,23 +8,16 @@ tiles `first..last` of 16 rows and writes nothing outside them.
 # mypy: disable-error-code="no-untyped-call"
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from simulmt.ops.compiled import ONE, compiled, exp
+from simulmt.ops.compiled import ONE, Array, compiled, exp, sigmoid
 from simulmt.ops.tiles import LANES
-
-Array: TypeAlias = "np.ndarray[Any, Any]"
 
 EPSILON = 1e-5
 TWO = np.float32(2)
-
-
-@compiled
-def _sigmoid(x: Any) -> Any:
-    e = exp(-abs(x))
-    return (ONE if x > 0 else e) / (ONE + e)
 
 
 @compiled
@@ -34,11 +27,7 @@ def _tanh(x: Any) -> Any:
     return size if x > 0 else -size
 
 
-def _any_order(function: Any) -> Any:
-    return compiled(function, any_order=True)
-
-
-@_any_order
+@partial(compiled, any_order=True)
 def _mean(x: Array) -> Any:
     total = x.dtype.type(0)
     for k in range(x.size):
@@ -46,7 +35,7 @@ def _mean(x: Array) -> Any:
     return total / x.dtype.type(x.size)
 
 
-@_any_order
+@partial(compiled, any_order=True)
 def _dot(x: Array, y: Array) -> Any:
     total = x.dtype.type(0)
     for k in range(x.size):
@@ -68,30 +57,19 @@ def _normalise(x: Array) -> Any:
 
 
 @compiled
-def forward(
-    gates: Array,
-    gain: Array,
-    bias: Array,
-    normal: Array,
-    scale: Array,
-    cells: Array,
-    hidden: Array,
-    normalise: bool,
-    squash: bool,
-    t: int,
-    first: int,
-    last: int,
-) -> None:
+def forward(arrays: tuple[Array, ...], squash: bool, t: int, first: int, last: int) -> None:
     """Turn the pre-activations of step t in gates (N, B, 4, D) into the gates themselves.
 
-    normal (N, B, 4, D) and scale (N, B, 4) keep the normalisation for the adjoint, unless they are
-    empty. cells and hidden (N + 1, B, D) begin with the state before the first step.
+    Without a gain (4, D), which then is empty, nothing is normalised. normal (N, B, 4, D) and scale
+    (N, B, 4) keep the normalisation for the adjoint, unless they are empty. cells and hidden
+    (N + 1, B, D) begin with the state before the first step.
     """
+    gates, gain, bias, normal, scale, cells, hidden = arrays
     B, D = cells.shape[1:]
     for row in range(first * LANES, min(last * LANES, B)):
         x = gates[t, row]
         for g in range(len(x)):
-            if normalise:
+            if gain.size > 0:
                 deviation = _normalise(x[g])
                 if scale.size > 0:
                     scale[t, row, g] = deviation
@@ -100,7 +78,7 @@ def forward(
             x[g] += bias[g]
         for g in range(len(x) - 1):
             for k in range(D):
-                x[g, k] = _sigmoid(x[g, k])
+                x[g, k] = sigmoid(x[g, k])
         enter, keep, leave, new = x[0], x[1], x[2], x[3]
         for k in range(D):
             new[k] = _tanh(new[k])
@@ -111,29 +89,14 @@ def forward(
 
 
 @compiled
-def adjoint(
-    grad_hidden: Array,
-    carried: Array,
-    grad_cell: Array,
-    gates: Array,
-    gain: Array,
-    normal: Array,
-    scale: Array,
-    cells: Array,
-    grad_gates: Array,
-    sums: Array,
-    normalise: bool,
-    squash: bool,
-    t: int,
-    first: int,
-    last: int,
-) -> None:
+def adjoint(arrays: tuple[Array, ...], squash: bool, t: int, first: int, last: int) -> None:
     """Compute grad_gates (N, B, 4, D) of step t.
 
     Gradients reach h_t from above, grad_hidden (N, B, D), and from step t + 1 through the recurrent
     matrix, carried (B, D). grad_cell (B, D) goes from dL/dc_t through step t + 1 to dL/dc_t-1
     through step t. sums (tiles, 2, 4, D) collects the gradients of gain and bias.
     """
+    grad_hidden, carried, grad_cell, gates, gain, normal, scale, cells, grad_gates, sums = arrays
     B, D = carried.shape
     for row in range(first * LANES, min(last * LANES, B)):
         x, y = gates[t, row], grad_gates[t, row]
@@ -153,7 +116,7 @@ def adjoint(
             flow[k] = c * keep[k]
         total = sums[row // LANES]
         total[1] += y
-        if normalise:
+        if gain.size > 0:
             for g in range(len(y)):
                 grad, n = y[g], normal[t, row, g]
                 for k in range(D):

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-Kernel: TypeAlias = Callable[..., None]
-"""Takes a list of contiguous inputs, a sequence of outputs to fill, and integers such as the chunk.
+Run: TypeAlias = Callable[..., None]
+"""Runs the kernel of an operation, or of its adjoint: `run(name, inputs, outputs, *integers)`.
 
-Among an adjoint's inputs, the gradient of an output that nothing depends on is None.
+`name` is the operation's, with `_adjoint` for its adjoint; `inputs` are contiguous, `outputs` wait
+to be filled. Among an adjoint's inputs, the gradient of an output that nothing depends on is None.
 """
 
 
@@ -42,34 +43,27 @@ ALIGNMENT_LOOKBACK = Operation(
 )
 
 
-def operator(prefix: str, operation: Operation, kernel: Kernel, adjoint: Kernel) -> Any:
+def operator(prefix: str, operation: Operation, run: Run) -> Any:
     """The differentiable operator `simulmt::{prefix}{name}`, registered with its adjoint.
 
     Args:
         prefix: the backend's mark; operators of two backends differ by it alone.
         operation: the signature.
-        kernel: computes the outputs.
-        adjoint: computes the inputs' gradients from the outputs' gradients and what was kept.
+        run: computes the outputs and, under the adjoint's name, the inputs' gradients from the
+            outputs' gradients and what was kept.
 
     Returns:
         A function of the inputs and integers that returns a tensor, or a tuple of several.
     """
-    name = f"simulmt::{prefix}{operation.name}"
     count, grads = len(operation.inputs), len(operation.outputs)
     integers = [f"int {x}" for x in operation.integers]
-    forward = _register(
-        name,
-        [f"Tensor {x}" for x in operation.inputs] + integers,
-        kernel,
-        like=(0,) * grads,
-    )
+    arguments = [f"Tensor {x}" for x in operation.inputs]
+    forward = _register(prefix, operation.name, arguments + integers, run, like=[0] * grads)
+    arguments = [f"Tensor? grad_{x}" for x in operation.outputs]
+    arguments += [f"Tensor {x}" for x in operation.kept]
+    places = range(grads, grads + count)
     backward = _register(
-        f"{name}_adjoint",
-        [f"Tensor? grad_{x}" for x in operation.outputs]
-        + [f"Tensor {x}" for x in operation.kept]
-        + integers,
-        adjoint,
-        like=range(grads, grads + count),
+        prefix, f"{operation.name}_adjoint", arguments + integers, run, like=places
     )
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -90,7 +84,9 @@ def operator(prefix: str, operation: Operation, kernel: Kernel, adjoint: Kernel)
     return forward
 
 
-def _register(name: str, arguments: Sequence[str], kernel: Kernel, like: Sequence[int]) -> Any:
+def _register(
+    prefix: str, name: str, arguments: Sequence[str], run: Run, like: Sequence[int]
+) -> Any:
     """An operator whose outputs have the shapes of the arguments at the places `like`."""
 
     def allocate(*arguments: Any) -> Any:
@@ -98,19 +94,18 @@ def _register(name: str, arguments: Sequence[str], kernel: Kernel, like: Sequenc
         return outputs if len(outputs) > 1 else outputs[0]
 
     def compute(*arguments: Any) -> Any:
-        # a kernel reads element after element: a view of an expanded tensor would be too short
-        inputs = [
-            None if x is None else x.detach().contiguous()
-            for x in arguments
-            if not isinstance(x, int)
-        ]
         integers = [x for x in arguments if isinstance(x, int)]
+        tensors = arguments[: len(arguments) - len(integers)]
+        # a kernel reads element after element: a view of an expanded tensor would be too short
+        inputs = [None if x is None else x.detach().contiguous() for x in tensors]
         outputs = allocate(*arguments)
-        kernel(inputs, outputs if isinstance(outputs, tuple) else (outputs,), *integers)
+        run(name, inputs, outputs if isinstance(outputs, tuple) else (outputs,), *integers)
         return outputs
 
     returns = ", ".join(["Tensor"] * len(like))
     schema = f"({', '.join(arguments)}) -> {f'({returns})' if len(like) > 1 else returns}"
-    operator = torch.library.custom_op(name, compute, mutates_args=(), schema=schema)
+    operator = torch.library.custom_op(
+        f"simulmt::{prefix}{name}", compute, mutates_args=(), schema=schema
+    )
     operator.register_fake(allocate)
     return operator

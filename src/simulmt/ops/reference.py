@@ -48,15 +48,6 @@ def lookback(alpha: Float[Tensor, "N S"], energy: Float[Tensor, "N S"]) -> Float
     return torch.stack([torch.exp(u[j] - L[j]) * R[j] for j in range(len(u))], dim=-1)
 
 
-def alignment_lookback(
-    logit: Float[Tensor, "N T S"], energy: Float[Tensor, "N T S"], initial: Float[Tensor, "N S"]
-) -> tuple[Float[Tensor, "N T S"], Float[Tensor, "N T S"]]:
-    """Expected alignment with p = sigmoid(logit), then expected attention with lookback."""
-    alpha = alignment(logit.sigmoid(), initial)
-    beta = lookback(alpha.flatten(0, 1), energy.flatten(0, 1))  # (N, T, S) -> (N T, S)
-    return alpha, beta.reshape(alpha.shape)
-
-
 def chunkwise(
     alpha: Float[Tensor, "N S"], energy: Float[Tensor, "N S"], chunk: int
 ) -> Float[Tensor, "N S"]:
