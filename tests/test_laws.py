@@ -51,7 +51,7 @@ def plan_of(options: dict, layer: Attention, source: Source, queries, memory: Me
     clock = build_mechanism(options).clock(dim=16)
     if clock is not None:
         return clock.plan(source, torch.full(queries.shape[:2], 5), TRAINED)
-    return layer.schedule.plan(queries, memory, layer.initial_state(memory), TRAINED)
+    return layer.schedule.plan(queries, memory, layer.schedule.initial_state(memory), TRAINED)
 
 
 def in_expectation(plan: Plan, layer: Attention, memory: Memory) -> Plan:
@@ -101,8 +101,8 @@ def test_one_call_equals_one_call_per_row(name, usual):
     plan = None
     if layer.schedule is None:
         plan = plan_of(MECHANISMS[name], layer, source, queries, memory)
-    whole = layer(queries, memory, layer.initial_state(memory), plan, TRAINED)
-    state = layer.initial_state(memory)
+    whole = layer(queries, memory, None, plan, TRAINED)
+    state = None
     for step, query in enumerate(queries.split(1, 1)):
         now = None if plan is None else plan.steps(step, step + 1)
         row = layer(query, memory, state, now, TRAINED)
@@ -360,7 +360,7 @@ def test_listening_word_by_word_is_reading_the_sentence(name, kind):
             prefix = whole.prefixes[:, place, : place + 1]
             torch.testing.assert_close(piece.prefixes[:, 0], prefix, **NEAR)
         state = made.start(piece) if state is None else made.extend(state, piece)
-    start = made.start(made.encode(source, mask, source[:, -1] == 3))
+    start = made.start(whole._replace(finished=source[:, -1] == 3))
     token = torch.full((3,), 5)
     for _ in range(4):
         one, other = made.step(token, state), made.step(token, start)
