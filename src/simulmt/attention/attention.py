@@ -156,9 +156,8 @@ class Attention(nn.Module):
             )
         else:
             alpha = alignment.expected()
-            beta = self.span.closed_form(alpha, energy)
-            if beta is None:
-                beta = self.span.expected(query, alpha, energy, memory.mask)
+            closed, expected = self.span.closed_form(alpha, energy), self.span.expected
+            beta = expected(query, alpha, energy, memory.mask) if closed is None else closed
         return alpha, reweighted(beta, plan.weight)
 
     def step(
