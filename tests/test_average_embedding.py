@@ -43,7 +43,7 @@ def test_a_hard_step_is_attention_to_moved_states(name):
     source = Source(torch.full((3, 7), 5), z, mask, finished, averages=f)
     memory, clock = guided.memory(source), mechanism.clock(dim=16)
     stand = None if clock is None else clock.step(clock.start(source), source.tokens[:, 0])
-    stepped = guided.step(query, memory, guided.initial_position(memory), stand)
+    stepped = guided.step(query, memory, None, stand)
     for row in range(3):
         one = slice(row, row + 1)
         moved = torch.zeros(1, 1, 16).double()

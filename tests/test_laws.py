@@ -43,7 +43,7 @@ def plan_of(options: dict, layer: Attention, source: Source, queries, memory: Me
     clock = build_mechanism(options).clock(dim=16)
     if clock is not None:
         return clock.plan(source, torch.full(queries.shape[:2], 5), TRAINED)
-    return layer.schedule.plan(queries, memory, layer.initial_state(memory), TRAINED)
+    return layer.schedule.plan(queries, memory, layer.schedule.initial_state(memory), TRAINED)
 
 
 def in_expectation(plan: Plan, layer: Attention, memory: Memory) -> Plan:
@@ -93,8 +93,8 @@ def test_one_call_equals_one_call_per_row(name, usual):
     plan = None
     if layer.schedule is None:
         plan = plan_of(MECHANISMS[name], layer, source, queries, memory)
-    whole = layer(queries, memory, layer.initial_state(memory), plan, TRAINED)
-    state = layer.initial_state(memory)
+    whole = layer(queries, memory, None, plan, TRAINED)
+    state = None
     for step, query in enumerate(queries.split(1, 1)):
         now = None if plan is None else plan.steps(step, step + 1)
         row = layer(query, memory, state, now, TRAINED)

@@ -143,7 +143,7 @@ def test_listening_word_by_word_is_reading_the_sentence(name, kind):
             prefix = whole.prefixes[:, place, : place + 1]
             torch.testing.assert_close(piece.prefixes[:, 0], prefix, **NEAR)
         state = made.start(piece) if state is None else made.extend(state, piece)
-    start = made.start(made.encode(source, mask, source[:, -1] == 3))
+    start = made.start(whole._replace(finished=source[:, -1] == 3))
     token = torch.full((3,), 5)
     for _ in range(4):
         one, other = made.step(token, state), made.step(token, start)

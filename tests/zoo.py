@@ -117,8 +117,10 @@ def build_once(chosen: tuple[tuple[str, Any], ...], seed: int, kind: str) -> tup
 def build(
     chosen: dict[str, Any], seed: int, kind: str, calibrated: bool, **overrides: Any
 ) -> Model:
+    mechanism = build_mechanism(chosen)
     torch.manual_seed(seed)
-    settings = SIZES[kind] | {"vocabulary": SPECIAL, "mechanism": build_mechanism(chosen)}
+    mechanism.attention(dim=1, heads=1)  # draws first, as when the seeds were chosen
+    settings = SIZES[kind] | {"vocabulary": SPECIAL, "mechanism": mechanism}
     made = MODELS[kind.split(maxsplit=1)[0]](**(settings | overrides)).double().eval()
     for part in made.modules():
         if isinstance(part, ScaledDotProduct):

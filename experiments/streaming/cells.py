@@ -144,6 +144,7 @@ def random_model(kind: str, mechanism: str, vocabulary: Vocabulary) -> Model:
         for group, name in names.items()
     }
     parts = build_mechanism(config["mechanism"])
+    parts.attention(dim=1, heads=1)  # draws first, as when the table's models were drawn
     model = build_model(config["model"], parts, vocabulary).double().eval()
     # Fresh weights write one token again and again, so they are enlarged. The layers of LSTMs stay:
     # with large weights they are chaotic, and in 200 words the last digit grows to another word.

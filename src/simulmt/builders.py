@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from simulmt.attention import Mechanism
 from simulmt.attention.clock import ClockRecipe
-from simulmt.attention.mechanism import HEADS
+from simulmt.attention.mechanism import Heads
 from simulmt.attention.schedule import ScheduleRecipe
 from simulmt.attention.schedules import SCHEDULES
 from simulmt.attention.scores import SCORES
@@ -39,7 +39,7 @@ from simulmt.vocabulary import Vocabulary
 T = TypeVar("T")
 USUAL = "usual"
 """Stands for the model's usual score."""
-OF_MECHANISM = ("name", "schedule", "span", "heads")
+OF_MECHANISM = {"name": Any, "schedule": str, "span": str, "heads": Heads}
 """Options of every `conf/mechanism` group; the others belong to its parts."""
 SMALLEST = Vocabulary(size=4)
 """For models that are built only to check their options."""
@@ -62,33 +62,26 @@ def build_mechanism(options: Mapping[str, Any]) -> Mechanism:
     Raises:
         UserError: an unknown name, or an option that is missing, unknown or out of range.
     """
-    if missing := set(OF_MECHANISM) - set(options):
-        raise UserError(f"mechanism lacks a value for {', '.join(sorted(missing))}")
     schedule: Callable[..., ClockRecipe | ScheduleRecipe] = pick(
-        SCHEDULES, options["schedule"], "mechanism.schedule"
+        SCHEDULES, options.get("schedule"), "mechanism.schedule"
     )
-    span = pick(SPANS, options["span"], "mechanism.span")
-    heads = pick({name: name for name in HEADS}, options["heads"], "mechanism.heads")
-    asked = asked_of(schedule, {}) | asked_of(span, {})
+    span = pick(SPANS, options.get("span"), "mechanism.span")
     scored = {"score": str} if span.takes_score else {}
-    own = {k: v for k, v in options.items() if k not in OF_MECHANISM}
-    check(own, asked | scored, "mechanism")
-    name = str(options["name"])
-    mechanism = Mechanism(
-        schedule=_part(schedule, own, name),
-        span=_part(span, own, name),
-        score=pick({USUAL: None, **SCORES}, own.get("score", USUAL), "mechanism.score"),
-        heads=heads,
-        name=name,
+    asked = asked_of(schedule, {}) | asked_of(span, {}) | scored | OF_MECHANISM
+    check(options, asked, "mechanism")
+    return Mechanism(
+        schedule=_part(schedule, options),
+        span=_part(span, options),
+        score=pick({USUAL: None, **SCORES}, options.get("score", USUAL), "mechanism.score"),
+        heads=options["heads"],
+        name=str(options["name"]),
     )
-    mechanism.clock(dim=1), mechanism.attention(dim=1, heads=1)  # raises if a value is out of range
-    return mechanism
 
 
-def _part(make: Callable[..., T], options: Mapping[str, Any], name: str) -> T:
+def _part(make: Callable[..., T], options: Mapping[str, Any]) -> T:
     """Return a schedule or a span with the options that its signature names."""
     own = {key: options[key] for key in asked_of(make, {})}
-    return construct(make, own, f"mechanism={name}")
+    return construct(make, own, f"mechanism={options['name']}")
 
 
 def build_corpus(options: Mapping[str, Any], root: Path | None = None) -> Corpus:

@@ -2,11 +2,12 @@
 
 The type of a parameter says which values it takes: `k: Count` is a whole number of at least 1.
 Unknown names, missing names, values of a wrong type and values out of range are errors before
-anything is built.
+anything is built. A class that is `limited` refuses values out of range in Python, too.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import types
@@ -91,6 +92,31 @@ def construct(
         raise UserError(f"{where}: {error}") from None
 
 
+def limited(make: type[T]) -> type[T]:
+    """Decorate a class whose constructor refuses arguments beyond the limits of their types.
+
+    `construct` checks the options of a configuration; the decorator checks what Python passes.
+
+    Raises:
+        UserError: raised by the constructor for an argument out of range.
+    """
+    initialise: Callable[..., None] = make.__init__
+
+    @functools.wraps(initialise)
+    def checked(self: T, *args: Any, **kwargs: Any) -> None:
+        kinds = typing.get_type_hints(initialise, include_extras=True)
+        given = inspect.signature(initialise).bind_partial(self, *args, **kwargs).arguments
+        for name, value in given.items():
+            try:
+                _within(value, kinds.get(name))
+            except ValueError as error:
+                raise UserError(f"{type(self).__name__}: {name} is {value!r}; {error}") from None
+        initialise(self, *args, **kwargs)
+
+    make.__init__ = checked  # type: ignore[method-assign, assignment]
+    return make
+
+
 def pick(table: Mapping[str, T], name: object, what: str) -> T:
     """Return the entry of a table by its name; `what` names the option in the message.
 
@@ -145,13 +171,11 @@ def convert(value: Any, kind: Any) -> Any:
     """
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is Annotated:
-        return _limited(convert(value, arguments[0]), arguments[1:])
+        return _within(convert(value, arguments[0]), kind)
     if origin in (typing.Union, types.UnionType):
         return None if value is None else _or_null(value, arguments[0])
     if origin is Literal:
-        if value not in arguments:
-            raise ValueError(f"choose one of {', '.join(arguments)}")
-        return value
+        return _within(value, kind)
     if kind is Any:
         return value
     plain = Mapping if is_dataclass(kind) else _PLAIN.get(origin or kind, origin or kind)
@@ -183,10 +207,16 @@ def _item(name: object, value: Any, kind: Any) -> Any:
         raise ValueError(f"{name} is {str(value)[:40]!r}; {error}") from None
 
 
-def _limited(value: T, limits: Collection[Limit]) -> T:
-    for limit in limits:
+def _within(value: Any, kind: Any) -> Any:
+    """Return a value of a type; ValueError if it is out of the type's range."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Literal and value not in arguments:
+        raise ValueError(f"choose one of {', '.join(arguments)}")
+    for limit in arguments[1:] if origin is Annotated else ():
         if not limit.holds(value):
             raise ValueError(f"it must be {limit.text}")
+    for item in value.values() if origin is dict else ():
+        _within(item, arguments[1])
     return value
 
 

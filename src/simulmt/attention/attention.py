@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from simulmt.attention.initial import xavier
 from simulmt.attention.memory import Memory
 from simulmt.attention.moment import Moment
 from simulmt.attention.plan import NO_LOSSES, Losses, Odds, Plan, Stand, Stops, reweighted
@@ -24,7 +25,6 @@ from simulmt.attention.schedule import Schedule
 from simulmt.attention.scores import Score, join_heads, no_keys, split_heads
 from simulmt.attention.source import Source
 from simulmt.attention.spans import Look, Span, weights
-from simulmt.attention.spans.span import Traits
 from simulmt.ops import expected_alignment_and_attention
 
 
@@ -63,7 +63,6 @@ class Attention(nn.Module):
     Args:
         schedule: decides when to read; None where a clock has decided before the decoder.
         span: where to look from where a head stands.
-        traits: the traits of the span's recipe.
         score: weighs the positions that a head sees.
         heads: number of heads H.
         project: width D of the projections of values and contexts. None for no projections: the
@@ -74,7 +73,6 @@ class Attention(nn.Module):
         self,
         schedule: Schedule | None,
         span: Span,
-        traits: Traits,
         score: Score,
         heads: int,
         project: int | None,
@@ -83,15 +81,14 @@ class Attention(nn.Module):
         self.heads = heads
         self.schedule = schedule
         self.span = span
-        self.traits = traits
+        self.traits = span.traits
         self.score = score
         self.value: nn.Module = nn.Identity()
         self.output: nn.Module = nn.Identity()
         if project is not None:
-            self.value, self.output = nn.Linear(project, project), nn.Linear(project, project)
-            for projection in (self.value, self.output):
-                nn.init.xavier_uniform_(projection.weight)
-                nn.init.zeros_(projection.bias)
+            self.value, self.output = xavier(
+                nn.Linear(project, project), nn.Linear(project, project)
+            )
 
     def memory(self, source: Source) -> Memory:
         """Keys and values of the source states, computed once for all later calls."""
@@ -116,14 +113,6 @@ class Attention(nn.Module):
             finished=source.finished,
         )
 
-    def initial_state(self, memory: Memory) -> Tensor | None:
-        """The state before the first step of training; None where a clock decides."""
-        return None if self.schedule is None else self.schedule.initial_state(memory)
-
-    def initial_position(self, memory: Memory) -> Tensor | None:
-        """The state before the first step of inference; None where a clock decides."""
-        return None if self.schedule is None else self.schedule.initial_position(memory)
-
     def forward(
         self,
         query: Float[Tensor, "B T D"],
@@ -137,12 +126,13 @@ class Attention(nn.Module):
         Args:
             query: decoder states.
             memory: the whole source.
-            state: `initial_state`, or the state that the call for the previous steps returned.
+            state: the state that the call for the previous steps returned; None before the first.
             plan: the clock's plan for these steps; None where a schedule decides.
             moment: how far the training is.
         """
         if plan is None:
             assert self.schedule is not None, "where no clock decides, a schedule does"
+            state = self.schedule.initial_state(memory) if state is None else state
             plan = self.schedule.plan(query, memory, state, moment)
         if isinstance(plan.alignment, Stops):  # alpha is one-hot: beta is a masked softmax
             stops = plan.alignment.position
@@ -166,7 +156,8 @@ class Attention(nn.Module):
             )
         else:
             alpha = alignment.expected()
-            beta = self.span.expected(query, alpha, energy, memory.mask)
+            closed, expected = self.span.closed_form(alpha, energy), self.span.expected
+            beta = expected(query, alpha, energy, memory.mask) if closed is None else closed
         return alpha, reweighted(beta, plan.weight)
 
     def step(
@@ -181,12 +172,13 @@ class Attention(nn.Module):
         Args:
             query: decoder states.
             memory: the part of the source that has been read.
-            state: `initial_position`, or the state that the previous step returned.
+            state: the state that the previous step returned; None before the first.
             stand: the clock's decision for this step; None where a schedule decides.
         """
-        carried = state
+        carried = None
         if stand is None:
             assert self.schedule is not None, "where no clock decides, a schedule does"
+            state = self.schedule.initial_position(memory) if state is None else state
             stand = self.schedule.step(query, memory, state)
             carried = stand.state
         look = self.span.look(query, stand.position[..., None], memory.mask.shape[1])

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from simulmt.attention.memory import places
 from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Plan, Stand, Stops
 from simulmt.attention.source import Source
@@ -90,8 +91,8 @@ class Timetable(ClockRecipe, Clock, ABC):
 
     def plan(self, source: Source, target: Int[Tensor, "B T"], moment: Moment) -> Plan:
         """`min(wanted(i), S)` for each target step i."""
-        steps = torch.arange(1, target.shape[1] + 1, device=target.device)
-        stops = self.wanted(steps).minimum(source.mask.sum(-1, keepdim=True))  # (B, T)
+        steps = self.wanted(places(target, target.shape[1]))
+        stops = steps.minimum(source.mask.sum(-1, keepdim=True))  # (B, T)
         return Plan(Stops(stops[:, None]))
 
     def start(self, source: Source) -> Ticks:

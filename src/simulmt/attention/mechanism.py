@@ -24,7 +24,6 @@ from simulmt.errors import UserError
 from simulmt.options import asked_of, check
 
 Heads = Literal["one", "all", "usual"]
-HEADS: tuple[Heads, ...] = ("one", "all", "usual")
 """One head in each layer, all of the model's heads, or as many as are usual in the model."""
 
 
@@ -37,7 +36,7 @@ class Mechanism:
             decides inside its attention.
         span: where a head looks from where it stands.
         score: how a head weighs the positions that it sees; None for the model's usual score.
-        heads: one of `HEADS`.
+        heads: `one` in each layer, `all` of the model's, or as many as are `usual` in the model.
         name: how figures and messages call the mechanism.
     """
 
@@ -105,7 +104,7 @@ class Mechanism:
         schedule = None
         if isinstance(self.schedule, ScheduleRecipe):
             schedule = self.schedule.build(dim, heads, usual.selection)
-        span, traits = self.span.build(dim, heads), self.span.traits
-        score = (self.score or usual.soft)(dim, heads) if traits.scored else Uniform(heads)
+        span = self.span.build(dim, heads)
+        score = (self.score or usual.soft)(dim, heads) if span.traits.scored else Uniform(heads)
         project = dim if usual.projected or heads > 1 else None
-        return Attention(schedule, span, traits, score, heads, project)
+        return Attention(schedule, span, score, heads, project)

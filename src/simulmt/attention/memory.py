@@ -30,5 +30,10 @@ class Memory(NamedTuple):
     @property
     def last(self) -> Bool[Tensor, "B S"]:
         """True at the position of EOS, once EOS has been read."""
-        places = torch.arange(1, self.mask.shape[1] + 1, device=self.mask.device)
-        return (places == self.length[:, None]) & self.finished[:, None]
+        ends = places(self.mask, self.mask.shape[1]) == self.length[:, None]
+        return ends & self.finished[:, None]
+
+
+def places(like: Tensor, length: int) -> Int[Tensor, "S"]:
+    """1, 2, ..., S on the device of `like`."""
+    return torch.arange(1, length + 1, device=like.device)

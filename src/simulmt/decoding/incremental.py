@@ -12,7 +12,7 @@ import torch
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.policies import OWN
 from simulmt.decoding.policy import Policy
-from simulmt.decoding.streaming import CPU, progress_of, replay
+from simulmt.decoding.streaming import CPU, decide, replay
 from simulmt.models.model import Model, State
 
 
@@ -67,14 +67,11 @@ class SentenceStream:
 
     def _write(self) -> bool:
         """Write a subword if the policy decides so; returns whether a subword was written."""
-        vocabulary, written = self.model.vocabulary, self.written
-        last = [vocabulary.bos, *written.tokens][-1:]
-        step = self.model.step(torch.tensor(last, device=self.device), self._state)
-        progress = progress_of(self._prefix, written, vocabulary.eos, self.device)
-        reads, ends, token = self.policy.decide(vocabulary, progress, step)
-        self.done = bool(ends)
-        if reads or ends:
+        prefix, written = self._prefix, self.written
+        step, decision = decide(self.model, self._state, prefix, written, self.policy, self.device)
+        self.done = bool(decision.ends)
+        if decision.reads or decision.ends:
             return False
-        written.write(int(token), len(self._prefix), step.positions[0].tolist())
+        written.write(int(decision.token), len(prefix), step.positions[0].tolist())
         self._state = step.state
         return True

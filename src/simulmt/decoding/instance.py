@@ -16,11 +16,13 @@ _KEYS = {
     "index": int,
     "prediction": str,
     "delays": list,
+    "elapsed": list,
     "prediction_length": int,
     "reference": str,
     "source": str,
     "source_length": int,
 }
+"""The fields of an instance in `instances.log`, in their order."""
 
 
 @dataclass(frozen=True)
@@ -97,19 +99,8 @@ class Instance:
 
         `elapsed` is left out if the times were not measured, since scorers take zeros for times.
         """
-        return json.dumps(
-            {
-                "index": self.index,
-                "prediction": self.prediction,
-                "delays": list(self.delays),
-                **({"elapsed": list(self.elapsed)} if self.elapsed else {}),
-                "prediction_length": self.prediction_length,
-                "reference": self.reference,
-                "source": self.source,
-                "source_length": self.source_length,
-            },
-            ensure_ascii=False,
-        )
+        keys = (key for key in _KEYS if key != "elapsed" or self.elapsed)
+        return json.dumps({key: getattr(self, key) for key in keys}, ensure_ascii=False)
 
 
 def write_instances(path: Path, instances: Iterable[Instance]) -> None:
@@ -150,6 +141,7 @@ def _parse(line: bytes) -> Instance:
     record = json.loads(line)
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
+    record = {"elapsed": [], **record}
     for key, kind in _KEYS.items():
         if key not in record:
             raise ValueError(f"key {key!r} is missing")
@@ -157,8 +149,8 @@ def _parse(line: bytes) -> Instance:
             raise ValueError(f"{key!r} is {record[key]!r}, not of type {kind.__name__}")
     if not all(type(delay) is int and delay >= 0 for delay in record["delays"]):
         raise ValueError(f"'delays' are {record['delays']!r}, not counts of source words")
-    elapsed = record.get("elapsed", [])
-    if not isinstance(elapsed, list) or not all(type(time) in {int, float} for time in elapsed):
+    elapsed = record["elapsed"]
+    if not all(type(time) in {int, float} for time in elapsed):
         raise ValueError(f"'elapsed' is {elapsed!r}, not a list of times")
     instance = Instance(
         index=record["index"],

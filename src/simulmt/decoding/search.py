@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import Tensor
 
-LARGEST_BEAM = 1000
+from simulmt.options import Limit, limited
+
+BEAM = Limit("from 1, which is greedy, to 1,000", lambda beam: 1 <= beam <= 1000)
+PENALTY = Limit(
+    "a finite number from 0, which turns the length normalisation off",
+    lambda alpha: 0 <= alpha < math.inf,
+)
 
 
+@limited
 @dataclass(frozen=True)
 class Search:
     """The beam and the length penalty of a search.
@@ -20,24 +28,10 @@ class Search:
     Args:
         beam: hypotheses kept for each sentence; 1 is greedy.
         length_penalty: alpha; 0 turns the length normalisation off.
-
-    Raises:
-        ValueError: a value out of range.
     """
 
-    beam: int
-    length_penalty: float
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.beam <= LARGEST_BEAM:
-            raise ValueError(
-                f"beam is {self.beam}; it must lie between 1, which is greedy, and {LARGEST_BEAM}"
-            )
-        if not 0 <= self.length_penalty < math.inf:
-            raise ValueError(
-                f"length_penalty is {self.length_penalty}; it must be a finite number from 0, "
-                "which turns the length normalisation off"
-            )
+    beam: Annotated[int, BEAM]
+    length_penalty: Annotated[float, PENALTY]
 
     def normaliser(self, length: Tensor | int) -> Tensor | float:
         """`lp` of hypotheses of `length` tokens, EOS included."""

@@ -13,8 +13,8 @@ import torch
 
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.policies import OWN
-from simulmt.decoding.policy import Policy, Progress
-from simulmt.models.model import Model, State
+from simulmt.decoding.policy import Decision, Policy, Progress
+from simulmt.models.model import DecoderStep, Model, State
 
 CPU = torch.device("cpu")
 
@@ -36,33 +36,36 @@ def stream(
         The translation; each delay counts the subwords taken from `source` until then.
     """
     arriving, eos = iter(source), model.vocabulary.eos
-    prefix = [next(arriving, eos)]
-    written = Hypothesis([], [], [])
+    prefix, written = [next(arriving, eos)], Hypothesis([], [], [])
     state = replay(model, prefix, written.tokens, device)
     while True:
-        last = [model.vocabulary.bos, *written.tokens][-1:]
-        step = model.step(torch.tensor(last, device=device), state)
-        progress = progress_of(prefix, written, eos, device)
-        reads, ends, token = policy.decide(model.vocabulary, progress, step)
-        if reads:
+        step, decision = decide(model, state, prefix, written, policy, device)
+        if decision.reads:
             prefix.append(next(arriving, eos))
             state = replay(model, prefix, written.tokens, device)
-        elif ends:
+        elif decision.ends:
             return written
         else:
-            written.write(int(token), len(prefix), step.positions[0].tolist())
+            written.write(int(decision.token), len(prefix), step.positions[0].tolist())
             state = step.state
 
 
-def progress_of(
-    prefix: Sequence[int], written: Hypothesis, eos: int, device: torch.device
-) -> Progress:
-    """The progress of one sentence that has read `prefix`, as a batch of one."""
-    read, count, ended = (
+def decide(
+    model: Model,
+    state: State,
+    prefix: Sequence[int],
+    written: Hypothesis,
+    policy: Policy,
+    device: torch.device,
+) -> tuple[DecoderStep, Decision]:
+    """The decoder's next step for one sentence, as a batch of one, and what the policy decides."""
+    last = [model.vocabulary.bos, *written.tokens][-1:]
+    step = model.step(torch.tensor(last, device=device), state)
+    read, ended, count = (
         torch.tensor([value], device=device)
-        for value in (len(prefix), len(written.tokens), prefix[-1] == eos)
+        for value in (len(prefix), prefix[-1] == model.vocabulary.eos, len(written.tokens))
     )
-    return Progress(read, ended, count)
+    return step, policy.decide(model.vocabulary, Progress(read, ended, count), step)
 
 
 def replay(
@@ -71,8 +74,8 @@ def replay(
     """The decoder before its next step, after a prefix has been read and tokens written."""
     source = torch.tensor([[*prefix]], device=device)
     mask = torch.ones_like(source, dtype=torch.bool)
-    encoded = model.encode(source, mask, source[:, -1] == model.vocabulary.eos)
-    state = model.start(encoded)
+    encoded = model.encode(source, mask)
+    state = model.start(encoded._replace(finished=source[:, -1] == model.vocabulary.eos))
     for token in [model.vocabulary.bos, *tokens][:-1]:
         state = model.step(torch.tensor([token], device=device), state).state
     return state

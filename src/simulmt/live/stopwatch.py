@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from simulmt.data.corpus import Split
-from simulmt.decoding.corpus import write_down
 from simulmt.decoding.instance import Instance
+from simulmt.decoding.split_decoder import write_down
 from simulmt.live.translator import Translator
 from simulmt.scoring.scores import Computing
 

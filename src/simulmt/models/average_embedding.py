@@ -24,6 +24,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from simulmt.attention import Attended, Attention, Memory, Moment, Plan, Source, Stand, Stepped
+from simulmt.attention.initial import xavier
+from simulmt.attention.memory import places
 from simulmt.attention.scores import join_heads, split_heads
 from simulmt.errors import UserError
 
@@ -37,8 +39,7 @@ class AverageEmbedding(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        self.project = nn.Linear(dim, dim, bias=False)
-        nn.init.xavier_uniform_(self.project.weight)
+        (self.project,) = xavier(nn.Linear(dim, dim, bias=False))
 
     def forward(
         self,
@@ -55,7 +56,7 @@ class AverageEmbedding(nn.Module):
         """
         N = embedded.shape[1]
         totals = total[:, None] + embedded.to(total.dtype).cumsum(1)
-        counts = count[:, None] + torch.arange(1, N + 1, device=count.device)
+        counts = count[:, None] + places(count, N)
         average = (totals / counts[..., None]).to(embedded.dtype)
         return self.project(average), totals[:, -1]
 
@@ -96,14 +97,6 @@ class GuidedAttention(nn.Module):
         """The memory with more source states."""
         longer = self.attention.extend(memory.memory, source)
         return Guided(longer, torch.cat([memory.averages, self._projected(source)], 2))
-
-    def initial_state(self, memory: Guided) -> Tensor | None:
-        """The state before the first step of training."""
-        return self.attention.initial_state(memory.memory)
-
-    def initial_position(self, memory: Guided) -> Tensor | None:
-        """The state before the first step of inference."""
-        return self.attention.initial_position(memory.memory)
 
     def forward(
         self,

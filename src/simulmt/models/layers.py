@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from simulmt.attention import Attended, Attention, Moment, Plan, Source, Stand, Stepped
+from simulmt.attention.initial import xavier
 from simulmt.attention.scores import ScaledDotProduct, join_heads, split_heads
 from simulmt.models.average_embedding import GuidedAttention
 from simulmt.models.reencoding import PrefixAttention
@@ -28,7 +30,7 @@ class LayerState(NamedTuple):
     memory: Any
     """The source as the layer's attention sees it."""
     attention: Int[Tensor, "B h"] | None
-    """The schedule's state; None where a clock decides."""
+    """The schedule's state; None before the first step, and where a clock decides."""
 
 
 class SelfAttention(nn.Module):
@@ -38,11 +40,7 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.score = ScaledDotProduct(dim, heads)
-        self.value = nn.Linear(dim, dim)
-        self.output = nn.Linear(dim, dim)
-        for projection in (self.value, self.output):
-            nn.init.xavier_uniform_(projection.weight)
-            nn.init.zeros_(projection.bias)
+        self.value, self.output = xavier(nn.Linear(dim, dim), nn.Linear(dim, dim))
 
     def forward(self, x: Float[Tensor, "B N D"], visible: Tensor | None) -> Tensor:
         """Contexts (B, N, D) of all positions.
@@ -87,6 +85,10 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.pre = pre
 
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """The result of a sublayer that returns a tensor alone."""
+        return self.after(x, sublayer(self.before(x)))
+
     def before(self, x: Tensor) -> Tensor:
         """The input of the sublayer."""
         return self.norm(x) if self.pre else x
@@ -109,18 +111,15 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, visible: Tensor | None) -> Tensor:
         """States (B, N, D) of all positions; `visible` as in `SelfAttention`."""
-        h = self.around_self.before(x)
-        return self._feed(self.around_self.after(x, self.self_attention(h, visible)))
+        x = self.around_self(x, partial(self.self_attention, visible=visible))
+        return self.around_feed_forward(x, self.feed_forward)  # type: ignore[no-any-return]
 
     def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The state of one more position, with the keys and values of all positions so far."""
         h = self.around_self.before(x)
         y, keys, values = self.self_attention.step(h, keys, values)
-        return self._feed(self.around_self.after(x, y)), keys, values
-
-    def _feed(self, x: Tensor) -> Tensor:
-        h = self.around_feed_forward.before(x)
-        return self.around_feed_forward.after(x, self.feed_forward(h))
+        x = self.around_self.after(x, y)
+        return self.around_feed_forward(x, self.feed_forward), keys, values
 
 
 class DecoderLayer(nn.Module):
@@ -147,21 +146,16 @@ class DecoderLayer(nn.Module):
         self, x: Float[Tensor, "B T D"], memory: Any, plan: Plan | None, moment: Moment
     ) -> tuple[Tensor, Attended]:
         """Outputs (B, T, D) of all target steps, and the result of the attention to the source."""
-        h = self.around_self.before(x)
-        x = self.around_self.after(x, self.self_attention(h, None))
+        x = self.around_self(x, partial(self.self_attention, visible=None))
         h = self.around_source.before(x)
-        state = self.source_attention.initial_state(memory)
-        attended = self.source_attention(h, memory, state, plan, moment)
+        attended = self.source_attention(h, memory, None, plan, moment)
         x = self.around_source.after(x, attended.context)
-        h = self.around_feed_forward.before(x)
-        return self.around_feed_forward.after(x, self.feed_forward(h)), attended
+        return self.around_feed_forward(x, self.feed_forward), attended
 
     def start(self, source: Source) -> LayerState:
         """The state before the first target step."""
-        memory: Any = self.source_attention.memory(source)
         empty = self.self_attention.empty(source.states)
-        position = self.source_attention.initial_position(memory)
-        return LayerState(empty, empty, memory, position)
+        return LayerState(empty, empty, self.source_attention.memory(source), None)
 
     def step(
         self, x: Float[Tensor, "B 1 D"], state: LayerState, stand: Stand | None
@@ -173,17 +167,13 @@ class DecoderLayer(nn.Module):
         h = self.around_source.before(x)
         stepped = self.source_attention.step(h, state.memory, state.attention, stand)
         x = self.around_source.after(x, stepped.context)
-        h = self.around_feed_forward.before(x)
-        x = self.around_feed_forward.after(x, self.feed_forward(h))
+        x = self.around_feed_forward(x, self.feed_forward)
         return x, LayerState(keys, values, state.memory, stepped.state), stepped
 
 
 def feed_forward(dim: int, ffn: int, dropout: float) -> nn.Sequential:
     """Two linear layers around a ReLU."""
-    widen, narrow = nn.Linear(dim, ffn), nn.Linear(ffn, dim)
-    for layer in (widen, narrow):
-        nn.init.xavier_uniform_(layer.weight)
-        nn.init.zeros_(layer.bias)
+    widen, narrow = xavier(nn.Linear(dim, ffn), nn.Linear(ffn, dim))
     return nn.Sequential(widen, nn.ReLU(), nn.Dropout(dropout), narrow)
 
 

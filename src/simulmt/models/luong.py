@@ -20,11 +20,12 @@ from simulmt.models.model import (
     DecoderStep,
     Model,
     Translation,
-    add_losses,
-    all_finished,
-    check_sizes,
+    all_losses,
+    check_width,
+    join_layers,
     join_steps,
 )
+from simulmt.options import Count, Share, limited
 from simulmt.vocabulary import Vocabulary
 
 Layers = tuple[Float[Tensor, "L B D"], Float[Tensor, "L B D"]]
@@ -40,10 +41,11 @@ class LuongState(NamedTuple):
     """The attentional vector of the previous step."""
     memory: Memory
     attention: Int[Tensor, "B H"] | None
-    """The schedule's state; None where a clock decides."""
+    """The schedule's state; None before the first step, and where a clock decides."""
     clock: ClockState | None
 
 
+@limited
 class Luong(Model):
     """Stacked unidirectional LSTMs with an attention on top.
 
@@ -59,7 +61,7 @@ class Luong(Model):
             the decoder runs over the whole target sequence at once.
 
     Raises:
-        UserError: sizes out of range.
+        UserError: a size out of range.
     """
 
     usual_beam: ClassVar[int] = 5
@@ -69,18 +71,15 @@ class Luong(Model):
         *,
         vocabulary: Vocabulary,
         mechanism: Mechanism,
-        dim: int,
-        heads: int,
-        encoder_layers: int,
-        decoder_layers: int,
-        dropout: float,
+        dim: Count,
+        heads: Count,
+        encoder_layers: Count,
+        decoder_layers: Count,
+        dropout: Share,
         input_feeding: bool,
     ) -> None:
-        super().__init__()
-        check_sizes(dim, heads, encoder_layers, decoder_layers, dropout)
-        self.vocabulary, self.mechanism = vocabulary, mechanism
-        self.clock = mechanism.clock(dim)
-        self.causal = True
+        super().__init__(vocabulary, mechanism, dim, causal=True)
+        check_width(dim, heads)
         self.input_feeding = input_feeding
         self.source_embedding = nn.Embedding(vocabulary.size, dim)
         self.target_embedding = nn.Embedding(vocabulary.size, dim)
@@ -91,16 +90,10 @@ class Luong(Model):
         self.combine = nn.Linear(2 * dim, dim, bias=False)
         self.output = nn.Linear(dim, vocabulary.size)
 
-    def encode(
-        self,
-        source: Int[Tensor, "B S"],
-        mask: Bool[Tensor, "B S"],
-        finished: Bool[Tensor, "B"] | None = None,
-    ) -> Source:
+    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
         """States of the source, each from its prefix alone."""
-        finished = all_finished(mask) if finished is None else finished
         states, _ = run(self.encoder, self.dropout(self.source_embedding(source)), None)
-        return Source(source, states, mask, finished)
+        return Source(source, states, mask, torch.ones_like(mask[:, 0]))
 
     def decode(
         self, source: Source, target_input: Int[Tensor, "B T"], moment: Moment = TRAINED
@@ -108,10 +101,9 @@ class Luong(Model):
         """Teacher forcing: step by step with input feeding, else all steps at once."""
         plan = self.planned(source, target_input, moment)
         memory = self.source_attention.memory(source)
-        stood = self.source_attention.initial_state(memory)
         embedded = self.dropout(self.target_embedding(target_input))
         pieces = embedded.split(1, 1) if self.input_feeding else [embedded]
-        fed, layers, first = torch.zeros_like(embedded[:, :1]), None, 0
+        fed, layers, stood, first = torch.zeros_like(embedded[:, :1]), None, None, 0
         vectors, steps = [], list[Attended]()
         for piece in pieces:
             x = torch.cat([piece, fed], -1) if self.input_feeding else piece
@@ -121,17 +113,15 @@ class Luong(Model):
             fed, stood = self._vector(s, steps[-1].context), steps[-1].state
             vectors.append(fed)
             first += piece.shape[1]
-        losses = add_losses([step.losses for step in steps] if plan is None else [plan.losses])
-        alphas = join_steps([step.alpha for step in steps])
-        return Translation(torch.cat(vectors, 1), self.output, alphas, losses)
+        states, alphas = torch.cat(vectors, 1), join_steps(steps)
+        return Translation(states, self.output, alphas, all_losses(plan, steps))
 
     def start(self, source: Source) -> LuongState:
         """The decoder before the first target step."""
         memory, states = self.source_attention.memory(source), source.states
         zeros = states.new_zeros(len(states), self.decoder.num_layers, states.shape[-1])
-        position = self.source_attention.initial_position(memory)
         fed = torch.zeros_like(states[:, 0])
-        return LuongState(zeros, zeros, fed, memory, position, self.clock_state(source))
+        return LuongState(zeros, zeros, fed, memory, None, self.clock_state(source))
 
     def listen(self, token: Int[Tensor, "B"], heard: Layers | None) -> tuple[Source, Layers]:
         """Encode one more source token."""
@@ -151,29 +141,17 @@ class Luong(Model):
         if self.input_feeding:
             x = torch.cat([x, state.fed[:, None]], -1)
         # (B, L, D) -> (L, B, D), as torch has it, and back
-        before = (
-            state.hidden.transpose(0, 1).contiguous(),
-            state.cell.transpose(0, 1).contiguous(),
-        )
-        s, (hidden, cell) = run(self.decoder, x, before)
+        hidden, cell = (part.transpose(0, 1).contiguous() for part in (state.hidden, state.cell))
+        s, (hidden, cell) = run(self.decoder, x, (hidden, cell))
         stepped = self.source_attention.step(s, state.memory, state.attention, stand)
         vector = self._vector(s, stepped.context)[:, 0]
-        after = LuongState(
+        after = state._replace(
             hidden=hidden.transpose(0, 1),
             cell=cell.transpose(0, 1),
             fed=vector,
-            memory=state.memory,
             attention=stepped.state,
-            clock=None if stand is None else stand.state,
         )
-        return DecoderStep(
-            logits=self.output(vector),
-            state=after,
-            positions=stepped.position,
-            read=stepped.read,
-            wants_to_read=stepped.wants_to_read,
-            weights=(stepped.weights,),
-        )
+        return join_layers(self.output(vector), after, stand, [stepped])
 
     def _vector(self, s: Float[Tensor, "B T D"], context: Float[Tensor, "B T D"]) -> Tensor:
         vector: Tensor = self.dropout(torch.tanh(self.combine(torch.cat([context, s], -1))))

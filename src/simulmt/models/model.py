@@ -10,9 +10,18 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention import TRAINED, Losses, Mechanism, Moment, Plan, Source, Stand
-from simulmt.attention.clock import Clock, ClockState
-from simulmt.attention.plan import NO_LOSSES
+from simulmt.attention import (
+    TRAINED,
+    Attended,
+    Losses,
+    Mechanism,
+    Moment,
+    Plan,
+    Source,
+    Stand,
+    Stepped,
+)
+from simulmt.attention.clock import ClockState
 from simulmt.errors import UserError
 from simulmt.vocabulary import Vocabulary
 
@@ -43,7 +52,7 @@ class Translation(NamedTuple):
 
 
 class DecoderStep(NamedTuple):
-    """The result of one target step."""
+    """The result of one target step, in all layers that attend to the source."""
 
     logits: Float[Tensor, "B V"]
     state: State
@@ -58,30 +67,34 @@ class DecoderStep(NamedTuple):
 
 
 class Model(nn.Module, ABC):
-    """A translation model with a pluggable mechanism."""
+    """A translation model with a pluggable mechanism.
+
+    Args:
+        vocabulary: the subwords, shared by both languages.
+        mechanism: builds the clock, if a clock decides when to read.
+        dim: width D of the model.
+        causal: whether source states depend on their prefix only, so that `listen` can encode one
+            token.
+    """
 
     usual_beam: ClassVar[int]
     """Usual beam of beam search, for mechanisms that read the whole sentence first."""
-    vocabulary: Vocabulary
-    mechanism: Mechanism
-    clock: Clock | None
-    """Decides when to read for all layers alike; None where a schedule decides in each layer."""
-    causal: bool
-    """Whether source states depend on their prefix only, so that `listen` can encode one token."""
+
+    def __init__(
+        self, vocabulary: Vocabulary, mechanism: Mechanism, dim: int, causal: bool
+    ) -> None:
+        super().__init__()
+        self.vocabulary, self.mechanism = vocabulary, mechanism
+        self.clock = mechanism.clock(dim)
+        self.causal = causal
 
     @abstractmethod
-    def encode(
-        self,
-        source: Int[Tensor, "B S"],
-        mask: Bool[Tensor, "B S"],
-        finished: Bool[Tensor, "B"] | None = None,
-    ) -> Source:
-        """Encode whole sentences, or prefixes of sentences.
+    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
+        """Encode whole sentences; of prefixes, the caller replaces `finished` in the result.
 
         Args:
-            source: token ids, padded on the right.
+            source: token ids, EOS last, padded on the right.
             mask: True for real tokens.
-            finished: whether a row ends in its sentence's EOS; None if every row does.
         """
 
     @abstractmethod
@@ -149,30 +162,16 @@ class Model(nn.Module, ABC):
         return None if self.clock is None else self.clock.step(state, token)
 
 
-def all_finished(mask: Bool[Tensor, "B S"]) -> Bool[Tensor, "B"]:
-    """True for every row."""
-    return torch.ones_like(mask[:, 0])
-
-
-def check_sizes(
-    dim: int, heads: int, encoder_layers: int, decoder_layers: int, dropout: float
-) -> None:
-    """Check the sizes of a model.
+def check_width(dim: int, heads: int, each: int = 1) -> None:
+    """Check that the width of each head is a multiple of `each`.
 
     Raises:
-        UserError: a size out of range.
+        UserError: the model's width is no such multiple.
     """
-    if heads < 1 or dim < 1 or dim % heads:
+    if dim % (each * heads):
         raise UserError(
-            f"model.dim is {dim}, model.heads {heads}; dim must be a positive multiple of heads"
+            f"model.dim is {dim} with model.heads={heads}; it must be a multiple of {each * heads}"
         )
-    if min(encoder_layers, decoder_layers) < 1:
-        raise UserError(
-            f"model.encoder_layers is {encoder_layers}, model.decoder_layers {decoder_layers}; "
-            "each must be at least 1"
-        )
-    if not 0 <= dropout < 1:
-        raise UserError(f"model.dropout is {dropout}; it lies in [0, 1)")
 
 
 def is_causal(encoder: str, mechanism: Mechanism) -> bool:
@@ -184,13 +183,8 @@ def is_causal(encoder: str, mechanism: Mechanism) -> bool:
         mechanism: the attention to the encoder's states.
 
     Raises:
-        UserError: an unknown name, or bidirectional with a mechanism that streams.
+        UserError: bidirectional with a mechanism that streams.
     """
-    if encoder not in ("auto", "causal", "bidirectional"):
-        raise UserError(
-            f"model.encoder is {encoder!r}; choose auto, causal or bidirectional, "
-            "or with a Transformer reencoding"
-        )
     if encoder == "bidirectional" and not mechanism.offline:
         raise UserError(
             f"model.encoder=bidirectional reads the whole sentence, mechanism={mechanism.name} "
@@ -199,21 +193,42 @@ def is_causal(encoder: str, mechanism: Mechanism) -> bool:
     return encoder == "causal" or not mechanism.offline
 
 
-def join_steps(
-    alphas: Sequence[Float[Tensor, "B H N S"] | None],
-) -> tuple[Float[Tensor, "B H T S"], ...]:
+def join_steps(attended: Sequence[Attended]) -> tuple[Float[Tensor, "B H T S"], ...]:
     """The expected alignment of one layer from its steps; empty where stops are known."""
-    pieces = [alpha for alpha in alphas if alpha is not None]
-    return (torch.cat(pieces, 2),) if pieces else ()
+    alphas = [step.alpha for step in attended if step.alpha is not None]
+    return (torch.cat(alphas, 2),) if alphas else ()
 
 
-def add_losses(parts: Sequence[Losses]) -> Losses:
-    """Losses summed by name."""
+def all_losses(plan: Plan | None, attended: Sequence[Attended]) -> Losses:
+    """The losses of a clock's plan, or the sums of the schedules' losses by name."""
+    if plan is not None:
+        return plan.losses
     total: dict[str, Tensor] = {}
-    for losses in parts:
-        for name, value in losses.items():
+    for part in attended:
+        for name, value in part.losses.items():
             total[name] = total[name] + value if name in total else value
-    return total or NO_LOSSES
+    return total
+
+
+def join_layers(
+    logits: Float[Tensor, "B V"], state: State, stand: Stand | None, layers: Sequence[Stepped]
+) -> DecoderStep:
+    """The result of one target step.
+
+    Args:
+        logits: the logits of the next token.
+        state: the decoder's next state, but for its clock.
+        stand: the clock's decision; None where a schedule decides in each layer.
+        layers: the results of the layers that attend to the source.
+    """
+    return DecoderStep(
+        logits=logits,
+        state=state._replace(clock=None if stand is None else stand.state),
+        positions=torch.cat([layer.position for layer in layers], 1),  # (B, L*H)
+        read=torch.stack([layer.read for layer in layers]).amax(0),
+        wants_to_read=torch.stack([layer.wants_to_read for layer in layers]).any(0),
+        weights=tuple(layer.weights for layer in layers),
+    )
 
 
 def select(state: T, rows: Tensor) -> T:

@@ -87,12 +87,6 @@ class PrefixAttention(nn.Module):
         """The newest prefix alone: the next token is written after all of it has been read."""
         return self._projected(source, torch.cat([memory.mask, source.mask], 1))
 
-    def initial_state(self, memory: Prefixes) -> None:
-        """No state, since a clock decides."""
-
-    def initial_position(self, memory: Prefixes) -> None:
-        """No state, since a clock decides."""
-
     def forward(
         self,
         query: Float[Tensor, "B T D"],

@@ -8,7 +8,7 @@ step by step: the other layers and the encoder run over whole sequences.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, NamedTuple, cast
+from typing import ClassVar, Literal, NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -22,12 +22,13 @@ from simulmt.models.model import (
     DecoderStep,
     Model,
     Translation,
-    add_losses,
-    all_finished,
-    check_sizes,
+    all_losses,
+    check_width,
     is_causal,
+    join_layers,
     join_steps,
 )
+from simulmt.options import Count, Share, limited
 from simulmt.vocabulary import Vocabulary
 
 PLAIN_LAYERS = 2
@@ -41,10 +42,11 @@ class RnmtState(NamedTuple):
     context: Float[Tensor, "B D"]
     memory: Memory
     attention: Int[Tensor, "B H"] | None
-    """The schedule's state; None where a clock decides."""
+    """The schedule's state; None before the first step, and where a clock decides."""
     clock: ClockState | None
 
 
+@limited
 class RnmtPlus(Model):
     """An LSTM encoder, an LSTM decoder, and one attention, queried by the first decoder layer.
 
@@ -70,38 +72,29 @@ class RnmtPlus(Model):
         *,
         vocabulary: Vocabulary,
         mechanism: Mechanism,
-        dim: int,
-        heads: int,
-        encoder_layers: int,
-        decoder_layers: int,
-        dropout: float,
-        encoder: str,
+        dim: Count,
+        heads: Count,
+        encoder_layers: Count,
+        decoder_layers: Count,
+        dropout: Share,
+        encoder: Literal["auto", "causal", "bidirectional"],
     ) -> None:
-        super().__init__()
-        check_sizes(dim, heads, encoder_layers, decoder_layers, dropout)
-        self.vocabulary, self.mechanism = vocabulary, mechanism
-        self.clock = mechanism.clock(dim)
+        super().__init__(vocabulary, mechanism, dim, is_causal(encoder, mechanism))
+        check_width(dim, heads)
         self.source_embedding = nn.Embedding(vocabulary.size, dim)
         self.target_embedding = nn.Embedding(vocabulary.size, dim)
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=dim**-0.5)
         self.dropout = nn.Dropout(dropout)
-        self.causal = is_causal(encoder, mechanism)
         self.encoder = Encoder(dim, encoder_layers, self.causal, self.dropout)
         self.decoder = nn.ModuleList(LSTM(2 * dim, dim) for _ in range(decoder_layers))
         self.source_attention = mechanism.attention(dim, heads, RECURRENT)
         self.output = nn.Linear(2 * dim, vocabulary.size)
 
-    def encode(
-        self,
-        source: Int[Tensor, "B S"],
-        mask: Bool[Tensor, "B S"],
-        finished: Bool[Tensor, "B"] | None = None,
-    ) -> Source:
+    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
         """States of the source."""
-        finished = all_finished(mask) if finished is None else finished
         states = self.encoder(self.dropout(self.source_embedding(source)), mask)
-        return Source(source, states, mask, finished)
+        return Source(source, states, mask, torch.ones_like(mask[:, 0]))
 
     def decode(
         self, source: Source, target_input: Int[Tensor, "B T"], moment: Moment = TRAINED
@@ -114,16 +107,15 @@ class RnmtPlus(Model):
         for number, layer in enumerate(self._layers()[1:], 1):
             y = self.dropout(layer(torch.cat([x, context], -1)))
             x = residual(number, x, y)
-        losses = add_losses([step.losses for step in steps] if plan is None else [plan.losses])
-        alphas = join_steps([step.alpha for step in steps])
-        return Translation(torch.cat([x, context], -1), self.output, alphas, losses)
+        states, alphas = torch.cat([x, context], -1), join_steps(steps)
+        return Translation(states, self.output, alphas, all_losses(plan, steps))
 
     def _first(
         self, embedded: Float[Tensor, "B T D"], memory: Memory, plan: Plan | None, moment: Moment
     ) -> tuple[Tensor, Tensor, list[Attended]]:
         """The first layer and the attention: outputs, contexts, and the attention at each step."""
         layer, attention = self._layers()[0], self.source_attention
-        state, stood = layer.initial_state(embedded), attention.initial_state(memory)
+        state, stood = layer.initial_state(embedded), None
         context = torch.zeros_like(embedded[:, 0])
         outputs, steps = [], list[Attended]()
         for i, token in enumerate(embedded.unbind(1)):
@@ -137,12 +129,11 @@ class RnmtPlus(Model):
 
     def start(self, source: Source) -> RnmtState:
         """The decoder before the first target step."""
-        memory = self.source_attention.memory(source)
         return RnmtState(
             layers=tuple(layer.initial_state(source.states) for layer in self._layers()),
             context=torch.zeros_like(source.states[:, 0]),
-            memory=memory,
-            attention=self.source_attention.initial_position(memory),
+            memory=self.source_attention.memory(source),
+            attention=None,
             clock=self.clock_state(source),
         )
 
@@ -171,15 +162,9 @@ class RnmtPlus(Model):
         for number, layer in enumerate(layers[1:], 1):
             after.append(layer.step(torch.cat([x, context], -1), state.layers[number]))
             x = residual(number, x, self.dropout(after[-1].hidden))
-        clock = None if stand is None else stand.state
-        return DecoderStep(
-            logits=self.output(torch.cat([x, context], -1)),
-            state=RnmtState(tuple(after), context, state.memory, stepped.state, clock),
-            positions=stepped.position,
-            read=stepped.read,
-            wants_to_read=stepped.wants_to_read,
-            weights=(stepped.weights,),
-        )
+        logits = self.output(torch.cat([x, context], -1))
+        state = state._replace(layers=tuple(after), context=context, attention=stepped.state)
+        return join_layers(logits, state, stand, [stepped])
 
     def _layers(self) -> list[LSTM]:
         return cast("list[LSTM]", [*self.decoder])

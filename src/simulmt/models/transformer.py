@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import ClassVar, NamedTuple, cast
+from typing import ClassVar, Literal, NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from simulmt.attention import TRAINED, Mechanism, Moment, Source
+from simulmt.attention import TRAINED, Attended, Mechanism, Moment, Source
 from simulmt.attention.clock import ClockState
 from simulmt.attention.source import next_token
 from simulmt.errors import UserError
@@ -33,12 +33,13 @@ from simulmt.models.model import (
     Model,
     State,
     Translation,
-    add_losses,
-    all_finished,
-    check_sizes,
+    all_losses,
+    check_width,
     is_causal,
+    join_layers,
 )
 from simulmt.models.reencoding import REENCODING, PrefixAttention, encode_prefixes
+from simulmt.options import Count, Share, limited
 from simulmt.vocabulary import Vocabulary
 
 
@@ -62,6 +63,7 @@ class TransformerState(NamedTuple):
     clock: ClockState | None
 
 
+@limited
 class Transformer(Model):
     """Encoder, decoder and tied embeddings.
 
@@ -92,32 +94,29 @@ class Transformer(Model):
         *,
         vocabulary: Vocabulary,
         mechanism: Mechanism,
-        dim: int,
-        ffn: int,
-        heads: int,
-        encoder_layers: int,
-        decoder_layers: int,
-        dropout: float,
-        norm: str,
-        encoder: str,
+        dim: Count,
+        ffn: Count,
+        heads: Count,
+        encoder_layers: Count,
+        decoder_layers: Count,
+        dropout: Share,
+        norm: Literal["pre", "post"],
+        encoder: Literal["auto", "causal", "bidirectional", "reencoding"],
         average_embedding: bool = False,
     ) -> None:
-        super().__init__()
-        check_sizes(dim, heads, encoder_layers, decoder_layers, dropout)
-        _check(dim, heads, ffn, norm)
-        if encoder == REENCODING and average_embedding:
+        reencodes = encoder == REENCODING
+        causal = reencodes or is_causal(encoder, mechanism)
+        super().__init__(vocabulary, mechanism, dim, causal)
+        self.reencodes, self.dim = reencodes, dim
+        check_width(dim, heads, each=2)
+        if self.reencodes and average_embedding:
             raise UserError(
                 "model.average_embedding adds later tokens to the states of a causal encoder, "
                 "model.encoder=reencoding encodes these tokens anyway; use one of the two"
             )
-        self.vocabulary, self.mechanism = vocabulary, mechanism
-        self.dim = dim
-        self.reencodes = encoder == REENCODING
-        self.causal = self.reencodes or is_causal(encoder, mechanism)
         self.embedding = nn.Embedding(vocabulary.size, dim)
         nn.init.normal_(self.embedding.weight, std=dim**-0.5)
         self.dropout = nn.Dropout(dropout)
-        self.clock = mechanism.clock(dim)
         pre = norm == "pre"
         self.encoder = nn.ModuleList(
             EncoderLayer(dim, ffn, heads, dropout, pre) for _ in range(encoder_layers)
@@ -136,15 +135,9 @@ class Transformer(Model):
         self.encoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
 
-    def encode(
-        self,
-        source: Int[Tensor, "B S"],
-        mask: Bool[Tensor, "B S"],
-        finished: Bool[Tensor, "B"] | None = None,
-    ) -> Source:
+    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
         """States of the source, with averages or re-encoded prefixes if the model uses them."""
-        finished = all_finished(mask) if finished is None else finished
-        x = self._embed(source, torch.zeros_like(source[:, :1]))
+        finished, x = torch.ones_like(mask[:, 0]), self._embed(source)
         if self.reencodes:
             prefixes = encode_prefixes(self._encoded, x)
             return Source(source, prefixes[:, -1], mask, finished, prefixes=prefixes)
@@ -172,22 +165,18 @@ class Transformer(Model):
     ) -> Translation:
         """Teacher forcing: all target steps at once, layer by layer."""
         plan = self.planned(source, target_input, moment)
-        x = self._embed(target_input, torch.zeros_like(target_input[:, :1]))
-        alphas, losses = [], [] if plan is None else [plan.losses]
+        x, layers = self._embed(target_input), list[Attended]()
         for layer in self._layers():
             x, attended = layer(x, layer.source_attention.memory(source), plan, moment)
-            if attended.alpha is not None:
-                alphas.append(attended.alpha)
-            if plan is None:
-                losses.append(attended.losses)
-        return Translation(self.decoder_norm(x), self._logits, tuple(alphas), add_losses(losses))
+            layers.append(attended)
+        alphas = tuple(attended.alpha for attended in layers if attended.alpha is not None)
+        return Translation(self.decoder_norm(x), self._logits, alphas, all_losses(plan, layers))
 
     def start(self, source: Source) -> TransformerState:
         """The decoder before the first target step."""
         layers = tuple(layer.start(source) for layer in self._layers())
-        return TransformerState(
-            layers, torch.zeros_like(source.tokens[:, 0]), self.clock_state(source)
-        )
+        written = torch.zeros_like(source.tokens[:, 0])
+        return TransformerState(layers, written, self.clock_state(source))
 
     def listen(self, token: Int[Tensor, "B"], heard: State | None) -> tuple[Source, State]:
         """Encode one more source token, or with re-encoding the whole prefix again."""
@@ -197,9 +186,8 @@ class Transformer(Model):
         self, token: Int[Tensor, "B"], heard: Int[Tensor, "B s"] | None
     ) -> tuple[Source, Int[Tensor, "B n"]]:
         prefix = token[:, None] if heard is None else torch.cat([heard, token[:, None]], 1)
-        x = self._embed(prefix, torch.zeros_like(prefix[:, :1]))
         whole = torch.ones_like(prefix, dtype=torch.bool)[:, None, None]
-        states = self._encoded(x, whole)
+        states = self._encoded(self._embed(prefix), whole)
         source = next_token(token, self.vocabulary.eos, states[:, -1:], prefixes=states[:, None])
         return source, prefix
 
@@ -231,23 +219,19 @@ class Transformer(Model):
         x = self._embed(token[:, None], state.step[:, None])
         layers, steps = [], []
         for layer, before in zip(self._layers(), state.layers, strict=True):
-            x, after, stepped = layer.step(x, before, stand)
-            layers.append(after)
+            x, layer_state, stepped = layer.step(x, before, stand)
+            layers.append(layer_state)
             steps.append(stepped)
-        clock = None if stand is None else stand.state
-        return DecoderStep(
-            logits=self._logits(self.decoder_norm(x))[:, 0],
-            state=TransformerState(tuple(layers), state.step + 1, clock),
-            positions=torch.cat([step.position for step in steps], 1),  # (B, L*H)
-            read=torch.stack([step.read for step in steps]).amax(0),
-            wants_to_read=torch.stack([step.wants_to_read for step in steps]).any(0),
-            weights=tuple(step.weights for step in steps),
-        )
+        logits = self._logits(self.decoder_norm(x))[:, 0]
+        after = state._replace(layers=tuple(layers), step=state.step + 1)
+        return join_layers(logits, after, stand, steps)
 
     def _layers(self) -> Iterable[DecoderLayer]:
         return cast("Iterable[DecoderLayer]", self.decoder)
 
-    def _embed(self, tokens: Int[Tensor, "B N"], first: Int[Tensor, "B 1"]) -> Tensor:
+    def _embed(self, tokens: Int[Tensor, "B N"], first: Int[Tensor, "B 1"] | None = None) -> Tensor:
+        """Embedded tokens at the positions `first`, 0 by default, and following."""
+        first = torch.zeros_like(tokens[:, :1]) if first is None else first
         x = self._scaled(tokens)
         embedded: Tensor = self.dropout(x + sinusoids(first, tokens.shape[1], self.dim).to(x.dtype))
         return embedded
@@ -257,13 +241,3 @@ class Transformer(Model):
 
     def _logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         return functional.linear(states, self.embedding.weight)
-
-
-def _check(dim: int, heads: int, ffn: int, norm: str) -> None:
-    if dim % (2 * heads) or ffn < 1:
-        raise UserError(
-            f"model.dim is {dim}, model.heads {heads}, model.ffn {ffn}; dim must be a multiple of "
-            "2 * heads, and ffn at least 1"
-        )
-    if norm not in ("pre", "post"):
-        raise UserError(f"model.norm is {norm!r}; choose pre or post")

@@ -8,7 +8,6 @@ teacher adds terms, too (`simulmt.objective.teacher`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -20,9 +19,9 @@ from simulmt.attention import Losses, Moment
 from simulmt.data.encoded import Batch
 from simulmt.errors import UserError
 from simulmt.models.model import Model, Translation
-from simulmt.objective.objective import Loss, Objective
+from simulmt.objective.objective import Loss, Objective, negative_log_likelihood
 from simulmt.objective.teacher import Teacher
-from simulmt.options import pick
+from simulmt.options import Finite, Natural, Share, Weight, limited, pick
 
 LATENCIES = {
     "dal": latency.differentiable_average_lagging,
@@ -33,6 +32,7 @@ LOST_MASS = {"length": 1, "nothing": 0}
 """The delay of attention that ran off the end, as a multiple of the source's length."""
 
 
+@limited
 class LatencyAugmented(Objective):
     """Likelihood, and latency terms that push a model to write early.
 
@@ -49,35 +49,23 @@ class LatencyAugmented(Objective):
         teacher: adds terms of its own; None for no teacher.
 
     Raises:
-        UserError: a value out of range.
+        UserError: an unknown latency or lost mass.
     """
 
     def __init__(
         self,
         *,
-        lambda_: float,
-        lambda_var: float,
-        label_smoothing: float,
+        lambda_: Weight,
+        lambda_var: Weight,
+        label_smoothing: Share,
         latency: str,
         lost_mass: str,
-        hold: int,
-        warmup: int,
-        terms: dict[str, float],
+        hold: Natural,
+        warmup: Natural,
+        terms: dict[str, Finite],
         teacher: Teacher | None = None,
     ) -> None:
         super().__init__()
-        for name, value in (("lambda", lambda_), ("lambda_var", lambda_var)):
-            if not 0 <= value < math.inf:
-                raise UserError(f"{name} is {value}; it must be at least 0, and finite")
-        for name, value in terms.items():
-            if not math.isfinite(value):
-                raise UserError(f"objective.terms.{name} is {value}; it must be finite")
-        if min(hold, warmup) < 0:
-            raise UserError(
-                f"objective.hold is {hold}, objective.warmup {warmup}; both count updates, from 0"
-            )
-        if not 0 <= label_smoothing < 1:
-            raise UserError(f"objective.label_smoothing is {label_smoothing}; it lies in [0, 1)")
         self.lambda_ = lambda_
         self.lambda_var = lambda_var
         self.label_smoothing = label_smoothing
@@ -145,9 +133,9 @@ class LatencyAugmented(Objective):
         mask: Bool[Tensor, "B T"],
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """Negative log-likelihood with label smoothing, and without."""
-        scores = logits.float().log_softmax(-1)
-        loss = -scores.gather(-1, target[..., None])[..., 0]  # (B, T)
-        smoothed = torch.lerp(loss, -scores.mean(-1), self.label_smoothing)
+        log_p = logits.float().log_softmax(-1)
+        loss = negative_log_likelihood(log_p, target)  # (B, T)
+        smoothed = torch.lerp(loss, -log_p.mean(-1), self.label_smoothing)
         return (smoothed * mask).sum(), (loss * mask).sum()
 
     def _latency(

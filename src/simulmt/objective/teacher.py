@@ -21,8 +21,9 @@ from torch import Tensor, nn
 
 from simulmt.attention import Source
 from simulmt.data.encoded import Batch
-from simulmt.errors import UserError
 from simulmt.models.model import Model
+from simulmt.objective.objective import negative_log_likelihood
+from simulmt.options import Weight, limited
 
 
 class Guidance(NamedTuple):
@@ -36,8 +37,19 @@ class Guidance(NamedTuple):
     """`distance`: squared distance of the encoders' states, a mean over each sentence's tokens."""
 
 
+@limited
 class Teacher(nn.Module, ABC):
-    """Adds terms to the loss of a student."""
+    """Adds terms to the loss of a student.
+
+    Args:
+        model: the teacher, which reads the whole sentence first.
+        lambda_kd: weight of the distance.
+    """
+
+    def __init__(self, model: Model, lambda_kd: Weight) -> None:
+        super().__init__()
+        self.model = model
+        self.lambda_kd = lambda_kd
 
     @abstractmethod
     def forward(self, batch: Batch, student: Source) -> Guidance:
@@ -50,17 +62,7 @@ class Teacher(nn.Module, ABC):
 
 
 class Joint(Teacher):
-    """A teacher that is trained beside the student; the distance has gradients for both.
-
-    Args:
-        model: the teacher, which reads the whole sentence first.
-        lambda_kd: weight of the distance.
-    """
-
-    def __init__(self, model: Model, lambda_kd: float) -> None:
-        super().__init__()
-        self.model = model
-        self.lambda_kd = _checked(lambda_kd)
+    """A teacher that is trained beside the student; the distance has gradients for both."""
 
     def forward(self, batch: Batch, student: Source) -> Guidance:
         """The teacher's own negative log-likelihood, and the distance."""
@@ -73,17 +75,11 @@ class Joint(Teacher):
 
 
 class Pretrained(Teacher):
-    """A teacher that has been trained before and is not trained further.
+    """A teacher that has been trained before and is not trained further."""
 
-    Args:
-        model: the teacher, which reads the whole sentence first.
-        lambda_kd: weight of the distance.
-    """
-
-    def __init__(self, model: Model, lambda_kd: float) -> None:
-        super().__init__()
-        self.model = model.requires_grad_(False).train()  # Lightning warns of one in eval mode
-        self.lambda_kd = _checked(lambda_kd)
+    def __init__(self, model: Model, lambda_kd: Weight) -> None:
+        frozen = model.requires_grad_(False).train()  # Lightning warns of one in eval mode
+        super().__init__(frozen, lambda_kd)
 
     def forward(self, batch: Batch, student: Source) -> Guidance:
         """The distance; the teacher has no dropout."""
@@ -106,11 +102,5 @@ def likelihood(
     logits: Float[Tensor, "B T V"], target: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]
 ) -> Float[Tensor, ""]:
     """Negative log-likelihood of the targets in nats, summed over tokens."""
-    scores = logits.float().log_softmax(-1)
-    return -(scores.gather(-1, target[..., None])[..., 0] * mask).sum()
-
-
-def _checked(lambda_kd: float) -> float:
-    if not 0 <= lambda_kd < float("inf"):
-        raise UserError(f"teacher.lambda_kd is {lambda_kd}; it must be at least 0, and finite")
-    return lambda_kd
+    log_p = logits.float().log_softmax(-1)
+    return (negative_log_likelihood(log_p, target) * mask).sum()

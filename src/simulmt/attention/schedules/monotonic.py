@@ -15,13 +15,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention.memory import Memory
+from simulmt.attention.memory import Memory, places
 from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Odds, Plan, Stand
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
 from simulmt.attention.scores import Score
+from simulmt.options import Finite, Weight, limited
 
 
+@limited
 @dataclass(frozen=True)
 class Monotonic(ScheduleRecipe):
     """The options of monotonic stopping.
@@ -31,22 +33,11 @@ class Monotonic(ScheduleRecipe):
         energy_bias: initial value of `r`; fresh heads read on if it is negative.
         mass_preservation: whether a head must stop at EOS (MILk section 3.4). Otherwise a head may
             run off the end: then it has no context, and its delay counts as S.
-
-    Raises:
-        ValueError: a value out of range.
     """
 
-    noise: float
-    energy_bias: float
+    noise: Weight
+    energy_bias: Finite
     mass_preservation: bool
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.noise < math.inf:
-            raise ValueError(
-                f"noise is {self.noise}; a standard deviation is at least 0, and finite"
-            )
-        if not math.isfinite(self.energy_bias):
-            raise ValueError(f"energy_bias is {self.energy_bias}; it must be finite")
 
     def build(self, dim: int, heads: int, score: Callable[[int, int], Score]) -> Schedule:
         """The heads of one layer, with a score and an `r` of their own."""
@@ -73,9 +64,22 @@ class MonotonicHeads(Schedule):
         """Keys of the selection score."""
         return self.score.keys(states)
 
-    def energies(self, query: Float[Tensor, "B T D"], memory: Memory) -> Float[Tensor, "B H T S"]:
-        """`e_ij + r` without noise, in float32 at least."""
-        return self._shifted(query, memory, self.energy_bias)
+    def energies(
+        self, query: Float[Tensor, "B T D"], memory: Memory, certain: Tensor | None = None
+    ) -> Float[Tensor, "B H T S"]:
+        """`e_ij + r` without noise, in float32 at least.
+
+        Args:
+            query: decoder states.
+            memory: the part of the source that has been read.
+            certain: (B, S), added to the energies: infinity where heads are sure to stop, minus
+                infinity where they are sure to read on, else 0.
+        """
+        shift: Tensor = self.energy_bias  # (H, 1, 1)
+        if certain is not None:
+            shift = shift + certain[:, None, None]
+        energy: Tensor = self.score(query, memory.selection_keys)
+        return energy.to(torch.promote_types(energy.dtype, torch.float32)) + shift
 
     def logits(self, query: Float[Tensor, "B T D"], memory: Memory) -> Float[Tensor, "B H T S"]:
         """The logits of `p_ij`: `e_ij + r`, with noise in training.
@@ -86,7 +90,7 @@ class MonotonicHeads(Schedule):
         certain.masked_fill_(~memory.mask, -math.inf)
         if self.options.mass_preservation:
             certain.masked_fill_(memory.last, math.inf)
-        energy = self._shifted(query, memory, self.energy_bias + certain[:, None, None])
+        energy = self.energies(query, memory, certain)
         if self.training and self.options.noise > 0:
             energy = energy.add_(torch.randn_like(energy), alpha=self.options.noise)
         return energy
@@ -117,8 +121,8 @@ class MonotonicHeads(Schedule):
         chosen = self.energies(query, memory)[:, :, 0] > 0  # (B, H, S)
         if self.options.mass_preservation:
             chosen = chosen | memory.last[:, None]
-        places = torch.arange(1, chosen.shape[-1] + 1, device=chosen.device)
-        stops = chosen & memory.mask[:, None] & (places >= state[..., None])
+        ahead = places(state, chosen.shape[-1]) >= state[..., None]
+        stops = chosen & memory.mask[:, None] & ahead
         stopped = stops.any(-1)
         first = stops.to(torch.uint8).argmax(-1) + 1
         past_end = memory.length[:, None] + 1
@@ -127,13 +131,3 @@ class MonotonicHeads(Schedule):
             state=first.where(stopped, past_end),
             wants_to_read=(~stopped & ~memory.finished[:, None]).any(-1),
         )
-
-    def _shifted(
-        self,
-        query: Float[Tensor, "B T D"],
-        memory: Memory,
-        shift: Float[Tensor, "... H 1 #S"],
-    ) -> Float[Tensor, "B H T S"]:
-        energy: Tensor = self.score(query, memory.selection_keys)
-        wide = torch.promote_types(energy.dtype, torch.float32)
-        return energy.to(wide) + shift

@@ -6,8 +6,7 @@ from functools import partial
 from simulmt.attention.scores.additive import Additive, NormalisedAdditive
 from simulmt.attention.scores.luong import Dot, General, Location
 from simulmt.attention.scores.scaled_dot_product import ScaledDotProduct
-from simulmt.attention.scores.score import Score, join_heads, no_keys, split_heads
-from simulmt.attention.scores.uniform import Uniform
+from simulmt.attention.scores.score import Score, Uniform, join_heads, no_keys, split_heads
 
 __all__ = [
     "SCORES",

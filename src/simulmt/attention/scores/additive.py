@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from simulmt.attention.initial import xavier
 from simulmt.attention.scores.score import Score, split_heads
 
 
@@ -73,12 +74,9 @@ class Hidden(nn.Module):
     def __init__(self, dim: int, heads: int, bias: bool) -> None:
         super().__init__()
         self.heads = heads
-        self.query = nn.Linear(dim, dim, bias=bias)
-        self.key = nn.Linear(dim, dim, bias=False)
-        for projection in (self.query, self.key):
-            nn.init.xavier_uniform_(projection.weight)
-        if bias:
-            nn.init.zeros_(self.query.bias)
+        self.query, self.key = xavier(
+            nn.Linear(dim, dim, bias=bias), nn.Linear(dim, dim, bias=False)
+        )
 
     def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
         """`W_h h`."""

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from simulmt.attention.initial import xavier
 from simulmt.attention.scores.score import Score, no_keys, products, split_heads
 
 
@@ -15,10 +16,11 @@ class Dot(Score):
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
+        self.key: nn.Module = nn.Identity()
 
     def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
-        """The states, split into heads."""
-        return split_heads(states, self.heads)
+        """The states, or their projections, split into heads."""
+        return split_heads(self.key(states), self.heads)
 
     def forward(
         self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
@@ -27,24 +29,12 @@ class Dot(Score):
         return products(query, keys)
 
 
-class General(Score):
-    """`s^T W h`."""
+class General(Dot):
+    """`s^T W h`, the dot product with projected states."""
 
     def __init__(self, dim: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.key = nn.Linear(dim, dim, bias=False)
-        nn.init.xavier_uniform_(self.key.weight)
-
-    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
-        """`W h`."""
-        return split_heads(self.key(states), self.heads)
-
-    def forward(
-        self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
-    ) -> Float[Tensor, "B H T S"]:
-        """Dot products with the projected states."""
-        return products(query, keys)
+        super().__init__(dim, heads)
+        (self.key,) = xavier(nn.Linear(dim, dim, bias=False))
 
 
 class Location(Score):
@@ -59,8 +49,7 @@ class Location(Score):
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.places = nn.Linear(dim, heads * self.PLACES, bias=False)
-        nn.init.xavier_uniform_(self.places.weight)
+        (self.places,) = xavier(nn.Linear(dim, heads * self.PLACES, bias=False))
 
     def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S 0"]:
         """Keys of width 0: the states play no part."""

@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from simulmt.attention.initial import xavier
 from simulmt.attention.scores.score import Score, products, split_heads
 
 
@@ -21,11 +22,9 @@ class ScaledDotProduct(Score):
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.query = nn.Linear(dim, dim)
-        self.key = nn.Linear(dim, dim, bias=False)
-        for projection in (self.query, self.key):
-            nn.init.xavier_uniform_(projection.weight, gain=1 / math.sqrt(2))
-        nn.init.zeros_(self.query.bias)
+        self.query, self.key = xavier(
+            nn.Linear(dim, dim), nn.Linear(dim, dim, bias=False), gain=1 / math.sqrt(2)
+        )
 
     def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
         """Projected states, split into heads."""

@@ -43,6 +43,25 @@ class Score(nn.Module, ABC):
         return masked_softmax(self(query, keys), visible) @ values
 
 
+class Uniform(Score):
+    """An energy of zero for every position, for a span that lets a head see one position only."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+
+    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S 0"]:
+        """Keys of width 0: there is nothing to compare."""
+        return no_keys(states, self.heads)
+
+    def forward(
+        self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S 0"]
+    ) -> Float[Tensor, "B H T S"]:
+        """Zero everywhere."""
+        B, H, S, _ = keys.shape
+        return query.new_zeros(B, H, query.shape[1], S)
+
+
 def split_heads(x: Float[Tensor, "B N D"], heads: int) -> Float[Tensor, "B H N d"]:
     """Cut the last dimension into heads."""
     B, N, D = x.shape

@@ -8,16 +8,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention.spans.span import (
-    Look,
-    PlainSpan,
-    Span,
-    SpanRecipe,
-    Traits,
-    places,
-)
+from simulmt.attention.initial import xavier
+from simulmt.attention.memory import places
+from simulmt.attention.spans.span import Look, PlainSpan, Span, SpanRecipe, Traits
+from simulmt.options import Count, limited
 
 
+@limited
 @dataclass(frozen=True)
 class Window(PlainSpan):
     """`[p - D, p + D]` around the position p of the head; local-m if p moves with the target.
@@ -29,16 +26,10 @@ class Window(PlainSpan):
         window: D, in source positions.
         gaussian: whether weights are multiplied by `exp(-(j - p)^2 / (2 sigma^2))`, `sigma = D/2`,
             as in local-p; the weights then sum to less than 1.
-
-    Raises:
-        ValueError: a window that reaches nowhere.
     """
 
-    window: int
+    window: Count
     gaussian: bool
-
-    def __post_init__(self) -> None:
-        _check(self.window)
 
     @property
     def traits(self) -> Traits:
@@ -56,6 +47,7 @@ class Window(PlainSpan):
         return Look(visible, gaussian(away.to(exact(query.dtype)), self.window))
 
 
+@limited
 @dataclass(frozen=True)
 class PredictedWindow(SpanRecipe):
     """local-p: `[p - D, p + D]` around `p = t sigmoid(v^T tanh(W s))`, with a Gaussian.
@@ -65,20 +57,9 @@ class PredictedWindow(SpanRecipe):
 
     Args:
         window: D, in source positions; the Gaussian's sigma is D/2.
-
-    Raises:
-        ValueError: a window that reaches nowhere.
     """
 
-    window: int
-
-    def __post_init__(self) -> None:
-        _check(self.window)
-
-    @property
-    def traits(self) -> Traits:
-        """Dampened by the Gaussian."""
-        return Traits(dampens=True)
+    window: Count
 
     def build(self, dim: int, heads: int) -> Span:
         """A guess for each head."""
@@ -97,10 +78,14 @@ class Guess(nn.Module, Span):
     def __init__(self, dim: int, heads: int, window: int) -> None:
         super().__init__()
         self.window = window
-        self.hidden = nn.Linear(dim, dim, bias=False)
-        self.share = nn.Linear(dim, heads, bias=False)
-        for projection in (self.hidden, self.share):
-            nn.init.xavier_uniform_(projection.weight)
+        self.hidden, self.share = xavier(
+            nn.Linear(dim, dim, bias=False), nn.Linear(dim, heads, bias=False)
+        )
+
+    @property
+    def traits(self) -> Traits:
+        """Dampened by the Gaussian."""
+        return Traits(dampens=True)
 
     def look(
         self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B #H T"], length: int
@@ -112,11 +97,6 @@ class Guess(nn.Module, Span):
         away = j - centre[..., None]
         visible = (away.abs() <= self.window) & (j <= position[..., None])
         return Look(visible, gaussian(away, self.window))
-
-
-def _check(window: int) -> None:
-    if window < 1:
-        raise ValueError(f"window is {window}; it reaches at least 1 position to each side")
 
 
 def gaussian(away: Float[Tensor, "*N"], window: int) -> Float[Tensor, "*N"]:

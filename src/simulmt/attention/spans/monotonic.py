@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from simulmt.attention.spans.span import Look, PlainSpan, Traits, places
+from simulmt.attention.memory import places
+from simulmt.attention.spans.span import Look, PlainSpan, Traits
 from simulmt.ops import expected_attention
+from simulmt.options import Count, limited
 
 
 @dataclass(frozen=True)
@@ -29,33 +31,23 @@ class Stopped(PlainSpan):
         """`j = t`."""
         return Look(places(position, length) == position[..., None])
 
-    def expected(
-        self,
-        query: Float[Tensor, "B T D"],
-        alpha: Float[Tensor, "B H T S"],
-        energy: Float[Tensor, "B H T S"],
-        mask: Bool[Tensor, "B S"],
+    def closed_form(
+        self, alpha: Float[Tensor, "B H T S"], energy: Float[Tensor, "B H T S"]
     ) -> Float[Tensor, "B H T S"]:
         """`beta = alpha`."""
         return alpha
 
 
+@limited
 @dataclass(frozen=True)
 class Chunk(PlainSpan):
     """The last c states up to the one stopped at (MoChA, Chiu & Raffel 2018; MMA-C).
 
     Args:
         chunk: c.
-
-    Raises:
-        ValueError: a chunk of no state.
     """
 
-    chunk: int
-
-    def __post_init__(self) -> None:
-        if self.chunk < 1:
-            raise ValueError(f"chunk is {self.chunk}; it must be at least 1 source position")
+    chunk: Count
 
     @property
     def traits(self) -> Traits:
@@ -69,12 +61,8 @@ class Chunk(PlainSpan):
         j, t = places(position, length), position[..., None]
         return Look((j <= t) & (j > t - self.chunk))
 
-    def expected(
-        self,
-        query: Float[Tensor, "B T D"],
-        alpha: Float[Tensor, "B H T S"],
-        energy: Float[Tensor, "B H T S"],
-        mask: Bool[Tensor, "B S"],
+    def closed_form(
+        self, alpha: Float[Tensor, "B H T S"], energy: Float[Tensor, "B H T S"]
     ) -> Float[Tensor, "B H T S"]:
         """Expected softmax over the chunk that ends where the head stops."""
         return expected_attention(alpha, energy, chunk=self.chunk)
@@ -95,12 +83,8 @@ class Lookback(PlainSpan):
         """`j <= t`."""
         return Look(places(position, length) <= position[..., None])
 
-    def expected(
-        self,
-        query: Float[Tensor, "B T D"],
-        alpha: Float[Tensor, "B H T S"],
-        energy: Float[Tensor, "B H T S"],
-        mask: Bool[Tensor, "B S"],
+    def closed_form(
+        self, alpha: Float[Tensor, "B H T S"], energy: Float[Tensor, "B H T S"]
     ) -> Float[Tensor, "B H T S"]:
         """Expected softmax over all positions up to where the head stops."""
         return expected_attention(alpha, energy)

@@ -1,8 +1,8 @@
 """Spans: which source positions a head sees from where the head stands.
 
-`look` gives the view of a head that stands at a known position. Training uses `expected`, the
-expected attention over all positions at which the head may stand. Positions count from 1; a head at
-0 has run off the end and sees nothing.
+`look` gives the view of a head that stands at a known position. Training uses the expected
+attention over all positions at which the head may stand: `closed_form`, or else `expected`.
+Positions count from 1; a head at 0 has run off the end and sees nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,19 @@ from torch import Tensor
 from simulmt.attention.softmax import masked_softmax
 
 
+class Traits(NamedTuple):
+    """The properties of a span that an attention depends on."""
+
+    scored: bool = True
+    """Whether the span weighs several positions against each other, and so needs a score."""
+    unlimited: bool = False
+    """Whether a head sees all positions that it has read; one kernel then gives alpha and beta."""
+    ahead: int = 0
+    """Source positions that a head sees, and so has to read, beyond where the head stands."""
+    dampens: bool = False
+    """Whether a factor makes the weights sum to less than 1."""
+
+
 class Look(NamedTuple):
     """What heads see from where they stand."""
 
@@ -27,6 +40,11 @@ class Look(NamedTuple):
 
 class Span(ABC):
     """Where the heads of one layer look."""
+
+    @property
+    def traits(self) -> Traits:
+        """The properties of the span; by default a head sees several of the positions read."""
+        return Traits()
 
     @abstractmethod
     def look(
@@ -43,8 +61,7 @@ class Span(ABC):
     ) -> Float[Tensor, "B H T S"]:
         """Expected attention `beta` of heads that stand at j with probability `alpha_ij`.
 
-        `beta_ij = sum_k alpha_ik weights_ij(k)`, computed by this definition in S softmaxes. A span
-        with a closed form computes that instead.
+        `beta_ij = sum_k alpha_ik weights_ij(k)`, computed by this definition in S softmaxes.
         """
         beta = torch.zeros_like(energy)
         for k in range(alpha.shape[-1]):
@@ -53,18 +70,11 @@ class Span(ABC):
             beta = beta + alpha[..., k, None] * weights(energy, look, mask)
         return beta
 
-
-class Traits(NamedTuple):
-    """The properties of a span that an attention depends on."""
-
-    scored: bool = True
-    """Whether the span weighs several positions against each other, and so needs a score."""
-    unlimited: bool = False
-    """Whether a head sees all positions that it has read; one kernel then gives alpha and beta."""
-    ahead: int = 0
-    """Source positions that a head sees, and so has to read, beyond where the head stands."""
-    dampens: bool = False
-    """Whether a factor makes the weights sum to less than 1."""
+    def closed_form(
+        self, alpha: Float[Tensor, "B H T S"], energy: Float[Tensor, "B H T S"]
+    ) -> Float[Tensor, "B H T S"] | None:
+        """The same as `expected`, but faster; None for a span without a closed form."""
+        return None
 
 
 class SpanRecipe(ABC):
@@ -72,11 +82,6 @@ class SpanRecipe(ABC):
 
     takes_score: ClassVar[bool] = True
     """Whether `mechanism.score` is an option beside the options of the span."""
-
-    @property
-    @abstractmethod
-    def traits(self) -> Traits:
-        """What an attention has to know of the span."""
 
     @abstractmethod
     def build(self, dim: int, heads: int) -> Span:
@@ -97,8 +102,3 @@ def weights(
     """Attention of heads with the view `look`."""
     beta = masked_softmax(energy, look.visible & mask[:, None, None])
     return beta if look.factor is None else beta * look.factor
-
-
-def places(position: Tensor, length: int) -> Int[Tensor, "S"]:
-    """1, 2, ..., S on the device of `position`."""
-    return torch.arange(1, length + 1, device=position.device)
