@@ -4,8 +4,6 @@ Names are looked up in tables, which another package may extend. A part's signat
 its group: an unknown or missing option is an error that lists the part's options.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path

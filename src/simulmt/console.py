@@ -1,7 +1,5 @@
 """Output of the programs on the terminal, by the first process of a run alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """The exception for errors that a user can correct."""
 
-from __future__ import annotations
-
 
 class UserError(Exception):
     """A bad input or option; the message names the value, the limit and the remedy.

@@ -17,8 +17,6 @@ Half-precision delays are computed in float32, since bfloat16 cannot distinguish
 from 256.
 """
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import torch

@@ -5,8 +5,6 @@ Unknown names, missing names, values of a wrong type and values out of range are
 anything is built. A class that is `limited` refuses values out of range in Python, too.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import math

@@ -1,7 +1,5 @@
 """The processes of a run: their ranks, their gathered values, their common end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -4,8 +4,6 @@ A run keeps everything in one folder, and every file of that folder is named her
 Files are written whole: a reader, or a restart after a kill, never meets half of one.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import os

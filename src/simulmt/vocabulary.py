@@ -1,7 +1,5 @@
 """A vocabulary: the number of subwords, and the ids of the special ones."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

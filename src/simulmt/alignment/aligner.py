@@ -3,8 +3,6 @@
 No other file knows eflomal, an optional package.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from itertools import chain, islice

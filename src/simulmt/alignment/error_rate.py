@@ -1,7 +1,5 @@
 """The alignment error rate: the distance of an alignment from one made by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

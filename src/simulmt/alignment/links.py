@@ -5,8 +5,6 @@ target word 2, counted from 0. A file made by hand may distinguish sure links, `
 links, `1?2` (Och and Ney 2003).
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ word decides, as in `Split.needs`, so the oracle writes no absent word. A word i
 reference has the same word, linked to one of the same source words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from enum import IntEnum

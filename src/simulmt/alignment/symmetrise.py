@@ -1,7 +1,5 @@
 """One alignment from two: source to target and target to source."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from itertools import product
 

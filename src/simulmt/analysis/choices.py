@@ -1,7 +1,5 @@
 """The options of `report.py` (`conf/report.yaml`)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from pathlib import Path

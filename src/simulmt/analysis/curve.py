@@ -1,7 +1,5 @@
 """Quality against latency as a picture: one line for each mechanism."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import cycle
 from typing import Any, TypeAlias

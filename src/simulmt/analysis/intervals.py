@@ -5,8 +5,6 @@ draws, so that one resampling of a system serves all of its comparisons.
 Draws, bounds and p values are those of `sacrebleu.significance`, which rounds to float32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

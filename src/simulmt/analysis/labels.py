@@ -4,8 +4,6 @@
 `adjustText` hid points and labels; `textalloc` left out a label and put labels far from points.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

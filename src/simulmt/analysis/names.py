@@ -1,7 +1,5 @@
 """Names of runs: the options that tell the runs apart, and no others."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Sequence
 

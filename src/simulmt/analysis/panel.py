@@ -1,7 +1,5 @@
 """Pictures of source units by target units; shading shows what had been read."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The read/write path of a decoded sentence: in words, for the terminal and as a picture."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ As in MILk (Arivazhagan et al. 2019, fig. 4). The page plays the sentences back,
 style and script (`page.html`).
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from functools import partial

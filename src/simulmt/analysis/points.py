@@ -3,8 +3,6 @@
 Runs that differ in the seed alone are one point.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import Counter

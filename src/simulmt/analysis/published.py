@@ -1,7 +1,5 @@
 """Published figures that a report compares with: CSV files such as those in `experiments`."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The runs of a folder side by side: a table, CSV files, curves, and one page of it all."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path

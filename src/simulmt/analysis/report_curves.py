@@ -1,7 +1,5 @@
 """The curves of a report: a picture for each latency, for print and for the page."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Mapping, Sequence

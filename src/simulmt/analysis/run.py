@@ -1,7 +1,5 @@
 """A finished run, or a further decoding of its test set: options, figures, lines of CSV files."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The finished runs of a folder, and their further decodings, read from their directories."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

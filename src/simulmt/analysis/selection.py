@@ -1,7 +1,5 @@
 """A checkpoint for each range of latencies, chosen on the development set (Ma et al. 2020)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby, product

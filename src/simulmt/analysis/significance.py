@@ -1,7 +1,5 @@
 """Are two systems of equal latency equally good?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations

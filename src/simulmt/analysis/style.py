@@ -3,8 +3,6 @@
 Colour, marker or dashes alone suffice to tell lines apart.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count

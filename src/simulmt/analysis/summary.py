@@ -1,7 +1,5 @@
 """The summary of a decoded corpus that programs print: scores, warnings, a path."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

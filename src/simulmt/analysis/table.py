@@ -1,7 +1,5 @@
 """Tables of scores for the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from rich.table import Column, Table

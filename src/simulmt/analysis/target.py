@@ -3,8 +3,6 @@
 Pages are made from the HTML templates of this folder; Jinja escapes all text.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress

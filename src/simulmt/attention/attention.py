@@ -9,8 +9,6 @@ The same object serves training (`forward`) and inference (`step`), the Transfor
 steps at once) and recurrent models (one step at a time). The caller keeps the state between calls.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import torch

@@ -5,8 +5,6 @@ al. 2019). A frozen recipe such as `WaitK(k=3)` holds a clock's options; `build`
 a model from the recipe. A clock without parameters is its own recipe.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 

@@ -1,7 +1,5 @@
 """The initial weights of linear layers."""
 
-from __future__ import annotations
-
 from torch import nn
 
 

@@ -7,8 +7,6 @@
 Each file of `conf/mechanism` describes one; `simulmt.builders` looks its names up.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -66,7 +64,7 @@ class Mechanism:
         """The options that trade quality for latency in a trained model, with their values."""
         return {name: getattr(self.schedule, name) for name in self.schedule.dials}
 
-    def turned(self, dials: Mapping[str, float]) -> Mechanism:
+    def turned(self, dials: Mapping[str, float]) -> "Mechanism":
         """The same mechanism with other values of its dials.
 
         Raises:

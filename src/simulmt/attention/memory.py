@@ -1,7 +1,5 @@
 """The source as the attention of one layer sees it: projected once, used at every target step."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

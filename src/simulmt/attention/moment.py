@@ -1,7 +1,5 @@
 """The moment of training at which a model sees a batch, for curricula and random clocks."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from jaxtyping import Float

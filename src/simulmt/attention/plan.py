@@ -4,8 +4,6 @@ In training a plan covers T target steps. At inference a stand covers one step, 
 Positions count from 1; a head at 0 has run off the end of the source without stopping.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -63,7 +61,7 @@ class Plan(NamedTuple):
     state: Any = None
     """State that a schedule with known stops carries to the next steps."""
 
-    def steps(self, first: int, last: int) -> Plan:
+    def steps(self, first: int, last: int) -> "Plan":
         """The part of a plan with known stops for steps `first` to `last - 1`, from 0."""
         assert isinstance(self.alignment, Stops), (
             "a schedule plans odds for exactly the steps that it is called for"

@@ -7,8 +7,6 @@ recipe such as `Monotonic(noise=3.0, ...)` holds the options; `build` makes the 
 layer from the recipe.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """An encoded source, which the encoder hands to the decoder."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """The usual scores, heads and projections of a family of models."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from simulmt.attention.scores import Additive, NormalisedAdditive, ScaledDotProduct, ScoreFactory

@@ -1,7 +1,5 @@
 """The order of batches, which is the same on every rank and after a resume."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 import numpy as np

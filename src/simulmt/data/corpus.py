@@ -1,7 +1,5 @@
 """What a parallel corpus is, whatever its source."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property

@@ -1,7 +1,5 @@
 """Sentence pairs as ids, and batches of them."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
@@ -70,7 +68,7 @@ class EncodedSplit(Dataset[Pair]):
         assert len(self._sides[0][1]) == len(self._sides[1][1]), "as many sources as targets"
 
     @classmethod
-    def encode(cls, split: Split, subwords: Subwords) -> EncodedSplit:
+    def encode(cls, split: Split, subwords: Subwords) -> "EncodedSplit":
         """Return the ids of every pair of a split."""
         sources, targets = (_encode(side, subwords) for side in (split.sources, split.targets))
         return cls(sources, targets, subwords.vocabulary)

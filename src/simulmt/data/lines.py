@@ -1,7 +1,5 @@
 """A sequence of text lines that takes little memory."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterator, Sequence
 from typing import overload

@@ -3,8 +3,6 @@
 Whoever goes on with a model compares its manifest with that of the data at hand.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping
 

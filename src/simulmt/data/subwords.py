@@ -1,7 +1,5 @@
 """The SentencePiece model of both languages, and the words that its pieces form."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
@@ -77,7 +75,7 @@ class Subwords:
         *,
         character_coverage: Coverage = 1.0,
         cache: Path | None = None,
-    ) -> Subwords:
+    ) -> "Subwords":
         """A joint model of both languages: the same text and options give the same bytes.
 
         Args:
@@ -102,7 +100,7 @@ class Subwords:
             ) from error
 
     @classmethod
-    def load(cls, path: Path) -> Subwords:
+    def load(cls, path: Path) -> "Subwords":
         """The model of a `.model` file; UserError if the file or a usable model is missing."""
         try:
             return cls(path.read_bytes())

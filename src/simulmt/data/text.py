@@ -4,8 +4,6 @@ Reading normalises every line, once. The rest of the package takes the lines of 
 normalised; text from elsewhere passes through `normalise` where it enters.
 """
 
-from __future__ import annotations
-
 import gzip
 import unicodedata
 import zlib

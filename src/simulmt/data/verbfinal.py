@@ -16,8 +16,6 @@ before place. The perfect is a simple past ("bought"), except that "schon", "ger
 it a present perfect ("has already bought"); "hatte" is a past perfect.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Annotated, NamedTuple, TypeAlias

@@ -5,8 +5,6 @@ each English word the German words that determine it. Moving words keeps these l
 alignment of a sentence is exact by construction.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -38,7 +36,7 @@ class Phrase:
     german: list[Word] = field(default_factory=list)
     english: list[English] = field(default_factory=list)
 
-    def __add__(self, other: Phrase) -> Phrase:
+    def __add__(self, other: "Phrase") -> "Phrase":
         return Phrase(self.german + other.german, self.english + other.english)
 
 

@@ -5,8 +5,6 @@ English word of a piece needs all German words of the piece: "on Monday" can beg
 "am Montag" has been read, since "am Abend" is "in the evening".
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -9,8 +9,6 @@ A hypothesis ends at `length_limit`, as in `greedy`. Its score then includes the
 otherwise an endless loop would outscore whole sentences.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

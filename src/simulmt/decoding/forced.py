@@ -1,7 +1,5 @@
 """Attention of a model that writes a given target, and the word links that follow from it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

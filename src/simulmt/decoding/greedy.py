@@ -5,8 +5,6 @@ on the whole encoded source, with each head attending only to tokens that it has
 exactly the tokens and delays of streaming.
 """
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor

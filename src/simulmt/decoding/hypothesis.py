@@ -1,7 +1,5 @@
 """The translation of one sentence: its subwords and their delays."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

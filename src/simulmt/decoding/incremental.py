@@ -5,8 +5,6 @@ are kept here; after a read only the step that waited for more of the source is 
 `listen` may cost more: with `model.encoder=reencoding` the whole prefix is encoded again.
 """
 
-from __future__ import annotations
-
 import torch
 
 from simulmt.decoding.hypothesis import Hypothesis

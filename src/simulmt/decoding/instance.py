@@ -1,7 +1,5 @@
 """The record of one decoded sentence, and SimulEval's `instances.log`."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Sequence

@@ -5,8 +5,6 @@ gets the same decisions in a batch and alone. Clocks and schedules decide earlie
 reaches a policy as the step's `wants_to_read`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 

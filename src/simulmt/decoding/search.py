@@ -1,7 +1,5 @@
 """The options of beam search: its beam and its length penalty."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated

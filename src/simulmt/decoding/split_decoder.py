@@ -1,7 +1,5 @@
 """Decodes a whole split in batches, which the processes of a run share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

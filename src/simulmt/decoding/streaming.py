@@ -5,8 +5,6 @@ and encodes the prefix anew after every read: correct for every encoder, and slo
 `simulmt.decoding.incremental` streams at the cost of the new tokens alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """The trace of one translated sentence, for pictures: subwords, delays, positions, attention."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Translates a stream word by word; each line is a sentence."""
 
-from __future__ import annotations
-
 import codecs
 import json
 import os

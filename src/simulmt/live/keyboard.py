@@ -3,8 +3,6 @@
 Terminals buffer their input by lines; here the buffer is switched off.
 """
 
-from __future__ import annotations
-
 import re
 import termios
 import tty

@@ -8,8 +8,6 @@ writes all decided words. So SimulEval's delay of a word is the number of source
 read when the word was known to be complete.
 """
 
-from __future__ import annotations
-
 import sys
 from argparse import ArgumentParser, Namespace
 
@@ -40,7 +38,7 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
         parser.add_argument("--checkpoint", required=True, help=where)
 
     @classmethod
-    def from_args(cls, args: Namespace) -> SimulmtAgent:
+    def from_args(cls, args: Namespace) -> "SimulmtAgent":
         """Load `--checkpoint` on `--device`; exit with status 2 if that is impossible."""
         try:
             if args.fp16 or args.dtype == "fp16":

@@ -1,7 +1,5 @@
 """A split translated word by word with a stopwatch, for computation-aware latency."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A translator that reads words as they arrive and writes words once they are decided."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch
@@ -44,7 +42,7 @@ class Translator:
         self.reset()
 
     @classmethod
-    def load(cls, place: str | Path, device: str = "auto") -> Translator:
+    def load(cls, place: str | Path, device: str = "auto") -> "Translator":
         """Return the translator of a trained model; loading executes nothing from the file.
 
         Args:
@@ -58,7 +56,7 @@ class Translator:
         return cls.of(checkpoint.load(Path(place)), device)
 
     @classmethod
-    def of(cls, trained: Trained, device: str) -> Translator:
+    def of(cls, trained: Trained, device: str) -> "Translator":
         """Return the translator of a trained model that is already loaded."""
         where = pick_device(device)
         return cls(trained.build().to(where), trained.subwords, where)

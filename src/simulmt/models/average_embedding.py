@@ -14,8 +14,6 @@ see, and moves the average of the values by `V f_g`. It remains to compute
 decides where to stop from z_j alone, since a shift of its energies would change its decisions.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import torch

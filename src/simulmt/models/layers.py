@@ -1,7 +1,5 @@
 """The layers of a Transformer's encoder and decoder (Vaswani et al. 2017)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -3,8 +3,6 @@
 `simulmt.ops.lstm` has the equations.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

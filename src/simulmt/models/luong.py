@@ -5,8 +5,6 @@ feeds the softmax and, with input feeding, joins the embedding of the next step.
 from zeros and not from the encoder's last state, which a streaming model has not reached yet.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar, NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """The interface of translation models for training and decoding."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast

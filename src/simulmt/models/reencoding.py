@@ -6,8 +6,6 @@ training with S times the memory. Unidirectional encoders and the average embedd
 al. 2021) avoid that cost.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

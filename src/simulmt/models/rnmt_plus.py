@@ -5,8 +5,6 @@ context goes to all other layers and to the softmax. So only the first layer and
 step by step: the other layers and the encoder run over whole sequences.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Literal, NamedTuple, cast
 

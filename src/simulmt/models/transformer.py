@@ -5,8 +5,6 @@ not depend on later tokens, so decoding the whole source with hard positions giv
 streaming gives. Source and target share one vocabulary and one embedding matrix.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import ClassVar, Literal, NamedTuple, cast

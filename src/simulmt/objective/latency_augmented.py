@@ -6,8 +6,6 @@
 teacher adds terms, too (`simulmt.objective.teacher`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import torch

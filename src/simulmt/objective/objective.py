@@ -4,8 +4,6 @@ Losses are sums over the sentences of a batch. Sums and counts stay apart, so th
 up over gradient accumulation and over processes before the division.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -9,8 +9,6 @@ student (`Joint`) or has been trained before (`Pretrained`). Teacher and student
 A saved or exported model holds none of the teacher's.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -12,8 +12,6 @@ computed in float64 and every other type in float32, even under autocast: alpha 
 to S probabilities, which half precision would lose.
 """
 
-from __future__ import annotations
-
 import math
 from types import ModuleType
 

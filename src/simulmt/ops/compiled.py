@@ -1,8 +1,6 @@
 """What all kernels in numba share: the compiler's settings, and functions that vectorise."""
 
 # mypy: disable-error-code="no-untyped-call"
-from __future__ import annotations
-
 import contextlib
 import functools
 import math

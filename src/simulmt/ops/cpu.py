@@ -3,8 +3,6 @@
 numba and the kernels load when an operator first runs: that takes half a second.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Sequence
 

@@ -10,8 +10,6 @@ Arrays (N, T, S) arrive as (N, T S); a kernel for single rows has arrays (N, S).
 """
 
 # mypy: disable-error-code="no-untyped-call"
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import numpy as np

@@ -10,8 +10,6 @@ loop that reads 16 elements back or ahead, and the compiler runs it on whole vec
 * no argument is passed twice.
 """
 
-from __future__ import annotations
-
 from simulmt.ops.compiled import ONE, Array, compiled, exp, sigmoid
 from simulmt.ops.tiles import LANES
 

@@ -18,8 +18,6 @@ To keep q, or f, for the adjoint would cost one more write and save no read; the
 both again, from alpha and from the energy. A softmax, forward and backward, moves 20.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os

@@ -13,8 +13,6 @@ alpha = 0: no mass, no gradient. Bytes are counted in `simulmt.ops.cuda`.
 
 # mypy: disable-error-code="no-untyped-call,no-untyped-def,untyped-decorator"
 # Triton reads the annotations of a kernel: constexpr is the only one that may stand there.
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

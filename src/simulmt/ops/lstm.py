@@ -9,8 +9,6 @@ matrix product and one compiled kernel, forward and backward, and the gradient o
 for all steps.
 """
 
-from __future__ import annotations
-
 import importlib
 from types import ModuleType
 from typing import Any, NamedTuple

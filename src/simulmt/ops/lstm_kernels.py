@@ -6,8 +6,6 @@ tiles `first..last` of 16 rows and writes nothing outside them.
 """
 
 # mypy: disable-error-code="no-untyped-call"
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -4,8 +4,6 @@ Registered through `torch.library`, so that autograd, autocast, `torch.compile` 
 operators. Every backend registers the same operations with the same signatures.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 

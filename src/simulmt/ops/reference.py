@@ -4,8 +4,6 @@ Ordinary autograd, any device, any number of derivatives. Tests compare the othe
 one. `simulmt.ops` checks the arguments and reshapes them to (N, T, S) or (N, S).
 """
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Float
 from torch import Tensor

@@ -7,8 +7,6 @@ share nothing, so autograd's threads may call at the same time. A forked process
 worker) makes a pool of its own.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import os

@@ -6,8 +6,6 @@ compiler transposes element by element; `_transpose_block` does 16 x 16 elements
 """
 
 # mypy: disable-error-code="no-untyped-call"
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

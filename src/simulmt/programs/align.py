@@ -1,7 +1,5 @@
 """`align.py`: word alignments of a corpus."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`analyse.py`: a study of finished runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

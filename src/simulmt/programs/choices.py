@@ -1,7 +1,5 @@
 """The parts that a configuration of `conf/train.yaml` names, checked before data are read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any

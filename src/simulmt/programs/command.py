@@ -1,7 +1,5 @@
 """Runs the Hydra programs: an error that a user can put right is one line, without a traceback."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator

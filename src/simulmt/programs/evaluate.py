@@ -1,7 +1,5 @@
 """`evaluate.py`: score a trained model on a split of its data, or on any other pair of files."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path

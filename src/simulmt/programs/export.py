@@ -1,7 +1,5 @@
 """`export.py`: a trained model as a folder that can be given away."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

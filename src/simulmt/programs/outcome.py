@@ -1,7 +1,5 @@
 """The outcomes of a sweep: a file in the directory of each run, a table of all, and the report."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import os

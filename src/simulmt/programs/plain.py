@@ -1,7 +1,5 @@
 """Turns Hydra's configuration into plain values; only the programs see Hydra's types."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf

@@ -11,8 +11,6 @@ into the run directory. For several processes Lightning repeats the command, so 
 read the same file.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

@@ -1,7 +1,5 @@
 """The teacher of a run, from `conf/teacher`: checked before data are read, built afterwards."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """`train.py`: train and test the run that a configuration describes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`translate.py`: translate words while they arrive, or a file at once."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ A checkpoint of Lightning has a passport beside the weights: configuration, subw
 manifest of the data. An exported folder holds the same in open formats (`simulmt.saved.exported`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

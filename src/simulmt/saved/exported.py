@@ -7,8 +7,6 @@ scores.json         the scores on the test set, if known
 README.md           a model card
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from safetensors import SafetensorError

@@ -1,7 +1,5 @@
 """A trained model: its weights, configuration, subwords and manifest of the data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

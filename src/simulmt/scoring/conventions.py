@@ -4,8 +4,6 @@ AL of one paper is not AL of another: the unit, the length that sets the pace an
 differ. A convention names one such choice, and each of its figures carries a signature.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple

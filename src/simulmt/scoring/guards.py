@@ -4,8 +4,6 @@ References that are still segmented or escaped cost ten BLEU without any error. 
 match ordinary text: `AT&T`, `a@@b.org` and `x < s` give no warning.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from html.entities import html5

@@ -4,8 +4,6 @@ Statistics are counted per sentence, in the order of the indices, and then avera
 result does not depend on the batches, their order or the number of processes.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

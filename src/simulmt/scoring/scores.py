@@ -3,8 +3,6 @@
 A score travels with the signature of how it was counted, as in sacreBLEU.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -67,7 +65,7 @@ class Decoding:
     text: Text | None = None
 
     @classmethod
-    def by(cls, search: Search, checkpoint: Path, split: str) -> Decoding:
+    def by(cls, search: Search, checkpoint: Path, split: str) -> "Decoding":
         """Return the decoding by a search; greedy decoding has no length penalty."""
         penalty = None if search.beam == 1 else search.length_penalty
         return cls(checkpoint.stem, split, search.beam, penalty)

@@ -1,7 +1,5 @@
 """Callbacks: the progress bar, simultaneous decoding of the development set, and the record."""
 
-from __future__ import annotations
-
 import math
 import statistics
 import time

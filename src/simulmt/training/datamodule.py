@@ -1,7 +1,5 @@
 """The LightningDataModule: batches for training and validation; training resumes mid-epoch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The loggers of metrics: a CSV file in every run directory; on demand, W&B or TensorBoard."""
 
-from __future__ import annotations
-
 import csv
 import importlib.util
 from argparse import Namespace

@@ -1,7 +1,5 @@
 """Settings of memory and processor for training; the benchmarks use them, too."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 

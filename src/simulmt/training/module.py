@@ -1,7 +1,5 @@
 """The LightningModule: training step, validation step, optimiser."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

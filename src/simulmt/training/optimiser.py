@@ -3,8 +3,6 @@
 `optim.schedule` names one of `LEARNING_RATES`, whose constructor is the schema of its options.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

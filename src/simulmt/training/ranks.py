@@ -1,7 +1,5 @@
 """The processes of a run have the same configuration, and end together."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import signal

@@ -1,7 +1,5 @@
 """Resuming: the state of a run directory, the checkpoint to resume from, and whether it fits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass

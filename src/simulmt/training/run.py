@@ -1,7 +1,5 @@
 """A training: its length and devices, Lightning's trainer, and the choice of a checkpoint."""
 
-from __future__ import annotations
-
 import logging
 import math
 import os

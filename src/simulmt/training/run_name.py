@@ -1,7 +1,5 @@
 """Names of run directories, made from the overrides of the command line."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

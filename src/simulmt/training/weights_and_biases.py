@@ -4,8 +4,6 @@ Metrics are drawn over updates (`trainer/global_step`). The run directory also h
 is logged to W&B.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import sys

@@ -4,8 +4,6 @@ A study is a function of a `RunSet` and of the options that its signature names.
 and the rows of a CSV.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from simulmt.analysis.studies.absent_present import absent_present

@@ -1,7 +1,5 @@
 """Prediction accuracy on words whose source was read, or not: Zhang and Feng (2021)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

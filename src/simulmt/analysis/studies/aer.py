@@ -1,7 +1,5 @@
 """The alignment error rate of attention, by hand-made alignments: Luong et al. (2015), table 6."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Attention span against lambda_var: MMA (Ma et al. 2020), figure 3."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from simulmt.analysis.names import line_names

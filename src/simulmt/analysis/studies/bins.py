@@ -1,7 +1,5 @@
 """Sentences in bins, and the quality and latency of each bin."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeAlias

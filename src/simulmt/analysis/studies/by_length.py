@@ -1,7 +1,5 @@
 """Quality and latency by the length of the source sentence."""
 
-from __future__ import annotations
-
 from simulmt.analysis.studies.bins import study_bins
 from simulmt.analysis.studies.run_set import Result, RunSet
 

@@ -1,7 +1,5 @@
 """Quality, latency and regret by how far a sentence is reordered."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from simulmt.analysis.studies.bins import study_bins

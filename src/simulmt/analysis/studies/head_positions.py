@@ -1,7 +1,5 @@
 """The position of each head of each layer, and the outliers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 

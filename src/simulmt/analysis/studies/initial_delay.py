@@ -1,7 +1,5 @@
 """Histogram of initial delays: MILk (Arivazhagan et al. 2019), figure 7."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Literal

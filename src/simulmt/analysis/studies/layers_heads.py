@@ -1,7 +1,5 @@
 """Decoder layers and heads: MMA (Ma et al. 2020), figure 4."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from simulmt.analysis.names import line_names

@@ -1,7 +1,5 @@
 """The runs that a study is made from, and the result that the study returns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

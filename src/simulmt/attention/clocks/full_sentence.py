@@ -1,7 +1,5 @@
 """Read the whole sentence, then write: ordinary, offline attention."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Wait-k: read k tokens, then write at a fixed pace (STACL, Ma et al. 2019)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar

@@ -5,8 +5,6 @@ A head that has arrived at j in step i stops there with probability
 head stops at the first j with `e_ij + r > 0`, from its last position on.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

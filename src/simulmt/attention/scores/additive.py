@@ -3,8 +3,6 @@
 They are the scores of recurrent models. Each of several heads owns a slice of the hidden layer.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """The scores of Luong et al. 2015: dot, general and location; concat is `Additive` without bias."""
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """The scaled dot product (Vaswani et al. 2017), the score of Transformers."""
 
-from __future__ import annotations
-
 import math
 
 from jaxtyping import Bool, Float

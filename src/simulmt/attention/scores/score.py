@@ -4,8 +4,6 @@ A score turns source states into keys once per sentence (`keys`) and compares qu
 (`forward`). Energies are `(B, H, T, S)`, one matrix per head.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import ClassVar
 

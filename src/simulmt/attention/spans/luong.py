@@ -1,7 +1,5 @@
 """The windows of Luong et al. 2015, section 3.2: around a head's position, or around a guess."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

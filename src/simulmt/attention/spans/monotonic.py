@@ -1,7 +1,5 @@
 """The spans of monotonic attention: one state, a chunk of states, everything read."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

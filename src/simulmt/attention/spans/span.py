@@ -5,8 +5,6 @@ attention over all positions at which the head may stand: `closed_form`, or else
 Positions count from 1; a head at 0 has run off the end and sees nothing.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 

@@ -1,7 +1,5 @@
 """The model's own decision: its clock or its schedules decide when to read (MMA, Algorithm 1)."""
 
-from __future__ import annotations
-
 from simulmt.decoding.policy import Decision, Policy, Progress, length_limit, likeliest
 from simulmt.models.model import DecoderStep
 from simulmt.vocabulary import Vocabulary
