@@ -35,8 +35,9 @@ def compiled(function: F, *, any_order: bool = False) -> F:
     Returns:
         The compiled kernel, which runs without the GIL.
     """
-    # "contract" lets a * b + c round once instead of twice; nothing is reordered or dropped.
-    allowed = {"contract", "reassoc"} if any_order else {"contract"}
+    # Not "contract": which products and sums round once would depend on what is inlined where, and
+    # so on whether the code has just been compiled or comes from the disk.
+    allowed = {"reassoc"} if any_order else set[str]()
     kernel: Any = numba.njit(nogil=True, error_model="numpy", fastmath=allowed)(function)
     with contextlib.suppress(RuntimeError):  # no writable folder: compile in every process
         kernel.enable_caching()
