@@ -36,7 +36,7 @@ class Trained:
         weights: the parameters by name.
 
     Raises:
-        UserError: the configuration lacks a group or an entry.
+        UserError: the configuration lacks a group or an entry, or a parameter is not finite.
     """
 
     path: Path
@@ -55,6 +55,7 @@ class Trained:
                     f"{self.path} is damaged: its configuration lacks {place}, of type "
                     f"{kind.__name__}; train or export it anew"
                 )
+        check_finite(self.path, self.weights)
 
     def own_split(self, name: str, root: Path | None) -> Split:
         """Return a split of the model's own data.
@@ -94,3 +95,17 @@ class Trained:
                 f"describes ({differences})"
             ) from None
         return model.eval()
+
+
+def check_finite(path: Path, weights: Mapping[str, Tensor]) -> None:
+    """Refuse parameters that are NaN or infinite.
+
+    Raises:
+        UserError: the first such parameter.
+    """
+    for name, value in weights.items():
+        if not value.isfinite().all():
+            raise UserError(
+                f"{path}: its parameter {name} is not finite; take an earlier checkpoint, or train "
+                "the model anew with a lower optim.lr"
+            )

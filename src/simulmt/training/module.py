@@ -14,6 +14,7 @@ from simulmt.attention import Moment
 from simulmt.data.encoded import Batch
 from simulmt.models.model import Model
 from simulmt.objective import Loss, Objective
+from simulmt.training.finite import FiniteUpdates, check_parameters
 from simulmt.training.optimiser import Adam
 
 
@@ -28,6 +29,7 @@ class TranslationModule(pl.LightningModule):
         objective: the objective that is minimised.
         updates: the number of updates of the whole training, for curricula.
         optimiser: Adam's settings and learning rate.
+        skip: updates in a row that may be skipped because they are not finite.
         passport: stored in every checkpoint beside the weights.
         seed: seed of dropout, noise and random policies.
     """
@@ -39,6 +41,7 @@ class TranslationModule(pl.LightningModule):
         objective: Objective,
         updates: int,
         optimiser: Adam,
+        skip: int,
         passport: dict[str, Any],
         seed: int,
     ) -> None:
@@ -49,7 +52,9 @@ class TranslationModule(pl.LightningModule):
         self.optimiser = optimiser
         self.passport = passport
         self.seed = seed
-        self._tokens = torch.zeros((), dtype=torch.int64)  # of the update, on the loss's device
+        self._finite = FiniteUpdates(skip)
+        # of the update, on the loss's device
+        self._tokens, self._loss = torch.zeros((), dtype=torch.int64), torch.zeros(())
         self._clock: tuple[float, Tensor | int] = (time.perf_counter(), 0)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -63,7 +68,7 @@ class TranslationModule(pl.LightningModule):
         torch.manual_seed(int(stream.generate_state(1, np.uint64)[0] >> 1))
         draw = sentence_draws(self.seed, self.global_step, batch.index)
         loss: Loss = self.objective(self.model, batch, Moment(self.global_step, self.updates, draw))
-        self._tokens = self._tokens + loss.tokens
+        self._tokens, self._loss = self._tokens + loss.tokens, self._loss + loss.total.detach()
         accumulate = self.trainer.accumulate_grad_batches
         if (batch_idx + 1) % accumulate == 0:
             self._watch(loss)
@@ -75,6 +80,7 @@ class TranslationModule(pl.LightningModule):
         self._clock = (started, seen + self._tokens)
         if (self.global_step + 1) % self.trainer.log_every_n_steps:  # type: ignore[attr-defined]
             return
+        self._finite.check()
         now = time.perf_counter()
         self._clock = (now, 0)
         tokens = int(loss.tokens)
@@ -92,11 +98,31 @@ class TranslationModule(pl.LightningModule):
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Turn the gradient of the sum into that of the mean over target tokens."""
-        count = self.trainer.strategy.reduce(self._tokens.float(), reduce_op="sum")
-        self._tokens = torch.zeros_like(self._tokens)
+        sums = torch.stack([self._tokens.float(), self._loss.float()])
+        count, total = self.trainer.strategy.reduce(sums, reduce_op="sum").unbind()
+        self._tokens, self._loss = torch.zeros_like(self._tokens), torch.zeros_like(self._loss)
+        self._mean = total / count
         gradients = [p.grad for p in self.parameters() if p.grad is not None]
         # undo DDP's average over the ranks; `count` stays on the device, so nothing waits for it
         torch._foreach_mul_(gradients, self.trainer.world_size / count)
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: torch.optim.Optimizer,
+        gradient_clip_val: int | float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip the gradient's norm, and let the optimiser skip an update that is not finite."""
+        gradients = [p.grad for p in self.parameters() if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients)
+        if gradient_clip_val:
+            torch.nn.utils.clip_grads_with_norm_(self.parameters(), gradient_clip_val, norm)
+        self._finite.judge(optimizer, self.global_step + 1, self._mean, norm)
+
+    def on_validation_start(self) -> None:
+        """End the training before a checkpoint could keep what is not finite."""
+        self._finite.check()
+        check_parameters(self.model, self.global_step)
 
     def on_validation_epoch_start(self) -> None:
         """Set the sums of the validation to zero."""
@@ -120,7 +146,7 @@ class TranslationModule(pl.LightningModule):
             lr=settings.rate.lr,
             betas=(settings.beta1, settings.beta2),
             eps=settings.eps,
-            foreach=True,
+            fused=True,  # skips an update on the device
         )
         rate = torch.optim.lr_scheduler.LambdaLR(adam, settings.rate.factor)
         return {"optimizer": adam, "lr_scheduler": {"scheduler": rate, "interval": "step"}}

@@ -24,6 +24,7 @@ from simulmt.run_directory import (
     read_json,
 )
 from simulmt.saved.checkpoint import read_checkpoint
+from simulmt.saved.trained import check_finite
 
 _THE_SAME = ("model", "mechanism", "teacher", "optim")
 """The groups of options that a resumed run must not change."""
@@ -101,6 +102,7 @@ def check_resume(path: Path, config: Config, described: Mapping[str, object], fo
     """
     checkpoint = read_checkpoint(path)
     before = checkpoint["simulmt"]
+    check_finite(path, checkpoint["state_dict"])
     check_manifest(before["manifest"], described, ["train", "valid"])
     old, new = ({group: c[group] for group in _THE_SAME} for c in (before["config"], config))
     if changed := differences(old, new):
