@@ -12,6 +12,7 @@ from simulmt.programs.outcome import Outcome
 from simulmt.run_directory import (
     Training,
     Traits,
+    check_own,
     clear,
     clear_after,
     has_begun,
@@ -87,7 +88,7 @@ def test_columns_are_those_of_whole_rows_that_have_them_all(tmp_path):
 def test_a_restart_clears_all_that_a_run_writes_and_a_resumed_run_keeps_its_training(tmp_path):
     names = [value for name, value in vars(run_directory).items() if name.isupper()
              and isinstance(value, str) and "{" not in value]  # fmt: skip
-    kept_by_hydra = {".hydra/config.yaml", "train.log", ".lock"}
+    stays = {".hydra/config.yaml", "train.log", ".lock", ".simulmt"}
     assert len(names) > 15
     steps = [f"checkpoints/step-000000{step}.ckpt" for step in (2, 4)]
     for name in (*names, *steps, "samples/x", "evaluation/x", "tensorboard/x", "best.ckpt.1.tmp"):
@@ -102,5 +103,21 @@ def test_a_restart_clears_all_that_a_run_writes_and_a_resumed_run_keeps_its_trai
     assert {"checkpoints/last.ckpt", steps[0], "metrics.csv", "config.json", "wandb_id"} <= left
     clear(tmp_path)
     left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
-    assert left == kept_by_hydra
+    assert left == stays
     assert not has_begun(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["samples", "checkpoints", "wandb", "config.json", "metrics.csv"])
+def test_a_directory_that_is_no_run_is_refused_and_left_alone(name, tmp_path):
+    place = tmp_path / name
+    if place.suffix:
+        place.write_text("mine")
+    else:
+        place.mkdir()
+        (place / "thesis.tex").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UserError, match=f"is no run directory, but holds {name}, which a run"):
+        check_own(tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+    (tmp_path / run_directory.MARK).touch()
+    check_own(tmp_path)

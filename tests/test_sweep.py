@@ -211,7 +211,7 @@ def test_what_is_trained_again_has_no_results_meanwhile(tmp_path):
     leave(tmp_path, config, scores=True)
     write_outcome(tmp_path, Outcome("skipped"))
     clear(tmp_path)
-    assert not [*tmp_path.iterdir()]
+    assert [path.name for path in tmp_path.iterdir()] == [".simulmt"]
 
 
 def test_two_do_not_train_in_one_directory(tmp_path):

@@ -20,6 +20,7 @@ from simulmt.options import convert
 
 T = TypeVar("T")
 
+MARK = ".simulmt"  # stands in each run directory; no other directory is ever cleared
 CONFIG = "config.json"  # what is trained, resolved
 MANIFEST = "manifest.json"  # the data it is trained on
 TRAITS = "traits.json"  # what kind of policy it is
@@ -159,6 +160,21 @@ def read_columns(folder: Path, *names: str) -> list[tuple[float, ...]]:
 def has_begun(folder: Path) -> bool:
     """Return whether a training has begun in a folder; a refused command begins none."""
     return (folder / CONFIG).is_file() and (folder / MANIFEST).is_file()
+
+
+def check_own(folder: Path) -> None:
+    """Refuse a directory that holds files by the names of a run's files, but is no run.
+
+    Raises:
+        UserError: the directory is somebody's own.
+    """
+    ours = (*_FOLDERS, *_FILES, *_RESULTS)
+    foreign = [name for name in ours if name != OUTCOME and (folder / name).exists()]
+    if foreign and not (folder / MARK).is_file():
+        raise UserError(
+            f"{folder.resolve()} is no run directory, but holds {', '.join(foreign)}, which a run "
+            "would replace; choose another hydra.run.dir, or move these files away"
+        )
 
 
 def is_finished(folder: Path) -> bool:

@@ -25,7 +25,16 @@ from simulmt.options import asked_of, check, construct
 from simulmt.processes import is_first_process
 from simulmt.programs.choices import Choices, check_choices
 from simulmt.programs.plain import plain
-from simulmt.run_directory import CONFIG, INSTANCES, MANIFEST, SCORES, TRAITS, Traits, write_json
+from simulmt.run_directory import (
+    CONFIG,
+    INSTANCES,
+    MANIFEST,
+    SCORES,
+    TRAITS,
+    Traits,
+    check_own,
+    write_json,
+)
 from simulmt.saved import checkpoint
 from simulmt.saved.checkpoint import load_matching, load_subwords, passport
 from simulmt.saved.trained import Trained
@@ -53,6 +62,7 @@ def train(cfg: DictConfig, run_directory: str) -> None:
     config, folder = plain(cfg), Path(run_directory)
     choices = check_choices(config)
     prepare_machine()
+    check_own(folder)
     with alone_in(folder):
         _train(config, folder, choices)
 

@@ -18,6 +18,7 @@ from simulmt.run_directory import (
     CONFIG,
     LAST,
     LOCK,
+    MARK,
     clear,
     clear_after,
     is_finished,
@@ -141,6 +142,7 @@ def make_room(folder: Path, resume: Path | None, step: int | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if not is_first_process():
         return
+    (folder / MARK).touch()
     if resume is not None and _is_own(resume, folder):
         clear_after(folder, step or 0)
         return
