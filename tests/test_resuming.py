@@ -118,3 +118,19 @@ def test_the_patience_is_that_of_the_command():
     patience = Patience("valid/selection", patience=10)
     patience.load_state_dict(Patience("valid/selection", patience=3).state_dict())
     assert patience.patience == 10
+
+
+def test_a_run_resumes_where_it_was_moved_to(finished, tmp_path, cache):
+    """The best score so far is kept: a worse model must not replace the best checkpoint."""
+    first, moved = tmp_path / "first", tmp_path / "moved"
+    run(first, cache, "trainer.max_updates=3")
+    first.rename(moved)
+    run(moved, cache, "ckpt_path=last")
+    for name in ("last.ckpt", "best.ckpt"):
+        for key, value in weights(finished, name).items():
+            assert torch.equal(value, weights(moved, name)[key])
+    states = [torch.load(f / "checkpoints" / "last.ckpt")["callbacks"] for f in (finished, moved)]
+    for whole, resumed in zip(*map(dict.values, states), strict=True):
+        for key in ("best_model_score", "best_k_models"):
+            assert whole.get(key) == resumed.get(key)
+    assert str(tmp_path) not in str(states[1])

@@ -5,7 +5,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
@@ -92,6 +92,28 @@ class WholeFiles(TorchCheckpointIO):
             torch.save(checkpoint, unfinished)
 
 
+class Checkpoints(ModelCheckpoint):
+    """Lightning's checkpoints, remembered by file name: a run may resume where it was moved to."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state without the folder."""
+        return _placed(super().state_dict(), lambda path: Path(path).name) | {"dirpath": None}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the state in the folder of this run."""
+        folder = Path(str(self.dirpath))
+        state = _placed(state_dict, lambda name: str(folder / name))
+        super().load_state_dict(state | {"dirpath": self.dirpath})
+
+
+def _placed(state: dict[str, Any], place: Callable[[str], str]) -> dict[str, Any]:
+    """Return the state of a ModelCheckpoint with other paths; an empty path stands for none."""
+    paths = ("best_model_path", "kth_best_model_path", "last_model_path")
+    moved = {name: state[name] and place(state[name]) for name in paths}
+    scores = {place(path): score for path, score in state["best_k_models"].items()}
+    return state | moved | {"best_k_models": scores}
+
+
 class Patience(EarlyStopping):
     """Lightning's early stopping; a run that has stopped early stops again when it resumes."""
 
@@ -144,7 +166,7 @@ def make_trainer(
 
 def _checkpoints(folder: Path, name: str, monitor: str, **more: Any) -> ModelCheckpoint:
     """Return a callback that keeps the checkpoints where `monitor` is greatest."""
-    return ModelCheckpoint(
+    return Checkpoints(
         folder / CHECKPOINTS,
         filename=name,
         monitor=monitor,
