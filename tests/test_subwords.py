@@ -148,7 +148,7 @@ def test_too_small_names_the_smallest(kind: str) -> None:
     ("options", "message"),
     [
         ({"kind": "word"}, "kind is 'word'; choose one of unigram, bpe"),
-        ({"size": 4}, "size is 4; it must be at least 5: 4 pieces are special"),
+        ({"size": 4}, "size is 4; it must be from 5 to 1,000,000: 4 are special"),
         ({"size": -1}, "size is -1; it must be"),
         ({"character_coverage": 0.5}, r"character_coverage is 0\.5; it must be 0\.98 to 1"),
         ({"sentences": [" ", ""]}, "no text to train subwords on: give at least one"),

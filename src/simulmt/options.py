@@ -29,11 +29,19 @@ class Limit(NamedTuple):
     holds: Callable[[Any], bool]
 
 
-Count: TypeAlias = Annotated[int, Limit("at least 1", lambda n: n >= 1)]
-Natural: TypeAlias = Annotated[int, Limit("at least 0", lambda n: n >= 0)]
-Finite: TypeAlias = Annotated[float, Limit("finite", math.isfinite)]
-Weight: TypeAlias = Annotated[float, Limit("at least 0, and finite", lambda x: 0 <= x < math.inf)]
-Positive: TypeAlias = Annotated[float, Limit("above 0, and finite", lambda x: 0 < x < math.inf)]
+_MOST = Limit("at most 1,000,000,000", lambda n: n <= 10**9)
+_FLOAT32 = Limit("at most 1e30 in size, to leave float32 room", lambda x: abs(x) <= 1e30)
+Count: TypeAlias = Annotated[int, Limit("at least 1", lambda n: n >= 1), _MOST]
+Natural: TypeAlias = Annotated[int, Limit("at least 0", lambda n: n >= 0), _MOST]
+Few: TypeAlias = Annotated[int, Limit("from 1 to 1,000", lambda n: 1 <= n <= 1000)]
+Width: TypeAlias = Annotated[int, Limit("from 1 to 100,000", lambda n: 1 <= n <= 100_000)]
+Finite: TypeAlias = Annotated[float, Limit("finite", math.isfinite), _FLOAT32]
+Weight: TypeAlias = Annotated[
+    float, Limit("at least 0, and finite", lambda x: 0 <= x < math.inf), _FLOAT32
+]
+Positive: TypeAlias = Annotated[
+    float, Limit("above 0, and finite", lambda x: 0 < x < math.inf), _FLOAT32
+]
 Share: TypeAlias = Annotated[float, Limit("at least 0 and below 1", lambda x: 0 <= x < 1)]
 
 SAME_RUN = (

@@ -26,7 +26,9 @@ _FIXED = {**_IDS, **_RUN, "unk_surface": UNKNOWN, "normalization_rule_name": "id
 _PROBE = "\u2581A\u2581\u00b4\u2581\u00bd"  # A ´ ½: SentencePiece's normalisers change this text
 _Options: TypeAlias = dict[str, Any]  # keyword arguments of SentencePiece's trainer
 
-Size: TypeAlias = Annotated[int, Limit("at least 5: 4 pieces are special", lambda size: size > 4)]
+MOST_SUBWORDS = 1_000_000
+_SIZES = Limit(f"from 5 to {MOST_SUBWORDS:,}: 4 are special", lambda n: 5 <= n <= MOST_SUBWORDS)
+Size: TypeAlias = Annotated[int, _SIZES]
 Coverage: TypeAlias = Annotated[float, Limit("0.98 to 1", lambda share: 0.98 <= share <= 1)]
 
 

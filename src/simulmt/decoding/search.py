@@ -1,6 +1,5 @@
 """The options of beam search: its beam and its length penalty."""
 
-import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,8 +9,8 @@ from simulmt.options import Limit, limited
 
 BEAM = Limit("from 1, which is greedy, to 1,000", lambda beam: 1 <= beam <= 1000)
 PENALTY = Limit(
-    "a finite number from 0, which turns the length normalisation off",
-    lambda alpha: 0 <= alpha < math.inf,
+    "from 0, which turns the length normalisation off, to 100",
+    lambda alpha: 0 <= alpha <= 100,
 )
 
 

@@ -23,7 +23,7 @@ from simulmt.models.model import (
     join_layers,
     join_steps,
 )
-from simulmt.options import Count, Share, limited
+from simulmt.options import Few, Share, Width, limited
 from simulmt.vocabulary import Vocabulary
 
 Layers = tuple[Float[Tensor, "L B D"], Float[Tensor, "L B D"]]
@@ -69,10 +69,10 @@ class Luong(Model):
         *,
         vocabulary: Vocabulary,
         mechanism: Mechanism,
-        dim: Count,
-        heads: Count,
-        encoder_layers: Count,
-        decoder_layers: Count,
+        dim: Width,
+        heads: Few,
+        encoder_layers: Few,
+        decoder_layers: Few,
         dropout: Share,
         input_feeding: bool,
     ) -> None:

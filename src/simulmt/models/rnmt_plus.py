@@ -26,7 +26,7 @@ from simulmt.models.model import (
     join_layers,
     join_steps,
 )
-from simulmt.options import Count, Share, limited
+from simulmt.options import Few, Share, Width, limited
 from simulmt.vocabulary import Vocabulary
 
 PLAIN_LAYERS = 2
@@ -70,10 +70,10 @@ class RnmtPlus(Model):
         *,
         vocabulary: Vocabulary,
         mechanism: Mechanism,
-        dim: Count,
-        heads: Count,
-        encoder_layers: Count,
-        decoder_layers: Count,
+        dim: Width,
+        heads: Few,
+        encoder_layers: Few,
+        decoder_layers: Few,
         dropout: Share,
         encoder: Literal["auto", "causal", "bidirectional"],
     ) -> None:

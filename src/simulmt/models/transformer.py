@@ -37,7 +37,7 @@ from simulmt.models.model import (
     join_layers,
 )
 from simulmt.models.reencoding import REENCODING, PrefixAttention, encode_prefixes
-from simulmt.options import Count, Share, limited
+from simulmt.options import Few, Share, Width, limited
 from simulmt.vocabulary import Vocabulary
 
 
@@ -92,11 +92,11 @@ class Transformer(Model):
         *,
         vocabulary: Vocabulary,
         mechanism: Mechanism,
-        dim: Count,
-        ffn: Count,
-        heads: Count,
-        encoder_layers: Count,
-        decoder_layers: Count,
+        dim: Width,
+        ffn: Width,
+        heads: Few,
+        encoder_layers: Few,
+        decoder_layers: Few,
         dropout: Share,
         norm: Literal["pre", "post"],
         encoder: Literal["auto", "causal", "bidirectional", "reencoding"],

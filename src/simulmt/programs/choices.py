@@ -5,16 +5,27 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from simulmt.attention import Mechanism
-from simulmt.builders import OF_DATA, build_mechanism, build_objective, build_search, outline_model
+from simulmt.builders import (
+    OF_DATA,
+    SMALLEST,
+    build_mechanism,
+    build_objective,
+    build_search,
+    outline_model,
+)
+from simulmt.data.subwords import MOST_SUBWORDS
 from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.objective import Objective
 from simulmt.options import Limit, Natural, Weight, check, construct
 from simulmt.programs import teacher
+from simulmt.training.callbacks import count_parameters
 from simulmt.training.loggers import choose_logger
+from simulmt.training.machine import check_memory
 from simulmt.training.optimiser import Adam, make_adam
 from simulmt.training.run import Plan
 from simulmt.training.weights_and_biases import Open
+from simulmt.vocabulary import Vocabulary
 
 SEEDS = Limit(f"a whole number from 0 to {2**32 - 1:,}", lambda seed: 0 <= seed < 1 << 32)
 GROUPS = ("data", "mechanism", "model", "teacher", "optim", "trainer", "logger")
@@ -60,7 +71,8 @@ def check_choices(config: Mapping[str, Any]) -> Choices:
     plan = construct(Plan, config["trainer"], "trainer")
     mechanism = build_mechanism(config["mechanism"])
     check({k: v for k, v in config["data"].items() if k in OF_DATA}, OF_DATA, "data")
-    model = outline_model(config["model"], mechanism)
+    model = outline_model(config["model"], mechanism, _vocabulary(config["data"].get("subwords")))
+    check_memory(count_parameters(model))
     _check_objective(build_objective(config), mechanism, plan)
     return Choices(
         plan=plan,
@@ -71,6 +83,13 @@ def check_choices(config: Mapping[str, Any]) -> Choices:
         search=build_search(config["decoding"], model),
         sweep=construct(Sweep, config["sweep"], "sweep"),
     )
+
+
+def _vocabulary(subwords: object) -> Vocabulary:
+    """Return the vocabulary that `data.subwords` asks for, or the smallest one."""
+    size = subwords.get("size") if isinstance(subwords, Mapping) else None
+    known = isinstance(size, int) and SMALLEST.size < size <= MOST_SUBWORDS
+    return Vocabulary(size) if known else SMALLEST
 
 
 def _check_objective(objective: Objective, mechanism: Mechanism, plan: Plan) -> None:
