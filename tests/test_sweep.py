@@ -167,7 +167,7 @@ def test_only_the_same_settings_count_as_finished(tmp_path):
     state = read_state(tmp_path, plain(longer))
     assert (state.kind, state.reason) == (
         "new",
-        "settings changed: trainer.max_updates was 2400, is 800",
+        "settings changed: trainer.max_updates was 1600, is 800",
     )
     changed = differences({"a": 1, "gone": 1, "cache": 1}, {"a": 1, "came": 2})
     assert changed == ["gone was 1, is None", "came was None, is 2"]
