@@ -90,7 +90,6 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
         objective=build_objective(config, choices.teacher(described, subwords.vocabulary)),
         updates=plan.max_updates,
         optimiser=choices.adam,
-        skip=plan.skip,
         passport=passport(config, subwords, described),
         seed=config["seed"],
     )

@@ -1,9 +1,10 @@
-"""The guard against NaN and infinity: an update that is not finite is never applied.
+"""The guard against NaN and infinity: training ends before a checkpoint keeps either.
 
-The guard works on the device, so that no update waits for it. It reports at the next line of the
-log, or before the next validation, and so before a checkpoint could keep anything that is not
-finite.
+The guard watches on the device, so that no update waits for it. It reports at the next line of the
+log, or before the next validation.
 """
+
+import math
 
 import torch
 from jaxtyping import Float
@@ -18,51 +19,34 @@ _REMEDY = (
 
 
 class FiniteUpdates:
-    """Skips each update whose loss or gradient is not finite.
+    """Remembers the first update whose loss or gradient is not finite."""
 
-    Args:
-        skip: the number of such updates in a row that training survives.
-    """
+    def __init__(self) -> None:
+        self._first = torch.full((3,), torch.nan)  # update, loss, norm
 
-    def __init__(self, skip: int) -> None:
-        self.skip = skip
-        self._row, self._longest = torch.zeros(()), torch.zeros(())
-        self._first = torch.full((3,), torch.nan)  # update, loss and norm of the first one
-
-    def judge(
-        self,
-        optimizer: torch.optim.Optimizer,
-        update: int,
-        loss: Float[Tensor, ""],
-        norm: Float[Tensor, ""],
-    ) -> None:
-        """Let the optimiser skip this update if it is not finite.
+    def watch(self, update: int, loss: Float[Tensor, ""], norm: Float[Tensor, ""]) -> None:
+        """Look at an update without waiting for the device.
 
         Args:
-            optimizer: a fused optimiser of torch, which skips a step where `found_inf` is 1.
             update: the number of the update, from 1.
             loss: the loss for each token, of all processes.
             norm: the norm of the gradient, of all processes.
         """
-        bad = ~(loss + norm).isfinite()
-        optimizer.found_inf = bad.float()  # type: ignore[attr-defined]
-        self._row = (self._row.to(bad.device) + 1) * bad
-        self._longest = self._longest.to(bad.device).maximum(self._row)
-        figures = torch.stack([torch.full_like(loss, update), loss, norm])
-        first = self._first.to(bad.device)
-        self._first = figures.where(bad & first[0].isnan(), first)
+        first = self._first.to(loss.device)
+        figures = torch.stack([torch.full_like(loss, update), loss, norm.to(loss.dtype)])
+        self._first = figures.where(~(loss + norm).isfinite() & first[0].isnan(), first)
 
     def check(self) -> None:
-        """Wait for the device, and end the training if too many updates were not finite.
+        """Wait for the device, and end the training if an update was not finite.
 
         Raises:
-            UserError: more than `skip` updates in a row were not finite.
+            UserError: the first such update, its figures and what to lower.
         """
-        if self._longest > self.skip:
-            update, loss, norm = self._first.tolist()
+        update, loss, norm = self._first.tolist()
+        if not math.isnan(update):
             raise UserError(
                 f"update {update:,.0f} is not finite: its loss is {loss:.4g}, the norm of its "
-                f"gradient {norm:.4g}; {_REMEDY}, or skip a few such updates with trainer.skip"
+                f"gradient {norm:.4g}; {_REMEDY}"
             )
 
 

@@ -29,7 +29,6 @@ class TranslationModule(pl.LightningModule):
         objective: the objective that is minimised.
         updates: the number of updates of the whole training, for curricula.
         optimiser: Adam's settings and learning rate.
-        skip: updates in a row that may be skipped because they are not finite.
         passport: stored in every checkpoint beside the weights.
         seed: seed of dropout, noise and random policies.
     """
@@ -41,7 +40,6 @@ class TranslationModule(pl.LightningModule):
         objective: Objective,
         updates: int,
         optimiser: Adam,
-        skip: int,
         passport: dict[str, Any],
         seed: int,
     ) -> None:
@@ -52,7 +50,7 @@ class TranslationModule(pl.LightningModule):
         self.optimiser = optimiser
         self.passport = passport
         self.seed = seed
-        self._finite = FiniteUpdates(skip)
+        self._finite = FiniteUpdates()
         # of the update, on the loss's device
         self._tokens, self._loss = torch.zeros((), dtype=torch.int64), torch.zeros(())
         self._clock: tuple[float, Tensor | int] = (time.perf_counter(), 0)
@@ -112,12 +110,12 @@ class TranslationModule(pl.LightningModule):
         gradient_clip_val: int | float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Clip the gradient's norm, and let the optimiser skip an update that is not finite."""
+        """Clip the gradient's norm, and watch for an update that is not finite."""
         gradients = [p.grad for p in self.parameters() if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
         if gradient_clip_val:
             torch.nn.utils.clip_grads_with_norm_(self.parameters(), gradient_clip_val, norm)
-        self._finite.judge(optimizer, self.global_step + 1, self._mean, norm)
+        self._finite.watch(self.global_step + 1, self._mean, norm)
 
     def on_validation_start(self) -> None:
         """End the training before a checkpoint could keep what is not finite."""
@@ -146,7 +144,7 @@ class TranslationModule(pl.LightningModule):
             lr=settings.rate.lr,
             betas=(settings.beta1, settings.beta2),
             eps=settings.eps,
-            fused=True,  # skips an update on the device
+            foreach=True,
         )
         rate = torch.optim.lr_scheduler.LambdaLR(adam, settings.rate.factor)
         return {"optimizer": adam, "lr_scheduler": {"scheduler": rate, "interval": "step"}}

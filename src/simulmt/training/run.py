@@ -18,7 +18,7 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
-from simulmt.options import Count, Limit, Natural
+from simulmt.options import Count, Limit
 from simulmt.run_directory import AVERAGE, BEST, CHECKPOINTS, STEP, replacing, step_checkpoints
 from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.training.callbacks import Progress, SimultaneousDecoding, TrainingRecord
@@ -47,7 +47,6 @@ class Plan:
     max_updates: Count
     validate_every: Count
     accumulate: Count
-    skip: Natural
     clip: Annotated[float, Limit("a finite norm, or 0 for none", lambda x: 0 <= x < math.inf)]
     average: Count
     patience: Count | None
