@@ -216,7 +216,7 @@ def test_what_streams_is_not_searched():
         (["decoding.length_penalty=-1"], "length_penalty is -1; .* from 0, which turns"),
         (
             ["decoding.length_penalty=inf"],
-            "decoding.length_penalty is inf; it must be a finite number",
+            "decoding.length_penalty is inf; it must be from 0",
         ),
         (["+decoding.width=3"], "decoding has no option width; its options are: beam, length_pen"),
         (["mechanism=wait_k", "decoding.beam=5"], "beam=5 with mechanism=wait_k: .* taken back"),

@@ -88,8 +88,9 @@ def check_choices(config: Mapping[str, Any]) -> Choices:
 def _vocabulary(subwords: object) -> Vocabulary:
     """Return the vocabulary that `data.subwords` asks for, or the smallest one."""
     size = subwords.get("size") if isinstance(subwords, Mapping) else None
-    known = isinstance(size, int) and SMALLEST.size < size <= MOST_SUBWORDS
-    return Vocabulary(size) if known else SMALLEST
+    if isinstance(size, int) and SMALLEST.size < size <= MOST_SUBWORDS:
+        return Vocabulary(size)
+    return SMALLEST
 
 
 def _check_objective(objective: Objective, mechanism: Mechanism, plan: Plan) -> None:
