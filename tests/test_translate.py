@@ -221,8 +221,7 @@ def test_what_strangers_might_send_is_refused(given_away, tmp_path):
     refused("no option _target_", lambda f: spoil_config(f, "model", _target_="os.system"))
     refused("must be of type int", lambda f: spoil_config(f, "model", dim="16"))
     refused("its weights are not those of", lambda f: spoil_config(f, "model", dim=2**16))
-    refused("model.dim is 1048576; it must be from 1", lambda f: spoil_config(f, "model", dim=2**20))
-    refused("lower its sizes", lambda f: spoil_config(f, "model", dim=2**40))
+    refused("model.dim is .* 1 to 100,000", lambda f: spoil_config(f, "model", dim=2**40))
     refused("describes no model", lambda f: (f / "config.json").write_text("[1]"))
     refused("lacks mechanism, of type dict",
             lambda f: (f / "config.json").write_text('{"config": {}, "manifest": {}}'))  # fmt: skip
