@@ -56,7 +56,7 @@ class TranslationModule(pl.LightningModule):
         self._clock: tuple[float, Tensor | int] = (time.perf_counter(), 0)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Return the sum of the batch's losses; `on_before_optimizer_step` divides.
+        """Return the sum of the batch's losses; `configure_gradient_clipping` divides.
 
         Every batch of every process has a random stream of its own, so that a resumed run draws
         the same numbers as an uninterrupted one.
@@ -94,28 +94,23 @@ class TranslationModule(pl.LightningModule):
         for name, value in values.items():
             self.log(f"train/{name}", value, prog_bar=True, sync_dist=True)
 
-    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Turn the gradient of the sum into that of the mean over target tokens."""
-        sums = torch.stack([self._tokens.float(), self._loss.float()])
-        count, total = self.trainer.strategy.reduce(sums, reduce_op="sum").unbind()
-        self._tokens, self._loss = torch.zeros_like(self._tokens), torch.zeros_like(self._loss)
-        self._mean = total / count
-        gradients = [p.grad for p in self.parameters() if p.grad is not None]
-        # undo DDP's average over the ranks; `count` stays on the device, so nothing waits for it
-        torch._foreach_mul_(gradients, self.trainer.world_size / count)
-
     def configure_gradient_clipping(
         self,
         optimizer: torch.optim.Optimizer,
         gradient_clip_val: int | float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Clip the gradient's norm, and watch for an update that is not finite."""
+        """Turn the gradient of the sum into that of the mean over target tokens, and clip it."""
+        sums = torch.stack([self._tokens.float(), self._loss.float()])
+        count, total = self.trainer.strategy.reduce(sums, reduce_op="sum").unbind()
+        self._tokens, self._loss = torch.zeros_like(self._tokens), torch.zeros_like(self._loss)
         gradients = [p.grad for p in self.parameters() if p.grad is not None]
+        # undo DDP's average over the ranks; `count` stays on the device, so nothing waits for it
+        torch._foreach_mul_(gradients, self.trainer.world_size / count)
         norm = torch.nn.utils.get_total_norm(gradients)
         if gradient_clip_val:
             torch.nn.utils.clip_grads_with_norm_(self.parameters(), gradient_clip_val, norm)
-        self._finite.watch(self.global_step + 1, self._mean, norm)
+        self._finite.watch(self.global_step + 1, total / count, norm)
 
     def on_validation_start(self) -> None:
         """End the training before a checkpoint could keep what is not finite."""
