@@ -70,7 +70,7 @@ def contestant(size: Size, overrides: list[str], given: Batch) -> Step:
     teacher = choose_teacher(config)({}, Vocabulary(size.vocabulary))
     objective = build_objective(config, teacher)
     both = nn.ModuleList([student, objective]).train()
-    adam = torch.optim.Adam(both.parameters(), lr=1e-4, foreach=True)
+    adam = torch.optim.Adam(both.parameters(), lr=1e-4, fused=True)
     moment = Moment(AFTER_WARM_UP, AFTER_WARM_UP)
 
     def run() -> None:

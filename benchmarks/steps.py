@@ -57,7 +57,7 @@ def step(network: nn.Module, config: dict[str, Any], given: Batch) -> Step:
     """Forward, backward, Adam; `network` takes source, its mask and the target as input."""
     objective = build_objective(config)
     assert isinstance(objective, LatencyAugmented)
-    adam = torch.optim.Adam(network.parameters(), lr=1e-4, foreach=True)
+    adam = torch.optim.Adam(network.parameters(), lr=1e-4, fused=True)
     network.train()
 
     def run() -> None:

@@ -23,6 +23,7 @@ import ddp
 import decoding
 import future_guided
 import growth
+import guard
 import ops
 import overlap
 import pipeline
@@ -38,6 +39,7 @@ SUBJECTS: dict[str, Measure] = {
     "recurrent": recurrent.measure,
     "decoding": decoding.measure,
     "growth": growth.measure,
+    "guard": guard.measure,
     "start": start.measure,
     "pipeline": pipeline.measure,
     "ddp": lambda repeats: ddp.measure(max(1, repeats // 3)),

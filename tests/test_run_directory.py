@@ -13,14 +13,13 @@ from simulmt.run_directory import (
     Training,
     Traits,
     check_own,
-    clear,
-    clear_after,
     has_begun,
     read_columns,
     read_record,
     replacing,
     write_json,
 )
+from simulmt.training.room import clear, clear_after
 
 RECORDS = [
     Traits(False, False, {"k": 3, "delta": 0.5}),
@@ -88,7 +87,7 @@ def test_columns_are_those_of_whole_rows_that_have_them_all(tmp_path):
 def test_a_restart_clears_all_that_a_run_writes_and_a_resumed_run_keeps_its_training(tmp_path):
     names = [value for name, value in vars(run_directory).items() if name.isupper()
              and isinstance(value, str) and "{" not in value]  # fmt: skip
-    stays = {".hydra/config.yaml", "train.log", ".lock", ".simulmt"}
+    stays = {".hydra/config.yaml", "train.log", ".lock", ".simulmt", ".next", ".landing"}
     assert len(names) > 15
     steps = [f"checkpoints/step-000000{step}.ckpt" for step in (2, 4)]
     for name in (*names, *steps, "samples/x", "evaluation/x", "tensorboard/x", "best.ckpt.1.tmp"):

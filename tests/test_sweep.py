@@ -21,12 +21,13 @@ from simulmt.programs.outcome import (
     write_table,
 )
 from simulmt.programs.plain import plain
-from simulmt.run_directory import clear, write_json
+from simulmt.run_directory import write_json
 from simulmt.scoring.score import score
 from simulmt.training.callbacks import selection
 from simulmt.training.loggers import MetricsFile
 from simulmt.training.ranks import refuse_differences
-from simulmt.training.resume import alone_in, differences, make_room, read_state
+from simulmt.training.resume import alone_in, differences, read_state
+from simulmt.training.room import clear, make_room
 from small_runs import configuration
 
 

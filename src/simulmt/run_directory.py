@@ -1,4 +1,4 @@
-"""The run directory: the names of its files, and how they are written, read and cleared.
+"""The run directory: the names of its files, and how they are written and read.
 
 A run keeps everything in one folder, and every file of that folder is named here and nowhere else.
 Files are written whole: a reader, or a restart after a kill, never meets half of one.
@@ -7,7 +7,6 @@ Files are written whole: a reader, or a restart after a kill, never meets half o
 import csv
 import json
 import os
-import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -31,6 +30,8 @@ INSTANCES = "instances.log"
 PICTURE = "path.png"
 OUTCOME = "outcome.json"  # in a sweep
 WANDB_ID = "wandb_id"
+NEXT = ".next"  # a run that will replace the one in the directory, until its first validation
+LANDING = ".landing"  # the same while its files move into the directory
 LOCK = ".lock"
 LOG = "train.log"
 HYDRA_CONFIG = ".hydra/config.yaml"  # of the last command with this directory
@@ -43,10 +44,11 @@ EVALUATION = "evaluation"  # a folder for each evaluation, with instances, pictu
 EVALUATED = "scores.json"
 
 _UNFINISHED = ".tmp"
-_RESULTS = (SCORES, INSTANCES, PICTURE)
-_LEFT_BY_KILLS = (f"*{_UNFINISHED}", f"{CHECKPOINTS}/*{_UNFINISHED}")
-_FILES = (MANIFEST, CONFIG, TRAITS, TRAINING, METRICS, WANDB_ID, OUTCOME)
-_FOLDERS = (CHECKPOINTS, SAMPLES, EVALUATION, TENSORBOARD, "wandb")
+LEFT_BY_KILLS = (f"*{_UNFINISHED}", f"{CHECKPOINTS}/*{_UNFINISHED}")
+RESULTS = (SCORES, INSTANCES, PICTURE)
+FILES = (MANIFEST, CONFIG, TRAITS, TRAINING, METRICS, WANDB_ID, OUTCOME)
+OF_LOGGERS = (TENSORBOARD, "wandb")
+FOLDERS = (CHECKPOINTS, SAMPLES, EVALUATION, *OF_LOGGERS)
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ def check_own(folder: Path) -> None:
     Raises:
         UserError: the directory is somebody's own.
     """
-    ours = (*_FOLDERS, *_FILES, *_RESULTS)
+    ours = (*FOLDERS, *FILES, *RESULTS)
     foreign = [name for name in ours if name != OUTCOME and (folder / name).exists()]
     if foreign and not (folder / MARK).is_file():
         raise UserError(
@@ -199,29 +201,6 @@ def step_checkpoints(folder: Path) -> list[Path]:
 def run_of(checkpoint: Path) -> Path | None:
     """Return the directory of the run that a checkpoint file lies in; None if it lies elsewhere."""
     return checkpoint.parents[1] if checkpoint.parent.name == CHECKPOINTS else None
-
-
-def clear(folder: Path) -> None:
-    """Remove the files of an earlier run."""
-    _remove(folder, _RESULTS)  # first: a folder that is half cleared must not look finished
-    for name in _FOLDERS:
-        shutil.rmtree(folder / name, ignore_errors=True)
-    _remove(folder, (*_FILES, *_LEFT_BY_KILLS))
-
-
-def clear_after(folder: Path, step: int) -> None:
-    """Remove the results of a run that resumes at an update, and the checkpoints of later ones."""
-    _remove(folder, (*_RESULTS, AVERAGE, *_LEFT_BY_KILLS))
-    for path in step_checkpoints(folder):
-        if int(path.stem.rpartition("-")[2]) > step:
-            path.unlink()
-
-
-def _remove(folder: Path, patterns: tuple[str, ...]) -> None:
-    """Remove the files that the patterns match."""
-    for pattern in patterns:
-        for path in folder.glob(pattern):
-            path.unlink()
 
 
 def _to_plain(value: Any) -> Any:

@@ -15,7 +15,9 @@ from simulmt.run_directory import (
     EVALUATED,
     EVALUATION,
     INSTANCES,
+    LANDING,
     MANIFEST,
+    NEXT,
     SCORES,
     TRAINING,
     TRAITS,
@@ -64,7 +66,7 @@ def find_runs(folder: Path, decodings: bool = True) -> RunList:
         here = Path(place)
         if not has_begun(here) and SCORES not in files:
             continue
-        below[:] = [name for name in below if name != EVALUATION]
+        below[:] = [name for name in below if name not in (EVALUATION, NEXT, LANDING)]
         if SCORES not in files:
             listed.begun.append(f"{here} (not finished: no {SCORES}{_reached(here)})")
             continue

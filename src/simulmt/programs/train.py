@@ -45,7 +45,8 @@ from simulmt.training.datamodule import TranslationData
 from simulmt.training.loggers import open_loggers
 from simulmt.training.machine import prepare_machine
 from simulmt.training.module import TranslationModule
-from simulmt.training.resume import alone_in, check_resume, find_resume, make_room
+from simulmt.training.resume import alone_in, check_resume, find_resume
+from simulmt.training.room import make_room, settled
 from simulmt.training.run import fit, make_trainer
 from simulmt.training.weights_and_biases import show_results, show_samples
 
@@ -63,7 +64,7 @@ def train(cfg: DictConfig, run_directory: str) -> None:
     choices = check_choices(config)
     prepare_machine()
     check_own(folder)
-    with alone_in(folder):
+    with alone_in(folder), settled(folder):
         _train(config, folder, choices)
 
 
@@ -92,14 +93,15 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
         optimiser=choices.adam,
         passport=passport(config, subwords, described),
         seed=config["seed"],
+        skip=plan.skip,
     )
     data = TranslationData(encoded["train"], encoded["valid"], tokens, config["seed"])
     for name in ("valid", "test"):
         check_enough(len(encoded[name]), plan.devices, name)
-    make_room(folder, resume, resume_at)  # after all checks
-    _describe(folder, config, mechanism, described)
-    with open_loggers(choices.logger, folder, resume_at, config) as loggers:
-        trainer = make_trainer(plan, folder, valid, loggers, config)
+    stage = make_room(folder, resume, resume_at)  # after all checks
+    _describe(stage, config, mechanism, described)
+    with open_loggers(choices.logger, folder, stage, resume_at, config) as loggers:
+        trainer = make_trainer(plan, folder, stage, valid, loggers, config)
         chosen = fit(trainer, module, data, resume, folder, plan.average)
         scores = _test(trainer, module, tested, folder, chosen)
     if is_first_process():  # last: a run that has its scores is finished

@@ -64,11 +64,15 @@ class SimultaneousDecoding(pl.Callback):
         decoder: decodes the development set.
         dal_range: the range of word-level DAL, (least, most), for the best checkpoint; None for
             any.
+        folder: the folder of the run, which may change while it trains.
     """
 
-    def __init__(self, decoder: SplitDecoder, dal_range: tuple[float, float] | None) -> None:
+    def __init__(
+        self, decoder: SplitDecoder, dal_range: tuple[float, float] | None, folder: Path
+    ) -> None:
         self.decoder = decoder
         self.dal_range = dal_range
+        self.folder = folder
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Decode and score the development set, and log the scores."""
@@ -79,13 +83,12 @@ class SimultaneousDecoding(pl.Callback):
         chosen_by = {"valid/selection": selection(scores, self.dal_range, in_force)}
         pl_module.log_dict(flat(scores, "valid") | chosen_by, prog_bar=True)
         if trainer.is_global_zero:
-            _show_samples(trainer, instances[:SAMPLED])
+            _show_samples(trainer, self.folder / SAMPLES, instances[:SAMPLED])
 
 
-def _show_samples(trainer: pl.Trainer, instances: Sequence[Instance]) -> None:
+def _show_samples(trainer: pl.Trainer, folder: Path, instances: Sequence[Instance]) -> None:
     """Write sample translations into the run directory, and show them in W&B."""
     rows = [("source", "reference", "prediction", "delays"), *map(sample, instances)]
-    folder = Path(trainer.default_root_dir) / SAMPLES
     folder.mkdir(exist_ok=True)
     text = "".join("\t".join(row) + "\n" for row in rows)
     name = STEP.format(step=trainer.global_step)

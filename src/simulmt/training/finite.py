@@ -1,6 +1,6 @@
-"""The guard against NaN and infinity: training ends before a checkpoint keeps either.
+"""The guard against NaN and infinity: no update applies either, and no checkpoint keeps either.
 
-The guard watches on the device, so that no update waits for it. It reports at the next line of the
+The guard works on the device, so that no update waits for it. It reports at the next line of the
 log, or before the next validation.
 """
 
@@ -13,41 +13,58 @@ from torch import Tensor
 from simulmt.errors import UserError
 
 _REMEDY = (
-    "lower optim.lr or a weight of the losses (lambda, lambda_var, objective.terms, "
-    "teacher.lambda_kd)"
+    "lower optim.lr, or the weights of the losses if you set any (lambda, lambda_var, "
+    "objective.terms, teacher.lambda_kd)"
 )
 
 
 class FiniteUpdates:
-    """Remembers the first update whose loss or gradient is not finite."""
+    """Masks updates whose loss or gradient is not finite, and remembers them.
 
-    def __init__(self) -> None:
-        self._first = torch.full((3,), torch.nan)  # update, loss, norm
+    Args:
+        skip: the most such updates in a row with which the training goes on.
+    """
 
-    def watch(self, update: int, loss: Float[Tensor, ""], norm: Float[Tensor, ""]) -> None:
-        """Look at an update without waiting for the device.
+    def __init__(self, skip: int) -> None:
+        self._skip = skip
+        self._row, self._skipped = torch.zeros(()), torch.zeros(())
+        self._fatal = torch.full((3,), torch.nan)  # update, loss, norm
+
+    def watch(
+        self, update: int, loss: Float[Tensor, ""], norm: Float[Tensor, ""]
+    ) -> Float[Tensor, ""]:
+        """Return 1 for an update that must not be applied and 0 for another.
 
         Args:
             update: the number of the update, from 1.
             loss: the loss for each token, of all processes.
             norm: the norm of the gradient, of all processes.
         """
-        first = self._first.to(loss.device)
         figures = torch.stack([torch.full_like(loss, update), loss, norm.to(loss.dtype)])
-        self._first = figures.where(~(loss + norm).isfinite() & first[0].isnan(), first)
+        bad = (~figures.isfinite().all()).float()
+        self._row = (self._row.to(bad.device) + 1) * bad
+        self._skipped = self._skipped.to(bad.device) + bad
+        fatal = self._fatal.to(figures)
+        self._fatal = figures.where((self._row > self._skip) & fatal[0].isnan(), fatal)
+        return bad
 
-    def check(self) -> None:
-        """Wait for the device, and end the training if an update was not finite.
+    def check(self) -> int:
+        """Wait for the device.
+
+        Returns:
+            The number of updates that were skipped since the start.
 
         Raises:
-            UserError: the first such update, its figures and what to lower.
+            UserError: the first update that was one too many, its figures and what to lower.
         """
-        update, loss, norm = self._first.tolist()
+        update, loss, norm, skipped = (*self._fatal.tolist(), self._skipped.item())
         if not math.isnan(update):
+            row = f", the last of {self._skip + 1} in a row," if self._skip else ""
             raise UserError(
-                f"update {update:,.0f} is not finite: its loss is {loss:.4g}, the norm of its "
+                f"update {update:,.0f}{row} is not finite: its loss is {loss:.4g}, the norm of its "
                 f"gradient {norm:.4g}; {_REMEDY}"
             )
+        return int(skipped)
 
 
 def check_parameters(model: torch.nn.Module, update: int) -> None:

@@ -23,13 +23,14 @@ class MetricsFile(Logger):
     """A CSV file with a row for each logged update; a resumed run appends to it.
 
     Args:
-        folder: the run directory; rows from the update at which the run resumes are dropped.
-        resume_at: the update at which the run resumes; None for a new file.
+        folder: the folder of the run, which may change while it trains.
+        resume_at: the update at which the run resumes, from which on earlier rows are dropped;
+            None for a new file.
     """
 
     def __init__(self, folder: Path, resume_at: int | None) -> None:
         super().__init__()
-        self.path = folder / METRICS
+        self.folder = folder
         self._rows = [row for row in read_metrics(folder) if int(row["step"]) < (resume_at or 0)]
         self._columns = [*self._rows[0]] if self._rows else ["step"]
         self._in_file = False  # whether the file holds exactly these rows
@@ -62,14 +63,17 @@ class MetricsFile(Logger):
 
     def _append(self) -> None:
         """Append the last row; its cost does not grow with the file."""
-        with self.path.open("a", newline="") as file:
+        with (self.folder / METRICS).open("a", newline="") as file:
             csv.DictWriter(file, self._columns, restval="").writerow(self._rows[-1])
 
     def _rewrite(self) -> None:
         """Write all rows anew: a row or the columns have changed."""
         new = {name: None for row in self._rows for name in row if name not in self._columns}
         self._columns += new
-        with replacing(self.path) as unfinished, unfinished.open("w", newline="") as file:
+        with (
+            replacing(self.folder / METRICS) as unfinished,
+            unfinished.open("w", newline="") as file,
+        ):
             writer = csv.DictWriter(file, self._columns, restval="")
             writer.writeheader()
             writer.writerows(self._rows)
@@ -78,14 +82,14 @@ class MetricsFile(Logger):
 
 def csv_only() -> Open:
     """`logger=csv`: no logger besides the CSV file."""
-    return lambda folder, config: None
+    return lambda folder, stage, config: None
 
 
 def tensorboard() -> Open:
     """`logger=tensorboard`: event files in the run directory."""
     if importlib.util.find_spec("tensorboard") is None:
         raise UserError('logger=tensorboard needs a package: pip install "simulmt[tensorboard]"')
-    return lambda folder, config: TensorBoardLogger(folder, name=TENSORBOARD, version="")
+    return lambda folder, stage, config: TensorBoardLogger(folder, name=TENSORBOARD, version="")
 
 
 LOGGERS: dict[str, Callable[..., Open]] = {
@@ -104,12 +108,12 @@ def choose_logger(options: Config) -> Open:
 
 @contextmanager
 def open_loggers(
-    open_extra: Open, folder: Path, resume_at: int | None, config: Config
+    open_extra: Open, folder: Path, stage: Path, resume_at: int | None, config: Config
 ) -> Iterator[list[Logger]]:
     """Open the CSV file and, on the first process, the chosen logger; close both in any case."""
-    loggers: list[Logger] = [MetricsFile(folder, resume_at)]
+    loggers: list[Logger] = [MetricsFile(stage, resume_at)]
     if is_first_process():
-        extra = open_extra(folder, config)
+        extra = open_extra(folder, stage, config)
         loggers += [extra] if extra else []
     status, code = "failed", 1
     try:

@@ -31,6 +31,7 @@ class TranslationModule(pl.LightningModule):
         optimiser: Adam's settings and learning rate.
         passport: stored in every checkpoint beside the weights.
         seed: seed of dropout, noise and random policies.
+        skip: the most updates in a row that may be skipped because they are not finite.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class TranslationModule(pl.LightningModule):
         optimiser: Adam,
         passport: dict[str, Any],
         seed: int,
+        skip: int,
     ) -> None:
         super().__init__()
         self.model = model
@@ -50,7 +52,8 @@ class TranslationModule(pl.LightningModule):
         self.optimiser = optimiser
         self.passport = passport
         self.seed = seed
-        self._finite = FiniteUpdates()
+        self.skip = skip
+        self._finite = FiniteUpdates(skip)
         # of the update, on the loss's device
         self._tokens, self._loss = torch.zeros((), dtype=torch.int64), torch.zeros(())
         self._clock: tuple[float, Tensor | int] = (time.perf_counter(), 0)
@@ -78,7 +81,7 @@ class TranslationModule(pl.LightningModule):
         self._clock = (started, seen + self._tokens)
         if (self.global_step + 1) % self.trainer.log_every_n_steps:  # type: ignore[attr-defined]
             return
-        self._finite.check()
+        skipped = self._finite.check()
         now = time.perf_counter()
         self._clock = (now, 0)
         tokens = int(loss.tokens)
@@ -89,6 +92,8 @@ class TranslationModule(pl.LightningModule):
             "tokens_per_s": rate,
             **{name: float(value) / loss.sentences for name, value in loss.per_sentence.items()},
         }
+        if self.skip:
+            values["skipped"] = float(skipped)
         if self.model.mechanism.learned:
             values |= self.objective.weights(self.global_step)
         for name, value in values.items():
@@ -100,7 +105,10 @@ class TranslationModule(pl.LightningModule):
         gradient_clip_val: int | float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Turn the gradient of the sum into that of the mean over target tokens, and clip it."""
+        """Turn the gradient of the sum into that of the mean over target tokens, and clip it.
+
+        An update that is not finite changes no weight and no moment.
+        """
         sums = torch.stack([self._tokens.float(), self._loss.float()])
         count, total = self.trainer.strategy.reduce(sums, reduce_op="sum").unbind()
         self._tokens, self._loss = torch.zeros_like(self._tokens), torch.zeros_like(self._loss)
@@ -110,7 +118,8 @@ class TranslationModule(pl.LightningModule):
         norm = torch.nn.utils.get_total_norm(gradients)
         if gradient_clip_val:
             torch.nn.utils.clip_grads_with_norm_(self.parameters(), gradient_clip_val, norm)
-        self._finite.watch(self.global_step + 1, total / count, norm)
+        bad = self._finite.watch(self.global_step + 1, total / count, norm)
+        optimizer.found_inf = bad  # type: ignore[attr-defined]  # fused Adam skips a step where 1
 
     def on_validation_start(self) -> None:
         """End the training before a checkpoint could keep what is not finite."""
@@ -139,7 +148,7 @@ class TranslationModule(pl.LightningModule):
             lr=settings.rate.lr,
             betas=(settings.beta1, settings.beta2),
             eps=settings.eps,
-            foreach=True,
+            fused=True,
         )
         rate = torch.optim.lr_scheduler.LambdaLR(adam, settings.rate.factor)
         return {"optimizer": adam, "lr_scheduler": {"scheduler": rate, "interval": "step"}}

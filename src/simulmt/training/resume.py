@@ -13,17 +13,7 @@ from simulmt.data.manifest import check_manifest
 from simulmt.errors import UserError
 from simulmt.options import SAME_RUN, Config, flat_options
 from simulmt.processes import is_first_process
-from simulmt.run_directory import (
-    CHECKPOINTS,
-    CONFIG,
-    LAST,
-    LOCK,
-    MARK,
-    clear,
-    clear_after,
-    is_finished,
-    read_json,
-)
+from simulmt.run_directory import CONFIG, LAST, LOCK, is_finished, read_json
 from simulmt.saved.checkpoint import read_checkpoint
 from simulmt.saved.trained import check_finite
 
@@ -117,7 +107,7 @@ def check_resume(path: Path, config: Config, described: Mapping[str, object], fo
             "start from its weights with init_from"
         )
     step, most = int(checkpoint["global_step"]), config["trainer"]["max_updates"]
-    if step >= most and not _is_own(path, folder):
+    if step >= most and not is_own(path, folder):
         raise UserError(
             f"ckpt_path={path} has been trained for {step:,} updates, trainer.max_updates is "
             f"{most:,}: raise it, or evaluate the checkpoint as it is (evaluate.py)"
@@ -125,30 +115,9 @@ def check_resume(path: Path, config: Config, described: Mapping[str, object], fo
     return step
 
 
-def _is_own(path: Path, folder: Path) -> bool:
+def is_own(path: Path, folder: Path) -> bool:
+    """Return whether a checkpoint lies in a run directory."""
     return folder.resolve() in path.resolve().parents
-
-
-def make_room(folder: Path, resume: Path | None, step: int | None) -> None:
-    """Clear the run directory; a run that resumes its own training keeps what it needs.
-
-    Such a run loses its test scores, because a run that has them is finished.
-
-    Args:
-        folder: the run directory; made where absent.
-        resume: the checkpoint that is resumed, if any.
-        step: the update of that checkpoint.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    if not is_first_process():
-        return
-    (folder / MARK).touch()
-    if resume is not None and _is_own(resume, folder):
-        clear_after(folder, step or 0)
-        return
-    if (folder / CHECKPOINTS).exists():
-        say(f"replacing the run in {folder}; ckpt_path=last would have resumed it")
-    clear(folder)
 
 
 @contextmanager

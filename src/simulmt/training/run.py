@@ -2,27 +2,27 @@
 
 import logging
 import math
-import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint
+from pytorch_lightning.callbacks import Callback, EarlyStopping
 from pytorch_lightning.loggers import Logger
-from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
-from simulmt.options import Count, Limit
-from simulmt.run_directory import AVERAGE, BEST, CHECKPOINTS, STEP, replacing, step_checkpoints
+from simulmt.options import Count, Limit, Natural
+from simulmt.run_directory import AVERAGE, BEST, STEP, step_checkpoints
 from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.training.callbacks import Progress, SimultaneousDecoding, TrainingRecord
+from simulmt.training.checkpoints import Checkpoints, Succession, WholeFiles, keep
 from simulmt.training.datamodule import TranslationData
+from simulmt.training.loggers import MetricsFile
 from simulmt.training.module import TranslationModule
 from simulmt.training.ranks import TERMINATED, OneRun, kill_started_at_exit
 
@@ -49,6 +49,7 @@ class Plan:
     accumulate: Count
     clip: Annotated[float, Limit("a finite norm, or 0 for none", lambda x: 0 <= x < math.inf)]
     average: Count
+    skip: Natural
     patience: Count | None
     dal_range: tuple[float, float] | None
     log_every: Count
@@ -75,44 +76,6 @@ class Plan:
             )
 
 
-class WholeFiles(TorchCheckpointIO):
-    """Writes a checkpoint beside its place and then moves it there: none is ever half written.
-
-    Lightning's own plugin goes through the system's temporary folder. If that folder is on another
-    disk, the file is copied from there, not moved.
-    """
-
-    def save_checkpoint(
-        self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
-    ) -> None:
-        """Write the checkpoint."""
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with replacing(Path(path)) as unfinished:
-            torch.save(checkpoint, unfinished)
-
-
-class Checkpoints(ModelCheckpoint):
-    """Lightning's checkpoints, remembered by file name: a run may resume where it was moved to."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state without the folder."""
-        return _placed(super().state_dict(), lambda path: Path(path).name) | {"dirpath": None}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the state in the folder of this run."""
-        folder = Path(str(self.dirpath))
-        state = _placed(state_dict, lambda name: str(folder / name))
-        super().load_state_dict(state | {"dirpath": self.dirpath})
-
-
-def _placed(state: dict[str, Any], place: Callable[[str], str]) -> dict[str, Any]:
-    """Return the state of a ModelCheckpoint with other paths; an empty path stands for none."""
-    paths = ("best_model_path", "kth_best_model_path", "last_model_path")
-    moved = {name: state[name] and place(state[name]) for name in paths}
-    scores = {place(path): score for path, score in state["best_k_models"].items()}
-    return state | moved | {"best_k_models": scores}
-
-
 class Patience(EarlyStopping):
     """Lightning's early stopping; a run that has stopped early stops again when it resumes."""
 
@@ -126,15 +89,34 @@ class Patience(EarlyStopping):
 
 
 def make_trainer(
-    plan: Plan, folder: Path, valid: SplitDecoder, loggers: list[Logger], config: Mapping[str, Any]
+    plan: Plan,
+    folder: Path,
+    stage: Path,
+    valid: SplitDecoder,
+    loggers: list[Logger],
+    config: Mapping[str, Any],
 ) -> pl.Trainer:
-    """Return the Lightning trainer of a plan, which writes into the run directory `folder`."""
+    """Return the Lightning trainer of a plan.
+
+    Args:
+        plan: length and devices.
+        folder: the run directory.
+        stage: the folder that the run writes into until its first validation.
+        valid: decodes the development set.
+        loggers: the metrics go there.
+        config: the configuration of this process.
+    """
+    writers: list[SimultaneousDecoding | Checkpoints] = [
+        SimultaneousDecoding(valid, plan.dal_range, stage),
+        keep(stage, Path(BEST).stem, "valid/selection", save_last=False),
+        keep(stage, STEP, "step", save_top_k=plan.average, save_last=True),
+    ]
+    files = [logger for logger in loggers if isinstance(logger, MetricsFile)]
     callbacks: list[Callback] = [
         OneRun(config),
-        SimultaneousDecoding(valid, plan.dal_range),
         TrainingRecord(folder),
-        _checkpoints(folder, Path(BEST).stem, "valid/selection", save_last=False),
-        _checkpoints(folder, STEP, "step", save_top_k=plan.average, save_last=True),
+        *writers,
+        Succession(folder, stage, [*writers, *files]),
     ]
     if plan.patience is not None:
         callbacks.append(Patience("valid/selection", mode="max", patience=plan.patience))
@@ -160,19 +142,6 @@ def make_trainer(
         callbacks=callbacks,
         logger=loggers,
         plugins=[WholeFiles()],
-    )
-
-
-def _checkpoints(folder: Path, name: str, monitor: str, **more: Any) -> ModelCheckpoint:
-    """Return a callback that keeps the checkpoints where `monitor` is greatest."""
-    return Checkpoints(
-        folder / CHECKPOINTS,
-        filename=name,
-        monitor=monitor,
-        mode="max",
-        auto_insert_metric_name=False,
-        enable_version_counter=False,
-        **more,
     )
 
 

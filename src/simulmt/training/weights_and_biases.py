@@ -22,8 +22,9 @@ UPDATES = "trainer/global_step"
 """The x axis of all curves."""
 
 
-Open: TypeAlias = Callable[[Path, Config], Logger | None]
-"""Opens a logger for a run directory and a configuration; None where there is no logger."""
+Open: TypeAlias = Callable[[Path, Path, Config], Logger | None]
+"""Opens a logger for a run directory, the folder that the run writes into until its first
+validation, and a configuration; None where there is no logger."""
 
 
 def wandb(project: str, mode: Literal["online", "offline"]) -> Open:
@@ -35,7 +36,7 @@ def wandb(project: str, mode: Literal["online", "offline"]) -> Open:
     return partial(_open, project, mode)
 
 
-def _open(project: str, mode: str, folder: Path, config: Config) -> Logger:
+def _open(project: str, mode: str, folder: Path, stage: Path, config: Config) -> Logger:
     """Start or resume the run, and return its logger."""
     import wandb  # noqa: PLC0415  (seconds to import, and most runs do without)
 
@@ -46,7 +47,7 @@ def _open(project: str, mode: str, folder: Path, config: Config) -> Logger:
         group=config["mechanism"]["name"],
         job_type="train",
         tags=[config["data"]["name"], config["model"]["name"]],
-        id=_run_id(folder / WANDB_ID),
+        id=_run_id(stage / WANDB_ID),
         dir=folder,
         config=dict(config),
         settings=wandb.Settings(init_timeout=30, silent=True),

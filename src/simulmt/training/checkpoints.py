@@ -1,0 +1,110 @@
+"""The checkpoints of a training: written whole, remembered by file name, moved with their run."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.callbacks import Checkpoint, ModelCheckpoint
+from pytorch_lightning.plugins.io import TorchCheckpointIO
+
+from simulmt.run_directory import CHECKPOINTS, replacing
+from simulmt.training.room import settle
+
+
+class WholeFiles(TorchCheckpointIO):
+    """Writes a checkpoint beside its place and then moves it there: none is ever half written.
+
+    Lightning's own plugin goes through the system's temporary folder. If that folder is on another
+    disk, the file is copied from there, not moved.
+    """
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
+    ) -> None:
+        """Write the checkpoint."""
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        with replacing(Path(path)) as unfinished:
+            torch.save(checkpoint, unfinished)
+
+
+class Checkpoints(ModelCheckpoint):
+    """Lightning's checkpoints, remembered by file name: a run may resume where it was moved to."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run, which may change while it trains."""
+        return Path(str(self.dirpath)).parent
+
+    @folder.setter
+    def folder(self, folder: Path) -> None:
+        state = self.state_dict()
+        self.dirpath = str(folder / CHECKPOINTS)
+        self.load_state_dict(state)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state without the folder."""
+        return _placed(super().state_dict(), lambda path: Path(path).name) | {"dirpath": None}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the state in the folder of this run."""
+        folder = Path(str(self.dirpath))
+        state = _placed(state_dict, lambda name: str(folder / name))
+        super().load_state_dict(state | {"dirpath": self.dirpath})
+
+
+def _placed(state: dict[str, Any], place: Callable[[str], str]) -> dict[str, Any]:
+    """Return the state of a ModelCheckpoint with other paths; an empty path stands for none."""
+    paths = ("best_model_path", "kth_best_model_path", "last_model_path")
+    moved = {name: state[name] and place(state[name]) for name in paths}
+    scores = {place(path): score for path, score in state["best_k_models"].items()}
+    return state | moved | {"best_k_models": scores}
+
+
+def keep(folder: Path, name: str, monitor: str, **more: Any) -> Checkpoints:
+    """Return a callback that keeps the checkpoints where `monitor` is greatest."""
+    return Checkpoints(
+        folder / CHECKPOINTS,
+        filename=name,
+        monitor=monitor,
+        mode="max",
+        auto_insert_metric_name=False,
+        enable_version_counter=False,
+        **more,
+    )
+
+
+class Writer(Protocol):
+    """Writes into the folder of a run."""
+
+    folder: Path
+
+
+class Succession(Checkpoint):
+    """Moves a staged run into the run directory once its first validation has been saved.
+
+    The base class makes Lightning call this callback after those that save checkpoints.
+
+    Args:
+        folder: the run directory.
+        stage: the folder that the run writes into until then.
+        writers: all that write into that folder.
+    """
+
+    def __init__(self, folder: Path, stage: Path, writers: Sequence[Writer]) -> None:
+        self._folder = folder
+        self._staged = stage != folder
+        self._writers = writers
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Move the files, and let the writers go on in the run directory."""
+        if not trainer.strategy.broadcast(self._staged):
+            return
+        if trainer.is_global_zero:
+            settle(self._folder)
+        trainer.strategy.barrier()
+        self._staged = False
+        for writer in self._writers:
+            writer.folder = self._folder
