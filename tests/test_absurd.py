@@ -40,5 +40,5 @@ def test_absurd_values_are_refused_in_one_line(override, said, tmp_path):
 def test_a_model_beyond_the_memory_is_refused_with_both_sizes(tmp_path):
     vast = ["model.dim=65536", "model.ffn=65536", "model.encoder_layers=40"]
     chosen = [*SMALL, "mechanism=mma_il", "lambda=0.2", f"cache={tmp_path}", *vast]
-    with pytest.raises(UserError, match=r"GiB, and this machine has \d+ GiB of memory: lower"):
+    with pytest.raises(UserError, match=r"GiB in training, and there are \S+ GiB of memory: lower"):
         train(configuration("train", *chosen), str(tmp_path / "run"))

@@ -16,12 +16,12 @@ from simulmt.builders import (
 from simulmt.data.subwords import MOST_SUBWORDS
 from simulmt.decoding.search import Search
 from simulmt.errors import UserError
+from simulmt.memory import check_memory
 from simulmt.objective import Objective
 from simulmt.options import Limit, Natural, Weight, check, construct
 from simulmt.programs import teacher
 from simulmt.training.callbacks import count_parameters
 from simulmt.training.loggers import choose_logger
-from simulmt.training.machine import check_memory
 from simulmt.training.optimiser import Adam, make_adam
 from simulmt.training.run import Plan
 from simulmt.training.weights_and_biases import Open
@@ -72,7 +72,7 @@ def check_choices(config: Mapping[str, Any]) -> Choices:
     mechanism = build_mechanism(config["mechanism"])
     check({k: v for k, v in config["data"].items() if k in OF_DATA}, OF_DATA, "data")
     model = outline_model(config["model"], mechanism, _vocabulary(config["data"].get("subwords")))
-    check_memory(count_parameters(model))
+    check_memory(plan.accelerator, count_parameters(model))
     _check_objective(build_objective(config), mechanism, plan)
     return Choices(
         plan=plan,

@@ -19,6 +19,7 @@ from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
 from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
+from simulmt.memory import enough_memory, limit_memory
 from simulmt.models.model import Model
 from simulmt.options import Count, Positive, construct
 from simulmt.programs.plain import plain
@@ -98,6 +99,7 @@ class Options:
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
+@enough_memory("batch_tokens or beam")
 def evaluate(cfg: DictConfig) -> None:
     """Decode with a checkpoint and score, as `train.py` does after training.
 
@@ -106,6 +108,7 @@ def evaluate(cfg: DictConfig) -> None:
     """
     options = construct(Options, plain(cfg), "evaluate.py")
     device = pick_device(options.device)
+    limit_memory(options.device)
     text = read_pair(*options.files) if options.files else None
     trained = checkpoint.load(options.checkpoint)
     model = trained.build(options.dial)

@@ -20,6 +20,7 @@ from simulmt.decoding.instance import write_instances
 from simulmt.decoding.search import GREEDY
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
+from simulmt.memory import check_memory, enough_memory, limit_memory
 from simulmt.models.model import Model
 from simulmt.options import asked_of, check, construct
 from simulmt.processes import is_first_process
@@ -47,7 +48,7 @@ from simulmt.training.machine import prepare_machine
 from simulmt.training.module import TranslationModule
 from simulmt.training.resume import alone_in, check_resume, find_resume
 from simulmt.training.room import make_room, settled
-from simulmt.training.run import fit, make_trainer
+from simulmt.training.run import Plan, fit, make_trainer
 from simulmt.training.weights_and_biases import show_results, show_samples
 
 SHOWN = 50
@@ -63,8 +64,13 @@ def train(cfg: DictConfig, run_directory: str) -> None:
     config, folder = plain(cfg), Path(run_directory)
     choices = check_choices(config)
     prepare_machine()
+    limit_memory(choices.plan.accelerator, choices.plan.devices)
     check_own(folder)
-    with alone_in(folder), settled(folder):
+    tokens = config["data"]["batch_tokens"]
+    remedy = (
+        f"data.batch_tokens (now {tokens:,}), the sizes of the model (model.*) or decoding.beam"
+    )
+    with alone_in(folder), settled(folder), enough_memory(remedy):
         _train(config, folder, choices)
 
 
@@ -98,6 +104,7 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
     data = TranslationData(encoded["train"], encoded["valid"], tokens, config["seed"])
     for name in ("valid", "test"):
         check_enough(len(encoded[name]), plan.devices, name)
+    _check_batch(choices.plan, model, encoded["train"], tokens)
     stage = make_room(folder, resume, resume_at)  # after all checks
     _describe(stage, config, mechanism, described)
     with open_loggers(choices.logger, folder, stage, resume_at, config) as loggers:
@@ -106,6 +113,12 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
         scores = _test(trainer, module, tested, folder, chosen)
     if is_first_process():  # last: a run that has its scores is finished
         write_json(folder / SCORES, scores)
+
+
+def _check_batch(plan: Plan, model: Model, split: EncodedSplit, tokens: int) -> None:
+    """Refuse batches that are too large for the memory."""
+    largest = min(tokens, int(split.lengths[:, 1].sum()))
+    check_memory(plan.accelerator, count_parameters(model), largest * model.vocabulary.size)
 
 
 def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, EncodedSplit]]:

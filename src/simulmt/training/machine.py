@@ -1,12 +1,9 @@
 """Settings of memory and processor for training; the benchmarks use them, too."""
 
 import ctypes
-import os
 import sys
 
 import torch
-
-from simulmt.errors import UserError
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of malloc.h
 
@@ -29,26 +26,3 @@ def prepare_machine() -> None:
     mallopt(_TOP_PAD, 2**26)
     if mallopt(_MMAP_THRESHOLD, 2**30) == 0:  # refused
         mallopt(_MMAP_THRESHOLD, 2**25)
-
-
-def check_memory(parameters: int) -> None:
-    """Refuse a model that the memory of this machine cannot hold in training.
-
-    A parameter takes 16 bytes: its value, its gradient and Adam's two moments.
-
-    Args:
-        parameters: the number of parameters of the model.
-
-    Raises:
-        UserError: the model is too large.
-    """
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError):  # a system that does not tell
-        return
-    if (needed := 16 * parameters) > memory:
-        raise UserError(
-            f"training {parameters:,} parameters takes {needed / 2**30:,.0f} GiB, and this machine "
-            f"has {memory / 2**30:,.0f} GiB of memory: lower the sizes of the model "
-            "(model.dim, model.ffn, model.encoder_layers, ...) or data.subwords.size"
-        )

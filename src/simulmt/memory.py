@@ -1,0 +1,118 @@
+"""Memory: how much there is, what a training takes at least, and one line when it has run out."""
+
+import math
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import torch
+
+from simulmt.errors import UserError
+
+_LIMITS_OF_CONTAINERS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+_RAN_OUT = re.compile(
+    "out of memory|can't allocate memory|not enough memory|bad_alloc|ALLOC_FAILED|"
+    "can't start new thread|Cannot allocate memory",
+    re.IGNORECASE,
+)
+"""Messages of torch, its libraries and Python."""
+_MARGIN = 0.9  # the other processes may grow
+_WANTED = re.compile(r"[Tt]r(?:ied|ying) to allocate ([\d.]+ \w+)")
+
+
+def memory(accelerator: str) -> float:
+    """Return the bytes of the memory that a training has: a GPU's or the machine's; else infinity.
+
+    Args:
+        accelerator: `cpu`, `gpu` or `auto`, which is a GPU if there is one.
+    """
+    if accelerator != "cpu" and torch.cuda.is_available():
+        return float(torch.cuda.get_device_properties(0).total_memory)
+    sizes = [math.inf]
+    with suppress(AttributeError, ValueError):  # a system that does not tell
+        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for path in _LIMITS_OF_CONTAINERS:
+        with suppress(OSError, ValueError):  # no such limit
+            sizes.append(int(path.read_text()))
+    return min(sizes)
+
+
+def limit_memory(accelerator: str, processes: int = 1) -> None:
+    """Make allocations fail that exceed the free memory, so that the system kills no process.
+
+    On Linux, an allocation succeeds although there is no memory for it, and the process is killed
+    without a word once it uses what it was given. GPUs refuse allocations themselves.
+
+    Args:
+        accelerator: `cpu`, or what is a GPU if there is one.
+        processes: the number of processes that share the memory.
+    """
+    if sys.platform != "linux" or (accelerator != "cpu" and torch.cuda.is_available()):
+        return
+    import resource  # noqa: PLC0415  (Windows has none)
+
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = min(memory("cpu"), _MARGIN * _available()) / processes
+    if most < (math.inf if hard == resource.RLIM_INFINITY else hard):
+        resource.setrlimit(resource.RLIMIT_DATA, (int(most), hard))
+
+
+def _available() -> float:
+    """Return the bytes that no process uses; infinity if Linux does not tell."""
+    with suppress(OSError):
+        match = re.search(r"MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text())
+        return 1024 * int(match[1]) if match else math.inf
+    return math.inf
+
+
+def check_memory(accelerator: str, parameters: int, logits: int = 0) -> None:
+    """Refuse a training that is too large for the memory.
+
+    A parameter takes 16 bytes: its value, its gradient and Adam's two moments. A logit takes at
+    least 8 bytes: its value and its gradient.
+
+    Args:
+        accelerator: `cpu`, `gpu` or `auto`.
+        parameters: the number of parameters of the model.
+        logits: the number of logits of the largest batch: its target tokens times the subwords.
+
+    Raises:
+        UserError: the model or the batch is too large.
+    """
+    there = memory(accelerator)
+    for what, needed, remedy in (
+        (f"{parameters:,} parameters", 16 * parameters, "the sizes of the model (model.dim, "
+         "model.ffn, model.encoder_layers, ...) or data.subwords.size"),
+        (f"the {logits:,} logits of the largest batch", 8 * logits, "data.batch_tokens"),
+    ):  # fmt: skip
+        if needed > there:
+            raise UserError(
+                f"{what} take {needed / 2**30:,.0f} GiB in training, and there are "
+                f"{there / 2**30:,.1f} GiB of memory: lower {remedy}"
+            )
+
+
+@contextmanager
+def enough_memory(remedy: str) -> Iterator[None]:
+    """Turn the errors of memory that has run out into one line.
+
+    Args:
+        remedy: what to lower.
+
+    Raises:
+        UserError: memory has run out.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not _RAN_OUT.search(str(error)):
+            raise
+        wanted = _WANTED.search(str(error))
+        size = f" (an allocation of {wanted[1]} failed)" if wanted else ""
+        raise UserError(f"memory has run out{size}: lower {remedy}") from None
