@@ -20,11 +20,12 @@ from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
 from simulmt.options import Count, Limit
 from simulmt.run_directory import AVERAGE, BEST, CHECKPOINTS, STEP, replacing, step_checkpoints
-from simulmt.saved.checkpoint import average_checkpoints, load_weights
+from simulmt.saved.checkpoint import average_checkpoints, load_weights, read_checkpoint
 from simulmt.training.callbacks import Progress, SimultaneousDecoding, TrainingRecord
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.module import TranslationModule
 from simulmt.training.ranks import TERMINATED, OneRun, kill_started_at_exit
+from simulmt.training.restoring import check_state, restoring
 
 _EXPECTED = (
     "LeafSpec",  # Lightning's own call of what torch has renamed
@@ -90,6 +91,10 @@ class WholeFiles(TorchCheckpointIO):
         with replacing(Path(path)) as unfinished:
             torch.save(checkpoint, unfinished)
 
+    def load_checkpoint(self, path: str | os.PathLike[str], *_: Any, **__: Any) -> dict[str, Any]:
+        """Return a checkpoint, checked."""
+        return dict(read_checkpoint(Path(path)))
+
 
 class Checkpoints(ModelCheckpoint):
     """Lightning's checkpoints, remembered by file name: a run may resume where it was moved to."""
@@ -101,7 +106,8 @@ class Checkpoints(ModelCheckpoint):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state in the folder of this run."""
         folder = Path(str(self.dirpath))
-        state = _placed(state_dict, lambda name: str(folder / name))
+        check_state(state_dict, self.state_dict())
+        state = _placed(state_dict, lambda path: str(folder / Path(path).name))
         super().load_state_dict(state | {"dirpath": self.dirpath})
 
 
@@ -122,6 +128,7 @@ class Patience(EarlyStopping):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state, but keep the patience of the configuration."""
+        check_state(state_dict, self.state_dict())
         super().load_state_dict(state_dict | {"patience": self.patience})
 
 
@@ -191,9 +198,9 @@ def fit(
 
     Raises:
         SystemExit: SIGTERM has ended the training.
-        UserError: Ctrl-C has.
+        UserError: Ctrl-C has; or the state in the checkpoint is not that of this training.
     """
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), restoring(resume, trainer):
         for expected in _EXPECTED:
             warnings.filterwarnings("ignore", message=f".*{expected}.*")
         try:
