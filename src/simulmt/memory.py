@@ -98,6 +98,11 @@ def check_memory(accelerator: str, parameters: int, logits: int = 0) -> None:
             )
 
 
+def ran_out(error: Exception) -> bool:
+    """Return whether an error says that there is no more memory."""
+    return isinstance(error, MemoryError) or bool(_RAN_OUT.search(str(error)))
+
+
 @contextmanager
 def enough_memory(remedy: str) -> Iterator[None]:
     """Turn the errors of memory that has run out into one line.
@@ -111,7 +116,7 @@ def enough_memory(remedy: str) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and not _RAN_OUT.search(str(error)):
+        if not ran_out(error):
             raise
         wanted = _WANTED.search(str(error))
         size = f" (an allocation of {wanted[1]} failed)" if wanted else ""

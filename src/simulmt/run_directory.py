@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from simulmt.errors import UserError
 from simulmt.options import convert
+from simulmt.untrusted import read_json as read_plain
 
 T = TypeVar("T")
 
@@ -128,7 +129,7 @@ def read_record(path: Path, kind: type[T]) -> T:
         UserError: the file cannot be read, or does not hold the fields of the dataclass.
     """
     try:
-        record: T = convert(json.loads(path.read_text(encoding="utf-8")), kind)
+        record: T = convert(read_plain(path), kind)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(
             f"{path} is absent or damaged ({type(error).__name__}: {error}); remove it, and run "

@@ -15,10 +15,14 @@ from simulmt.options import SAME_RUN, Config, flat_options
 from simulmt.processes import is_first_process
 from simulmt.run_directory import CONFIG, LAST, LOCK, is_finished, read_json
 from simulmt.saved.checkpoint import read_checkpoint
-from simulmt.saved.trained import check_finite
 
 _THE_SAME = ("model", "mechanism", "teacher", "optim")
 """The groups of options that a resumed run must not change."""
+_STATE: Mapping[str, type] = {
+    **{"global_step": int, "epoch": int, "loops": dict, "callbacks": dict},
+    **{"optimizer_states": list, "lr_schedulers": list},
+}
+"""The types of the state of a training in a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ def read_state(folder: Path, config: Config) -> State:
             return State("finished")
         if not (folder / LAST).is_file():
             return State("new")
-        return State("half", f"from update {read_checkpoint(folder / LAST)['global_step']}")
+        return State("half", f"from update {read_checkpoint(folder / LAST).get('global_step')}")
     except UserError as error:
         return State("new", str(error))
 
@@ -93,18 +97,19 @@ def check_resume(path: Path, config: Config, described: Mapping[str, object], fo
     """
     checkpoint = read_checkpoint(path)
     before = checkpoint["simulmt"]
-    check_finite(path, checkpoint["state_dict"])
     check_manifest(before["manifest"], described, ["train", "valid"])
-    old, new = ({group: c[group] for group in _THE_SAME} for c in (before["config"], config))
+    old, new = ({group: c.get(group) for group in _THE_SAME} for c in (before["config"], config))
     if changed := differences(old, new):
         raise UserError(
             f"cannot resume with other settings ({', '.join(changed)}); give the options of the "
             "checkpoint, or start from its weights with init_from"
         )
-    if "global_step" not in checkpoint:
+    lacks = [name for name, kind in _STATE.items() if not isinstance(checkpoint.get(name), kind)]
+    if lacks or len(checkpoint["optimizer_states"]) != 1 or len(checkpoint["lr_schedulers"]) != 1:
         raise UserError(
-            f"ckpt_path={path} holds weights alone, no update to resume at; give last.ckpt, or "
-            "start from its weights with init_from"
+            f"ckpt_path={path} holds weights alone, no update to resume at (it lacks "
+            f"{', '.join(lacks) or 'an optimiser'}); give last.ckpt, or start from its weights "
+            "with init_from"
         )
     step, most = int(checkpoint["global_step"]), config["trainer"]["max_updates"]
     if step >= most and not is_own(path, folder):

@@ -25,6 +25,7 @@ from simulmt.training.datamodule import TranslationData
 from simulmt.training.loggers import MetricsFile
 from simulmt.training.module import TranslationModule
 from simulmt.training.ranks import TERMINATED, OneRun, kill_started_at_exit
+from simulmt.training.restoring import check_state, restoring
 
 _EXPECTED = (
     "LeafSpec",  # Lightning's own call of what torch has renamed
@@ -85,6 +86,7 @@ class Patience(EarlyStopping):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state, but keep the patience of the configuration."""
+        check_state(state_dict, self.state_dict())
         super().load_state_dict(state_dict | {"patience": self.patience})
 
 
@@ -160,9 +162,9 @@ def fit(
 
     Raises:
         SystemExit: SIGTERM has ended the training.
-        UserError: Ctrl-C has.
+        UserError: Ctrl-C has; or the state in the checkpoint is not that of this training.
     """
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), restoring(resume, trainer):
         for expected in _EXPECTED:
             warnings.filterwarnings("ignore", message=f".*{expected}.*")
         try:
