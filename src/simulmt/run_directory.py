@@ -15,6 +15,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from simulmt.disk import writing
 from simulmt.errors import UserError
 from simulmt.options import convert
 
@@ -92,15 +93,20 @@ class Training:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path beside `path` to write to, and move that file to `path` once it is written."""
+    """Yield a path beside `path` to write to, and move that file to `path` once it is written.
+
+    Raises:
+        UserError: the file cannot be written; what stood under `path` stays.
+    """
     unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}{_UNFINISHED}")
-    try:
-        yield unfinished
-        with unfinished.open("rb+") as file:
-            os.fsync(file.fileno())  # or a power cut could leave an empty file under the name
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with writing(path):
+        try:
+            yield unfinished
+            with unfinished.open("rb+") as file:
+                os.fsync(file.fileno())  # or a power cut could leave an empty file under the name
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: object) -> None:

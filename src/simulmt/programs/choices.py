@@ -49,9 +49,10 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Choices:
-    """The parts of a run, and the options of its sweep."""
+    """The parts of a run, the size of its model, and the options of its sweep."""
 
     plan: Plan
+    parameters: int
     mechanism: Mechanism
     teacher: teacher.Build
     adam: Adam
@@ -72,10 +73,12 @@ def check_choices(config: Mapping[str, Any]) -> Choices:
     mechanism = build_mechanism(config["mechanism"])
     check({k: v for k, v in config["data"].items() if k in OF_DATA}, OF_DATA, "data")
     model = outline_model(config["model"], mechanism, _vocabulary(config["data"].get("subwords")))
-    check_memory(count_parameters(model))
+    parameters = count_parameters(model)
+    check_memory(parameters)
     _check_objective(build_objective(config), mechanism, plan)
     return Choices(
         plan=plan,
+        parameters=parameters,
         mechanism=mechanism,
         teacher=teacher.choose_teacher(config),
         adam=make_adam(config["optim"]),

@@ -16,6 +16,7 @@ from simulmt.data.text import read_pair
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.split_decoder import SplitDecoder
+from simulmt.disk import check_writable
 from simulmt.errors import UserError
 from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
@@ -114,8 +115,9 @@ def evaluate(cfg: DictConfig) -> None:
     summary.dropped(options.scored, split)
 
     translator = Translator(model.to(device), trained.subwords, device)
-    scores, instances = _decode(options, trained, translator, split, search)
     folder = _folder(options, trained.path)
+    check_writable(folder)
+    scores, instances = _decode(options, trained, translator, split, search)
     folder.mkdir(parents=True, exist_ok=True)
     write_instances(folder / INSTANCES, instances)
     write_json(folder / EVALUATED, scores)

@@ -26,6 +26,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from simulmt.console import console, say
+from simulmt.disk import explain
 from simulmt.errors import UserError
 from simulmt.processes import end_with, is_first_process
 from simulmt.programs.choices import Sweep, check_choices
@@ -66,7 +67,10 @@ def sweep_run(cfg: DictConfig, folder: Path, number: int) -> float:
     except Exception as error:  # the other runs of the sweep go on
         outcome = replace(_failure(error), tries=0)
     seconds = round(time.monotonic() - began, 1)
-    write_outcome(folder, replace(outcome, seconds=seconds, sweep=sweep, number=number))
+    try:
+        write_outcome(folder, replace(outcome, seconds=seconds, sweep=sweep, number=number))
+    except UserError as error:  # the disk is full: the next run may have room
+        outcome = replace(outcome, outcome="failed", reason=outcome.reason or str(error))
     line = f"{folder.name}: {outcome.outcome}{': ' if outcome.reason else ''}{outcome.reason}"
     console.print(line, markup=False, soft_wrap=True)
     return FAILED if outcome.outcome == "failed" else value(folder)
@@ -76,6 +80,8 @@ def _failure(error: Exception) -> Outcome:
     """Return the outcome of an exception; print the traceback unless a user can put it right."""
     if isinstance(error, UserError):
         return Outcome("failed", str(error))
+    if isinstance(error, OSError):
+        return Outcome("failed", explain(error))
     traceback.print_exception(error)
     return Outcome("failed", f"{type(error).__name__}: {error}".splitlines()[0])
 
@@ -153,16 +159,21 @@ def main(folder: Path, ckpt_path: str) -> int:
     Returns:
         The exit status: 0 after success, 2 for what a user can put right, else 1.
     """
-    config = OmegaConf.load(folder / HYDRA_CONFIG)
-    assert isinstance(config, DictConfig)
-    config.ckpt_path = ckpt_path or None
-    if is_first_process():
-        form = "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s"  # Hydra's
-        logging.basicConfig(filename=folder / LOG, level=logging.INFO, format=form)
+    logging.raiseExceptions = False  # as in a run of its own
     try:
+        config = OmegaConf.load(folder / HYDRA_CONFIG)
+        assert isinstance(config, DictConfig)
+        config.ckpt_path = ckpt_path or None
+        if is_first_process():
+            form = "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s"  # Hydra's
+            logging.basicConfig(filename=folder / LOG, level=logging.INFO, format=form)
         train(config, str(folder))
     except Exception as error:
-        write_outcome(folder, _failure(error))
+        failure = _failure(error)
+        try:
+            write_outcome(folder, failure)
+        except UserError:  # the disk is full
+            print(f"error: {failure.reason}", file=sys.stderr)
         return 2 if isinstance(error, UserError) else 1
     return 0
 

@@ -43,7 +43,7 @@ from simulmt.scoring.scores import Decoding, Scores
 from simulmt.training.callbacks import count_parameters, flat
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.loggers import open_loggers
-from simulmt.training.machine import prepare_machine
+from simulmt.training.machine import check_disk, prepare_machine
 from simulmt.training.module import TranslationModule
 from simulmt.training.resume import alone_in, check_resume, find_resume, make_room
 from simulmt.training.run import fit, make_trainer
@@ -63,8 +63,17 @@ def train(cfg: DictConfig, run_directory: str) -> None:
     choices = check_choices(config)
     prepare_machine()
     check_own(folder)
+    _check_disk(folder, choices, config)
     with alone_in(folder):
         _train(config, folder, choices)
+
+
+def _check_disk(folder: Path, choices: Choices, config: Mapping[str, Any]) -> None:
+    """Refuse a run whose checkpoints, a teacher's parameters among them, do not fit."""
+    parameters = choices.parameters * (1 if config["teacher"]["kind"] == "none" else 2)
+    number_bytes = 8 if choices.plan.precision == "64-true" else 4
+    resumes = config["ckpt_path"] is not None
+    check_disk(folder, parameters, number_bytes, choices.plan.average, resumes)
 
 
 def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:

@@ -15,7 +15,15 @@ from torch import nn
 
 from simulmt.decoding.instance import Instance
 from simulmt.decoding.split_decoder import SplitDecoder
-from simulmt.run_directory import SAMPLES, STEP, TRAINING, Training, read_columns, write_json
+from simulmt.run_directory import (
+    SAMPLES,
+    STEP,
+    TRAINING,
+    Training,
+    read_columns,
+    replacing,
+    write_json,
+)
 from simulmt.scoring.conventions import UNITS
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Scores
@@ -89,7 +97,8 @@ def _show_samples(trainer: pl.Trainer, instances: Sequence[Instance]) -> None:
     folder.mkdir(exist_ok=True)
     text = "".join("\t".join(row) + "\n" for row in rows)
     name = STEP.format(step=trainer.global_step)
-    (folder / f"{name}.tsv").write_text(text, encoding="utf-8")
+    with replacing(folder / f"{name}.tsv") as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
     show_samples(trainer.loggers, "valid/samples", instances)
 
 

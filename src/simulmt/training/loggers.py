@@ -12,6 +12,7 @@ from pytorch_lightning.loggers import Logger, TensorBoardLogger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 
 from simulmt.console import say
+from simulmt.disk import writing
 from simulmt.errors import UserError
 from simulmt.options import Config, construct, pick
 from simulmt.processes import is_first_process
@@ -62,7 +63,7 @@ class MetricsFile(Logger):
 
     def _append(self) -> None:
         """Append the last row; its cost does not grow with the file."""
-        with self.path.open("a", newline="") as file:
+        with writing(self.path), self.path.open("a", newline="") as file:
             csv.DictWriter(file, self._columns, restval="").writerow(self._rows[-1])
 
     def _rewrite(self) -> None:

@@ -3,11 +3,15 @@
 import ctypes
 import os
 import sys
+from pathlib import Path
 
 import torch
 
+from simulmt.disk import check_space
 from simulmt.errors import UserError
+from simulmt.run_directory import CHECKPOINTS
 
+_OTHER_FILES = 1 << 20  # bytes
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of malloc.h
 
 
@@ -52,3 +56,29 @@ def check_memory(parameters: int) -> None:
             f"has {memory / 2**30:,.0f} GiB of memory: lower the sizes of the model "
             "(model.dim, model.ffn, model.encoder_layers, ...) or data.subwords.size"
         )
+
+
+def check_disk(
+    folder: Path, parameters: int, number_bytes: int, average: int, resumes: bool
+) -> None:
+    """Refuse a run whose checkpoints the disk cannot take.
+
+    A checkpoint holds each parameter and Adam's two moments. A run keeps the best checkpoint, the
+    last one and those of its average, while another one is written.
+
+    Args:
+        folder: the run directory.
+        parameters: the number of parameters in a checkpoint.
+        number_bytes: the size of a number.
+        average: the number of checkpoints whose mean is tested.
+        resumes: whether the checkpoints that are there give way to those of this run.
+
+    Raises:
+        UserError: they need more than is free.
+    """
+    files = 3 + average
+    needed = _OTHER_FILES + files * 3 * number_bytes * parameters
+    if resumes:
+        needed -= sum(path.stat().st_size for path in folder.glob(f"{CHECKPOINTS}/*"))
+    what = f"{files} checkpoints of {parameters:,} parameters, and the other files,"
+    check_space(folder, needed, what, "lower the sizes of the model or trainer.average")

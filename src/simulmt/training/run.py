@@ -87,8 +87,8 @@ class WholeFiles(TorchCheckpointIO):
     ) -> None:
         """Write the checkpoint."""
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with replacing(Path(path)) as unfinished:
-            torch.save(checkpoint, unfinished)
+        with replacing(Path(path)) as unfinished, unfinished.open("wb") as file:
+            torch.save(checkpoint, file)
 
 
 class Checkpoints(ModelCheckpoint):
