@@ -4,7 +4,6 @@ A run keeps everything in one folder, and every file of that folder is named her
 Files are written whole: a reader, or a restart after a kill, never meets half of one.
 """
 
-import csv
 import json
 import os
 import shutil
@@ -139,28 +138,6 @@ def read_record(path: Path, kind: type[T]) -> T:
             "the program that writes it again"
         ) from None
     return record
-
-
-def read_metrics(folder: Path) -> list[dict[str, str]]:
-    """Return the rows of the metrics, without a last one that a kill has cut; [] without a file."""
-    path = folder / METRICS
-    if not path.is_file():
-        return []
-    text = path.read_text(encoding="utf-8")
-    return [*csv.DictReader(text[: text.rfind("\n") + 1].splitlines())]
-
-
-def read_columns(folder: Path, *names: str) -> list[tuple[float, ...]]:
-    """Return the named metrics of each row that has all of them, in the order of training.
-
-    Raises:
-        UserError: the file is damaged.
-    """
-    try:
-        rows = [[row.get(name) for name in names] for row in read_metrics(folder)]
-        return [tuple(map(float, filter(None, row))) for row in rows if all(row)]
-    except (OSError, ValueError, csv.Error) as error:
-        raise UserError(f"{folder / METRICS} is damaged ({error}); train the run anew") from None
 
 
 def has_begun(folder: Path) -> bool:

@@ -12,6 +12,7 @@ read the same file.
 """
 
 import logging
+import math
 import os
 import signal
 import subprocess
@@ -28,13 +29,14 @@ from omegaconf import DictConfig, OmegaConf
 from simulmt.console import console, say
 from simulmt.disk import explain
 from simulmt.errors import UserError
+from simulmt.metrics import read_columns
 from simulmt.processes import end_with, is_first_process
 from simulmt.programs.choices import Sweep, check_choices
 from simulmt.programs.outcome import SWEEP_ID, Outcome, read_outcome, write_outcome
 from simulmt.programs.plain import plain
 from simulmt.programs.train import train
-from simulmt.run_directory import HYDRA_CONFIG, LOG, OUTCOME, read_columns
-from simulmt.training.resume import State, read_state
+from simulmt.run_directory import HYDRA_CONFIG, LOG, OUTCOME
+from simulmt.training.resume import State, best_selection, read_state
 
 FAILED = -10_000.0
 """The value of a failed run for the sweeper: below every value that `selection` returns."""
@@ -145,8 +147,9 @@ def value(folder: Path) -> float:
     The value is BLEU on the development set, or negative outside `trainer.dal_range`
     (`simulmt.training.callbacks.selection`). A sweeper never sees the test set.
     """
-    values = read_columns(folder, "valid/selection")
-    return max((value for (value,) in values), default=FAILED)
+    values = [value for (value,) in read_columns(folder, "valid/selection")]
+    finite = [*filter(math.isfinite, values)]
+    return max(finite) if finite else best_selection(folder, FAILED)  # the metrics may be lost
 
 
 def main(folder: Path, ckpt_path: str) -> int:

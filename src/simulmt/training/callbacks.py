@@ -15,12 +15,12 @@ from torch import nn
 
 from simulmt.decoding.instance import Instance
 from simulmt.decoding.split_decoder import SplitDecoder
+from simulmt.metrics import read_columns
 from simulmt.run_directory import (
     SAMPLES,
     STEP,
     TRAINING,
     Training,
-    read_columns,
     replacing,
     write_json,
 )
@@ -125,7 +125,8 @@ class TrainingRecord(pl.Callback):
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write the record."""
         device = trainer.strategy.root_device
-        speeds = [speed for (speed,) in read_columns(self.folder, "train/tokens_per_s")]
+        logged = read_columns(self.folder, "train/tokens_per_s")
+        speeds = [speed for (speed,) in logged if math.isfinite(speed)]
         record = Training(
             parameters=count_parameters(pl_module.model),  # type: ignore[arg-type]
             updates=trainer.global_step,

@@ -15,8 +15,9 @@ from typing import Literal, TypeAlias
 from pytorch_lightning.loggers import Logger, WandbLogger
 
 from simulmt.decoding.instance import Instance
+from simulmt.metrics import read_columns
 from simulmt.options import Config
-from simulmt.run_directory import PICTURE, WANDB_ID, read_columns, replacing
+from simulmt.run_directory import PICTURE, WANDB_ID, replacing
 
 UPDATES = "trainer/global_step"
 """The x axis of all curves."""
