@@ -17,7 +17,7 @@ from simulmt.data.subwords import MOST_SUBWORDS
 from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.objective import Objective
-from simulmt.options import Limit, Natural, Weight, check, construct
+from simulmt.options import Limit, Weight, check, construct
 from simulmt.programs import teacher
 from simulmt.training.callbacks import count_parameters
 from simulmt.training.loggers import choose_logger
@@ -44,7 +44,7 @@ class Sweep:
     """The options of `sweep`, which `conf/train.yaml` explains."""
 
     restart: bool
-    retries: Natural
+    retries: Annotated[int, Limit("from 0 to 100", lambda n: 0 <= n <= 100)]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def check_choices(config: Mapping[str, Any]) -> Choices:
     check({k: v for k, v in config["data"].items() if k in OF_DATA}, OF_DATA, "data")
     model = outline_model(config["model"], mechanism, _vocabulary(config["data"].get("subwords")))
     parameters = count_parameters(model)
-    check_memory(parameters)
+    check_memory(parameters, plan.devices)
     _check_objective(build_objective(config), mechanism, plan)
     return Choices(
         plan=plan,

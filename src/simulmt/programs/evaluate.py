@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from omegaconf import DictConfig
 
@@ -21,7 +21,7 @@ from simulmt.errors import UserError
 from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
-from simulmt.options import Count, Positive, construct
+from simulmt.options import Limit, Tokens, construct
 from simulmt.programs.plain import plain
 from simulmt.run_directory import EVALUATED, EVALUATION, INSTANCES, run_of, write_json
 from simulmt.saved import checkpoint
@@ -29,6 +29,7 @@ from simulmt.saved.trained import Trained
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores, Text
 
+DURATION = Limit("from 0.001 to 1,000,000", lambda ms: 0.001 <= ms <= 1_000_000)
 _NAME = re.compile(r"[\w.+-]{1,60}")
 
 
@@ -42,11 +43,11 @@ class Options:
     target: Path | None
     name: Any
     device: str
-    batch_tokens: Count | None
+    batch_tokens: Tokens | None
     beam: int | None
     length_penalty: float | None
     dial: dict[str, Any]
-    word_ms: Positive | None
+    word_ms: Annotated[float, DURATION] | None
     data_root: Path | None
 
     def __post_init__(self) -> None:

@@ -70,10 +70,11 @@ def train(cfg: DictConfig, run_directory: str) -> None:
 
 def _check_disk(folder: Path, choices: Choices, config: Mapping[str, Any]) -> None:
     """Refuse a run whose checkpoints, a teacher's parameters among them, do not fit."""
+    plan = choices.plan
     parameters = choices.parameters * (1 if config["teacher"]["kind"] == "none" else 2)
-    number_bytes = 8 if choices.plan.precision == "64-true" else 4
-    resumes = config["ckpt_path"] is not None
-    check_disk(folder, parameters, number_bytes, choices.plan.average, resumes)
+    number_bytes = 8 if plan.precision == "64-true" else 4
+    kept = min(plan.average, plan.max_updates // plan.validate_every)
+    check_disk(folder, parameters, number_bytes, kept, config["ckpt_path"] is not None)
 
 
 def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:

@@ -21,7 +21,7 @@ from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
 from simulmt.live import interpreter
 from simulmt.live.translator import LONGEST, Translator
-from simulmt.options import Count, construct
+from simulmt.options import Tokens, construct
 from simulmt.programs.plain import plain
 from simulmt.saved import checkpoint
 
@@ -39,7 +39,7 @@ class Options:
     picture: Path | None
     heads: str
     device: str
-    batch_tokens: Count
+    batch_tokens: Tokens
 
     def __post_init__(self) -> None:
         if self.picture is not None:

@@ -11,7 +11,7 @@ from simulmt.disk import check_space
 from simulmt.errors import UserError
 from simulmt.run_directory import CHECKPOINTS
 
-_OTHER_FILES = 1 << 20  # bytes
+_LIBRARIES, _OTHER_FILES = 1 << 28, 1 << 20  # bytes
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of malloc.h
 
 
@@ -35,13 +35,15 @@ def prepare_machine() -> None:
         mallopt(_MMAP_THRESHOLD, 2**25)
 
 
-def check_memory(parameters: int) -> None:
+def check_memory(parameters: int, processes: int) -> None:
     """Refuse a model that the memory of this machine cannot hold in training.
 
-    A parameter takes 16 bytes: its value, its gradient and Adam's two moments.
+    A parameter takes 16 bytes: its value, its gradient and Adam's two moments. Each process has
+    its own, and the libraries.
 
     Args:
         parameters: the number of parameters of the model.
+        processes: the number of processes that train it.
 
     Raises:
         UserError: the model is too large.
@@ -50,11 +52,12 @@ def check_memory(parameters: int) -> None:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError):  # a system that does not tell
         return
-    if (needed := 16 * parameters) > memory:
+    if (needed := processes * (_LIBRARIES + 16 * parameters)) > memory:
         raise UserError(
-            f"training {parameters:,} parameters takes {needed / 2**30:,.0f} GiB, and this machine "
-            f"has {memory / 2**30:,.0f} GiB of memory: lower the sizes of the model "
-            "(model.dim, model.ffn, model.encoder_layers, ...) or data.subwords.size"
+            f"training {parameters:,} parameters in {processes:,} processes takes "
+            f"{needed / 2**30:,.0f} GiB, and this machine has {memory / 2**30:,.0f} GiB of memory: "
+            "lower the sizes of the model (model.dim, model.ffn, model.encoder_layers, ...), "
+            "data.subwords.size or trainer.devices"
         )
 
 

@@ -18,7 +18,7 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
-from simulmt.options import Count, Limit
+from simulmt.options import Count, Few, Limit
 from simulmt.run_directory import AVERAGE, BEST, CHECKPOINTS, STEP, replacing, step_checkpoints
 from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.training.callbacks import Progress, SimultaneousDecoding, TrainingRecord
@@ -41,12 +41,12 @@ class Plan:
     """The options of `conf/trainer`, which explains each of them."""
 
     accelerator: Literal["cpu", "gpu", "auto"]
-    devices: Count
+    devices: Few
     strategy: Literal["auto", "ddp"]
     precision: Literal["32-true", "64-true", "bf16-mixed"]
     max_updates: Count
     validate_every: Count
-    accumulate: Count
+    accumulate: Few
     clip: Annotated[float, Limit("a finite norm, or 0 for none", lambda x: 0 <= x < math.inf)]
     average: Count
     patience: Count | None
