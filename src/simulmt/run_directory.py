@@ -4,7 +4,6 @@ A run keeps everything in one folder, and every file of that folder is named her
 Files are written whole: a reader, or a restart after a kill, never meets half of one.
 """
 
-import csv
 import json
 import os
 import uuid
@@ -14,6 +13,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from simulmt.disk import writing
 from simulmt.errors import UserError
 from simulmt.options import convert
 from simulmt.untrusted import read_json as read_plain
@@ -95,15 +95,20 @@ class Training:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path beside `path` to write to, and move that file to `path` once it is written."""
+    """Yield a path beside `path` to write to, and move that file to `path` once it is written.
+
+    Raises:
+        UserError: the file cannot be written; what stood under `path` stays.
+    """
     unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}{_UNFINISHED}")
-    try:
-        yield unfinished
-        with unfinished.open("rb+") as file:
-            os.fsync(file.fileno())  # or a power cut could leave an empty file under the name
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with writing(path):
+        try:
+            yield unfinished
+            with unfinished.open("rb+") as file:
+                os.fsync(file.fileno())  # or a power cut could leave an empty file under the name
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: object) -> None:
@@ -136,28 +141,6 @@ def read_record(path: Path, kind: type[T]) -> T:
             "the program that writes it again"
         ) from None
     return record
-
-
-def read_metrics(folder: Path) -> list[dict[str, str]]:
-    """Return the rows of the metrics, without a last one that a kill has cut; [] without a file."""
-    path = folder / METRICS
-    if not path.is_file():
-        return []
-    text = path.read_text(encoding="utf-8")
-    return [*csv.DictReader(text[: text.rfind("\n") + 1].splitlines())]
-
-
-def read_columns(folder: Path, *names: str) -> list[tuple[float, ...]]:
-    """Return the named metrics of each row that has all of them, in the order of training.
-
-    Raises:
-        UserError: the file is damaged.
-    """
-    try:
-        rows = [[row.get(name) for name in names] for row in read_metrics(folder)]
-        return [tuple(map(float, filter(None, row))) for row in rows if all(row)]
-    except (OSError, ValueError, csv.Error) as error:
-        raise UserError(f"{folder / METRICS} is damaged ({error}); train the run anew") from None
 
 
 def has_begun(folder: Path) -> bool:

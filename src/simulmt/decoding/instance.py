@@ -9,6 +9,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 from simulmt.errors import UserError
+from simulmt.run_directory import replacing
 from simulmt.untrusted import parse_json, read_bytes
 
 _KEYS = {
@@ -107,7 +108,8 @@ def write_instances(path: Path, instances: Iterable[Instance]) -> None:
     """Write a SimulEval `instances.log`, ordered by sentence index."""
     ordered = sorted(instances, key=lambda instance: instance.index)
     text = "".join(instance.to_json() + "\n" for instance in ordered)
-    path.write_text(text, encoding="utf-8", newline="\n")
+    with replacing(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
 
 
 def read_instances(path: Path) -> list[Instance]:

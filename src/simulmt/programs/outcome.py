@@ -18,7 +18,7 @@ from rich.text import Text
 
 from simulmt.errors import UserError
 from simulmt.programs.plain import plain
-from simulmt.run_directory import OUTCOME, read_record, write_json
+from simulmt.run_directory import OUTCOME, read_record, replacing, write_json
 
 SWEEP_ID = "SIMULMT_SWEEP"
 """Environment variable with the id of the running sweep: the process that the user started, and a
@@ -85,7 +85,10 @@ def outcome_table(outcomes: Sequence[Outcome]) -> Table:
 def write_table(outcomes: Sequence[Outcome], path: Path) -> None:
     """Write a CSV file with a row for each run."""
     columns = ["run", "outcome", "reason", "tries", "seconds"]
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with (
+        replacing(path) as unfinished,
+        unfinished.open("w", encoding="utf-8", newline="") as file,
+    ):
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows([o.folder, o.outcome, o.reason, o.tries, o.seconds] for o in outcomes)

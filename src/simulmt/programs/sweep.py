@@ -12,6 +12,7 @@ read the same file.
 """
 
 import logging
+import math
 import os
 import signal
 import subprocess
@@ -26,14 +27,16 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from simulmt.console import console, say
+from simulmt.disk import explain
 from simulmt.errors import UserError
+from simulmt.metrics import read_columns
 from simulmt.processes import end_with, is_first_process
 from simulmt.programs.choices import Sweep, check_choices
 from simulmt.programs.outcome import SWEEP_ID, Outcome, read_outcome, write_outcome
 from simulmt.programs.plain import plain
 from simulmt.programs.train import train
-from simulmt.run_directory import HYDRA_CONFIG, LOG, OUTCOME, read_columns
-from simulmt.training.resume import State, read_state
+from simulmt.run_directory import HYDRA_CONFIG, LOG, OUTCOME
+from simulmt.training.resume import State, best_selection, read_state
 
 FAILED = -10_000.0
 """The value of a failed run for the sweeper: below every value that `selection` returns."""
@@ -66,7 +69,10 @@ def sweep_run(cfg: DictConfig, folder: Path, number: int) -> float:
     except Exception as error:  # the other runs of the sweep go on
         outcome = replace(_failure(error), tries=0)
     seconds = round(time.monotonic() - began, 1)
-    write_outcome(folder, replace(outcome, seconds=seconds, sweep=sweep, number=number))
+    try:
+        write_outcome(folder, replace(outcome, seconds=seconds, sweep=sweep, number=number))
+    except UserError as error:  # the disk is full: the next run may have room
+        outcome = replace(outcome, outcome="failed", reason=outcome.reason or str(error))
     line = f"{folder.name}: {outcome.outcome}{': ' if outcome.reason else ''}{outcome.reason}"
     console.print(line, markup=False, soft_wrap=True)
     return FAILED if outcome.outcome == "failed" else value(folder)
@@ -76,6 +82,8 @@ def _failure(error: Exception) -> Outcome:
     """Return the outcome of an exception; print the traceback unless a user can put it right."""
     if isinstance(error, UserError):
         return Outcome("failed", str(error))
+    if isinstance(error, OSError):
+        return Outcome("failed", explain(error))
     traceback.print_exception(error)
     return Outcome("failed", f"{type(error).__name__}: {error}".splitlines()[0])
 
@@ -139,8 +147,9 @@ def value(folder: Path) -> float:
     The value is BLEU on the development set, or negative outside `trainer.dal_range`
     (`simulmt.training.callbacks.selection`). A sweeper never sees the test set.
     """
-    values = read_columns(folder, "valid/selection")
-    return max((value for (value,) in values), default=FAILED)
+    values = [value for (value,) in read_columns(folder, "valid/selection")]
+    finite = [*filter(math.isfinite, values)]
+    return max(finite) if finite else best_selection(folder, FAILED)  # the metrics may be lost
 
 
 def main(folder: Path, ckpt_path: str) -> int:
@@ -153,16 +162,21 @@ def main(folder: Path, ckpt_path: str) -> int:
     Returns:
         The exit status: 0 after success, 2 for what a user can put right, else 1.
     """
-    config = OmegaConf.load(folder / HYDRA_CONFIG)
-    assert isinstance(config, DictConfig)
-    config.ckpt_path = ckpt_path or None
-    if is_first_process():
-        form = "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s"  # Hydra's
-        logging.basicConfig(filename=folder / LOG, level=logging.INFO, format=form)
+    logging.raiseExceptions = False  # as in a run of its own
     try:
+        config = OmegaConf.load(folder / HYDRA_CONFIG)
+        assert isinstance(config, DictConfig)
+        config.ckpt_path = ckpt_path or None
+        if is_first_process():
+            form = "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s"  # Hydra's
+            logging.basicConfig(filename=folder / LOG, level=logging.INFO, format=form)
         train(config, str(folder))
     except Exception as error:
-        write_outcome(folder, _failure(error))
+        failure = _failure(error)
+        try:
+            write_outcome(folder, failure)
+        except UserError:  # the disk is full
+            print(f"error: {failure.reason}", file=sys.stderr)
         return 2 if isinstance(error, UserError) else 1
     return 0
 

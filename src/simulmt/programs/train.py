@@ -44,7 +44,7 @@ from simulmt.scoring.scores import Decoding, Scores
 from simulmt.training.callbacks import count_parameters, flat
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.loggers import open_loggers
-from simulmt.training.machine import prepare_machine
+from simulmt.training.machine import check_disk, prepare_machine
 from simulmt.training.module import TranslationModule
 from simulmt.training.resume import alone_in, check_resume, find_resume
 from simulmt.training.room import make_room, settled
@@ -66,12 +66,22 @@ def train(cfg: DictConfig, run_directory: str) -> None:
     prepare_machine()
     limit_memory(choices.plan.accelerator, choices.plan.devices)
     check_own(folder)
+    _check_disk(folder, choices, config)
     tokens = config["data"]["batch_tokens"]
     remedy = (
         f"data.batch_tokens (now {tokens:,}), the sizes of the model (model.*) or decoding.beam"
     )
     with alone_in(folder), settled(folder), enough_memory(remedy):
         _train(config, folder, choices)
+
+
+def _check_disk(folder: Path, choices: Choices, config: Mapping[str, Any]) -> None:
+    """Refuse a run whose checkpoints, a teacher's parameters among them, do not fit."""
+    plan = choices.plan
+    parameters = choices.parameters * (1 if config["teacher"]["kind"] == "none" else 2)
+    number_bytes = 8 if plan.precision == "64-true" else 4
+    kept = min(plan.average, plan.max_updates // plan.validate_every)
+    check_disk(folder, parameters, number_bytes, kept, config["ckpt_path"] is not None)
 
 
 def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
@@ -118,7 +128,8 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
 def _check_batch(plan: Plan, model: Model, split: EncodedSplit, tokens: int) -> None:
     """Refuse batches that are too large for the memory."""
     largest = min(tokens, int(split.lengths[:, 1].sum()))
-    check_memory(plan.accelerator, count_parameters(model), largest * model.vocabulary.size)
+    logits = largest * model.vocabulary.size
+    check_memory(plan.accelerator, plan.devices, count_parameters(model), logits)
 
 
 def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, EncodedSplit]]:

@@ -22,7 +22,7 @@ from simulmt.errors import UserError
 from simulmt.live import interpreter
 from simulmt.live.translator import LONGEST, Translator
 from simulmt.memory import enough_memory, limit_memory
-from simulmt.options import Count, construct
+from simulmt.options import Tokens, construct
 from simulmt.programs.plain import plain
 from simulmt.saved import checkpoint
 
@@ -40,7 +40,7 @@ class Options:
     picture: Path | None
     heads: str
     device: str
-    batch_tokens: Count
+    batch_tokens: Tokens
 
     def __post_init__(self) -> None:
         if self.picture is not None:

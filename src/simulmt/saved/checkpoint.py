@@ -132,8 +132,8 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> None:
         name: torch.stack([state[name].double() for state in states]).mean(0).to(value.dtype)
         for name, value in newest["state_dict"].items()
     }
-    with replacing(target) as unfinished:
-        torch.save({"state_dict": mean, "simulmt": newest["simulmt"]}, unfinished)
+    with replacing(target) as unfinished, unfinished.open("wb") as file:
+        torch.save({"state_dict": mean, "simulmt": newest["simulmt"]}, file)
 
 
 def _weights(checkpoint: Config) -> dict[str, Tensor]:

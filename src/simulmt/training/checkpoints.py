@@ -28,8 +28,8 @@ class WholeFiles(TorchCheckpointIO):
     ) -> None:
         """Write the checkpoint."""
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with replacing(Path(path)) as unfinished:
-            torch.save(checkpoint, unfinished)
+        with replacing(Path(path)) as unfinished, unfinished.open("wb") as file:
+            torch.save(checkpoint, file)
 
     def load_checkpoint(self, path: str | os.PathLike[str], *_: Any, **__: Any) -> dict[str, Any]:
         """Return a checkpoint, checked."""

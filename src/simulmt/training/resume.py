@@ -54,6 +54,16 @@ def read_state(folder: Path, config: Config) -> State:
         return State("new", str(error))
 
 
+def best_selection(folder: Path, default: float) -> float:
+    """Return the greatest `valid/selection` that a run's last checkpoint knows of, or a default."""
+    try:
+        states = read_checkpoint(folder / LAST)["callbacks"].values()
+        scores = [s["best_model_score"] for s in states if s.get("monitor") == "valid/selection"]
+        return float(scores[0])
+    except (UserError, AttributeError, IndexError, KeyError, TypeError):
+        return default
+
+
 def differences(before: Config, after: Config) -> list[str]:
     """Return the changed settings, of those that affect training."""
     old, new = flat_options(before), flat_options(after)

@@ -16,7 +16,7 @@ from pytorch_lightning.loggers import Logger
 
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
-from simulmt.options import Count, Limit, Natural
+from simulmt.options import Count, Few, Limit, Natural
 from simulmt.run_directory import AVERAGE, BEST, STEP, step_checkpoints
 from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.training.callbacks import Progress, SimultaneousDecoding, TrainingRecord
@@ -42,12 +42,12 @@ class Plan:
     """The options of `conf/trainer`, which explains each of them."""
 
     accelerator: Literal["cpu", "gpu", "auto"]
-    devices: Count
+    devices: Few
     strategy: Literal["auto", "ddp"]
     precision: Literal["32-true", "64-true", "bf16-mixed"]
     max_updates: Count
     validate_every: Count
-    accumulate: Count
+    accumulate: Few
     clip: Annotated[float, Limit("a finite norm, or 0 for none", lambda x: 0 <= x < math.inf)]
     average: Count
     skip: Natural
