@@ -32,6 +32,8 @@ class MetricsFile(Logger):
     def __init__(self, folder: Path, resume_at: int | None) -> None:
         super().__init__()
         self.path = folder / METRICS
+        if self.path.exists() and not self.path.is_file():
+            raise UserError(f"{self.path} is no file, and the metrics need its name: move it away")
         rows = read_metrics(folder) if resume_at and is_first_process() else []
         self._rows = [row for row in rows if int(row["step"]) < (resume_at or 0)]
         self._columns = [*self._rows[0]] if self._rows else ["step"]
