@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from simulmt.errors import UserError
 from simulmt.metrics import read_metrics
 from simulmt.training.loggers import MetricsFile
 
@@ -57,3 +58,5 @@ def test_without_a_file_there_are_no_rows(tmp_path):
     assert read_metrics(tmp_path) == []
     (tmp_path / "metrics.csv").mkdir()
     assert read_metrics(tmp_path) == []
+    with pytest.raises(UserError, match=r"metrics\.csv is no file, .* move it away"):
+        MetricsFile(tmp_path, 5)

@@ -5,7 +5,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from hydra.errors import HydraException, OverrideParseException
@@ -27,6 +27,7 @@ def run(main: Callable[[], None]) -> None:
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra then hands exceptions on
     logging.raiseExceptions = False  # a log on a full disk is no reason to print tracebacks
     try:
+        _refuse_empty(sys.argv[1:])
         main()
     except KeyboardInterrupt:
         _end("interrupted", 130)
@@ -50,6 +51,16 @@ def job() -> Iterator[None]:
     except Exception:
         traceback.print_exc()
         sys.exit(1)
+
+
+def _refuse_empty(arguments: Sequence[str]) -> None:
+    """Refuse `model={}`: Hydra merges an empty group into the default, which stays as it is."""
+    for argument in arguments:
+        if empty := re.fullmatch(r"\+*([^=]+)=(?:.*,)?\s*\{\s*\}\s*(?:,.*)?", argument):
+            _end(
+                f"{argument!r} chooses nothing, and would leave {empty[1]} as it is; leave it out, "
+                f"or give {empty[1]}=CHOICE or {empty[1]}.KEY=VALUE"
+            )
 
 
 def _explain(error: Exception) -> str:

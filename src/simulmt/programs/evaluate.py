@@ -117,6 +117,7 @@ def evaluate(cfg: DictConfig) -> None:
     search = _search(options, trained, model)
     split = text or trained.own_split(options.split, options.data_root)
     summary.dropped(options.scored, split)
+    summary.repeated(options.scored, split, trained.manifest)
 
     translator = Translator(model.to(device), trained.subwords, device)
     folder = _folder(options, trained.path)

@@ -92,6 +92,8 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
     corpus, subwords, encoded = build_data(config)
     described = manifest(corpus, subwords)
     _say_data(corpus, subwords, folder)
+    for name in ("valid", "test"):
+        summary.repeated(name, corpus.splits[name], described)
     model = build_model(config["model"], mechanism, subwords.vocabulary)
     if start:
         _start_from(start, model, described)

@@ -90,9 +90,12 @@ def live(
     if file is None and not actions and _at_terminal():
         from simulmt.live.keyboard import Screen, typed  # noqa: PLC0415  (imports what Windows lacks)
 
-        with closing(Screen(Console(highlight=False))) as screen:
-            words = interpreter.words_of(typed(sys.stdin.fileno(), screen.typing))
-            for event in interpreter.interpret(translator, remember(words, sentences), warn):
+        with (
+            closing(Screen(Console(highlight=False))) as screen,
+            closing(typed(sys.stdin.fileno(), screen.typing)) as keys,
+        ):
+            words = remember(interpreter.words_of(keys), sentences)
+            for event in interpreter.interpret(translator, words, warn):
                 screen.show(event)
         return
     if file is None:

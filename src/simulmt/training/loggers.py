@@ -33,6 +33,10 @@ class MetricsFile(Logger):
     def __init__(self, folder: Path, resume_at: int | None) -> None:
         super().__init__()
         self.folder = folder
+        if (folder / METRICS).is_dir():
+            raise UserError(
+                f"{folder / METRICS} is a folder, and the metrics need its name: move it away"
+            )
         rows = read_metrics(folder) if resume_at and is_first_process() else []
         self._rows = [row for row in rows if int(row["step"]) < (resume_at or 0)]
         self._columns = [*self._rows[0]] if self._rows else ["step"]
