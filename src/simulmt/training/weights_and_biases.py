@@ -5,6 +5,7 @@ is logged to W&B.
 """
 
 import os
+import re
 import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -106,7 +107,9 @@ def _wandb(loggers: Iterable[Logger]) -> Iterator[WandbLogger]:
 def _run_id(kept: Path) -> str:
     """Return the id from the agent of a W&B sweep, else from the run directory, else a new one."""
     if "WANDB_SWEEP_ID" in os.environ and "WANDB_RUN_ID" in os.environ:
-        kept.write_text(os.environ["WANDB_RUN_ID"])
-    elif not kept.exists():
-        kept.write_text(secrets.token_hex(4))
-    return kept.read_text().strip()
+        run_id = os.environ["WANDB_RUN_ID"]
+    else:
+        text = kept.read_text(encoding="ascii", errors="ignore") if kept.is_file() else ""
+        run_id = re.sub(r"[^\w-]", "", text)[:64] or secrets.token_hex(4)
+    kept.write_text(run_id)
+    return run_id
