@@ -60,7 +60,7 @@ def check_plain(content: object) -> None:
         value, depth = waiting.pop()
         seen += 1
         if depth > _DEEPEST or seen > _MOST:
-            raise ValueError(f"it has more than {_DEEPEST} levels or {_MOST:,} values")
+            raise ValueError(f"there are more than {_DEEPEST} levels or {_MOST:,} values")
         if isinstance(value, dict) and all(isinstance(name, str) for name in value):
             waiting += [(part, depth + 1) for item in value.items() for part in item]
         elif isinstance(value, list):
@@ -68,4 +68,4 @@ def check_plain(content: object) -> None:
         elif isinstance(value, str):
             value.encode("utf-8")
         elif value is not None and not (isinstance(value, int | float) and abs(value) <= _LARGEST):
-            raise ValueError(f"it has a {type(value).__name__} that is no plain or no finite value")
+            raise ValueError(f"a value of type {type(value).__name__} is not plain, or not finite")

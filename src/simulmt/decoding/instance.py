@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
+from textwrap import shorten
 
 from simulmt.errors import UserError
 from simulmt.run_directory import replacing
@@ -132,8 +133,8 @@ def read_instances(path: Path) -> list[Instance]:
             instances.append(_parse(line))
         except (ValueError, OverflowError) as error:
             raise UserError(
-                f"{path}, line {number}: {error}; decode again to write the file anew, "
-                "or remove the line"
+                f"{path}, line {number}: {shorten(str(error), 200)}; decode again to write the "
+                "file anew, or remove the line"
             ) from error
     return instances
 

@@ -13,6 +13,7 @@ from simulmt.errors import UserError
 
 _OURS = re.compile(r"collections OrderedDict|torch\._utils _rebuild_tensor_v2|torch \w+Storage")
 """What our checkpoints are made of; torch allows more, which could fill the memory."""
+_FOLDER = 0x10  # of a member's attributes, as DOS has them
 _PRECISIONS = (torch.float32, torch.float64)
 
 
@@ -49,6 +50,8 @@ def _check(path: Path) -> None:
         names = {member.filename.lower() for member in members}  # torch ignores the case
         if sum(member.file_size for member in members) > path.stat().st_size:
             raise ValueError("it grows")
+        if any(member.external_attr & _FOLDER for member in members):
+            raise ValueError("torch would read nothing")
         if len(names) < len(members) or archive.testzip() is not None:
             raise ValueError("it is damaged")
         for member in members:

@@ -43,7 +43,10 @@ def load(place: Path) -> Trained:
         return exported.read(path)
     checkpoint = read_checkpoint(path)
     kept = checkpoint["simulmt"]
-    subwords = Subwords(kept["subwords"].numpy().tobytes())
+    try:
+        subwords = Subwords(kept["subwords"].numpy().tobytes())
+    except UserError as error:
+        raise UserError(f"{path} is damaged: {error}") from None
     return Trained(path, kept["config"], kept["manifest"], subwords, _weights(checkpoint))
 
 
@@ -73,11 +76,11 @@ def read_checkpoint(path: Path) -> Config:
     kept = checkpoint.get("simulmt") if isinstance(checkpoint, dict) else None
     if not isinstance(kept, dict) or not {"config", "subwords", "manifest"} <= {*kept}:
         raise UserError(f"{path} is a checkpoint, but none that simulmt wrote")
-    try:
-        for described in (kept["config"], kept["manifest"]):
-            check_plain(convert(described, dict[str, Any]))
-    except ValueError as error:
-        raise UserError(f"{path} is damaged: its configuration or manifest: {error}") from None
+    for name in ("config", "manifest"):
+        try:
+            check_plain(convert(kept[name], dict))
+        except ValueError as error:
+            raise UserError(f"{path} is damaged: in its {name}, {error}") from None
     if not is_whole(kept["subwords"]) or kept["subwords"].dtype is not torch.uint8:
         raise UserError(f"{path} is damaged: it lacks subwords")
     check_weights(path, checkpoint.get("state_dict"))

@@ -13,9 +13,15 @@ from simulmt.memory import ran_out
 
 
 class _FirstUpdate(pl.Callback):
-    """Knows whether an update was made: only then is the restored state known to fit."""
+    """Checks what is restored; knows whether an update was made, and the state thus fits."""
 
     made = False
+
+    def on_load_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Check the counts of updates and batches."""
+        check_state(checkpoint["loops"], {"fit_loop": trainer.fit_loop.state_dict()})
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, module: pl.LightningModule, loss: Any, batch: Any, number: int
@@ -47,7 +53,7 @@ def restoring(checkpoint: Path | None, trainer: pl.Trainer) -> Iterator[None]:
 
 
 def check_state(state: dict[str, Any], fresh: dict[str, Any]) -> None:
-    """Refuse the state of a callback whose entries are not of the types of a fresh one.
+    """Refuse a state whose entries are not of the types of a fresh one.
 
     Raises:
         ValueError: the first such entry.
@@ -55,6 +61,8 @@ def check_state(state: dict[str, Any], fresh: dict[str, Any]) -> None:
     for name, value in fresh.items():
         if value is not None and not isinstance(state.get(name), type(value)):
             raise ValueError(f"{name} is {state.get(name)!r:.40}")
+        if isinstance(value, dict):
+            check_state(state[name], value)
     scores = {name: state[name] for name in state if name.endswith(("score", "value"))}
     for name, score in {**scores, **state.get("best_k_models", {})}.items():
         if score is not None and (not isinstance(score, Tensor) or score.numel() != 1):

@@ -5,6 +5,7 @@ is logged to W&B.
 """
 
 import os
+import re
 import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -107,8 +108,10 @@ def _wandb(loggers: Iterable[Logger]) -> Iterator[WandbLogger]:
 
 def _run_id(kept: Path) -> str:
     """Return the id from the agent of a W&B sweep, else from the run directory, else a new one."""
-    of_sweep = os.environ.get("WANDB_RUN_ID") if "WANDB_SWEEP_ID" in os.environ else None
-    if of_sweep or not kept.exists():
-        with replacing(kept) as unfinished:
-            unfinished.write_text(of_sweep or secrets.token_hex(4))
-    return kept.read_text().strip()
+    run_id = os.environ.get("WANDB_RUN_ID", "") if "WANDB_SWEEP_ID" in os.environ else ""
+    if not run_id and kept.is_file():
+        run_id = re.sub(r"[^\w-]", "", kept.read_text(encoding="ascii", errors="ignore"))[:64]
+    run_id = run_id or secrets.token_hex(4)
+    with replacing(kept) as unfinished:
+        unfinished.write_text(run_id)
+    return run_id
