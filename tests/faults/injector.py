@@ -47,6 +47,7 @@ class Fault(NamedTuple):
         twice: Whether the signal comes twice.
         passed_on: The number of processes, parent to child, that pass the fault on.
         log: A file that gets the operations that count.
+        once: A file that keeps the fault from happening twice, in several processes.
     """
 
     folder: str
@@ -58,6 +59,7 @@ class Fault(NamedTuple):
     twice: bool = False
     passed_on: int = 0
     log: str = ""
+    once: str = ""
 
     def pack(self) -> dict[str, str]:
         """The environment that carries the fault."""
@@ -68,6 +70,11 @@ class Fault(NamedTuple):
         if self.action.startswith("E"):
             number = getattr(errno, self.action)
             raise OSError(number, os.strerror(number))
+        if self.once:
+            try:
+                os.close(os.open(self.once, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return
         time.sleep(self.delay)
         for _ in range(1 + self.twice):
             number = getattr(signal, self.action)

@@ -133,8 +133,3 @@ def signals(world: World, few: bool) -> list[Case]:
     """The other signals; two of them, as `timeout` sends."""
     once = cases(world, few, ["SIGTERM", "SIGINT", "SIGHUP"])
     return once + cases(world, few, ["SIGTERM"], twice=True)
-
-
-def disks(world: World, few: bool) -> list[Case]:
-    """A disk that is full, or refuses to be written, from an operation on."""
-    return cases(world, few, ["ENOSPC", "EROFS", "EIO", "EACCES"])

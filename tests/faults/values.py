@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from typing import Any
 
@@ -105,7 +105,7 @@ def checked(choice: tuple[str, ...]) -> dict[str, Any]:
 
 
 def refusal(choice: tuple[str, ...], option: str, name: str) -> str:
-    """Set the option to a value, and return how `train.py`'s checks refuse it; "" if they do not."""
+    """Set an option, and return how `train.py`'s checks refuse it; "" if they do not."""
     config = copy.deepcopy(checked(choice))
     *groups, last = option.split(".")
     group = config
@@ -145,11 +145,13 @@ def replace(world: World, choice: tuple[str, ...], option: str, name: str) -> st
         fitting = [each for each in fitting if each.partition("=")[0] not in groups]
     places = (f"hydra.run.dir={world.here}", f"cache={world.cache}")
     command = ("train.py", *fitting, *choice, NEW, *places, override)
-    said = answer(world, command)
-    return "\n".join(filter(None, [said, *nothing_lost(world)]))
+    return answer(world, command, nothing_lost)
 
 
-def answer(world: World, command: tuple[str, ...]) -> str:
-    """Run a command in bounds of time and memory."""
+def answer(
+    world: World, command: tuple[str, ...], check: Callable[[World], list[str]] = lambda _: []
+) -> str:
+    """Run a command in bounds of time and memory, and check what it leaves."""
     done = world.type_in(*command, seconds=SECONDS, memory=MEMORY)
-    return "\n".join(complaints(done, {2, *({143, -15} if done.late else ())}, late=True))
+    said = complaints(done, {2, *({143, -15} if done.late else ())}, late=True)
+    return "\n".join(said + [f"{line}\n{done}" for line in check(world)])

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import torch
 
+from faults.injector import Fault
 from faults.warm import Answer, Warm
 from simulmt.data.verbfinal import verbfinal
 from small_runs import SMALL
@@ -22,6 +23,8 @@ CHOSEN = [*SMALL, "mechanism=mma_il", "lambda=0.2"]
 EARLIER, NEW = "seed=1", "seed=2"
 """The seeds of a finished run, and of the run that replaces it."""
 BAD_INPUT = {2}
+NOTES = ("warning:", "Initializing distributed")
+"""Starts of lines beside the one of an error."""
 MUCH = 2 << 30
 """The most memory in bytes that a tiny run or file may take, torch included."""
 
@@ -82,8 +85,11 @@ class World:
 
     @cached_property
     def half(self) -> Path:
-        """That run up to its first validation."""
-        return self._trained("half", NEW, "trainer.max_updates=3")
+        """That run, killed between its first validation and the second."""
+        place = self.folder / "half"
+        killed = Fault(str(place), pattern=r"^write .*samples", nth=1)
+        assert self.train(NEW, place=place, fault=killed).status == -9
+        return place
 
     @cached_property
     def exported(self) -> Path:
@@ -114,7 +120,7 @@ class World:
 
 def complaints(answer: Answer, statuses: set[int] = BAD_INPUT, late: bool = False) -> list[str]:
     """What no command may do, whatever befalls it; statuses are those that may say it failed."""
-    errors = [line for line in answer.err.splitlines() if not line.startswith("warning:")]
+    errors = [line for line in answer.err.splitlines() if not line.startswith(NOTES)]
     wrong = {
         "a traceback": "Traceback" in answer.out + answer.err,
         f"{len(errors)} lines of errors": len(errors) > 1,
@@ -190,7 +196,7 @@ def nothing_lost(world: World) -> list[str]:
 
 
 def goes_on(world: World, *overrides: object) -> list[str]:
-    """Complaints if the same command, resumed where it can be, does not end as one without fault."""
+    """Complaints if the same command, resumed if possible, does not end as without a fault."""
     resumes = has_checkpoint(world.here, NEW) or not world.here.exists()
     again = world.train(NEW, *overrides, *["ckpt_path=last"] * resumes)
     failed = [f"then: status {again.status}"] if again.status else []
