@@ -31,7 +31,7 @@ SECONDS, MEMORY = 15, 3 << 30
 def values(world: World, few: bool) -> list[Case]:
     """Every numeric option of every choice of a group, with `train.py`'s checks alone."""
     cases = []
-    for choice, option in options(world):
+    for choice, option in options(world, few):
         for name in ABSURD:
             title = f"{' '.join(choice)} {option}={name}"
             cases.append(Case(title, partial(check, choice, option, name)))
@@ -41,7 +41,7 @@ def values(world: World, few: bool) -> list[Case]:
 def commands(world: World, few: bool) -> list[Case]:
     """Whole commands: those that `train.py`'s checks let pass, and all of other programs."""
     cases = []
-    for choice, option in options(world):
+    for choice, option in options(world, few):
         for name in ABSURD:
             title = f"train.py {' '.join(choice)} {option}={name}"
             cases.append(Case(title, partial(replace, world, choice, option, name)))
@@ -67,8 +67,8 @@ def programs(world: World) -> dict[str, list[str]]:
     }
 
 
-def options(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Each choice of each group with each of its numeric options, and those of no group."""
+def options(world: World, few: bool) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Each choice of each group (or the first) with each numeric option, and those of no group."""
     for option in numeric(root("train")):
         yield (), option
     needed = {
@@ -76,7 +76,7 @@ def options(world: World) -> Iterator[tuple[tuple[str, ...], str]]:
         "text": (f"data.root={world.text}", "data.source=de", "data.target=en"),
     }
     for group in (*GROUPS, "objective"):
-        for path in sorted((ROOT / "conf" / group).glob("*.yaml")):
+        for path in sorted((ROOT / "conf" / group).glob("*.yaml"))[: 1 if few else None]:
             choice = (f"{group}={path.stem}", *needed.get(path.stem, ()))
             for option in numeric(checked(choice)[group]):
                 yield choice, f"{group}.{option}"

@@ -125,7 +125,7 @@ def complaints(answer: Answer, statuses: set[int] = BAD_INPUT, late: bool = Fals
         "a traceback": "Traceback" in answer.out + answer.err,
         f"{len(errors)} lines of errors": len(errors) > 1,
         "output on a success": answer.status == 0 and bool(errors),
-        "no line that says why": answer.status == 2 and not answer.err.startswith("error: "),
+        "no line that says why": answer.status == 2 and "error: " not in [e[:7] for e in errors],
         f"status {answer.status}": answer.status not in {0, *statuses},
         "a hang": answer.late and not late,
         f"{answer.orphans} orphans": answer.orphans > 0,
