@@ -65,11 +65,11 @@ class Fault(NamedTuple):
         """The environment that carries the fault."""
         return {VARIABLE: json.dumps(self)}
 
-    def act(self) -> None:
-        """Send the signal, or raise the error."""
+    def act(self, path: object = None) -> None:
+        """Send the signal, or raise the error of a file."""
         if self.action.startswith("E"):
             number = getattr(errno, self.action)
-            raise OSError(number, os.strerror(number))
+            raise OSError(number, os.strerror(number), path)
         if self.once:
             try:
                 os.close(os.open(self.once, os.O_CREAT | os.O_EXCL))
@@ -127,7 +127,7 @@ def install() -> None:
             if now and fault.delay:
                 threading.Thread(target=fault.act, daemon=True).start()
             elif now:
-                fault.act()
+                fault.act(args[0])
         finally:
             busy = False
 
