@@ -48,8 +48,8 @@ def walk(
     name: str, world: World, record_property, few: bool, most=math.inf, seconds=math.inf
 ) -> None:
     """Try the cases of a class until there are enough, or the time is over."""
-    began, tried, failures = time.monotonic(), 0, []
     cases = shuffled(CLASSES[name][0](world, few))
+    began, tried, failures = time.monotonic(), 0, []
     for case in cases:
         if tried >= most or time.monotonic() - began > seconds:
             break

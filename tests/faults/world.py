@@ -177,10 +177,10 @@ def is_whole(folder: Path, earlier: Path) -> bool:
     )
 
 
-def has_checkpoint(folder: Path, seed: str) -> bool:
-    """Whether a run of this seed has a checkpoint that loads."""
-    for path in (folder / "checkpoints").glob("*.ckpt"):
-        if digest(path) and path.exists():
+def has_checkpoint(folder: Path, seed: str, name: str = "*") -> bool:
+    """Whether a run of this seed has a checkpoint that loads, if only put aside for now."""
+    for path in folder.rglob(f"checkpoints/{name}.ckpt"):
+        if digest(path):
             config = torch.load(path, weights_only=True)["simulmt"]["config"]
             if seed == f"seed={config['seed']}":
                 return True
@@ -197,10 +197,14 @@ def nothing_lost(world: World) -> list[str]:
 
 def goes_on(world: World, *overrides: object) -> list[str]:
     """Complaints if the same command, resumed if possible, does not end as without a fault."""
-    resumes = has_checkpoint(world.here, NEW) or not world.here.exists()
+    resumes = not is_whole(world.here, world.earlier) and has_checkpoint(world.here, NEW)
+    trained = resumes and has_checkpoint(world.here, NEW, "last")
     again = world.train(NEW, *overrides, *["ckpt_path=last"] * resumes)
-    failed = [f"then: status {again.status}"] if again.status else []
-    return failed + complaints(again) + same_results(world.here, world.whole)
+    if again.status:
+        return [f"then: status {again.status}\n{again}"]
+    anew = json.loads((world.here / "training.json").read_text())["resumed_at"] == 0
+    lost = [f"then: trained anew, although there was a checkpoint\n{again}"] * (trained and anew)
+    return complaints(again) + lost + same_results(world.here, world.whole)
 
 
 def shuffled(cases: Sequence[Case]) -> list[Case]:
