@@ -1,6 +1,7 @@
 """`train.py`: train and test the run that a configuration describes."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from simulmt.data.subwords import Subwords
 from simulmt.decoding.instance import write_instances
 from simulmt.decoding.search import GREEDY
 from simulmt.decoding.split_decoder import SplitDecoder
+from simulmt.ending import remedy
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.options import asked_of, check, construct
@@ -45,6 +47,7 @@ from simulmt.training.datamodule import TranslationData
 from simulmt.training.loggers import open_loggers
 from simulmt.training.machine import prepare_machine
 from simulmt.training.module import TranslationModule
+from simulmt.training.ranks import one_voice
 from simulmt.training.resume import alone_in, check_resume, find_resume
 from simulmt.training.room import make_room, settled
 from simulmt.training.run import fit, make_trainer
@@ -54,8 +57,14 @@ SHOWN = 50
 """The number of test sentences in the logger's table."""
 
 
-def train(cfg: DictConfig, run_directory: str) -> None:
+@one_voice()
+def train(cfg: DictConfig, run_directory: str, *, locked: bool = False) -> None:
     """Train and test the run that a configuration of `conf/train.yaml` describes.
+
+    Args:
+        cfg: the configuration.
+        run_directory: its folder.
+        locked: whether the sweep that has started this process has locked the run directory.
 
     Raises:
         UserError: anything a user can put right; mostly before any long work starts.
@@ -64,7 +73,8 @@ def train(cfg: DictConfig, run_directory: str) -> None:
     choices = check_choices(config)
     prepare_machine()
     check_own(folder)
-    with alone_in(folder), settled(folder):
+    remedy("the same command with ckpt_path=last resumes from the last validation")
+    with nullcontext() if locked else alone_in(folder), settled(folder):
         _train(config, folder, choices)
 
 
