@@ -11,7 +11,7 @@ from simulmt import processes
 
 CHILD = """
 import os, time
-from simulmt.processes import end_with
+from simulmt.ending import end_with
 end_with(os.getppid())
 print("ready", flush=True)
 time.sleep(60)

@@ -19,11 +19,9 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from simulmt.ending import TERMINATED
 from simulmt.programs import sweep
-from simulmt.programs.outcome import (
-    SWEEP_ID,
-)
-from simulmt.training.ranks import TERMINATED
+from simulmt.programs.outcome import SWEEP
 from small_runs import ROOT, TINY
 
 SMALL = [*TINY, "trainer.max_updates=8", "trainer.validate_every=2"]
@@ -43,7 +41,7 @@ def command(folder: Path, *arguments: str) -> list[str]:
 def run(folder: Path, *arguments: str, status: int = 0) -> dict[str, str]:
     """Sweep; the outcomes by run."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    environment.pop(SWEEP_ID, None)
+    environment.pop(SWEEP, None)
     done = subprocess.run(
         command(folder, *arguments),
         cwd=ROOT,

@@ -52,6 +52,7 @@ def begin() -> None:
     if parent and not numbered_first():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: os.kill(parent, signal.SIGTERM))
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a lost connection: 100 lines
         return
     if parent or not numbered_first():
         _end.reason = ""

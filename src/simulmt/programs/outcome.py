@@ -80,8 +80,10 @@ def failure(error: Exception) -> Outcome:
 def find_outcomes(sweep: Path) -> list[Outcome]:
     """Return the outcomes of a sweep's runs, by number."""
     lost = Outcome("failed", "its process has ended without a word")
-    records = sorted(sweep.iterdir(), key=lambda record: int(record.name))
-    return [read_outcome(record) or lost for record in records]
+    return [
+        read_outcome(record) or dataclasses.replace(lost, folder=str(record))
+        for record in sorted(sweep.iterdir(), key=lambda record: int(record.name))
+    ]
 
 
 def outcome_table(outcomes: Sequence[Outcome]) -> Table:

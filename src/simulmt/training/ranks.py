@@ -9,15 +9,16 @@ from subprocess import Popen
 from typing import Any
 
 import pytorch_lightning as pl
+from pytorch_lightning.strategies.launchers import _SubprocessScriptLauncher
 
 from simulmt.ending import end
 from simulmt.errors import UserError
 from simulmt.options import flat_options
 from simulmt.processes import gather, is_first_process, rank_and_world_size
 
-_OF_THE_FIRST = 5.0
+_OF_THE_FIRST = 12.0
 """Seconds that a process with an error waits for the end of the first one, which speaks for all."""
-_OF_ANOTHER = 2.0
+_OF_ANOTHER = 5.0
 """Seconds in which the first process sees that another one has ended."""
 
 
@@ -94,18 +95,18 @@ def end_together(trainer: pl.Trainer) -> None:
             register(signum, handler)
 
     setattr(connector, "_register_signal", leave)  # noqa: B010  (a method)
-    started: list[Popen[bytes]] | None = getattr(trainer.strategy.launcher, "procs", None)
-    if started is not None:
-        threading.Thread(target=_watch, args=(started,), daemon=True).start()
+    launcher = trainer.strategy.launcher
+    if isinstance(launcher, _SubprocessScriptLauncher):
+        threading.Thread(target=_watch, args=(launcher,), daemon=True).start()
 
 
-def _watch(started: list[Popen[bytes]]) -> None:
+def _watch(launcher: _SubprocessScriptLauncher) -> None:
     """Take the processes from Lightning, which looks every five seconds, and watch them."""
-    watched: list[Popen[bytes]] = []
+    watched: list[Popen[Any]] = []
     while not any(process.poll() for process in watched):
         time.sleep(0.2)
-        while started:
-            watched.append(started.pop(0))
+        while launcher.procs:
+            watched.append(launcher.procs.pop(0))
     rank, status = next((n, p.returncode) for n, p in enumerate(watched, 1) if p.returncode)
     if status > 0:  # it has said why
         end(status, "")
