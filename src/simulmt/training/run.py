@@ -34,7 +34,8 @@ _EXPECTED = (
     "`srun` command is available",  # as on any cluster; a single process needs none
 )
 """Warnings of Lightning that do not concern the user."""
-logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+for _name in ("pytorch_lightning", "lightning_fabric"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
 
 
 @dataclass(frozen=True)
