@@ -4,8 +4,10 @@ A program calls `begin` in its first line, before imports that may take a minute
 imports nothing that is slow.
 """
 
+import atexit
 import os
 import signal
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -31,6 +33,7 @@ class _End:
     status: int = TERMINATED
     reason: str = "terminated"
     remedy: str = ""
+    has_begun: bool = False
 
 
 _end = _End()
@@ -39,8 +42,9 @@ _end = _End()
 def begin() -> None:
     """Let this process end on SIGTERM at any moment, and with the process that started it.
 
-    SIGTERM raises SystemExit wherever the process is, so that it closes its files. A process that
-    is not gone in time, because it waits in a library or the exception was lost there, is ended.
+    SIGTERM raises SystemExit wherever the process is, so that it closes its files. A library may
+    turn the exception into another one, or lose it, above all within an import: what follows is not
+    printed, and does not change the exit status. A process that is not gone in time is ended.
 
     The processes that Lightning starts leave both signals to the first one, which they end with.
     Nothing is said in a run of a sweep: the sweep says why a run has ended.
@@ -60,6 +64,7 @@ def begin() -> None:
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGTERM, _terminate)
+    atexit.register(_keep_status)  # the first to be registered runs last
     threading.Thread(target=_insist, args=(woken,), daemon=True).start()
 
 
@@ -119,9 +124,18 @@ def _insist(woken: int) -> None:
     os._exit(_end.status)
 
 
-def _say() -> None:
-    """Print the reason once; not with `print`, which the signal may have interrupted."""
-    reason, _end.reason = _end.reason, ""
-    if reason:
+def _keep_status() -> None:
+    """Exit with the status of the end that has begun, if one has."""
+    if _end.has_begun:
         with suppress(OSError):
+            sys.stdout.flush()
+        os._exit(_end.status)
+
+
+def _say() -> None:
+    """Print the reason, and nothing else; not with `print`, which the signal may interrupt."""
+    reason, _end.reason, _end.has_begun = _end.reason, "", True
+    with suppress(OSError):
+        if reason:
             os.write(2, f"error: {reason}{_end.remedy}\n".encode())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
