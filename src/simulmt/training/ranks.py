@@ -11,7 +11,7 @@ from typing import Any
 import pytorch_lightning as pl
 from pytorch_lightning.strategies.launchers import _SubprocessScriptLauncher
 
-from simulmt.ending import end
+from simulmt.ending import TERMINATED, end
 from simulmt.errors import UserError
 from simulmt.options import flat_options
 from simulmt.processes import gather, is_first_process, rank_and_world_size
@@ -110,6 +110,8 @@ def _watch(launcher: _SubprocessScriptLauncher) -> None:
     rank, status = next((n, p.returncode) for n, p in enumerate(watched, 1) if p.returncode)
     if status > 0:  # it has said why
         end(status, "")
+    elif status == -signal.SIGTERM:  # before its first line, from where on it hands the signal on
+        end(TERMINATED, "terminated")
     else:
         name = signal.Signals(-status).name
         cause = " (out of memory?)" if name == "SIGKILL" else ""
