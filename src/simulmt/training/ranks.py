@@ -1,5 +1,6 @@
 """The processes of a run have the same configuration, end together, and speak with one voice."""
 
+import os
 import signal
 import threading
 import time
@@ -70,12 +71,12 @@ def one_voice() -> Iterator[None]:
     """
     try:
         yield
-    except UserError:
-        time.sleep(0 if is_first_process() else _OF_THE_FIRST)
-        raise
-    except Exception:
-        if rank_and_world_size()[1] > 1:
-            time.sleep(_OF_ANOTHER if is_first_process() else _OF_THE_FIRST)
+    except Exception as error:
+        several = rank_and_world_size()[1] > 1 or os.environ.get("WORLD_SIZE", "1") != "1"
+        if not is_first_process():
+            time.sleep(_OF_THE_FIRST)
+        elif several and not isinstance(error, UserError):  # perhaps not connected yet
+            time.sleep(_OF_ANOTHER)
         raise
 
 
