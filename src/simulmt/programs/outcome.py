@@ -82,7 +82,7 @@ def find_outcomes(sweep: Path) -> list[Outcome]:
     lost = Outcome("failed", "its process has ended without a word")
     return [
         read_outcome(record) or dataclasses.replace(lost, folder=str(record))
-        for record in sorted(sweep.iterdir(), key=lambda record: int(record.name))
+        for record in sorted(sweep.glob("*"), key=lambda record: int(record.name))
     ]
 
 

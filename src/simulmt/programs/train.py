@@ -8,6 +8,7 @@ from typing import Any
 import pytorch_lightning as pl
 from omegaconf import DictConfig
 
+from simulmt import ending
 from simulmt.analysis import summary
 from simulmt.attention import Mechanism
 from simulmt.builders import build_corpus, build_model, build_objective
@@ -20,7 +21,6 @@ from simulmt.data.subwords import Subwords
 from simulmt.decoding.instance import write_instances
 from simulmt.decoding.search import GREEDY
 from simulmt.decoding.split_decoder import SplitDecoder
-from simulmt.ending import remedy
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.options import asked_of, check, construct
@@ -73,7 +73,7 @@ def train(cfg: DictConfig, run_directory: str, *, locked: bool = False) -> None:
     choices = check_choices(config)
     prepare_machine()
     check_own(folder)
-    remedy("the same command with ckpt_path=last resumes from the last validation")
+    ending.remedy("the same command with ckpt_path=last resumes from the last validation")
     with nullcontext() if locked else alone_in(folder), settled(folder):
         _train(config, folder, choices)
 
