@@ -26,7 +26,7 @@ RECORDS = [
     Traits(True, False, {}),
     Training(10, 20, 0, 1.5, None, 1, 2, "cpu"),
     Training(10, 20, 0, 1, 7.25, 1, 2, "cpu"),
-    Outcome("failed", "no memory", 2, 1.5, "sweep", 3),
+    Outcome("failed", "no memory", 2, 1.5, "run"),
     Outcome("skipped"),
 ]
 
@@ -84,7 +84,7 @@ def test_columns_are_those_of_whole_rows_that_have_them_all(tmp_path):
 def test_a_restart_clears_all_that_a_run_writes_and_a_resumed_run_keeps_its_training(tmp_path):
     names = [value for name, value in vars(run_directory).items() if name.isupper()
              and isinstance(value, str) and "{" not in value]  # fmt: skip
-    stays = {".hydra/config.yaml", "train.log", ".lock", ".simulmt", ".next", ".landing"}
+    stays = {"train.log", ".lock", ".locked_by", ".simulmt", ".next", ".landing"}
     assert len(names) > 15
     steps = [f"checkpoints/step-000000{step}.ckpt" for step in (2, 4)]
     for name in (*names, *steps, "samples/x", "evaluation/x", "tensorboard/x", "best.ckpt.1.tmp"):

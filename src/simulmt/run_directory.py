@@ -29,13 +29,12 @@ TRAINING = "training.json"  # size, length and speed of the training
 SCORES = "test_scores.json"  # the last file of a run: a run that has it is finished
 INSTANCES = "instances.log"
 PICTURE = "path.png"
-OUTCOME = "outcome.json"  # in a sweep
 WANDB_ID = "wandb_id"
 NEXT = ".next"  # a run that will replace the one in the directory, until its first validation
 LANDING = ".landing"  # the same while its files move into the directory
 LOCK = ".lock"
+LOCKED_BY = ".locked_by"  # the process and the host, also of the last lock
 LOG = "train.log"
-HYDRA_CONFIG = ".hydra/config.yaml"  # of the last command with this directory
 CHECKPOINTS = "checkpoints"
 BEST, LAST, AVERAGE = (f"{CHECKPOINTS}/{name}.ckpt" for name in ("best", "last", "average"))
 STEP = "step-{step:07d}"  # a checkpoint, or a file of samples
@@ -47,7 +46,7 @@ EVALUATED = "scores.json"
 _UNFINISHED = ".tmp"
 LEFT_BY_KILLS = (f"*{_UNFINISHED}", f"{CHECKPOINTS}/*{_UNFINISHED}")
 RESULTS = (SCORES, INSTANCES, PICTURE)
-FILES = (MANIFEST, CONFIG, TRAITS, TRAINING, METRICS, WANDB_ID, OUTCOME)
+FILES = (MANIFEST, CONFIG, TRAITS, TRAINING, METRICS, WANDB_ID)
 OF_LOGGERS = (TENSORBOARD, "wandb")
 FOLDERS = (CHECKPOINTS, SAMPLES, EVALUATION, *OF_LOGGERS)
 
@@ -155,7 +154,7 @@ def check_own(folder: Path) -> None:
         UserError: the directory is somebody's own.
     """
     ours = (*FOLDERS, *FILES, *RESULTS)
-    foreign = [name for name in ours if name != OUTCOME and (folder / name).exists()]
+    foreign = [name for name in ours if (folder / name).exists()]
     if foreign and not (folder / MARK).is_file():
         raise UserError(
             f"{folder.resolve()} is no run directory, but holds {', '.join(foreign)}, which a run "

@@ -29,8 +29,8 @@ def run(main: Callable[[], None]) -> None:
     try:
         _refuse_empty(sys.argv[1:])
         main()
-    except KeyboardInterrupt:
-        _end("interrupted", 130)
+    except KeyboardInterrupt as error:
+        _end(str(error) or "interrupted", 130)
     except Exception as error:  # of Hydra: `job` lets no other one out
         _end(_explain(error))
 

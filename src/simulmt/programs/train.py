@@ -1,12 +1,14 @@
 """`train.py`: train and test the run that a configuration describes."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
 from omegaconf import DictConfig
 
+from simulmt import ending
 from simulmt.analysis import summary
 from simulmt.attention import Mechanism
 from simulmt.builders import build_corpus, build_model, build_objective
@@ -46,6 +48,7 @@ from simulmt.training.datamodule import TranslationData
 from simulmt.training.loggers import open_loggers
 from simulmt.training.machine import check_disk, prepare_machine
 from simulmt.training.module import TranslationModule
+from simulmt.training.ranks import one_voice
 from simulmt.training.resume import alone_in, check_resume, find_resume
 from simulmt.training.room import make_room, settled
 from simulmt.training.run import Plan, fit, make_trainer
@@ -55,8 +58,14 @@ SHOWN = 50
 """The number of test sentences in the logger's table."""
 
 
-def train(cfg: DictConfig, run_directory: str) -> None:
+@one_voice()
+def train(cfg: DictConfig, run_directory: str, *, locked: bool = False) -> None:
     """Train and test the run that a configuration of `conf/train.yaml` describes.
+
+    Args:
+        cfg: the configuration.
+        run_directory: its folder.
+        locked: whether the sweep that has started this process has locked the run directory.
 
     Raises:
         UserError: anything a user can put right; mostly before any long work starts.
@@ -67,11 +76,13 @@ def train(cfg: DictConfig, run_directory: str) -> None:
     limit_memory(choices.plan.accelerator, choices.plan.devices)
     check_own(folder)
     _check_disk(folder, choices, config)
+    ending.remedy("the same command with ckpt_path=last resumes from the last validation")
     tokens = config["data"]["batch_tokens"]
     remedy = (
         f"data.batch_tokens (now {tokens:,}), the sizes of the model (model.*) or decoding.beam"
     )
-    with alone_in(folder), settled(folder), enough_memory(remedy):
+    lock = nullcontext() if locked else alone_in(folder)
+    with lock, settled(folder), enough_memory(remedy):
         _train(config, folder, choices)
 
 

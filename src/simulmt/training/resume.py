@@ -1,19 +1,21 @@
 """Resuming: the state of a run directory, the checkpoint to resume from, and whether it fits."""
 
+import os
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, Timeout
 
 from simulmt.console import say
 from simulmt.data.manifest import check_manifest
 from simulmt.errors import UserError
 from simulmt.options import SAME_RUN, Config, flat_options
 from simulmt.processes import is_first_process
-from simulmt.run_directory import CONFIG, LAST, LOCK, is_finished, read_json
+from simulmt.run_directory import CONFIG, LAST, LOCK, LOCKED_BY, is_finished, read_json, replacing
 from simulmt.saved.checkpoint import read_checkpoint
 
 _THE_SAME = ("model", "mechanism", "teacher", "optim")
@@ -23,6 +25,8 @@ _STATE: Mapping[str, type] = {
     **{"optimizer_states": list, "lr_schedulers": list},
 }
 """The types of the state of a training in a checkpoint."""
+_NEXT_WORD = 600
+"""Seconds between two lines about a run that is waited for."""
 
 
 @dataclass(frozen=True)
@@ -135,25 +139,47 @@ def is_own(path: Path, folder: Path) -> bool:
     return folder.resolve() in path.resolve().parents
 
 
+class BusyError(UserError):
+    """Another process trains in a run directory."""
+
+
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
+def alone_in(folder: Path, *, waits: bool = False) -> Iterator[None]:
     """Lock a run directory; the system releases the lock however the process ends.
 
+    Args:
+        folder: the run directory.
+        waits: whether to wait for a process that has locked it.
+
     Raises:
-        UserError: another process trains there.
+        BusyError: another process trains there; the message names it.
     """
     if not is_first_process():  # the first process locks the directory for all
         yield
         return
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / LOCK, timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise UserError(f"another process is training in {folder}; wait for it") from None
-    except OSError:  # a file system without locks
-        pass
+    lock = FileLock(folder / LOCK)
+    _acquire(lock, folder, waits=waits)
     try:
         yield
     finally:
         lock.release()
+
+
+def _acquire(lock: BaseFileLock, folder: Path, *, waits: bool) -> None:
+    """Acquire the lock of a run directory, and leave word beside it who has."""
+    holder = folder / LOCKED_BY
+    timeout = 0
+    while not lock.is_locked:
+        try:
+            lock.acquire(timeout, poll_interval=1)
+        except Timeout:
+            who = holder.read_text() if holder.is_file() else "another process"
+            if not waits:
+                raise BusyError(f"{who} is training in {folder}; wait for it") from None
+            say(f"waiting: {who} is training in {folder}")
+            timeout = _NEXT_WORD
+        except OSError:  # a file system without locks
+            return
+    with replacing(holder) as unfinished:
+        unfinished.write_text(f"process {os.getpid()} on {socket.gethostname()}")

@@ -2,12 +2,12 @@
 
 import logging
 import math
-import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal
 
 import pytorch_lightning as pl
 import torch
@@ -24,7 +24,7 @@ from simulmt.training.checkpoints import Checkpoints, Succession, WholeFiles, ke
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.loggers import MetricsFile
 from simulmt.training.module import TranslationModule
-from simulmt.training.ranks import TERMINATED, OneRun, kill_started_at_exit
+from simulmt.training.ranks import OneRun, end_together
 from simulmt.training.restoring import check_state, restoring
 
 _EXPECTED = (
@@ -32,9 +32,11 @@ _EXPECTED = (
     "exists and is not empty",  # the checkpoints of the run that resumes
     "smaller than the logging interval",  # an epoch of few batches
     "sync_dist",  # scores are gathered before they are logged: all ranks have the same
+    "`srun` command is available",  # as on any cluster; a single process needs none
 )
 """Warnings of Lightning that do not concern the user."""
-logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+for _name in ("pytorch_lightning", "lightning_fabric"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,16 @@ class Patience(EarlyStopping):
         super().load_state_dict(state_dict | {"patience": self.patience})
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out the expected warnings."""
+    with warnings.catch_warnings():
+        for expected in _EXPECTED:
+            warnings.filterwarnings("ignore", message=f".*{expected}.*")
+        yield
+
+
+@_quiet()
 def make_trainer(
     plan: Plan,
     folder: Path,
@@ -147,6 +159,7 @@ def make_trainer(
     )
 
 
+@_quiet()
 def fit(
     trainer: pl.Trainer,
     module: TranslationModule,
@@ -161,40 +174,23 @@ def fit(
         The chosen checkpoint: the mean of the last `average` ones, or the best.
 
     Raises:
-        SystemExit: SIGTERM has ended the training.
-        UserError: Ctrl-C has; or the state in the checkpoint is not that of this training.
+        KeyboardInterrupt: Ctrl-C has ended the training.
+        UserError: the state in the checkpoint is not that of this training.
     """
-    with warnings.catch_warnings(), restoring(resume, trainer):
-        for expected in _EXPECTED:
-            warnings.filterwarnings("ignore", message=f".*{expected}.*")
-        try:
+    end_together(trainer)
+    try:
+        with restoring(resume, trainer):
             trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
-        except SystemExit as end:  # Lightning raises it after Ctrl-C, `OneRun` after SIGTERM
-            _end(trainer, end)
+    except SystemExit as end:
+        if not isinstance(end.__context__, KeyboardInterrupt):  # which Lightning replaces
+            raise
+        raise KeyboardInterrupt(
+            f"interrupted at update {trainer.global_step}; the same command with ckpt_path=last "
+            "resumes from the last validation"
+        ) from None
     if average > 1 and trainer.is_global_zero:
         average_checkpoints(step_checkpoints(folder)[-average:], folder / AVERAGE)
     trainer.strategy.barrier()
     checkpoint = folder / (AVERAGE if average > 1 else BEST)
     load_weights(module.model, checkpoint)
     return checkpoint
-
-
-def _end(trainer: pl.Trainer, end: SystemExit) -> NoReturn:
-    """Report how to resume a training that a signal has ended.
-
-    Raises:
-        SystemExit: after SIGTERM; it is no UserError, so that a sweep may start the run again.
-        UserError: after Ctrl-C.
-    """
-    at = (
-        f"at update {trainer.global_step}; the same command with ckpt_path=last resumes from the "
-        "last validation"
-    )
-    if end.code == TERMINATED:
-        if trainer.is_global_zero:
-            print(f"error: terminated {at}", file=sys.stderr, flush=True)
-        kill_started_at_exit(trainer)
-        raise end
-    if not trainer.interrupted:
-        raise end
-    raise UserError(f"interrupted {at}") from None
