@@ -9,7 +9,7 @@ import torch
 
 from simulmt import memory
 from simulmt.errors import UserError
-from simulmt.memory import check_memory, enough_memory, limit_memory
+from simulmt.memory import check_memory, enough_memory
 from simulmt.training.module import TranslationModule
 from small_runs import run
 
@@ -70,11 +70,9 @@ def test_an_allocation_beyond_the_free_memory_fails(monkeypatch):
     resource = pytest.importorskip("resource")
     monkeypatch.setattr(memory, "_available", lambda: 2.0**34)
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    try:
-        limit_memory("cpu", 2)
+    with enough_memory("x", "cpu", 2):
         if resource.getrlimit(resource.RLIMIT_DATA) == before:
-            pytest.skip("no such limit here: another system, or a GPU")
-        with pytest.raises(UserError, match="memory has run out"), enough_memory("x"):
-            torch.empty(2**33)
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, before)
+            pytest.skip("no such limit here: another system")
+    with pytest.raises(UserError, match="memory has run out"), enough_memory("x", "cpu", 2):
+        torch.empty(2**33)
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before

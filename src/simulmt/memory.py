@@ -4,7 +4,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,6 +22,7 @@ _RAN_OUT = re.compile(
     re.IGNORECASE,
 )
 """Messages of torch, its libraries and Python."""
+_LIBRARIES = 1 << 28  # bytes, of each process
 _MARGIN = 0.9  # the other processes may grow
 _WANTED = re.compile(r"[Tt]r(?:ied|ying) to allocate ([\d.]+ \w+)")
 
@@ -41,27 +42,7 @@ def memory(accelerator: str, processes: int) -> float:
     for path in _LIMITS_OF_CONTAINERS:
         with suppress(OSError, ValueError):  # no such limit
             sizes.append(int(path.read_text()))
-    return min(sizes) / processes
-
-
-def limit_memory(accelerator: str, processes: int = 1) -> None:
-    """Make allocations fail that exceed the free memory, so that the system kills no process.
-
-    On Linux, an allocation succeeds although there is no memory for it, and the process is killed
-    without a word once it uses what it was given. GPUs refuse allocations themselves.
-
-    Args:
-        accelerator: `cpu`, or what is a GPU if there is one.
-        processes: the number of processes that share the memory.
-    """
-    if sys.platform != "linux" or (accelerator != "cpu" and torch.cuda.is_available()):
-        return
-    import resource  # noqa: PLC0415  (Windows has none)
-
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    most = min(memory("cpu", processes), _MARGIN * _available() / processes)
-    if most < (math.inf if hard == resource.RLIM_INFINITY else hard):
-        resource.setrlimit(resource.RLIMIT_DATA, (int(most), hard))
+    return max(min(sizes) / processes - _LIBRARIES, 0.0)
 
 
 def _available() -> float:
@@ -106,15 +87,22 @@ def ran_out(error: Exception) -> bool:
 
 
 @contextmanager
-def enough_memory(remedy: str) -> Iterator[None]:
+def enough_memory(remedy: str, accelerator: str = "auto", processes: int = 1) -> Iterator[None]:
     """Turn the errors of memory that has run out into one line.
+
+    On Linux an allocation succeeds although there is no memory for it, and the system kills the
+    process without a word once it uses what it was given. So allocations beyond the free memory
+    are made to fail. GPUs refuse allocations themselves.
 
     Args:
         remedy: what to lower.
+        accelerator: `cpu`, or what is a GPU if there is one.
+        processes: the number of processes; on a CPU they share the memory.
 
     Raises:
         UserError: memory has run out.
     """
+    restore = _limit(accelerator, processes)
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -123,3 +111,18 @@ def enough_memory(remedy: str) -> Iterator[None]:
         wanted = _WANTED.search(str(error))
         size = f" (an allocation of {wanted[1]} failed)" if wanted else ""
         raise UserError(f"memory has run out{size}: lower {remedy}") from None
+    finally:
+        restore()
+
+
+def _limit(accelerator: str, processes: int) -> Callable[[], None]:
+    """Limit what this process can allocate; return a function that lifts the limit again."""
+    if sys.platform != "linux" or (accelerator != "cpu" and torch.cuda.is_available()):
+        return lambda: None
+    import resource  # noqa: PLC0415  (Windows has none)
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    most = min(memory("cpu", 1) / processes, _MARGIN * _available() / processes)
+    others = [int(limit) for limit in before if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_DATA, (int(min(most, *others, sys.maxsize)), before[1]))
+    return lambda: resource.setrlimit(resource.RLIMIT_DATA, before)

@@ -20,7 +20,7 @@ from simulmt.disk import check_writable
 from simulmt.errors import UserError
 from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
-from simulmt.memory import enough_memory, limit_memory
+from simulmt.memory import enough_memory
 from simulmt.models.model import Model
 from simulmt.options import Limit, Tokens, construct
 from simulmt.programs.plain import plain
@@ -110,7 +110,6 @@ def evaluate(cfg: DictConfig) -> None:
     """
     options = construct(Options, plain(cfg), "evaluate.py")
     device = pick_device(options.device)
-    limit_memory(options.device)
     text = read_pair(*options.files) if options.files else None
     trained = checkpoint.load(options.checkpoint)
     model = trained.build(options.dial)

@@ -22,7 +22,7 @@ from simulmt.decoding.instance import write_instances
 from simulmt.decoding.search import GREEDY
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
-from simulmt.memory import check_memory, enough_memory, limit_memory
+from simulmt.memory import check_memory, enough_memory
 from simulmt.models.model import Model
 from simulmt.options import asked_of, check, construct
 from simulmt.processes import is_first_process
@@ -73,7 +73,6 @@ def train(cfg: DictConfig, run_directory: str, *, locked: bool = False) -> None:
     config, folder = plain(cfg), Path(run_directory)
     choices = check_choices(config)
     prepare_machine()
-    limit_memory(choices.plan.accelerator, choices.plan.devices)
     check_own(folder)
     _check_disk(folder, choices, config)
     ending.remedy("the same command with ckpt_path=last resumes from the last validation")
@@ -81,8 +80,9 @@ def train(cfg: DictConfig, run_directory: str, *, locked: bool = False) -> None:
     remedy = (
         f"data.batch_tokens (now {tokens:,}), the sizes of the model (model.*) or decoding.beam"
     )
+    accelerator, devices = choices.plan.accelerator, choices.plan.devices
     lock = nullcontext() if locked else alone_in(folder)
-    with lock, settled(folder), enough_memory(remedy):
+    with lock, settled(folder), enough_memory(remedy, accelerator, devices):
         _train(config, folder, choices)
 
 

@@ -21,7 +21,7 @@ from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
 from simulmt.live import interpreter
 from simulmt.live.translator import LONGEST, Translator
-from simulmt.memory import enough_memory, limit_memory
+from simulmt.memory import enough_memory
 from simulmt.options import Tokens, construct
 from simulmt.programs.plain import plain
 from simulmt.saved import checkpoint
@@ -59,7 +59,6 @@ def translate(cfg: DictConfig) -> None:
     options = construct(Options, plain(cfg), "translate.py")
     if options.input and not options.input.is_file():
         raise UserError(f"input={options.input}: there is no such file")
-    limit_memory(options.device)
     trained = checkpoint.load(options.checkpoint)
     translator, sentences = Translator.of(trained, options.device), dict[int, str]()
     try:
