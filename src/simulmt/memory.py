@@ -35,7 +35,9 @@ def memory(accelerator: str, processes: int) -> float:
         processes: the number of processes; on a CPU they share the memory.
     """
     if accelerator != "cpu" and torch.cuda.is_available():
-        return float(torch.cuda.get_device_properties(0).total_memory)
+        with suppress(AssertionError, RuntimeError):  # a driver that does not answer
+            return float(torch.cuda.get_device_properties(0).total_memory)
+        return math.inf
     sizes = [math.inf]
     with suppress(AttributeError, ValueError):  # a system that does not tell
         sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
