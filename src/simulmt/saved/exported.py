@@ -100,8 +100,8 @@ def read(folder: Path) -> Trained:
     for name, digest in _digests(described, subwords, content).items():
         if exported and (not isinstance(exported, dict) or exported.get(name) != digest):
             raise UserError(
-                f"{folder / name} is damaged or was changed: export the model anew, or remove sha256 "
-                f"from {CONFIG} to use the folder as it is"
+                f"{folder / name} is damaged or was changed: export the model anew, or remove "
+                f"sha256 from {CONFIG} to use the folder as it is"
             )
     return Trained(folder, config, manifest, subwords, check_weights(folder / WEIGHTS, weights))
 
