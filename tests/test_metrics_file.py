@@ -58,5 +58,5 @@ def test_without_a_file_there_are_no_rows(tmp_path):
     assert read_metrics(tmp_path) == []
     (tmp_path / "metrics.csv").mkdir()
     assert read_metrics(tmp_path) == []
-    with pytest.raises(UserError, match=r"metrics\.csv is no file, .* move it away"):
+    with pytest.raises(UserError, match=r"metrics\.csv is a folder, .* move it away"):
         MetricsFile(tmp_path, 5)

@@ -40,7 +40,11 @@ def leave(folder: Path, config: DictConfig, *, scores: bool) -> None:
     """What a run leaves: a checkpoint that says what it was trained with, and maybe its scores."""
     (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
     (folder / ".simulmt").touch()
-    passport = {"config": plain(config), "subwords": torch.zeros(1), "manifest": {}}
+    passport = {
+        "config": plain(config),
+        "subwords": torch.zeros(1, dtype=torch.uint8),
+        "manifest": {},
+    }
     checkpoint = {"state_dict": {}, "simulmt": passport, "global_step": 4}
     torch.save(checkpoint, folder / "checkpoints" / "last.ckpt")
     write_json(folder / "config.json", plain(config))

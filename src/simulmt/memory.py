@@ -78,8 +78,8 @@ def check_memory(accelerator: str, processes: int, parameters: int, logits: int 
     ):  # fmt: skip
         if needed > there:
             raise UserError(
-                f"{what} take {needed / 2**30:,.1f} GiB in training, and there are "
-                f"{there / 2**30:,.1f} GiB of memory for each process: lower {remedy}"
+                f"{what} take {needed / 2**30:,.1f} GiB in training, and each of {processes:,} "
+                f"processes has {there / 2**30:,.1f} GiB of memory for them: lower {remedy}"
             )
 
 

@@ -99,7 +99,10 @@ def read(folder: Path) -> Trained:
     written = described.pop("sha256", {})  # none where somebody has edited the files
     for name, digest in _digests(described, subwords, content).items():
         if written and (not isinstance(written, dict) or written.get(name) != digest):
-            raise UserError(f"{folder / name} is damaged: export the model anew")
+            raise UserError(
+                f"{folder / name} is damaged or was changed: export the model anew, or remove "
+                f"sha256 from {CONFIG} to use the folder as it is"
+            )
     return Trained(folder, config, manifest, subwords, check_weights(folder / WEIGHTS, weights))
 
 
