@@ -57,5 +57,5 @@ def type_in(*commands: Sequence[object], cwd: Path = ROOT) -> list[Answer]:
         timeout=300,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return [Answer(*answer) for answer in json.loads(done.stdout)]

@@ -50,6 +50,8 @@ def begin() -> None:
     Nothing is said in a run of a sweep: the sweep says why a run has ended.
     """
     parent = int(os.environ.get(ENDS_WITH, "0"))
+    if parent == os.getpid():  # another program in the same process
+        return
     if parent or "TORCHELASTIC_RUN_ID" in os.environ:
         end_with(parent or os.getppid())
     os.environ[ENDS_WITH] = str(os.getpid())
