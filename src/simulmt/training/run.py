@@ -14,6 +14,7 @@ import torch
 from pytorch_lightning.callbacks import Callback, EarlyStopping
 from pytorch_lightning.loggers import Logger
 
+from simulmt.console import console
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
 from simulmt.options import Count, Limit, Natural
@@ -22,6 +23,7 @@ from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.training.callbacks import Progress, SimultaneousDecoding, TrainingRecord
 from simulmt.training.checkpoints import Checkpoints, Succession, WholeFiles, keep
 from simulmt.training.datamodule import TranslationData
+from simulmt.training.lines import Lines
 from simulmt.training.loggers import MetricsFile
 from simulmt.training.module import TranslationModule
 from simulmt.training.ranks import TERMINATED, OneRun, kill_started_at_exit
@@ -106,6 +108,7 @@ def make_trainer(
         loggers: the metrics go there.
         config: the configuration of this process.
     """
+    bar = plan.progress and console.is_terminal
     writers: list[SimultaneousDecoding | Checkpoints] = [
         SimultaneousDecoding(valid, plan.dal_range, stage),
         keep(stage, Path(BEST).stem, "valid/selection", save_last=False),
@@ -116,11 +119,12 @@ def make_trainer(
         OneRun(config),
         TrainingRecord(folder),
         *writers,
+        Lines(each_minute=not bar),
         Succession(folder, stage, [*writers, *files]),
     ]
     if plan.patience is not None:
         callbacks.append(Patience("valid/selection", mode="max", patience=plan.patience))
-    if plan.progress:
+    if bar:
         callbacks.append(Progress())
     return pl.Trainer(
         default_root_dir=folder,
@@ -138,7 +142,7 @@ def make_trainer(
         log_every_n_steps=plan.log_every,
         use_distributed_sampler=False,
         enable_model_summary=False,
-        enable_progress_bar=plan.progress,
+        enable_progress_bar=bar,
         callbacks=callbacks,
         logger=loggers,
         plugins=[WholeFiles()],
