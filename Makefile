@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow lint type bench bench-gpu zoo clean
+.PHONY: help setup run test test-slow faults lint type bench bench-gpu zoo clean
 
 PYTHON ?= python3
 ENV := .venv
@@ -30,6 +30,9 @@ test: lint type $(READY)  ## lint, types, import contracts, tests (under ten min
 
 test-slow: $(READY)  ## the tests that train models
 	$(BIN)/python -m pytest -m slow
+
+faults: $(READY)  ## kills, signals, full disks, damaged files, absurd values (15 minutes on two cores)
+	$(BIN)/python -m pytest tests/faults -m slow --numprocesses auto --maxprocesses 4
 
 lint: $(READY)  ## style and import contracts
 	$(BIN)/ruff check .

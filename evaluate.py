@@ -20,9 +20,14 @@ def main(config: DictConfig) -> None:
         evaluate(config)
 
 
-if __name__ == "__main__":
+def start() -> None:
+    """Evaluate, with a folder in which Hydra keeps the settings of a multirun."""
     # a mechanism says which dials it has, so Hydra takes any
     sys.argv = [f"++{word}" if word.startswith("dial.") else word for word in sys.argv]
-    with TemporaryDirectory() as scratch:  # where Hydra keeps the settings of a multirun
+    with TemporaryDirectory() as scratch:
         OmegaConf.register_new_resolver("scratch", lambda: scratch)
-        run(main)
+        main()
+
+
+if __name__ == "__main__":
+    run(start)

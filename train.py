@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from simulmt import ending
+
+if __name__ == "__main__":
+    ending.begin()  # at once: the other imports may take a minute
+
 from pathlib import Path
 
 import hydra
+from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
@@ -23,12 +29,22 @@ def main(config: DictConfig) -> float | None:
     if chosen.mode == RunMode.MULTIRUN:
         from simulmt.programs.sweep import sweep_run  # noqa: PLC0415
 
-        return sweep_run(config, Path(folder), chosen.job.num)
+        return sweep_run(config, Path(folder), chosen.job.num, waits=not _may_postpone(chosen))
     from simulmt.programs.train import train  # noqa: PLC0415  (torch, only once there is work)
 
     with job():
         train(config, folder)
     return None
+
+
+def _may_postpone(chosen: HydraConf) -> bool:
+    """Return whether runs can wait for the end of the sweep, which then trains them right here.
+
+    A search needs the value of a run at once, and a cluster trains on other machines.
+    """
+    parts = (chosen.sweeper._target_, chosen.launcher._target_)
+    sweeper, launcher = (part.rpartition(".")[2] for part in parts)
+    return sweeper == "BasicSweeper" and launcher in {"BasicLauncher", "JoblibLauncher"}
 
 
 if __name__ == "__main__":

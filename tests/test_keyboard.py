@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import os
 import pty
+import signal
 import termios
 import tty
 from contextlib import closing
+from threading import Timer
 
 import pytest
 from rich.console import Console
@@ -60,6 +62,20 @@ def test_a_word_goes_off_before_the_line_ends(terminal):
     assert next(words) == "Mann"
     assert shown == ["d", "de", "der", "", "M", "Ma", "Man", "Mann"]
     words.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_the_process_leaves_the_terminal_as_it_was(terminal, number):
+    person, program = terminal
+    before, handler = termios.tcgetattr(program), signal.getsignal(number)
+    with closing(typed(program, lambda _: None)) as text:
+        os.write(person, b"der ")
+        assert next(text) == "der "
+        Timer(0.1, os.kill, (os.getpid(), number)).start()  # while the program waits for keys
+        with pytest.raises(SystemExit) as end:
+            next(text)
+    assert end.value.code == 128 + number
+    assert (termios.tcgetattr(program), signal.getsignal(number)) == (before, handler)
 
 
 def test_the_screen_shows_both_sides():

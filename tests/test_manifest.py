@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from simulmt.analysis.summary import repeated
 from simulmt.data.corpus import Corpus, LazySplits, Split
 from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.subwords import Subwords
@@ -106,3 +107,17 @@ def test_an_absent_split_or_an_empty_manifest(corpus: Corpus, subwords: Subwords
     empty: Mapping[str, object] = {}
     with pytest.raises(UserError, match=r"source_language .model: nothing, here: de"):
         check_manifest(empty, whole, [])
+
+
+def test_text_that_is_scored_and_trained_on_is_named(
+    corpus: Corpus, subwords: Subwords, capsys: pytest.CaptureFixture[str]
+) -> None:
+    described = manifest(corpus, subwords)
+    repeated("train", corpus.splits["train"], described)
+    assert capsys.readouterr().out == ""
+    repeated("mine", corpus.splits["valid"], described)
+    said = capsys.readouterr().out
+    assert said.startswith("warning: mine has the same source text as valid")
+    assert said.count("\n") == 1
+    repeated("mine", corpus.splits["valid"], {"splits": [3]})
+    assert capsys.readouterr().out == ""

@@ -42,12 +42,12 @@ def test_other_errors_stay_what_they_are():
 
 
 def test_model_and_batch_are_compared_with_the_memory(monkeypatch):
-    monkeypatch.setattr(memory, "memory", lambda accelerator: 2.0**30)
-    check_memory("cpu", 2**26, 2**27)
+    monkeypatch.setattr(memory, "memory", lambda accelerator, processes: 2.0**30 / processes)
+    check_memory("cpu", 1, 2**26, 2**27)
     with pytest.raises(UserError, match=r"67,108,865 parameters take .* 1.0 GiB .* lower "):
-        check_memory("cpu", 2**26 + 1)
+        check_memory("cpu", 1, 2**26 + 1)
     with pytest.raises(UserError, match=r"logits of the largest batch .* lower data.batch_tokens"):
-        check_memory("cpu", 1, 2**27 + 1)
+        check_memory("cpu", 2, 1, 2**26 + 1)
 
 
 def test_a_batch_that_is_too_large_leaves_the_earlier_run(

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from simulmt.errors import UserError
+from simulmt.metrics import read_metrics
 from simulmt.training.loggers import MetricsFile
 
 
@@ -25,3 +29,34 @@ def test_a_resumed_run_drops_what_it_does_again(tmp_path: Path):
     again = MetricsFile(tmp_path, 2)
     again.log_metrics({"loss": 7.0}, 2)
     assert path.read_text().split() == ["step,loss", "0,0", "1,1", "2,7"]
+
+
+DAMAGED = [
+    (b"", []),
+    (b"\xff\xfe\x00garbage", []),
+    (b"loss\n1\n", []),
+    (b"step,loss\n0,1\nmany,2\n2,3\n", [0, 2]),
+    (b"step,loss\n0,1\n1\x00,2\n2,3\n", [0, 2]),
+    (b"step,loss\n0,1\n1,\xff\n2,3,4\n-1,2\n1.5,2\n", [0]),
+    (b"step,loss\n" + b"9" * 5000 + b",1\n7,nan\n", [7]),
+    (b'step,loss\n0,"\n' + b"1," * 200_000 + b"\n8,1\n", [8]),
+]
+
+
+@pytest.mark.parametrize(("content", "steps"), DAMAGED)
+def test_whole_rows_of_a_damaged_file_count(content, steps, tmp_path, capsys):
+    (tmp_path / "metrics.csv").write_bytes(content)
+    assert [int(row["step"]) for row in read_metrics(tmp_path)] == steps
+    warned = capsys.readouterr().err
+    assert warned.count("\n") == bool(warned)
+    assert steps != [0, 2] or "metrics.csv is damaged: 1 of its 3 rows are left out" in warned
+    MetricsFile(tmp_path, 5).log_metrics({"loss": 1.0}, 9)
+    assert [int(row["step"]) for row in read_metrics(tmp_path)][-1] == 9
+
+
+def test_without_a_file_there_are_no_rows(tmp_path):
+    assert read_metrics(tmp_path) == []
+    (tmp_path / "metrics.csv").mkdir()
+    assert read_metrics(tmp_path) == []
+    with pytest.raises(UserError, match=r"metrics\.csv is no file, .* move it away"):
+        MetricsFile(tmp_path, 5)

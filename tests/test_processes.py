@@ -1,17 +1,27 @@
-"""Which process of a run speaks for it, and that a process ends with its parent."""
+"""Which process of a run speaks for it, and that a process ends on signals and with its parent."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import warnings
+from typing import cast
 
 import pytest
 
 from simulmt import processes
+from simulmt.decoding.split_decoder import SplitDecoder
+from simulmt.ending import ENDS_WITH, TERMINATED
+from simulmt.programs.choices import check_choices
+from simulmt.programs.plain import plain
+from simulmt.training.run import make_trainer
+from small_runs import configuration
 
 CHILD = """
 import os, time
-from simulmt.processes import end_with
+from simulmt.ending import end_with
 end_with(os.getppid())
 print("ready", flush=True)
 time.sleep(60)
@@ -49,3 +59,78 @@ def test_a_process_ends_with_its_killed_parent():
         assert parent.stdout.readline() == b"ready\n"
         parent.kill()
         assert parent.communicate(timeout=30)[0] == b"", "the child holds the pipe while it lives"
+
+
+BEGUN = """
+import sys, threading, time
+from simulmt import ending
+ending.begin()
+slow = {"torch", "hydra", "numpy"} & {*sys.modules}
+assert not slow, slow
+ending._PATIENCE = 0.5
+print("ready", flush=True)
+"""
+BUSY = f"{BEGUN}time.sleep(60)"
+LOST = f"""{BEGUN}
+try:
+    time.sleep(60)
+except SystemExit:
+    time.sleep(60)
+"""
+TURNED = f"""{BEGUN}
+try:
+    time.sleep(60)
+except SystemExit:
+    raise ImportError("of half a package")
+"""
+KILLED = (
+    f"{BEGUN}threading.Timer(0.1, ending.end, (137, 'rank 1 was killed')).start(); time.sleep(60)"
+)
+
+
+def ended(code: str, number: int | None, **variables: str) -> tuple[int, str]:
+    """The exit status of a process that gets a signal once it has begun, and what it says."""
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        if number:
+            process.send_signal(number)
+        _, errors = process.communicate(timeout=30)
+        return process.returncode, errors
+
+
+@pytest.mark.parametrize("code", [BUSY, LOST, TURNED])
+def test_sigterm_ends_a_program_with_one_line(code):
+    assert ended(code, signal.SIGTERM) == (TERMINATED, "error: terminated\n")
+
+
+def test_a_run_of_a_sweep_ends_without_a_word():
+    assert ended(BUSY, signal.SIGTERM, **{ENDS_WITH: str(os.getpid())}) == (TERMINATED, "")
+
+
+def test_a_process_whose_parent_has_gone_before_its_first_line_ends():
+    late = {**os.environ, ENDS_WITH: "999999999"}
+    done = subprocess.run([sys.executable, "-c", BUSY], env=late, timeout=30, check=False)
+    assert done.returncode == -signal.SIGKILL
+
+
+def test_a_thread_ends_the_program():
+    assert ended(KILLED, None) == (137, "error: rank 1 was killed\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no srun there")
+def test_srun_on_the_path_warns_nobody(tmp_path, monkeypatch):
+    srun = tmp_path / "srun"
+    srun.write_text("#!/bin/sh\n")
+    srun.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    plan = check_choices(plain(configuration("train"))).plan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_trainer(plan, tmp_path, tmp_path, cast("SplitDecoder", None), [], {})

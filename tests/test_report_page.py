@@ -251,7 +251,7 @@ def test_a_convention_has_its_own_interval(convention, tmp_path):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"resamples": 10}, "at least 40"),
+        ({"resamples": 10}, "from 40 to 10,000"),
         ({"samples": -1}, "at least 0"),
         ({"tolerance": -0.1}, "at least 0"),
         ({"tolerance": float("nan")}, "at least 0"),

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import csv
+import os
+import re
+import socket
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -31,17 +36,10 @@ from simulmt.training.room import clear, make_room
 from small_runs import configuration
 
 
-def prepare(folder: Path, *overrides: str) -> DictConfig:
-    """What Hydra does before a job."""
-    config = configuration("train", *overrides)
-    (folder / ".hydra").mkdir(parents=True, exist_ok=True)
-    OmegaConf.save(config, folder / ".hydra" / "config.yaml")
-    return config
-
-
 def leave(folder: Path, config: DictConfig, *, scores: bool) -> None:
     """What a run leaves: a checkpoint that says what it was trained with, and maybe its scores."""
     (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+    (folder / ".simulmt").touch()
     passport = {"config": plain(config), "subwords": torch.zeros(1), "manifest": {}}
     checkpoint = {"state_dict": {}, "simulmt": passport, "global_step": 4}
     torch.save(checkpoint, folder / "checkpoints" / "last.ckpt")
@@ -62,15 +60,15 @@ class Child:
         self.statuses = [*statuses]
         self.resumed: list[str] = []
 
-    def __call__(self, folder: Path, ckpt_path: str) -> int:
+    def __call__(self, folder: Path, record: Path, ckpt_path: str) -> int:
         self.resumed.append(ckpt_path)
         status = self.statuses.pop(0)
-        config = OmegaConf.load(folder / ".hydra" / "config.yaml")
+        config = OmegaConf.load(record / "config.yaml")
         assert isinstance(config, DictConfig)
         if status != 2:
             leave(folder, config, scores=status == 0)
         if status > 0:
-            write_outcome(folder, Outcome("failed", f"ended with {status}"))
+            write_outcome(record, Outcome("failed", f"ended with {status}"))
         return status
 
 
@@ -86,24 +84,24 @@ def child(monkeypatch):
 
 def ended(folder: Path, config: DictConfig) -> tuple[Outcome, float]:
     value = sweep.sweep_run(config, folder, 3)
-    outcome = read_outcome(folder)
+    outcome = read_outcome(folder / ".sweep" / "3")
     assert outcome is not None
     return outcome, value
 
 
 def test_a_new_run_is_trained_and_then_skipped(tmp_path, child):
-    config, started = prepare(tmp_path), child(0)
+    config, started = configuration("train"), child(0)
     outcome, value = ended(tmp_path, config)
     assert (outcome.outcome, outcome.reason, outcome.tries) == ("trained", "", 1)
     assert (started.resumed, value) == ([""], 7.25)
     same = ["trainer.progress=false", "trainer.log_every=7", "sweep.retries=0"]
-    quiet = prepare(tmp_path, *same, "logger=wandb", "cache=elsewhere")
+    quiet = configuration("train", *same, "logger=wandb", "cache=elsewhere")
     outcome, again = ended(tmp_path, quiet)
     assert (outcome.outcome, outcome.tries, again) == ("skipped", 0, value)
 
 
 def test_a_half_trained_run_is_resumed(tmp_path, child):
-    config, started = prepare(tmp_path), child(0)
+    config, started = configuration("train"), child(0)
     leave(tmp_path, config, scores=False)
     outcome, _ = ended(tmp_path, config)
     assert (outcome.outcome, outcome.reason) == ("resumed", "from update 4")
@@ -111,7 +109,7 @@ def test_a_half_trained_run_is_resumed(tmp_path, child):
 
 
 def test_a_failure_is_tried_again_from_where_it_failed(tmp_path, child):
-    config, started = prepare(tmp_path), child(-9, 0)
+    config, started = configuration("train"), child(-9, 0)
     outcome, value = ended(tmp_path, config)
     assert (outcome.outcome, outcome.tries, value) == ("trained", 2, 7.25)
     assert "try 1 failed: killed by SIGKILL (out of memory?)" in outcome.reason
@@ -119,7 +117,7 @@ def test_a_failure_is_tried_again_from_where_it_failed(tmp_path, child):
 
 
 def test_two_failures_are_one_too_many_and_the_next_sweep_tries_again(tmp_path, child):
-    config = prepare(tmp_path)
+    config = configuration("train")
     child(1, 1)
     outcome, value = ended(tmp_path, config)
     assert (outcome.outcome, outcome.tries, value) == ("failed", 2, sweep.FAILED)
@@ -129,29 +127,29 @@ def test_two_failures_are_one_too_many_and_the_next_sweep_tries_again(tmp_path, 
 
 
 def test_what_is_refused_is_not_tried_again(tmp_path, child):
-    config, started = prepare(tmp_path), child(2)
+    config, started = configuration("train"), child(2)
     outcome, _ = ended(tmp_path, config)
     assert (outcome.outcome, outcome.reason, outcome.tries) == ("failed", "ended with 2", 1)
-    outcome, _ = ended(tmp_path, prepare(tmp_path, "mechanism=soft", "lambda=0.2"))
+    outcome, _ = ended(tmp_path, configuration("train", "mechanism=soft", "lambda=0.2"))
     assert "its schedule is fixed" in outcome.reason
     assert len(started.resumed) == 1, "seen before any process is started"
-    outcome, _ = ended(tmp_path, prepare(tmp_path, "sweep.retries=-1"))
+    outcome, _ = ended(tmp_path, configuration("train", "sweep.retries=-1"))
     assert "sweep.retries is -1" in outcome.reason
 
 
 def test_a_sweep_that_restarts_trains_all_anew(tmp_path, child):
-    config, started = prepare(tmp_path, "sweep.restart=true"), child(0)
+    config, started = configuration("train", "sweep.restart=true"), child(0)
     leave(tmp_path, config, scores=True)
     assert ended(tmp_path, config)[0].outcome == "trained"
     assert started.resumed == [""]
 
 
 def test_an_exit_gone_wrong_after_the_last_file_is_no_failure(tmp_path, child):
-    config = prepare(tmp_path)
+    config = configuration("train")
     started = child(0)
 
-    def crash(folder: Path, ckpt_path: str) -> int:
-        started(folder, ckpt_path)
+    def crash(folder: Path, record: Path, ckpt_path: str) -> int:
+        started(folder, record, ckpt_path)
         return -6
 
     sweep._start = crash  # the fixture puts it back
@@ -210,37 +208,70 @@ def test_what_is_trained_again_has_no_results_meanwhile(tmp_path):
     assert left == {"last.ckpt", "step-0000002.ckpt"}
     assert read_state(tmp_path, plain(config)).kind == "half"
     leave(tmp_path, config, scores=True)
-    write_outcome(tmp_path, Outcome("skipped"))
     clear(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [".simulmt"]
 
 
 def test_two_do_not_train_in_one_directory(tmp_path):
-    busy = pytest.raises(UserError, match="another process is training in")
-    with alone_in(tmp_path), busy, alone_in(tmp_path):
+    who = f"process {os.getpid()} on {socket.gethostname()} is training in"
+    with alone_in(tmp_path), pytest.raises(UserError, match=re.escape(who)), alone_in(tmp_path):
         pass
     with alone_in(tmp_path):
         pass
 
 
-def test_the_table_is_that_of_one_sweep(tmp_path):
-    made = [
-        Outcome("failed", "[a, 'b']", 2, 1.5, "now", 1),
-        Outcome("trained", "", 1, 9.0, "now", 0),
-        Outcome("skipped", "", 0, 0.0, "before", 0),
-    ]
-    for name, outcome in zip("abc", made, strict=True):
-        (tmp_path / name).mkdir()
-        write_outcome(tmp_path / name, outcome)
-    (tmp_path / "damaged").mkdir()
-    (tmp_path / "damaged" / "outcome.json").write_text("{")
-    found = find_outcomes(tmp_path, "now")
-    assert [(one.folder, one.outcome) for one in found] == [("b", "trained"), ("a", "failed")]
-    assert outcome_table(found).row_count == 2
+def test_a_run_that_another_sweep_trains_is_postponed_and_its_state_read_under_the_lock(
+    tmp_path, child, monkeypatch, capsys
+):
+    run, folder = tmp_path / "run", tmp_path / ".sweep"
+    monkeypatch.setenv("SIMULMT_SWEEP", str(folder))
+    config, started = configuration("train"), child()
+    with alone_in(run):
+        assert sweep.sweep_run(config, run, 0, waits=False) == sweep.FAILED
+        leave(run, config, scores=True)
+    [outcome] = find_outcomes(folder)
+    assert outcome.outcome == "busy"
+    assert f"process {os.getpid()} on {socket.gethostname()}" in outcome.reason
+    sweep.finish_postponed(folder)
+    [outcome] = find_outcomes(folder)
+    assert (outcome.outcome, outcome.reason) == ("skipped", "finished before")
+    assert not started.resumed
+    assert "run: busy: process" in capsys.readouterr().out
+
+
+def test_a_search_waits_for_the_value_of_a_run_that_another_sweep_trains(tmp_path, child, capsys):
+    config, started = configuration("train"), child()
+    with alone_in(tmp_path):
+        waiting = threading.Thread(target=lambda: values.append(ended(tmp_path, config)[1]))
+        values: list[float] = []
+        waiting.start()
+        while "waiting: process" not in capsys.readouterr().out:
+            time.sleep(0.01)
+        leave(tmp_path, config, scores=True)
+    waiting.join(timeout=30)
+    assert (values, started.resumed) == ([7.25], [])
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [(137, "killed by SIGKILL"), (143, "killed by SIGTERM"), (2, "without a")]
+)
+def test_an_end_without_a_word_has_a_reason(status, reason, tmp_path):
+    assert reason in sweep._explain(status, tmp_path)
+
+
+def test_the_table_has_every_run_of_the_sweep(tmp_path):
+    records = tmp_path / "records"
+    write_outcome(records / "10", Outcome("failed", "[a, 'b']", 2, 1.5, "a"))
+    write_outcome(records / "9", Outcome("trained", "", 1, 9.0, "b"))
+    (records / "11").mkdir()
+    found = find_outcomes(records)
+    assert [one.folder for one in found] == ["b", "a", str(records / "11")]
+    assert (found[2].outcome, found[2].reason) == ("failed", "its process has ended without a word")
+    assert outcome_table(found).row_count == 3
     write_table(found, tmp_path / "sweep.csv")
     with (tmp_path / "sweep.csv").open(newline="") as file:
         rows = [*csv.DictReader(file)]
-    assert [row["run"] for row in rows] == ["b", "a"]
+    assert [row["run"] for row in rows][:2] == ["b", "a"]
     assert rows[1]["reason"] == "[a, 'b']"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from simulmt.data.corpus import Corpus, Split
 from simulmt.data.lines import PackedLines
-from simulmt.data.text import normalise, read_text, word_count
+from simulmt.data.text import LONGEST_LINE, normalise, read_text, word_count
 from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
 from simulmt.options import construct
@@ -106,6 +106,17 @@ def test_drops_empty_everywhere_and_long_in_train_only(root: Path) -> None:
     train = corpus.splits["train"]
     assert (train.sources, train.targets) == (["a b"], ["x y"])
     assert train.dropped == {"empty": 2, "too_long": 1}
+
+
+def test_a_line_too_long_to_translate_is_named(root: Path) -> None:
+    long = b"a " * (LONGEST_LINE // 2)
+    write(root, "train", b"ein Hut\n" + long + b"a\n", b"a hat\nb\n")
+    write(root, "val", long + b"\n", b"b\n")
+    read(root, max_words=LONGEST_LINE)
+    write(root, "val", b"\na\n", b"b\n" + long + b"aa\n")
+    said = r"val\.en, line 2, has 4,098 characters, a sentence 4,096 at the most: split it"
+    with pytest.raises(UserError, match=said):
+        read(root)
 
 
 def test_missing_root(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import csv
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -20,10 +21,7 @@ import torch
 from omegaconf import OmegaConf
 
 from simulmt.programs import sweep
-from simulmt.programs.outcome import (
-    SWEEP_ID,
-)
-from simulmt.training.ranks import TERMINATED
+from simulmt.programs.outcome import SWEEP
 from small_runs import ROOT, TINY
 
 SMALL = [*TINY, "trainer.max_updates=8", "trainer.validate_every=2"]
@@ -43,7 +41,7 @@ def command(folder: Path, *arguments: str) -> list[str]:
 def run(folder: Path, *arguments: str, status: int = 0) -> dict[str, str]:
     """Sweep; the outcomes by run."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    environment.pop(SWEEP_ID, None)
+    environment.pop(SWEEP, None)
     done = subprocess.run(
         command(folder, *arguments),
         cwd=ROOT,
@@ -167,10 +165,25 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> None:
         time.sleep(0.1)
 
 
+def children(parent: int) -> list[int]:
+    """The children of a process."""
+    path = Path(f"/proc/{parent}/task/{parent}/children")
+    return [*map(int, path.read_text().split())] if path.exists() else []
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
-@pytest.mark.parametrize("to", ["group", "first", "killed"])
-def test_sigterm_ends_several_processes(to, tmp_path):
-    """Both get the signal, or only the first one does; or that one is killed."""
+@pytest.mark.parametrize("moment", ["starts", "trains"])
+@pytest.mark.parametrize(
+    ("to", "number"),
+    [
+        ("all", signal.SIGTERM),
+        ("first", signal.SIGTERM),
+        ("second", signal.SIGTERM),
+        ("first", signal.SIGKILL),
+        ("second", signal.SIGKILL),
+    ],
+)
+def test_a_signal_ends_several_processes_with_one_line(to, number, moment, tmp_path):
     endless = ["trainer.max_updates=100000", "trainer.validate_every=1000", "trainer.log_every=1"]
     ddp = ["trainer=ddp", "trainer.accelerator=cpu", *TINY, *endless]
     folder, errors = tmp_path / "run", tmp_path / "errors"
@@ -184,25 +197,56 @@ def test_sigterm_ends_several_processes(to, tmp_path):
         )
     try:
         metrics = folder / "metrics.csv"
-        wait_until(lambda: metrics.exists() and metrics.read_bytes().count(b"\n") > 5, 200)
+        if moment == "trains":
+            wait_until(lambda: metrics.exists() and metrics.read_bytes().count(b"\n") > 5, 200)
+        wait_until(lambda: bool(children(process.pid)), 200)
         assert len(group(process.pid)) == 2
-        if to == "group":
-            os.killpg(process.pid, signal.SIGTERM)
+        if to == "all":
+            os.killpg(process.pid, number)
         else:
-            process.send_signal(signal.SIGTERM if to == "first" else signal.SIGKILL)
-        process.wait(timeout=30)
-        wait_until(lambda: not group(process.pid), 30)
+            os.kill(process.pid if to == "first" else children(process.pid)[0], number)
+        process.wait(timeout=15)
+        wait_until(lambda: not group(process.pid), 5)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    if to != "killed":
-        said = errors.read_text()
-        # -9: Lightning saw the second process end before the first one was quite gone
-        assert process.returncode in {TERMINATED, -signal.SIGKILL}
-        assert said.count("terminated at update") == said.count("error:") == 1
-        assert "with ckpt_path=last resumes" in said
-        assert "Traceback" not in said
+    said = errors.read_text()
+    if (to, number) == ("first", signal.SIGKILL):
+        assert (process.returncode, said) == (-signal.SIGKILL, "")
+        return
+    assert process.returncode == 128 + number
+    why = (
+        "terminated" if number == signal.SIGTERM else "process 1 of this run was killed by SIGKILL"
+    )
+    assert said.startswith(f"error: {why}")
+    assert said.count("\n") == 1
+    assert "with ckpt_path=last resumes" in said
+
+
+@pytest.mark.parametrize("launcher", ["basic", "joblib"])
+def test_two_sweeps_at_once_share_the_work(launcher, whole, tmp_path):
+    if launcher == "joblib":
+        pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    folder = tmp_path / "sweep"
+    both = [
+        subprocess.Popen(
+            command(folder, *GRID, f"hydra/launcher={launcher}"),
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    said = "".join(each.communicate(timeout=500)[0] for each in both)
+    assert [each.returncode for each in both] == [0, 0]
+    for number in ("0", "1"):
+        ends = re.findall(rf"^{number}: (trained|skipped|resumed|failed)", said, re.MULTILINE)
+        assert sorted(ends) == ["skipped", "trained"]
+    assert said.count("2 runs, 0 failed") == 2
+    assert results(folder) == results(whole)
+    assert not [*folder.glob(".sweep-*")]
 
 
 def test_processes_with_different_configurations_all_stop(tmp_path):

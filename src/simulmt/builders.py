@@ -31,7 +31,7 @@ from simulmt.models.rnmt_plus import RnmtPlus
 from simulmt.models.transformer import Transformer
 from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.teacher import Teacher
-from simulmt.options import Count, asked_of, check, construct, pick
+from simulmt.options import Tokens, asked_of, check, construct, pick
 from simulmt.vocabulary import Vocabulary
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ SMALLEST = Vocabulary(size=4)
 """For models that are built only to check their options."""
 
 CORPORA: dict[str, Callable[..., Corpus]] = {"verbfinal": verbfinal, "text": read_text}
-OF_DATA = {"name": str, "corpus": str, "subwords": dict, "batch_tokens": Count}
+OF_DATA = {"name": str, "corpus": str, "subwords": dict, "batch_tokens": Tokens}
 """Options of a `conf/data` group that are not the corpus reader's."""
 MODELS: dict[str, type[Model]] = {
     "transformer": Transformer,

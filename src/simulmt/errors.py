@@ -6,3 +6,7 @@ class UserError(Exception):
 
     The command-line programs print the message without a traceback and exit with status 2.
     """
+
+    def __str__(self) -> str:
+        """Return the message in one line, whatever the values in it are."""
+        return " ".join(super().__str__().split())

@@ -26,11 +26,12 @@ _MARGIN = 0.9  # the other processes may grow
 _WANTED = re.compile(r"[Tt]r(?:ied|ying) to allocate ([\d.]+ \w+)")
 
 
-def memory(accelerator: str) -> float:
-    """Return the bytes of the memory that a training has: a GPU's or the machine's; else infinity.
+def memory(accelerator: str, processes: int) -> float:
+    """Return the bytes of memory that a process has: a GPU's, or its share; infinity if unknown.
 
     Args:
         accelerator: `cpu`, `gpu` or `auto`, which is a GPU if there is one.
+        processes: the number of processes; on a CPU they share the memory.
     """
     if accelerator != "cpu" and torch.cuda.is_available():
         return float(torch.cuda.get_device_properties(0).total_memory)
@@ -40,7 +41,7 @@ def memory(accelerator: str) -> float:
     for path in _LIMITS_OF_CONTAINERS:
         with suppress(OSError, ValueError):  # no such limit
             sizes.append(int(path.read_text()))
-    return min(sizes)
+    return min(sizes) / processes
 
 
 def limit_memory(accelerator: str, processes: int = 1) -> None:
@@ -58,7 +59,7 @@ def limit_memory(accelerator: str, processes: int = 1) -> None:
     import resource  # noqa: PLC0415  (Windows has none)
 
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    most = min(memory("cpu"), _MARGIN * _available()) / processes
+    most = min(memory("cpu", processes), _MARGIN * _available() / processes)
     if most < (math.inf if hard == resource.RLIM_INFINITY else hard):
         resource.setrlimit(resource.RLIMIT_DATA, (int(most), hard))
 
@@ -71,7 +72,7 @@ def _available() -> float:
     return math.inf
 
 
-def check_memory(accelerator: str, parameters: int, logits: int = 0) -> None:
+def check_memory(accelerator: str, processes: int, parameters: int, logits: int = 0) -> None:
     """Refuse a training that is too large for the memory.
 
     A parameter takes 16 bytes: its value, its gradient and Adam's two moments. A logit takes at
@@ -79,23 +80,29 @@ def check_memory(accelerator: str, parameters: int, logits: int = 0) -> None:
 
     Args:
         accelerator: `cpu`, `gpu` or `auto`.
+        processes: the number of processes; on a CPU they share the memory.
         parameters: the number of parameters of the model.
         logits: the number of logits of the largest batch: its target tokens times the subwords.
 
     Raises:
         UserError: the model or the batch is too large.
     """
-    there = memory(accelerator)
+    there = memory(accelerator, processes)
     for what, needed, remedy in (
         (f"{parameters:,} parameters", 16 * parameters, "the sizes of the model (model.dim, "
-         "model.ffn, model.encoder_layers, ...) or data.subwords.size"),
+         "model.ffn, model.encoder_layers, ...), data.subwords.size or trainer.devices"),
         (f"the {logits:,} logits of the largest batch", 8 * logits, "data.batch_tokens"),
     ):  # fmt: skip
         if needed > there:
             raise UserError(
-                f"{what} take {needed / 2**30:,.0f} GiB in training, and there are "
-                f"{there / 2**30:,.1f} GiB of memory: lower {remedy}"
+                f"{what} take {needed / 2**30:,.1f} GiB in training, and there are "
+                f"{there / 2**30:,.1f} GiB of memory for each process: lower {remedy}"
             )
+
+
+def ran_out(error: Exception) -> bool:
+    """Return whether an error says that there is no more memory."""
+    return isinstance(error, MemoryError) or bool(_RAN_OUT.search(str(error)))
 
 
 @contextmanager
@@ -111,7 +118,7 @@ def enough_memory(remedy: str) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and not _RAN_OUT.search(str(error)):
+        if not ran_out(error):
             raise
         wanted = _WANTED.search(str(error))
         size = f" (an allocation of {wanted[1]} failed)" if wanted else ""

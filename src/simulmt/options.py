@@ -35,7 +35,9 @@ Count: TypeAlias = Annotated[int, Limit("at least 1", lambda n: n >= 1), _MOST]
 Natural: TypeAlias = Annotated[int, Limit("at least 0", lambda n: n >= 0), _MOST]
 Few: TypeAlias = Annotated[int, Limit("from 1 to 1,000", lambda n: 1 <= n <= 1000)]
 Width: TypeAlias = Annotated[int, Limit("from 1 to 100,000", lambda n: 1 <= n <= 100_000)]
-Finite: TypeAlias = Annotated[float, Limit("finite", math.isfinite), _FLOAT32]
+Tokens: TypeAlias = Annotated[int, Limit("from 1 to 10,000,000", lambda n: 1 <= n <= 10_000_000)]
+"""The size of a batch."""
+Finite: TypeAlias = Annotated[float, Limit("finite", lambda x: -math.inf < x < math.inf), _FLOAT32]
 Weight: TypeAlias = Annotated[
     float, Limit("at least 0, and finite", lambda x: 0 <= x < math.inf), _FLOAT32
 ]

@@ -4,7 +4,6 @@ A run keeps everything in one folder, and every file of that folder is named her
 Files are written whole: a reader, or a restart after a kill, never meets half of one.
 """
 
-import csv
 import json
 import os
 import uuid
@@ -14,8 +13,10 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from simulmt.disk import writing
 from simulmt.errors import UserError
 from simulmt.options import convert
+from simulmt.untrusted import read_json as read_plain
 
 T = TypeVar("T")
 
@@ -28,13 +29,12 @@ TRAINING = "training.json"  # size, length and speed of the training
 SCORES = "test_scores.json"  # the last file of a run: a run that has it is finished
 INSTANCES = "instances.log"
 PICTURE = "path.png"
-OUTCOME = "outcome.json"  # in a sweep
 WANDB_ID = "wandb_id"
 NEXT = ".next"  # a run that will replace the one in the directory, until its first validation
 LANDING = ".landing"  # the same while its files move into the directory
 LOCK = ".lock"
+LOCKED_BY = ".locked_by"  # the process and the host, also of the last lock
 LOG = "train.log"
-HYDRA_CONFIG = ".hydra/config.yaml"  # of the last command with this directory
 CHECKPOINTS = "checkpoints"
 BEST, LAST, AVERAGE = (f"{CHECKPOINTS}/{name}.ckpt" for name in ("best", "last", "average"))
 STEP = "step-{step:07d}"  # a checkpoint, or a file of samples
@@ -46,7 +46,7 @@ EVALUATED = "scores.json"
 _UNFINISHED = ".tmp"
 LEFT_BY_KILLS = (f"*{_UNFINISHED}", f"{CHECKPOINTS}/*{_UNFINISHED}")
 RESULTS = (SCORES, INSTANCES, PICTURE)
-FILES = (MANIFEST, CONFIG, TRAITS, TRAINING, METRICS, WANDB_ID, OUTCOME)
+FILES = (MANIFEST, CONFIG, TRAITS, TRAINING, METRICS, WANDB_ID)
 OF_LOGGERS = (TENSORBOARD, "wandb")
 FOLDERS = (CHECKPOINTS, SAMPLES, EVALUATION, *OF_LOGGERS)
 
@@ -94,15 +94,20 @@ class Training:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path beside `path` to write to, and move that file to `path` once it is written."""
+    """Yield a path beside `path` to write to, and move that file to `path` once it is written.
+
+    Raises:
+        UserError: the file cannot be written; what stood under `path` stays.
+    """
     unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}{_UNFINISHED}")
-    try:
-        yield unfinished
-        with unfinished.open("rb+") as file:
-            os.fsync(file.fileno())  # or a power cut could leave an empty file under the name
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with writing(path):
+        try:
+            yield unfinished
+            with unfinished.open("rb+") as file:
+                os.fsync(file.fileno())  # or a power cut could leave an empty file under the name
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: object) -> None:
@@ -128,35 +133,13 @@ def read_record(path: Path, kind: type[T]) -> T:
         UserError: the file cannot be read, or does not hold the fields of the dataclass.
     """
     try:
-        record: T = convert(json.loads(path.read_text(encoding="utf-8")), kind)
+        record: T = convert(read_plain(path), kind)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(
             f"{path} is absent or damaged ({type(error).__name__}: {error}); remove it, and run "
             "the program that writes it again"
         ) from None
     return record
-
-
-def read_metrics(folder: Path) -> list[dict[str, str]]:
-    """Return the rows of the metrics, without a last one that a kill has cut; [] without a file."""
-    path = folder / METRICS
-    if not path.is_file():
-        return []
-    text = path.read_text(encoding="utf-8")
-    return [*csv.DictReader(text[: text.rfind("\n") + 1].splitlines())]
-
-
-def read_columns(folder: Path, *names: str) -> list[tuple[float, ...]]:
-    """Return the named metrics of each row that has all of them, in the order of training.
-
-    Raises:
-        UserError: the file is damaged.
-    """
-    try:
-        rows = [[row.get(name) for name in names] for row in read_metrics(folder)]
-        return [tuple(map(float, filter(None, row))) for row in rows if all(row)]
-    except (OSError, ValueError, csv.Error) as error:
-        raise UserError(f"{folder / METRICS} is damaged ({error}); train the run anew") from None
 
 
 def has_begun(folder: Path) -> bool:
@@ -171,7 +154,7 @@ def check_own(folder: Path) -> None:
         UserError: the directory is somebody's own.
     """
     ours = (*FOLDERS, *FILES, *RESULTS)
-    foreign = [name for name in ours if name != OUTCOME and (folder / name).exists()]
+    foreign = [name for name in ours if (folder / name).exists()]
     if foreign and not (folder / MARK).is_file():
         raise UserError(
             f"{folder.resolve()} is no run directory, but holds {', '.join(foreign)}, which a run "

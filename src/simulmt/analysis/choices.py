@@ -1,6 +1,5 @@
 """The options of `report.py` (`conf/report.yaml`)."""
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -9,6 +8,8 @@ from simulmt.errors import UserError
 from simulmt.options import Config, Limit, Natural, Weight, construct, pick
 from simulmt.scoring.conventions import CONVENTIONS
 
+RESAMPLES = Limit("from 40 to 10,000", lambda n: 40 <= n <= 10_000)  # 1/40 at either end
+_MOST = 1e30
 LATENCIES = ("DAL", "AL", "AP", "LAAL")
 
 
@@ -28,7 +29,7 @@ class Choices:
     unit: Any
     training: bool
     published: Any
-    resamples: Annotated[int, Limit("at least 40", lambda n: n >= 40)]  # for 1/40 at either end
+    resamples: Annotated[int, RESAMPLES]
     tolerance: Weight
     select: Literal["dal", "al", "ap", "laal"] | None
     ranges: Any
@@ -83,4 +84,4 @@ def _check_range(name: str, value: Any, example: str) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MOST

@@ -16,8 +16,9 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from simulmt.analysis.panel import Handles, Panel, circle_key, draw_circles, draw_sheet
-from simulmt.analysis.target import write_html, writing
+from simulmt.analysis.target import write_html
 from simulmt.decoding.trace import Trace
+from simulmt.disk import check_writable, writing
 from simulmt.errors import UserError
 from simulmt.options import pick
 
@@ -67,6 +68,7 @@ def check_picture(path: str | Path, heads: str = "union") -> None:
     if not Path(path).parent.is_dir():
         reason = f"there is no folder {Path(path).parent}"
         raise UserError(f"{path} cannot be written ({reason}); {_REMEDY}")
+    check_writable(Path(path).parent, _REMEDY)
 
 
 def _draw(traces: Sequence[Trace], path: Path, heads: str) -> None:

@@ -19,9 +19,10 @@ from simulmt.analysis.runs import RunList, comparable, find_runs, read_logs
 from simulmt.analysis.selection import select_runs, with_empty_ranges_together
 from simulmt.analysis.significance import BETWEEN, COLUMNS, matched_pairs
 from simulmt.analysis.table import left_columns, score_table, selection_table
-from simulmt.analysis.target import check_writable, write_html, write_rows, writing
+from simulmt.analysis.target import REMEDY, write_html, write_rows
 from simulmt.console import say
 from simulmt.decoding.instance import Instance
+from simulmt.disk import check_writable, writing
 from simulmt.errors import UserError
 from simulmt.options import Config
 from simulmt.run_directory import INSTANCES, METRICS
@@ -55,7 +56,7 @@ def report(options: Config, home: Path = Path()) -> None:
     rows = {names[run.folder]: run.scores for run in listed.runs}
     left = left_columns(listed.runs, choices.training)
     _show(score_table(rows, left, choices.convention, choices.unit))
-    with writing(choices.to):
+    with writing(choices.to, REMEDY):
         choices.to.mkdir(parents=True, exist_ok=True)
         written = _write(choices, listed, names, published)
     say(f"written: {', '.join(map(str, written))}")
@@ -71,7 +72,7 @@ def _show(table: Table) -> None:
 def _read(choices: Choices) -> RunList:
     """Return the runs with their logs, and print which were left out, and why."""
     listed = find_runs(choices.runs)
-    check_writable(choices.to)
+    check_writable(choices.to, REMEDY)
     try:
         comparable(listed, choices.runs)
         read_logs(listed, choices.convention, choices.unit, choices.resamples)

@@ -9,6 +9,7 @@ from simulmt.analysis.intervals import resample
 from simulmt.analysis.run import Run
 from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
+from simulmt.metrics import read_columns
 from simulmt.options import flat_options
 from simulmt.run_directory import (
     CONFIG,
@@ -24,7 +25,6 @@ from simulmt.run_directory import (
     Training,
     Traits,
     has_begun,
-    read_columns,
     read_json,
     read_record,
 )
@@ -178,10 +178,8 @@ def _turned(run: Run, decoding: Decoding | None) -> dict[str, float]:
 
 def _reached(here: Path) -> str:
     """Return the last update of an unfinished training, if its metrics tell."""
-    try:
-        return f"; update {max(int(step) for (step,) in read_columns(here, 'step')) + 1}"
-    except (UserError, ValueError):
-        return ""
+    steps = read_columns(here, "step")
+    return f"; update {int(max(steps)[0]) + 1}" if steps else ""
 
 
 def _with_log(run: Run, samples: int) -> Run:

@@ -7,8 +7,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from simulmt.analysis.run import Row, Run
-from simulmt.errors import UserError
-from simulmt.run_directory import read_columns
+from simulmt.metrics import read_columns
 
 
 class Dev(NamedTuple):
@@ -83,10 +82,7 @@ def _tested_checkpoint(run: Run, latency: str) -> Dev | None:
     names = ("valid/selection", "step", "valid/BLEU", f"valid/{run.unit}/{latency}")
     if int(run.options.get("trainer.average", 1)) > 1:
         return None
-    try:
-        rows = read_columns(run.path, *names)
-    except UserError:
-        return None
+    rows = read_columns(run.path, *names)
     valid = [values for values in rows if not any(map(math.isnan, values))]
     if not valid:
         return None

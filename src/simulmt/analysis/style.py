@@ -18,6 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
 from simulmt.analysis.run import Run
+from simulmt.run_directory import replacing
 
 COLOURS = ["#0b5fa5", "#c2410c", "#00795c", "#8e3a86", "#7a5200", "#3f3fa8", "#a31545", "#3d6b1f"]
 MARKERS = "osD^vPXph"  # one more than colours, so that combinations repeat late
@@ -156,4 +157,6 @@ def save(figure: Figure, paths: Sequence[Path], **options: Any) -> None:
         for path in paths:
             date = {".svg": "Date", ".pdf": "CreationDate"}.get(path.suffix.lower())
             metadata = {date: None} if date else None
-            figure.savefig(path, **{"dpi": DPI, "metadata": metadata, **options})
+            kind = {"format": path.suffix[1:], "metadata": metadata}
+            with replacing(path) as unfinished:
+                figure.savefig(unfinished, **{"dpi": DPI, **kind, **options})

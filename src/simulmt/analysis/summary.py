@@ -9,7 +9,9 @@ from simulmt.analysis.path import draw_path, render_path
 from simulmt.analysis.table import score_table
 from simulmt.console import console, say
 from simulmt.data.corpus import Split
+from simulmt.data.manifest import same_text
 from simulmt.decoding.instance import Instance
+from simulmt.options import Config
 from simulmt.processes import is_first_process
 from simulmt.run_directory import INSTANCES, PICTURE
 from simulmt.scoring.guards import residue
@@ -21,6 +23,19 @@ def dropped(name: str, split: Split) -> None:
     if any(split.dropped.values()):
         counts = ", ".join(f"{n} {why.replace('_', ' ')}" for why, n in split.dropped.items())
         say(f"  dropped from {name}: {counts}")
+
+
+def repeated(name: str, split: Split, described: Config) -> None:
+    """Warn if a model has been trained on the text that it is scored on, or chosen by it.
+
+    Args:
+        name: the name of the text.
+        split: the text.
+        described: the manifest of the model's data.
+    """
+    others = [other for other in ("train", "valid") if other != name]
+    for other in same_text(split, described, others):
+        say(f"warning: {name} has the same source text as {other}: scores of it tell little")
 
 
 def results(

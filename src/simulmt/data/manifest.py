@@ -10,7 +10,7 @@ from simulmt.data.corpus import Corpus, Split
 from simulmt.data.subwords import Subwords
 from simulmt.data.text import NORMALISATION
 from simulmt.errors import UserError
-from simulmt.options import flat_options
+from simulmt.options import Config, flat_options
 
 
 def manifest(
@@ -74,6 +74,12 @@ def check_manifest(
     if differences:
         reasons = [f"{', '.join(fields)}: {remedy}" for remedy, fields in differences.items()]
         raise UserError("the data are not those of the model. " + "; ".join(reasons))
+
+
+def same_text(split: Split, described: Config, names: Iterable[str]) -> list[str]:
+    """Return which of the named splits of a manifest have the same source text as a split."""
+    digest, there = _digest(split.sources), flat_options(described)
+    return [name for name in names if there.get(f"splits.{name}.source_sha256") == digest]
 
 
 def _describe(split: Split) -> dict[str, object]:

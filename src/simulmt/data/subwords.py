@@ -15,6 +15,7 @@ from simulmt.data.text import NORMALISATION, normalise
 from simulmt.errors import UserError
 from simulmt.options import Limit
 from simulmt.run_directory import replacing
+from simulmt.untrusted import read_bytes
 from simulmt.vocabulary import Vocabulary
 
 UNKNOWN = "\u2047"  # ⁇, the text that the unknown subword decodes to
@@ -27,6 +28,7 @@ _PROBE = "\u2581A\u2581\u00b4\u2581\u00bd"  # A ´ ½: SentencePiece's normalise
 _Options: TypeAlias = dict[str, Any]  # keyword arguments of SentencePiece's trainer
 
 MOST_SUBWORDS = 1_000_000
+_MOST_BYTES = 100 * MOST_SUBWORDS  # of a model; a piece takes about 20
 _SIZES = Limit(f"from 5 to {MOST_SUBWORDS:,}: 4 are special", lambda n: 5 <= n <= MOST_SUBWORDS)
 Size: TypeAlias = Annotated[int, _SIZES]
 Coverage: TypeAlias = Annotated[float, Limit("0.98 to 1", lambda share: 0.98 <= share <= 1)]
@@ -105,9 +107,9 @@ class Subwords:
     def load(cls, path: Path) -> "Subwords":
         """The model of a `.model` file; UserError if the file or a usable model is missing."""
         try:
-            return cls(path.read_bytes())
-        except (OSError, UserError) as error:
-            advice = "; check the path" if isinstance(error, OSError) else ""
+            return cls(read_bytes(path, _MOST_BYTES))
+        except (OSError, ValueError, UserError) as error:
+            advice = "" if isinstance(error, UserError) else "; check the path"
             raise UserError(f"subword model {path}: {error}{advice}") from error
 
     def save(self, path: Path) -> None:

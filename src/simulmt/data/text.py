@@ -19,6 +19,8 @@ from simulmt.options import Count
 NORMALISATION = "NFC, white space and U+2581 folded"
 """What `normalise` does, in words. Every manifest has it: change it with `normalise`."""
 
+LONGEST_LINE = 4096
+"""The most characters of a sentence that is translated; longer ones take minutes."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -116,7 +118,7 @@ def read_pair(source: Path, target: Path, max_words: int | None = None) -> Split
 
     Raises:
         UserError: a file is missing, damaged, not UTF-8 or of another length than its partner,
-            or no pair is left.
+            no pair is left, or, without `max_words`, a line is longer than `LONGEST_LINE`.
     """
     sources, targets = PackedLines(), PackedLines()
     dropped = {"empty": 0, "too_long": 0}
@@ -126,6 +128,12 @@ def read_pair(source: Path, target: Path, max_words: int | None = None) -> Split
         target_lines += right is not None
         if not left or not right:
             dropped["empty"] += 1
+        elif max_words is None and (longest := max(len(left), len(right))) > LONGEST_LINE:
+            raise UserError(
+                f"{source if longest == len(left) else target}, line {source_lines}, has "
+                f"{longest:,} characters, a sentence {LONGEST_LINE:,} at the most: split it, or "
+                "leave the pair out"
+            )
         elif max_words is not None and max(word_count(left), word_count(right)) > max_words:
             dropped["too_long"] += 1
         else:

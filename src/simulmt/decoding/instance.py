@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
+from textwrap import shorten
 
 from simulmt.errors import UserError
+from simulmt.run_directory import replacing
+from simulmt.untrusted import parse_json, read_bytes
 
 _KEYS = {
     "index": int,
@@ -21,6 +24,7 @@ _KEYS = {
     "source_length": int,
 }
 """The fields of an instance in `instances.log`, in their order."""
+_MOST_BYTES, _MOST_WORDS = 1 << 30, 1_000_000
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,8 @@ def write_instances(path: Path, instances: Iterable[Instance]) -> None:
     """Write a SimulEval `instances.log`, ordered by sentence index."""
     ordered = sorted(instances, key=lambda instance: instance.index)
     text = "".join(instance.to_json() + "\n" for instance in ordered)
-    path.write_text(text, encoding="utf-8", newline="\n")
+    with replacing(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
 
 
 def read_instances(path: Path) -> list[Instance]:
@@ -117,26 +122,26 @@ def read_instances(path: Path) -> list[Instance]:
         UserError: the file cannot be read, or a line is damaged; the message names the line.
     """
     try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+        lines = read_bytes(path, _MOST_BYTES).split(b"\n")
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read ({error})") from error
     instances = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
             instances.append(_parse(line))
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise UserError(
-                f"{path}, line {number}: {error}; decode again to write the file anew, "
-                "or remove the line"
+                f"{path}, line {number}: {shorten(str(error), 200)}; decode again to write the "
+                "file anew, or remove the line"
             ) from error
     return instances
 
 
 def _parse(line: bytes) -> Instance:
     """The instance of one line of an `instances.log`; ValueError if the line is damaged."""
-    record = json.loads(line)
+    record = parse_json(line)
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
     record = {"elapsed": [], **record}
@@ -145,7 +150,9 @@ def _parse(line: bytes) -> Instance:
             raise ValueError(f"key {key!r} is missing")
         if type(record[key]) is not kind:
             raise ValueError(f"{key!r} is {record[key]!r}, not of type {kind.__name__}")
-    if not all(type(delay) is int and delay >= 0 for delay in record["delays"]):
+        if kind is str:
+            record[key].encode("utf-8")  # raises for half a surrogate pair
+    if not all(type(delay) is int and 0 <= delay <= _MOST_WORDS for delay in record["delays"]):
         raise ValueError(f"'delays' are {record['delays']!r}, not counts of source words")
     elapsed = record["elapsed"]
     if not all(type(time) in {int, float} for time in elapsed):

@@ -13,7 +13,7 @@ from simulmt.live.translator import LONGEST, Translator
 
 END = "\n"
 """The end of a sentence, among the words."""
-_LONGEST_WORD = 1 << 16
+_LONGEST_WORD = 1000  # characters; more take seconds before anything is written
 
 
 def arriving(descriptor: int) -> Iterator[str]:
@@ -30,7 +30,7 @@ def arriving(descriptor: int) -> Iterator[str]:
 def words_of(text: Iterable[str]) -> Iterator[str]:
     """Yield each word as soon as white space follows it, and `END` at the end of each line.
 
-    White space is as in `normalise`. A word ends after 64 Ki characters at the latest. The last
+    White space is as in `normalise`. A word ends after 1,000 characters at the latest. The last
     line needs no line end.
 
     Args:
@@ -38,9 +38,8 @@ def words_of(text: Iterable[str]) -> Iterator[str]:
     """
     rest, open_line = "", False
     for piece in text:
-        *complete, rest = re.split(r"([\s\u2581])", rest + piece)
-        if len(rest) > _LONGEST_WORD:
-            complete, rest = [*complete, rest], ""
+        parts = re.split(r"([\s\u2581])", rest + piece)
+        *complete, rest = [word for part in parts for word in _cut(part)]
         for part in complete:
             if part:
                 open_line = part != END
@@ -50,6 +49,12 @@ def words_of(text: Iterable[str]) -> Iterator[str]:
         yield rest
     if rest or open_line:
         yield END
+
+
+def _cut(part: str) -> list[str]:
+    """Return a part of the text as words that are not too long; no text as one empty word."""
+    places = range(0, max(len(part), 1), _LONGEST_WORD)
+    return [part[place : place + _LONGEST_WORD] for place in places]
 
 
 class Event(NamedTuple):

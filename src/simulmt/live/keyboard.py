@@ -4,9 +4,12 @@ Terminals buffer their input by lines; here the buffer is switched off.
 """
 
 import re
+import signal
 import termios
 import tty
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from types import FrameType
+from typing import NoReturn
 
 import rich.live
 from rich.console import Console, Group
@@ -15,13 +18,15 @@ from rich.text import Text
 from simulmt.live.interpreter import Event, arriving
 
 _ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O.|.)?")  # such as an arrow key
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 _ERASE, _ERASE_WORD, _FINISHED = "\x7f\b", "\x15\x17", "\x04"
 
 
-def typed(descriptor: int, show: Callable[[str], None]) -> Iterator[str]:
+def typed(descriptor: int, show: Callable[[str], None]) -> Generator[str, None, None]:
     """Yield the text that is typed: each word with the white space that follows it.
 
     Until the input ends, the terminal's line buffer and its own echo are off; Ctrl-C interrupts.
+    A signal that ends the process raises SystemExit, so that the terminal is as before.
     Backspace deletes letters of the word that is being typed, and no earlier word. Ctrl-D ends the
     input. Other control characters are ignored.
 
@@ -30,6 +35,7 @@ def typed(descriptor: int, show: Callable[[str], None]) -> Iterator[str]:
         show: called with the word that is being typed, after each letter.
     """
     word, before = "", termios.tcgetattr(descriptor)
+    handlers = {number: signal.signal(number, _end) for number in _ENDING}
     try:
         tty.setcbreak(descriptor, termios.TCSANOW)  # no buffer, no echo; keeps pending input
         for text in arriving(descriptor):
@@ -43,6 +49,12 @@ def typed(descriptor: int, show: Callable[[str], None]) -> Iterator[str]:
                 show(word)
     finally:
         termios.tcsetattr(descriptor, termios.TCSANOW, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def _with(word: str, letter: str) -> str:

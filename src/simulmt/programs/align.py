@@ -1,5 +1,6 @@
 """`align.py`: word alignments of a corpus."""
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,8 +39,12 @@ class Options:
                 f"source is {self.source}, target {self.target}, data "
                 f"{self.data and self.data.get('name')}; give both files, or data=PRESET alone"
             )
-        if self.to is not None and not self.to.parent.is_dir():
+        if self.to is None:
+            return
+        if not self.to.parent.is_dir():
             raise _unwritable(self.to, f"there is no folder {self.to.parent}")
+        if not os.access(self.to if self.to.exists() else self.to.parent, os.W_OK):
+            raise _unwritable(self.to, "it is read-only")
 
 
 def align(cfg: DictConfig) -> None:

@@ -11,13 +11,14 @@ from simulmt.analysis.runs import comparable, find_runs
 from simulmt.analysis.studies import STUDIES
 from simulmt.analysis.studies.aer import attention_links
 from simulmt.analysis.studies.run_set import AttentionLinks, DecodedTestSet, RunSet, write_result
-from simulmt.analysis.target import check_writable
+from simulmt.analysis.target import REMEDY
 from simulmt.attention.attention import Attention
 from simulmt.builders import build_corpus, build_search, pick_device
 from simulmt.data.batches import ordered_batches
 from simulmt.data.corpus import Corpus, Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.decoding.split_decoder import SplitDecoder
+from simulmt.disk import check_writable
 from simulmt.options import construct, pick
 from simulmt.programs.plain import plain
 from simulmt.run_directory import CONFIG, read_json
@@ -56,7 +57,7 @@ def analyse(cfg: DictConfig) -> None:
     reader = _Reader(options.data_root, pick_device(options.device))
     found = find_runs(folder, decodings=False)
     target = options.to or folder / "analysis"
-    check_writable(target)
+    check_writable(target, REMEDY)
     runs = comparable(found, folder)
     run_set = RunSet(folder, runs, reader.read, reader.decode, reader.attend)
     for note in found.damaged:

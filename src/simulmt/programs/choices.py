@@ -18,7 +18,7 @@ from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.memory import check_memory
 from simulmt.objective import Objective
-from simulmt.options import Limit, Natural, Weight, check, construct
+from simulmt.options import Limit, Weight, check, construct
 from simulmt.programs import teacher
 from simulmt.training.callbacks import count_parameters
 from simulmt.training.loggers import choose_logger
@@ -44,14 +44,15 @@ class Sweep:
     """The options of `sweep`, which `conf/train.yaml` explains."""
 
     restart: bool
-    retries: Natural
+    retries: Annotated[int, Limit("from 0 to 100", lambda n: 0 <= n <= 100)]
 
 
 @dataclass(frozen=True)
 class Choices:
-    """The parts of a run, and the options of its sweep."""
+    """The parts of a run, the size of its model, and the options of its sweep."""
 
     plan: Plan
+    parameters: int
     mechanism: Mechanism
     teacher: teacher.Build
     adam: Adam
@@ -72,10 +73,12 @@ def check_choices(config: Mapping[str, Any]) -> Choices:
     mechanism = build_mechanism(config["mechanism"])
     check({k: v for k, v in config["data"].items() if k in OF_DATA}, OF_DATA, "data")
     model = outline_model(config["model"], mechanism, _vocabulary(config["data"].get("subwords")))
-    check_memory(plan.accelerator, count_parameters(model))
+    parameters = count_parameters(model)
+    check_memory(plan.accelerator, plan.devices, parameters)
     _check_objective(build_objective(config), mechanism, plan)
     return Choices(
         plan=plan,
+        parameters=parameters,
         mechanism=mechanism,
         teacher=teacher.choose_teacher(config),
         adam=make_adam(config["optim"]),

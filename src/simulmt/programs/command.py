@@ -1,57 +1,88 @@
 """Runs the Hydra programs: an error that a user can put right is one line, without a traceback."""
 
+import logging
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from hydra.errors import HydraException
+from hydra.errors import HydraException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
+from simulmt.disk import explain, os_error
 from simulmt.errors import UserError
+from simulmt.programs.plain import explain_entry
+
+_NULL = "a group (data, mechanism, model, ...) needs a choice, it cannot be null"
 
 
 def run(main: Callable[[], None]) -> None:
     """Call a `hydra.main` program, and turn its exceptions into an exit status.
 
     Raises:
-        SystemExit: with 2 on bad input, with 130 after Ctrl-C; other exceptions are not caught.
+        SystemExit: with 2 on bad input, with 130 after Ctrl-C.
     """
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra then hands exceptions on
+    logging.raiseExceptions = False  # a log on a full disk is no reason to print tracebacks
     try:
+        _refuse_empty(sys.argv[1:])
         main()
-    except (HydraException, OmegaConfBaseException, OSError) as error:
+    except KeyboardInterrupt as error:
+        _end(str(error) or "interrupted", 130)
+    except Exception as error:  # of Hydra: `job` lets no other one out
         _end(_explain(error))
-    except ValueError as error:
-        if not str(error).startswith("Config group override"):
-            raise
-        _end("a group (data, mechanism, model, ...) needs a choice, it cannot be null")
-    except KeyboardInterrupt:
-        _end("interrupted", 130)
 
 
 @contextmanager
 def job() -> Iterator[None]:
-    """Wrap the work of a program: a UserError ends it before Hydra adds lines to the message."""
+    """Wrap the work of a program: its errors end it before Hydra adds lines to the message."""
     try:
         yield
+        sys.stdout.flush()
     except UserError as error:
         _end(str(error))
-    except BrokenPipeError:  # the reader of the output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if error.filename is None:  # of the output: Python would try to write it again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # the reader of the output has gone
+            _end(explain(error))
+    except Exception:
+        traceback.print_exc()
+        sys.exit(1)
+
+
+def _refuse_empty(arguments: Sequence[str]) -> None:
+    """Refuse `model={}`: Hydra merges an empty group into the default, which stays as it is."""
+    for argument in arguments:
+        if empty := re.fullmatch(r"\+*([^=]+)=(?:.*,)?\s*\{\s*\}\s*(?:,.*)?", argument):
+            _end(
+                f"{argument!r} chooses nothing, and would leave {empty[1]} as it is; leave it out, "
+                f"or give {empty[1]}=CHOICE or {empty[1]}.KEY=VALUE"
+            )
 
 
 def _explain(error: Exception) -> str:
-    """Return the message of an error; for a misspelt key, also list the keys that exist."""
-    if isinstance(error, OmegaConfBaseException):  # an interpolation of nothing
-        return str(error).splitlines()[0]
-    cause = error.__cause__
+    """Return what Hydra found; for a misspelt key or choice, also list those that exist."""
+    if isinstance(error, OverrideParseException):
+        why = error.message.partition("\nSee ")[0]
+        return f"{error.override!r} cannot be read ({why}); write KEY=VALUE or GROUP=CHOICE"
+    cause, text = error.__cause__, str(error)
     if isinstance(cause, OmegaConfBaseException) and cause.parent_node is not None:
-        first = str(error).splitlines()[0]
-        return f"{first} The keys there are: {', '.join(map(str, cause.parent_node))}"
-    return str(error)  # also of a directory that cannot be made, or a full disk
+        keys = ", ".join(map(str, cause.parent_node))
+        return f"{text.splitlines()[0]} The keys there are: {keys}"
+    if isinstance(error, OmegaConfBaseException):
+        return explain_entry(error)
+    if isinstance(error, HydraException):
+        text = re.split(r"\n(?:Config search path:|full_key:)|, set env var", text)[0]
+        return re.sub("\n\t", ", ", re.sub(r"\n+(.*):\n\t", r"; \1: ", text))
+    if (refused := os_error(error)) is not None:  # such as a directory that cannot be made
+        return explain(refused, "Hydra's record in the run directory")
+    null = text.endswith("Got NoneType")
+    return _NULL if null else f"Hydra cannot start with these options: {text}"
 
 
 def _end(message: str, status: int = 2) -> None:
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {' '.join(message.splitlines())}", file=sys.stderr)
     sys.exit(status)

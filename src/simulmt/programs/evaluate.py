@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from omegaconf import DictConfig
 
@@ -16,12 +16,13 @@ from simulmt.data.text import read_pair
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.split_decoder import SplitDecoder
+from simulmt.disk import check_writable
 from simulmt.errors import UserError
 from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
 from simulmt.memory import enough_memory, limit_memory
 from simulmt.models.model import Model
-from simulmt.options import Count, Positive, construct
+from simulmt.options import Limit, Tokens, construct
 from simulmt.programs.plain import plain
 from simulmt.run_directory import EVALUATED, EVALUATION, INSTANCES, run_of, write_json
 from simulmt.saved import checkpoint
@@ -29,6 +30,7 @@ from simulmt.saved.trained import Trained
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores, Text
 
+DURATION = Limit("from 0.001 to 1,000,000", lambda ms: 0.001 <= ms <= 1_000_000)
 _NAME = re.compile(r"[\w.+-]{1,60}")
 
 
@@ -42,11 +44,11 @@ class Options:
     target: Path | None
     name: Any
     device: str
-    batch_tokens: Count | None
+    batch_tokens: Tokens | None
     beam: int | None
     length_penalty: float | None
     dial: dict[str, Any]
-    word_ms: Positive | None
+    word_ms: Annotated[float, DURATION] | None
     data_root: Path | None
 
     def __post_init__(self) -> None:
@@ -115,10 +117,12 @@ def evaluate(cfg: DictConfig) -> None:
     search = _search(options, trained, model)
     split = text or trained.own_split(options.split, options.data_root)
     summary.dropped(options.scored, split)
+    summary.repeated(options.scored, split, trained.manifest)
 
     translator = Translator(model.to(device), trained.subwords, device)
-    scores, instances = _decode(options, trained, translator, split, search)
     folder = _folder(options, trained.path)
+    check_writable(folder)
+    scores, instances = _decode(options, trained, translator, split, search)
     folder.mkdir(parents=True, exist_ok=True)
     write_instances(folder / INSTANCES, instances)
     write_json(folder / EVALUATED, scores)

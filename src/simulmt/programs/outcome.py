@@ -1,10 +1,16 @@
-"""The outcomes of a sweep: a file in the directory of each run, a table of all, and the report."""
+"""The outcomes of a sweep: a record of each run, a table of all, and the report.
+
+The records lie in a folder of the sweep, not with the runs, which several sweeps may share.
+"""
 
 import csv
 import dataclasses
 import os
 import secrets
+import shutil
+import socket
 import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +22,19 @@ from omegaconf import DictConfig
 from rich.table import Column, Table
 from rich.text import Text
 
+from simulmt.disk import explain
+from simulmt.ending import remedy
 from simulmt.errors import UserError
 from simulmt.programs.plain import plain
-from simulmt.run_directory import OUTCOME, read_record, write_json
+from simulmt.run_directory import read_record, replacing, write_json
 
-SWEEP_ID = "SIMULMT_SWEEP"
-"""Environment variable with the id of the running sweep: the process that the user started, and a
-token. All processes of the sweep inherit it."""
+SWEEP = "SIMULMT_SWEEP"
+"""Environment variable with the folder of the running sweep, which holds the record of each run, a
+folder by its number. All processes of the sweep inherit it."""
+CHOSEN = "config.yaml"
+"""In a record, the configuration of the run."""
+OUTCOME = "outcome.json"
+"""In a record, the outcome of the run, or the failure of its last try."""
 
 
 @dataclass(frozen=True)
@@ -34,42 +46,47 @@ class Outcome:
         reason: The reason, or where the run was resumed.
         tries: The number of starts.
         seconds: The duration of all tries.
-        sweep: The sweep's id.
-        number: The place of the run in the sweep.
-        folder: The run directory, relative to the folder of the sweep.
+        folder: The run directory.
     """
 
-    outcome: Literal["trained", "resumed", "skipped", "failed"]
+    outcome: Literal["trained", "resumed", "skipped", "busy", "failed"]
     reason: str = ""
     tries: int = 1
     seconds: float = 0.0
-    sweep: str = ""
-    number: int = 0
     folder: str = ""
 
 
-def write_outcome(folder: Path, outcome: Outcome) -> None:
-    """Write the outcome into the run directory."""
-    write_json(folder / OUTCOME, outcome)
+def write_outcome(record: Path, outcome: Outcome) -> None:
+    """Write the outcome into a record."""
+    record.mkdir(parents=True, exist_ok=True)
+    write_json(record / OUTCOME, outcome)
 
 
-def read_outcome(folder: Path) -> Outcome | None:
-    """Return the outcome in a run directory; None if the file is absent or damaged."""
+def read_outcome(record: Path) -> Outcome | None:
+    """Return the outcome in a record; None if the file is absent or damaged."""
     try:
-        return read_record(folder / OUTCOME, Outcome)
+        return read_record(record / OUTCOME, Outcome)
     except UserError:
         return None
 
 
-def find_outcomes(folder: Path, sweep: str) -> list[Outcome]:
-    """Return the outcomes of one sweep below a folder, in the order of the sweep."""
-    outcomes = []
-    for path in folder.rglob(OUTCOME):
-        outcome = read_outcome(path.parent)
-        if outcome and outcome.sweep == sweep:
-            name = path.parent.relative_to(folder).as_posix()
-            outcomes.append(dataclasses.replace(outcome, folder=name))
-    return sorted(outcomes, key=lambda outcome: outcome.number)
+def failure(error: Exception) -> Outcome:
+    """Return the outcome of an exception; print the traceback unless a user can put it right."""
+    if isinstance(error, UserError):
+        return Outcome("failed", str(error))
+    if isinstance(error, OSError):
+        return Outcome("failed", explain(error))
+    traceback.print_exception(error)
+    return Outcome("failed", f"{type(error).__name__}: {error}".splitlines()[0])
+
+
+def find_outcomes(sweep: Path) -> list[Outcome]:
+    """Return the outcomes of a sweep's runs, by number."""
+    lost = Outcome("failed", "its process has ended without a word")
+    return [
+        read_outcome(record) or dataclasses.replace(lost, folder=str(record))
+        for record in sorted(sweep.glob("*"), key=lambda record: int(record.name))
+    ]
 
 
 def outcome_table(outcomes: Sequence[Outcome]) -> Table:
@@ -85,7 +102,10 @@ def outcome_table(outcomes: Sequence[Outcome]) -> Table:
 def write_table(outcomes: Sequence[Outcome], path: Path) -> None:
     """Write a CSV file with a row for each run."""
     columns = ["run", "outcome", "reason", "tries", "seconds"]
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with (
+        replacing(path) as unfinished,
+        unfinished.open("w", encoding="utf-8", newline="") as file,
+    ):
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows([o.folder, o.outcome, o.reason, o.tries, o.seconds] for o in outcomes)
@@ -95,11 +115,13 @@ class SweepEnd(Callback):
     """A callback that Hydra calls in the process that the user started, whatever the launcher."""
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Set the id of the sweep, by which its outcomes are found."""
-        os.environ[SWEEP_ID] = f"{os.getpid()}-{secrets.token_hex(8)}"
+        """Choose the folder of the sweep's records."""
+        name = f".sweep-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        os.environ[SWEEP] = str(Path(config.hydra.sweep.dir).resolve() / name)
+        remedy("the same command trains the runs that are not finished")
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
-        """Compare all finished runs of the folder; print and write the outcome of each run.
+        """Finish what was postponed, compare all finished runs, and print and write the outcomes.
 
         Raises:
             SystemExit: with 1, if a run of the sweep is not finished.
@@ -107,9 +129,15 @@ class SweepEnd(Callback):
         # seconds to import, and every run makes this object
         from simulmt.analysis.report import report  # noqa: PLC0415
         from simulmt.console import console  # noqa: PLC0415
+        from simulmt.programs.sweep import finish_postponed  # noqa: PLC0415
 
-        folder = Path(config.hydra.sweep.dir)
-        outcomes = find_outcomes(folder, os.environ[SWEEP_ID])
+        folder, sweep = Path(config.hydra.sweep.dir), Path(os.environ[SWEEP])
+        finish_postponed(sweep)
+        outcomes = [
+            dataclasses.replace(outcome, folder=os.path.relpath(outcome.folder, folder))
+            for outcome in find_outcomes(sweep)
+        ]
+        shutil.rmtree(sweep, ignore_errors=True)
         console.width = max(console.width, 0 if console.is_terminal else 140)
         try:
             report(plain(compose("report")) | {"runs": str(folder)})

@@ -17,8 +17,12 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
     try:
         resolved = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
-        key = getattr(error, "full_key", None)
-        raise UserError(f"{key or 'configuration'}: {str(error).splitlines()[0]}") from None
+        raise UserError(explain_entry(error)) from None
     assert isinstance(resolved, dict)
     resolved.pop("experiments", None)  # values that presets refer to
     return {str(key): value for key, value in resolved.items()}
+
+
+def explain_entry(error: OmegaConfBaseException) -> str:
+    """Return the key of an entry that cannot be resolved, and why."""
+    return f"{error.full_key or 'configuration'}: {str(error).splitlines()[0]}"

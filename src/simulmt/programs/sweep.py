@@ -4,20 +4,20 @@ A single run replaces the run in its directory: the user who repeats its command
 again. A user who repeats the command of a sweep, after an interruption or with more values, wants
 the missing runs.
 
-Each run trains in a process of its own, `python -m simulmt.programs.sweep FOLDER CKPT`, so that its
-failure (out of memory, say) affects no other run, and the several processes of one run
-(trainer=ddp) are no part of Hydra's sweep. That process reads the configuration that Hydra wrote
-into the run directory. For several processes Lightning repeats the command, so that all of them
-read the same file.
+Each run trains in a process of its own (`simulmt.programs.child`), so that its failure (out of
+memory, say) affects no other run, and the several processes of one run (trainer=ddp) are no part of
+Hydra's sweep.
+
+Sweeps at the same time may share runs. The state of a run is read, and the run is trained, under
+the lock of its directory. A sweep postpones a run that another one trains.
 """
 
-import logging
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,78 +26,108 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from simulmt.console import console, say
+from simulmt.ending import ENDS_WITH, end_with
 from simulmt.errors import UserError
-from simulmt.processes import end_with, is_first_process
+from simulmt.metrics import read_columns
 from simulmt.programs.choices import Sweep, check_choices
-from simulmt.programs.outcome import SWEEP_ID, Outcome, read_outcome, write_outcome
+from simulmt.programs.outcome import (
+    CHOSEN,
+    OUTCOME,
+    SWEEP,
+    Outcome,
+    failure,
+    find_outcomes,
+    read_outcome,
+    write_outcome,
+)
 from simulmt.programs.plain import plain
-from simulmt.programs.train import train
-from simulmt.run_directory import HYDRA_CONFIG, LOG, OUTCOME, read_columns
-from simulmt.training.resume import State, read_state
+from simulmt.run_directory import CONFIG, check_own
+from simulmt.training.resume import BusyError, State, alone_in, best_selection, read_state
+from simulmt.training.room import settle
 
 FAILED = -10_000.0
 """The value of a failed run for the sweeper: below every value that `selection` returns."""
-ENDS_WITH = "SIMULMT_ENDS_WITH"
-"""Environment variable with the id of the parent process, with which a run of a sweep ends."""
 _OF_PROCESSES = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
-def sweep_run(cfg: DictConfig, folder: Path, number: int) -> float:
+def sweep_run(cfg: DictConfig, folder: Path, number: int, *, waits: bool = True) -> float:
     """Train a run of a sweep unless it is finished; a failure raises nothing.
 
     Args:
         cfg: the configuration of the run.
         folder: the run directory.
         number: the place of the run in the sweep.
+        waits: whether to wait for another process that trains the run; else the run is postponed.
 
     Returns:
         The value that a sweeper maximises (see `value`).
     """
     began = time.monotonic()
-    sweep = os.environ.get(SWEEP_ID, "")
-    if sweep and not sweep.startswith(f"{os.getpid()}-"):  # a launcher's worker
+    if os.environ.get(ENDS_WITH, str(os.getpid())) != str(os.getpid()):  # a launcher's worker
         end_with(os.getppid())
+    record = Path(os.environ.get(SWEEP, folder / ".sweep"), str(number))
     try:
         config = plain(cfg)
         choices = check_choices(config)
-        if not (folder / HYDRA_CONFIG).is_file():
-            raise UserError("a sweep needs hydra.output_subdir=.hydra; leave it as it is")
-        outcome = _run(config, folder, choices.sweep)
+        check_own(folder)
+        record.mkdir(parents=True, exist_ok=True)
+        OmegaConf.save(OmegaConf.create(config), record / CHOSEN)
+        with alone_in(folder, waits=waits):
+            outcome = _run(config, folder, record, choices.sweep)
+    except BusyError as error:
+        outcome = Outcome("busy", str(error), tries=0)
     except Exception as error:  # the other runs of the sweep go on
-        outcome = replace(_failure(error), tries=0)
+        outcome = replace(failure(error), tries=0)
     seconds = round(time.monotonic() - began, 1)
-    write_outcome(folder, replace(outcome, seconds=seconds, sweep=sweep, number=number))
+    try:
+        write_outcome(record, replace(outcome, seconds=seconds, folder=str(folder)))
+    except UserError as error:  # the disk is full: the next run may have room
+        outcome = replace(outcome, outcome="failed", reason=outcome.reason or str(error))
     line = f"{folder.name}: {outcome.outcome}{': ' if outcome.reason else ''}{outcome.reason}"
     console.print(line, markup=False, soft_wrap=True)
-    return FAILED if outcome.outcome == "failed" else value(folder)
+    return FAILED if outcome.outcome in {"busy", "failed"} else value(folder)
 
 
-def _failure(error: Exception) -> Outcome:
-    """Return the outcome of an exception; print the traceback unless a user can put it right."""
-    if isinstance(error, UserError):
-        return Outcome("failed", str(error))
-    traceback.print_exception(error)
-    return Outcome("failed", f"{type(error).__name__}: {error}".splitlines()[0])
+def finish_postponed(sweep: Path) -> None:
+    """Train, resume or skip the runs that other processes trained when it was their turn."""
+    for number, outcome in enumerate(find_outcomes(sweep)):
+        if outcome.outcome == "busy":
+            config = OmegaConf.load(sweep / str(number) / CHOSEN)
+            assert isinstance(config, DictConfig)
+            sweep_run(config, Path(outcome.folder), number)
 
 
-def _run(config: Mapping[str, Any], folder: Path, options: Sweep) -> Outcome:
+def _run(config: Mapping[str, Any], folder: Path, record: Path, options: Sweep) -> Outcome:
     """Train a run until it is finished or has failed too often."""
-    state = State("new", "sweep.restart=true") if options.restart else read_state(folder, config)
+    state = State("new", "sweep.restart=true") if options.restart else _state(folder, config)
     if state.kind == "finished":
         return Outcome("skipped", "finished before", 0)
     reasons = [state.reason] if state.reason else []
-    done = Outcome("resumed" if state.kind == "half" else "trained")
+    done, before = Outcome("resumed" if state.kind == "half" else "trained"), _begun_at(folder)
     for tries in range(1, options.retries + 2):
-        status = _start(folder, _ckpt_path(config, state))
+        status = _start(folder, record, _ckpt_path(config, state))
         if status:
-            failure = _explain(status, folder)
-            reasons.append(f"try {tries} failed: {failure}")
-            state = read_state(folder, config)
+            reason = _explain(status, record)
+            reasons.append(f"try {tries} failed: {reason}")
+            if _begun_at(folder) != before:  # else the earlier run is still the one there
+                state = _state(folder, config)
         if status == 0 or state.kind == "finished":  # or only the exit failed
             return replace(done, reason="; ".join(reasons), tries=tries)
         if status == 2:  # a bad option stays bad
-            return Outcome("failed", failure, tries)
+            return Outcome("failed", reason, tries)
     return Outcome("failed", "; ".join(reasons), options.retries + 1)
+
+
+def _begun_at(folder: Path) -> int:
+    """Return the time at which the run in a directory has begun; 0 if there is none."""
+    config = folder / CONFIG
+    return config.stat().st_mtime_ns if config.is_file() else 0
+
+
+def _state(folder: Path, config: Mapping[str, Any]) -> State:
+    """Return the state of a run, once what a kill has left is in order."""
+    settle(folder)
+    return read_state(folder, config)
 
 
 def _ckpt_path(config: Mapping[str, Any], state: State) -> str:
@@ -108,13 +138,12 @@ def _ckpt_path(config: Mapping[str, Any], state: State) -> str:
     return "" if ckpt_path == "last" else str(ckpt_path)
 
 
-def _start(folder: Path, ckpt_path: str) -> int:
+def _start(folder: Path, record: Path, ckpt_path: str) -> int:
     """Train in another process, which ends with this one; return its exit status."""
-    (folder / OUTCOME).unlink(missing_ok=True)
     environment = {k: v for k, v in os.environ.items() if k not in _OF_PROCESSES}
     environment["SLURM_JOB_NAME"] = "interactive"  # or Lightning leaves it to srun to start more
     environment[ENDS_WITH] = str(os.getpid())
-    command = [sys.executable, "-m", "simulmt.programs.sweep", str(folder), ckpt_path]
+    command = [sys.executable, "-m", "simulmt.programs.child", str(folder), str(record), ckpt_path]
     try:
         done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
     except KeyboardInterrupt:
@@ -123,13 +152,15 @@ def _start(folder: Path, ckpt_path: str) -> int:
     return done.returncode
 
 
-def _explain(status: int, folder: Path) -> str:
+def _explain(status: int, record: Path) -> str:
     """Return why the process ended with this status."""
-    if outcome := read_outcome(folder):
+    if outcome := read_outcome(record):
+        (record / OUTCOME).unlink()
         return outcome.reason
-    if status >= 0:
-        return f"exit status {status}"
-    name = signal.Signals(-status).name
+    try:
+        name = signal.Signals(-status if status < 0 else status - 128).name
+    except ValueError:
+        return f"exit status {status}, without a word"
     return f"killed by {name}{' (out of memory?)' if name == 'SIGKILL' else ''}"
 
 
@@ -139,35 +170,6 @@ def value(folder: Path) -> float:
     The value is BLEU on the development set, or negative outside `trainer.dal_range`
     (`simulmt.training.callbacks.selection`). A sweeper never sees the test set.
     """
-    values = read_columns(folder, "valid/selection")
-    return max((value for (value,) in values), default=FAILED)
-
-
-def main(folder: Path, ckpt_path: str) -> int:
-    """Train in this process; after a failure the run directory holds its reason.
-
-    Args:
-        folder: the run directory.
-        ckpt_path: the checkpoint to resume from; empty for none.
-
-    Returns:
-        The exit status: 0 after success, 2 for what a user can put right, else 1.
-    """
-    config = OmegaConf.load(folder / HYDRA_CONFIG)
-    assert isinstance(config, DictConfig)
-    config.ckpt_path = ckpt_path or None
-    if is_first_process():
-        form = "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s"  # Hydra's
-        logging.basicConfig(filename=folder / LOG, level=logging.INFO, format=form)
-    try:
-        train(config, str(folder))
-    except Exception as error:
-        write_outcome(folder, _failure(error))
-        return 2 if isinstance(error, UserError) else 1
-    return 0
-
-
-if __name__ == "__main__":
-    end_with(int(os.environ[ENDS_WITH]))
-    os.environ[ENDS_WITH] = str(os.getpid())  # for the processes that Lightning starts
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2]))
+    values = [value for (value,) in read_columns(folder, "valid/selection")]
+    finite = [*filter(math.isfinite, values)]
+    return max(finite) if finite else best_selection(folder, FAILED)  # the metrics may be lost

@@ -1,12 +1,14 @@
 """`train.py`: train and test the run that a configuration describes."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
 from omegaconf import DictConfig
 
+from simulmt import ending
 from simulmt.analysis import summary
 from simulmt.attention import Mechanism
 from simulmt.builders import build_corpus, build_model, build_objective
@@ -44,8 +46,9 @@ from simulmt.scoring.scores import Decoding, Scores
 from simulmt.training.callbacks import count_parameters, flat
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.loggers import open_loggers
-from simulmt.training.machine import prepare_machine
+from simulmt.training.machine import check_disk, prepare_machine
 from simulmt.training.module import TranslationModule
+from simulmt.training.ranks import one_voice
 from simulmt.training.resume import alone_in, check_resume, find_resume
 from simulmt.training.room import make_room, settled
 from simulmt.training.run import Plan, fit, make_trainer
@@ -55,8 +58,14 @@ SHOWN = 50
 """The number of test sentences in the logger's table."""
 
 
-def train(cfg: DictConfig, run_directory: str) -> None:
+@one_voice()
+def train(cfg: DictConfig, run_directory: str, *, locked: bool = False) -> None:
     """Train and test the run that a configuration of `conf/train.yaml` describes.
+
+    Args:
+        cfg: the configuration.
+        run_directory: its folder.
+        locked: whether the sweep that has started this process has locked the run directory.
 
     Raises:
         UserError: anything a user can put right; mostly before any long work starts.
@@ -66,12 +75,24 @@ def train(cfg: DictConfig, run_directory: str) -> None:
     prepare_machine()
     limit_memory(choices.plan.accelerator, choices.plan.devices)
     check_own(folder)
+    _check_disk(folder, choices, config)
+    ending.remedy("the same command with ckpt_path=last resumes from the last validation")
     tokens = config["data"]["batch_tokens"]
     remedy = (
         f"data.batch_tokens (now {tokens:,}), the sizes of the model (model.*) or decoding.beam"
     )
-    with alone_in(folder), settled(folder), enough_memory(remedy):
+    lock = nullcontext() if locked else alone_in(folder)
+    with lock, settled(folder), enough_memory(remedy):
         _train(config, folder, choices)
+
+
+def _check_disk(folder: Path, choices: Choices, config: Mapping[str, Any]) -> None:
+    """Refuse a run whose checkpoints, a teacher's parameters among them, do not fit."""
+    plan = choices.plan
+    parameters = choices.parameters * (1 if config["teacher"]["kind"] == "none" else 2)
+    number_bytes = 8 if plan.precision == "64-true" else 4
+    kept = min(plan.average, plan.max_updates // plan.validate_every)
+    check_disk(folder, parameters, number_bytes, kept, config["ckpt_path"] is not None)
 
 
 def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
@@ -82,6 +103,8 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
     corpus, subwords, encoded = build_data(config)
     described = manifest(corpus, subwords)
     _say_data(corpus, subwords, folder)
+    for name in ("valid", "test"):
+        summary.repeated(name, corpus.splits[name], described)
     model = build_model(config["model"], mechanism, subwords.vocabulary)
     if start:
         _start_from(start, model, described)
@@ -118,7 +141,8 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
 def _check_batch(plan: Plan, model: Model, split: EncodedSplit, tokens: int) -> None:
     """Refuse batches that are too large for the memory."""
     largest = min(tokens, int(split.lengths[:, 1].sum()))
-    check_memory(plan.accelerator, count_parameters(model), largest * model.vocabulary.size)
+    logits = largest * model.vocabulary.size
+    check_memory(plan.accelerator, plan.devices, count_parameters(model), logits)
 
 
 def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, EncodedSplit]]:

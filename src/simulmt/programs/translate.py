@@ -22,7 +22,7 @@ from simulmt.errors import UserError
 from simulmt.live import interpreter
 from simulmt.live.translator import LONGEST, Translator
 from simulmt.memory import enough_memory, limit_memory
-from simulmt.options import Count, construct
+from simulmt.options import Tokens, construct
 from simulmt.programs.plain import plain
 from simulmt.saved import checkpoint
 
@@ -40,7 +40,7 @@ class Options:
     picture: Path | None
     heads: str
     device: str
-    batch_tokens: Count
+    batch_tokens: Tokens
 
     def __post_init__(self) -> None:
         if self.picture is not None:
@@ -90,9 +90,12 @@ def live(
     if file is None and not actions and _at_terminal():
         from simulmt.live.keyboard import Screen, typed  # noqa: PLC0415  (imports what Windows lacks)
 
-        with closing(Screen(Console(highlight=False))) as screen:
-            words = interpreter.words_of(typed(sys.stdin.fileno(), screen.typing))
-            for event in interpreter.interpret(translator, remember(words, sentences), warn):
+        with (
+            closing(Screen(Console(highlight=False))) as screen,
+            closing(typed(sys.stdin.fileno(), screen.typing)) as keys,
+        ):
+            words = remember(interpreter.words_of(keys), sentences)
+            for event in interpreter.interpret(translator, words, warn):
                 screen.show(event)
         return
     if file is None:

@@ -13,10 +13,12 @@ from torch import Tensor, nn
 
 from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
-from simulmt.options import Config
+from simulmt.options import Config, convert
 from simulmt.run_directory import AVERAGE, BEST, replacing, tested_checkpoint
 from simulmt.saved import exported
-from simulmt.saved.trained import Trained
+from simulmt.saved.archive import check_weights, is_whole, open_archive
+from simulmt.saved.trained import Trained, fill
+from simulmt.untrusted import check_plain
 
 _PREFIX = "model."
 
@@ -42,11 +44,10 @@ def load(place: Path) -> Trained:
     checkpoint = read_checkpoint(path)
     kept = checkpoint["simulmt"]
     try:
-        subwords = Subwords(bytes(kept["subwords"].tolist()))
-        weights = _weights(checkpoint)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        raise UserError(f"{path} is damaged: it lacks subwords or weights") from None
-    return Trained(path, kept["config"], kept["manifest"], subwords, weights)
+        subwords = Subwords(kept["subwords"].numpy().tobytes())
+    except UserError as error:
+        raise UserError(f"{path} is damaged: {error}") from None
+    return Trained(path, kept["config"], kept["manifest"], subwords, _weights(checkpoint))
 
 
 def load_subwords(place: Path) -> Subwords:
@@ -66,28 +67,33 @@ def passport(config: Config, subwords: Subwords, manifest: Mapping[str, object])
 
 
 def read_checkpoint(path: Path) -> Config:
-    """Return the content of a checkpoint file, without executing anything from it.
+    """Return the content of a checkpoint file: checked weights and passport, beside the rest.
 
     Raises:
         UserError: the file is damaged, or simulmt did not write it.
     """
-    try:
-        checkpoint: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except (FileNotFoundError, PermissionError) as error:
-        raise UserError(f"{path} cannot be read ({error.strerror})") from None
-    except Exception:  # of any type; torch's messages advise to trust the file
-        raise UserError(
-            f"{path} is no readable checkpoint: it is another kind of file, or damaged"
-        ) from None
+    checkpoint = open_archive(path)
     kept = checkpoint.get("simulmt") if isinstance(checkpoint, dict) else None
     if not isinstance(kept, dict) or not {"config", "subwords", "manifest"} <= {*kept}:
         raise UserError(f"{path} is a checkpoint, but none that simulmt wrote")
+    for name in ("config", "manifest"):
+        try:
+            check_plain(convert(kept[name], dict))
+        except ValueError as error:
+            raise UserError(f"{path} is damaged: in its {name}, {error}") from None
+    if not is_whole(kept["subwords"]) or kept["subwords"].dtype is not torch.uint8:
+        raise UserError(f"{path} is damaged: it lacks subwords")
+    check_weights(path, checkpoint.get("state_dict"))
     return dict(checkpoint)
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
-    """Load all parameters of the same model."""
-    model.load_state_dict(_weights(read_checkpoint(path)))
+    """Load all parameters of the same model.
+
+    Raises:
+        UserError: as for `read_checkpoint`; or they are those of another model.
+    """
+    fill(model, _weights(read_checkpoint(path)), path)
 
 
 def load_matching(model: nn.Module, trained: Trained) -> tuple[int, int]:
@@ -114,15 +120,23 @@ def load_matching(model: nn.Module, trained: Trained) -> tuple[int, int]:
 
 
 def average_checkpoints(paths: Sequence[Path], target: Path) -> None:
-    """Write the mean of the weights of several checkpoints of one run."""
+    """Write the mean of the weights of several checkpoints of one run.
+
+    Raises:
+        UserError: one of them is damaged, or holds another model.
+    """
     checkpoints = [read_checkpoint(path) for path in paths]
     states, newest = [checkpoint["state_dict"] for checkpoint in checkpoints], checkpoints[-1]
+    shapes = [{name: value.shape for name, value in state.items()} for state in states]
+    for path, found in zip(paths, shapes, strict=True):
+        if found != shapes[-1]:
+            raise UserError(f"{path} holds another model than {paths[-1]}; train the run anew")
     mean = {
         name: torch.stack([state[name].double() for state in states]).mean(0).to(value.dtype)
         for name, value in newest["state_dict"].items()
     }
-    with replacing(target) as unfinished:
-        torch.save({"state_dict": mean, "simulmt": newest["simulmt"]}, unfinished)
+    with replacing(target) as unfinished, unfinished.open("wb") as file:
+        torch.save({"state_dict": mean, "simulmt": newest["simulmt"]}, file)
 
 
 def _weights(checkpoint: Config) -> dict[str, Tensor]:

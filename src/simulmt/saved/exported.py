@@ -1,22 +1,27 @@
 """A trained model as a folder in open formats, to be shared; the folder holds no code.
 
 model.safetensors   the weights
-config.json         the version, the configuration, the manifest of the training data
+config.json         the version, the configuration, the manifest of the training data, SHA-256
 subwords.model      the SentencePiece model
 scores.json         the scores on the test set, if known
 README.md           a model card
 """
 
+import json
+import os
+import shutil
+import uuid
+from hashlib import sha256
 from pathlib import Path
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load, save
 
 from simulmt import __version__
 from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
 from simulmt.options import SAME_RUN, Config
 from simulmt.run_directory import CONFIG, EVALUATED, read_json, write_json
+from simulmt.saved.archive import check_weights
 from simulmt.saved.trained import Trained
 from simulmt.scoring.scores import Scores
 
@@ -31,7 +36,7 @@ def is_exported(folder: Path) -> bool:
 
 
 def write(trained: Trained, folder: Path, scores: Scores | None) -> None:
-    """Write a trained model into a new or empty folder.
+    """Write a trained model into a new or empty folder, whole or not at all.
 
     Args:
         trained: the model.
@@ -41,21 +46,37 @@ def write(trained: Trained, folder: Path, scores: Scores | None) -> None:
     Raises:
         UserError: the folder is not empty, or cannot be written.
     """
+    folder = Path(os.path.realpath(folder))  # an empty one may be a link
+    unfinished = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
+        if folder.exists() and any(folder.iterdir()):
             raise UserError(f"{folder} is not empty; give a new folder, or empty that one")
-        config = {k: v for k, v in trained.config.items() if not k.startswith(_NOT_THE_MODEL)}
-        described = {"version": __version__, "config": config, "manifest": trained.manifest}
-        tensors = {name: value.contiguous().clone() for name, value in trained.weights.items()}
-        (folder / WEIGHTS).write_bytes(save(tensors, metadata={"format": "pt"}))
-        trained.subwords.save(folder / SUBWORDS)
-        write_json(folder / CONFIG, described)
-        if scores is not None:
-            write_json(folder / EVALUATED, scores)
-        (folder / CARD).write_text(card(trained, scores), encoding="utf-8", newline="\n")
+        unfinished.mkdir(parents=True)
+        _write(trained, unfinished, scores)
+        if folder.exists():
+            folder.rmdir()  # a folder that is no longer empty stays
+        unfinished.rename(folder)
     except OSError as error:
-        raise UserError(f"{folder} cannot be written ({error.strerror or error})") from None
+        raise UserError(
+            f"{folder} cannot be written ({error.strerror or error}); name a new folder on a disk "
+            "that has room for the model"
+        ) from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _write(trained: Trained, folder: Path, scores: Scores | None) -> None:
+    config = {k: v for k, v in trained.config.items() if not k.startswith(_NOT_THE_MODEL)}
+    described = {"version": __version__, "config": config, "manifest": trained.manifest}
+    tensors = {name: value.contiguous().clone() for name, value in trained.weights.items()}
+    weights = save(tensors, metadata={"format": "pt"})
+    digests = _digests(described, trained.subwords, weights)
+    (folder / WEIGHTS).write_bytes(weights)
+    trained.subwords.save(folder / SUBWORDS)
+    write_json(folder / CONFIG, {**described, "sha256": digests})
+    if scores is not None:
+        write_json(folder / EVALUATED, scores)
+    (folder / CARD).write_text(card(trained, scores), encoding="utf-8", newline="\n")
 
 
 def read(folder: Path) -> Trained:
@@ -71,9 +92,22 @@ def read(folder: Path) -> Trained:
         raise UserError(f"{folder / CONFIG} describes no model ({error})") from None
     subwords = Subwords.load(folder / SUBWORDS)
     try:
-        return Trained(folder, config, manifest, subwords, load_file(folder / WEIGHTS))
-    except (OSError, SafetensorError) as error:
+        content = (folder / WEIGHTS).read_bytes()
+        weights = load(content)
+    except Exception as error:  # of any type, for an odd format or shape
         raise UserError(f"{folder / WEIGHTS} holds no readable weights ({error})") from None
+    written = described.pop("sha256", {})  # none where somebody has edited the files
+    for name, digest in _digests(described, subwords, content).items():
+        if written and (not isinstance(written, dict) or written.get(name) != digest):
+            raise UserError(f"{folder / name} is damaged: export the model anew")
+    return Trained(folder, config, manifest, subwords, check_weights(folder / WEIGHTS, weights))
+
+
+def _digests(described: Config, subwords: Subwords, weights: bytes) -> dict[str, str]:
+    """Return the SHA-256 of each file; that of `config.json` is of what it describes."""
+    text = json.dumps(described, sort_keys=True).encode()
+    own = {WEIGHTS: sha256(weights).hexdigest(), CONFIG: sha256(text).hexdigest()}
+    return {**own, SUBWORDS: subwords.digest}
 
 
 def card(trained: Trained, scores: Scores | None) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from simulmt.builders import build_corpus, build_mechanism, outline_model
 from simulmt.data.corpus import Split
@@ -22,6 +22,11 @@ _NEEDED: Mapping[str, type] = {
     **{"model.name": str, "data.corpus": str, "data.batch_tokens": int},
 }
 """The types of the groups and options that the programs read; the parts check the others."""
+_DESCRIBED: Mapping[str, type] = {
+    **dict.fromkeys(("name", "source_language", "target_language"), str),
+    **{"splits": dict, "splits.train": dict, "splits.train.pairs": int},
+}
+"""The types of the entries of the manifest that the programs read."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Trained:
         weights: the parameters by name.
 
     Raises:
-        UserError: the configuration lacks a group or an entry, or a parameter is not finite.
+        UserError: the configuration or the manifest lacks an entry.
     """
 
     path: Path
@@ -46,16 +51,19 @@ class Trained:
     weights: dict[str, Tensor]
 
     def __post_init__(self) -> None:
-        for place, kind in _NEEDED.items():
-            value: Any = self.config
+        self._check("configuration", self.config, _NEEDED)
+        self._check("manifest", self.manifest, _DESCRIBED)
+
+    def _check(self, what: str, content: Config, needed: Mapping[str, type]) -> None:
+        for place, kind in needed.items():
+            value: Any = content
             for name in place.split("."):
                 value = value.get(name)
             if not isinstance(value, kind):
                 raise UserError(
-                    f"{self.path} is damaged: its configuration lacks {place}, of type "
+                    f"{self.path} is damaged: its {what} lacks {place}, of type "
                     f"{kind.__name__}; train or export it anew"
                 )
-        check_finite(self.path, self.weights)
 
     def own_split(self, name: str, root: Path | None) -> Split:
         """Return a split of the model's own data.
@@ -86,26 +94,21 @@ class Trained:
         """
         mechanism = build_mechanism(self.config["mechanism"]).turned(dials)
         model = outline_model(self.config["model"], mechanism, self.subwords.vocabulary)
-        try:
-            model.load_state_dict(self.weights, assign=True)
-        except RuntimeError as error:
-            differences = shorten(str(error).partition("\n")[2], 300)
-            raise UserError(
-                f"{self.path}: its weights are not those of the model that its configuration "
-                f"describes ({differences})"
-            ) from None
+        fill(model, self.weights, self.path, assign=True)
         return model.eval()
 
 
-def check_finite(path: Path, weights: Mapping[str, Tensor]) -> None:
-    """Refuse parameters that are NaN or infinite.
+def fill(model: nn.Module, weights: Mapping[str, Tensor], path: Path, **how: bool) -> None:
+    """Load all parameters of a model; `how` goes to `load_state_dict`.
 
     Raises:
-        UserError: the first such parameter.
+        UserError: they are those of another model; the message lists some of the differences.
     """
-    for name, value in weights.items():
-        if not value.isfinite().all():
-            raise UserError(
-                f"{path}: its parameter {name} is not finite; take an earlier checkpoint, or train "
-                "the model anew with a lower optim.lr"
-            )
+    try:
+        model.load_state_dict(weights, **how)
+    except RuntimeError as error:
+        differences = shorten(str(error).partition("\n")[2], 300)
+        raise UserError(
+            f"{path}: its weights are not those of the model that its configuration describes "
+            f"({differences})"
+        ) from None

@@ -15,7 +15,15 @@ from torch import nn
 
 from simulmt.decoding.instance import Instance
 from simulmt.decoding.split_decoder import SplitDecoder
-from simulmt.run_directory import SAMPLES, STEP, TRAINING, Training, read_columns, write_json
+from simulmt.metrics import read_columns
+from simulmt.run_directory import (
+    SAMPLES,
+    STEP,
+    TRAINING,
+    Training,
+    replacing,
+    write_json,
+)
 from simulmt.scoring.conventions import UNITS
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Scores
@@ -92,7 +100,8 @@ def _show_samples(trainer: pl.Trainer, folder: Path, instances: Sequence[Instanc
     folder.mkdir(exist_ok=True)
     text = "".join("\t".join(row) + "\n" for row in rows)
     name = STEP.format(step=trainer.global_step)
-    (folder / f"{name}.tsv").write_text(text, encoding="utf-8")
+    with replacing(folder / f"{name}.tsv") as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
     show_samples(trainer.loggers, "valid/samples", instances)
 
 
@@ -119,7 +128,8 @@ class TrainingRecord(pl.Callback):
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write the record."""
         device = trainer.strategy.root_device
-        speeds = [speed for (speed,) in read_columns(self.folder, "train/tokens_per_s")]
+        logged = read_columns(self.folder, "train/tokens_per_s")
+        speeds = [speed for (speed,) in logged if math.isfinite(speed)]
         record = Training(
             parameters=count_parameters(pl_module.model),  # type: ignore[arg-type]
             updates=trainer.global_step,

@@ -11,6 +11,8 @@ from pytorch_lightning.callbacks import Checkpoint, ModelCheckpoint
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from simulmt.run_directory import CHECKPOINTS, replacing
+from simulmt.saved.checkpoint import read_checkpoint
+from simulmt.training.restoring import check_state
 from simulmt.training.room import settle
 
 
@@ -26,8 +28,12 @@ class WholeFiles(TorchCheckpointIO):
     ) -> None:
         """Write the checkpoint."""
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with replacing(Path(path)) as unfinished:
-            torch.save(checkpoint, unfinished)
+        with replacing(Path(path)) as unfinished, unfinished.open("wb") as file:
+            torch.save(checkpoint, file)
+
+    def load_checkpoint(self, path: str | os.PathLike[str], *_: Any, **__: Any) -> dict[str, Any]:
+        """Return a checkpoint, checked."""
+        return dict(read_checkpoint(Path(path)))
 
 
 class Checkpoints(ModelCheckpoint):
@@ -51,7 +57,8 @@ class Checkpoints(ModelCheckpoint):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state in the folder of this run."""
         folder = Path(str(self.dirpath))
-        state = _placed(state_dict, lambda name: str(folder / name))
+        check_state(state_dict, self.state_dict())
+        state = _placed(state_dict, lambda path: str(folder / Path(path).name))
         super().load_state_dict(state | {"dirpath": self.dirpath})
 
 

@@ -12,10 +12,12 @@ from pytorch_lightning.loggers import Logger, TensorBoardLogger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 
 from simulmt.console import say
+from simulmt.disk import writing
 from simulmt.errors import UserError
+from simulmt.metrics import read_metrics
 from simulmt.options import Config, construct, pick
 from simulmt.processes import is_first_process
-from simulmt.run_directory import METRICS, TENSORBOARD, read_metrics, replacing
+from simulmt.run_directory import METRICS, TENSORBOARD, replacing
 from simulmt.training.weights_and_biases import Open, wandb
 
 
@@ -31,7 +33,12 @@ class MetricsFile(Logger):
     def __init__(self, folder: Path, resume_at: int | None) -> None:
         super().__init__()
         self.folder = folder
-        self._rows = [row for row in read_metrics(folder) if int(row["step"]) < (resume_at or 0)]
+        if (folder / METRICS).is_dir():
+            raise UserError(
+                f"{folder / METRICS} is a folder, and the metrics need its name: move it away"
+            )
+        rows = read_metrics(folder) if resume_at and is_first_process() else []
+        self._rows = [row for row in rows if int(row["step"]) < (resume_at or 0)]
         self._columns = [*self._rows[0]] if self._rows else ["step"]
         self._in_file = False  # whether the file holds exactly these rows
 
@@ -63,7 +70,8 @@ class MetricsFile(Logger):
 
     def _append(self) -> None:
         """Append the last row; its cost does not grow with the file."""
-        with (self.folder / METRICS).open("a", newline="") as file:
+        path = self.folder / METRICS
+        with writing(path), path.open("a", newline="") as file:
             csv.DictWriter(file, self._columns, restval="").writerow(self._rows[-1])
 
     def _rewrite(self) -> None:

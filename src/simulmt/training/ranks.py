@@ -1,37 +1,33 @@
-"""The processes of a run have the same configuration, and end together."""
+"""The processes of a run have the same configuration, end together, and speak with one voice."""
 
-import atexit
 import os
 import signal
 import threading
-from collections.abc import Mapping, Sequence
-from types import FrameType
-from typing import Any, NoReturn
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from subprocess import Popen
+from typing import Any
 
 import pytorch_lightning as pl
+from pytorch_lightning.strategies.launchers import _SubprocessScriptLauncher
 
+from simulmt.ending import TERMINATED, end
 from simulmt.errors import UserError
 from simulmt.options import flat_options
-from simulmt.processes import end_with, gather
+from simulmt.processes import gather, is_first_process, rank_and_world_size
 
-TERMINATED = 128 + signal.SIGTERM
-"""Exit status of a run that SIGTERM has ended, by the convention of shells."""
+_OF_THE_FIRST = 12.0
+"""Seconds that a process with an error waits for the end of the first one, which speaks for all."""
+_OF_ANOTHER = 5.0
+"""Seconds in which the first process sees that another one has ended."""
 
 
 class OneRun(pl.Callback):
-    """Makes one run of its processes: they have the same configuration, and end together.
+    """Refuses to start processes that have different configurations.
 
     Every process reads its own configuration. If these differed, the processes would silently add
     up gradients of different objectives.
-
-    SIGTERM ends the process that the user started, with all the processes that Lightning has
-    started for the run. Lightning's own handler broadcasts the signal to the other processes, in
-    the middle of a collective operation: the processes then wait for one another for ever. No
-    agreement is needed, because a run resumes from its last validation however it ends.
-
-    The processes that Lightning started ignore SIGTERM, since the first process may wait for them
-    in a collective operation. They stay until the first process kills them
-    (`kill_started_at_exit`) or has ended.
 
     Args:
         config: the configuration of this process.
@@ -41,16 +37,8 @@ class OneRun(pl.Callback):
         self._options = flat_options(config)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Compare the configurations, and end with the process that has started this one."""
+        """Compare the configurations."""
         refuse_differences(gather(self._options))
-        self._started = (parent := os.getppid()) in gather(os.getpid())
-        if self._started:
-            end_with(parent)
-
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Replace Lightning's handler; after training Lightning restores the one before its own."""
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, signal.SIG_IGN if self._started else _terminate)
 
 
 def refuse_differences(configurations: Sequence[Mapping[str, Any]]) -> None:
@@ -73,16 +61,59 @@ def refuse_differences(configurations: Sequence[Mapping[str, Any]]) -> None:
         )
 
 
-def kill_started_at_exit(trainer: pl.Trainer) -> None:
-    """Kill the processes that Lightning has started when this process exits, and not before.
+@contextmanager
+def one_voice() -> Iterator[None]:
+    """Delay an error until it is known whether this process has to report it.
 
-    Lightning kills this process within five seconds of the end of those processes, and this process
-    may still have loggers to close.
+    The first process speaks for all; the others end with it (`simulmt.ending`), so that an error
+    that all of them meet is reported once. Nor is it an error of the first process that a
+    collective operation fails, or never ends, because another process has been killed.
     """
-    if trainer.strategy.launcher is not None:
-        atexit.register(trainer.strategy.launcher.kill, signal.SIGKILL)
+    try:
+        yield
+    except Exception as error:
+        several = rank_and_world_size()[1] > 1 or os.environ.get("WORLD_SIZE", "1") != "1"
+        if not is_first_process():
+            time.sleep(_OF_THE_FIRST)
+        elif several and not isinstance(error, UserError):  # perhaps not connected yet
+            time.sleep(_OF_ANOTHER)
+        raise
 
 
-def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `timeout` sends two
-    raise SystemExit(TERMINATED)
+def end_together(trainer: pl.Trainer) -> None:
+    """End this process as soon as one of those that Lightning starts for the run has failed.
+
+    Lightning would kill this process without a word, and its handler of SIGTERM broadcasts the
+    signal in the middle of a collective operation, so that the processes wait for one another for
+    ever. Both are replaced. No agreement is needed, because a run resumes from its last validation
+    however it ends.
+    """
+    connector = trainer._signal_connector
+    register = connector._register_signal
+
+    def leave(signum: signal.Signals, handler: Any) -> None:
+        if signum != signal.SIGTERM:
+            register(signum, handler)
+
+    setattr(connector, "_register_signal", leave)  # noqa: B010  (a method)
+    launcher = trainer.strategy.launcher
+    if isinstance(launcher, _SubprocessScriptLauncher):
+        threading.Thread(target=_watch, args=(launcher,), daemon=True).start()
+
+
+def _watch(launcher: _SubprocessScriptLauncher) -> None:
+    """Take the processes from Lightning, which looks every five seconds, and watch them."""
+    watched: list[Popen[Any]] = []
+    while not any(process.poll() for process in watched):
+        time.sleep(0.2)
+        while launcher.procs:
+            watched.append(launcher.procs.pop(0))
+    rank, status = next((n, p.returncode) for n, p in enumerate(watched, 1) if p.returncode)
+    if status > 0:  # it has said why
+        end(status, "")
+    elif status == -signal.SIGTERM:  # before its first line, from where on it hands the signal on
+        end(TERMINATED, "terminated")
+    else:
+        name = signal.Signals(-status).name
+        cause = " (out of memory?)" if name == "SIGKILL" else ""
+        end(128 - status, f"process {rank} of this run was killed by {name}{cause}")

@@ -1,24 +1,32 @@
 """Resuming: the state of a run directory, the checkpoint to resume from, and whether it fits."""
 
+import os
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, Timeout
 
 from simulmt.console import say
 from simulmt.data.manifest import check_manifest
 from simulmt.errors import UserError
 from simulmt.options import SAME_RUN, Config, flat_options
 from simulmt.processes import is_first_process
-from simulmt.run_directory import CONFIG, LAST, LOCK, is_finished, read_json
+from simulmt.run_directory import CONFIG, LAST, LOCK, LOCKED_BY, is_finished, read_json, replacing
 from simulmt.saved.checkpoint import read_checkpoint
-from simulmt.saved.trained import check_finite
 
 _THE_SAME = ("model", "mechanism", "teacher", "optim")
 """The groups of options that a resumed run must not change."""
+_STATE: Mapping[str, type] = {
+    **{"global_step": int, "epoch": int, "loops": dict, "callbacks": dict},
+    **{"optimizer_states": list, "lr_schedulers": list},
+}
+"""The types of the state of a training in a checkpoint."""
+_NEXT_WORD = 600
+"""Seconds between two lines about a run that is waited for."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +53,19 @@ def read_state(folder: Path, config: Config) -> State:
             return State("finished")
         if not (folder / LAST).is_file():
             return State("new")
-        return State("half", f"from update {read_checkpoint(folder / LAST)['global_step']}")
+        return State("half", f"from update {read_checkpoint(folder / LAST).get('global_step')}")
     except UserError as error:
         return State("new", str(error))
+
+
+def best_selection(folder: Path, default: float) -> float:
+    """Return the greatest `valid/selection` that a run's last checkpoint knows of, or a default."""
+    try:
+        states = read_checkpoint(folder / LAST)["callbacks"].values()
+        scores = [s["best_model_score"] for s in states if s.get("monitor") == "valid/selection"]
+        return float(scores[0])
+    except (UserError, AttributeError, IndexError, KeyError, TypeError):
+        return default
 
 
 def differences(before: Config, after: Config) -> list[str]:
@@ -93,18 +111,19 @@ def check_resume(path: Path, config: Config, described: Mapping[str, object], fo
     """
     checkpoint = read_checkpoint(path)
     before = checkpoint["simulmt"]
-    check_finite(path, checkpoint["state_dict"])
     check_manifest(before["manifest"], described, ["train", "valid"])
-    old, new = ({group: c[group] for group in _THE_SAME} for c in (before["config"], config))
+    old, new = ({group: c.get(group) for group in _THE_SAME} for c in (before["config"], config))
     if changed := differences(old, new):
         raise UserError(
             f"cannot resume with other settings ({', '.join(changed)}); give the options of the "
             "checkpoint, or start from its weights with init_from"
         )
-    if "global_step" not in checkpoint:
+    lacks = [name for name, kind in _STATE.items() if not isinstance(checkpoint.get(name), kind)]
+    if lacks or len(checkpoint["optimizer_states"]) != 1 or len(checkpoint["lr_schedulers"]) != 1:
         raise UserError(
-            f"ckpt_path={path} holds weights alone, no update to resume at; give last.ckpt, or "
-            "start from its weights with init_from"
+            f"ckpt_path={path} holds weights alone, no update to resume at (it lacks "
+            f"{', '.join(lacks) or 'an optimiser'}); give last.ckpt, or start from its weights "
+            "with init_from"
         )
     step, most = int(checkpoint["global_step"]), config["trainer"]["max_updates"]
     if step >= most and not is_own(path, folder):
@@ -120,25 +139,47 @@ def is_own(path: Path, folder: Path) -> bool:
     return folder.resolve() in path.resolve().parents
 
 
+class BusyError(UserError):
+    """Another process trains in a run directory."""
+
+
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
+def alone_in(folder: Path, *, waits: bool = False) -> Iterator[None]:
     """Lock a run directory; the system releases the lock however the process ends.
 
+    Args:
+        folder: the run directory.
+        waits: whether to wait for a process that has locked it.
+
     Raises:
-        UserError: another process trains there.
+        BusyError: another process trains there; the message names it.
     """
     if not is_first_process():  # the first process locks the directory for all
         yield
         return
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / LOCK, timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise UserError(f"another process is training in {folder}; wait for it") from None
-    except OSError:  # a file system without locks
-        pass
+    lock = FileLock(folder / LOCK)
+    _acquire(lock, folder, waits=waits)
     try:
         yield
     finally:
         lock.release()
+
+
+def _acquire(lock: BaseFileLock, folder: Path, *, waits: bool) -> None:
+    """Acquire the lock of a run directory, and leave word beside it who has."""
+    holder = folder / LOCKED_BY
+    timeout = 0
+    while not lock.is_locked:
+        try:
+            lock.acquire(timeout, poll_interval=1)
+        except Timeout:
+            who = holder.read_text() if holder.is_file() else "another process"
+            if not waits:
+                raise BusyError(f"{who} is training in {folder}; wait for it") from None
+            say(f"waiting: {who} is training in {folder}")
+            timeout = _NEXT_WORD
+        except OSError:  # a file system without locks
+            return
+    with replacing(holder) as unfinished:
+        unfinished.write_text(f"process {os.getpid()} on {socket.gethostname()}")

@@ -2,12 +2,12 @@
 
 import logging
 import math
-import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal
 
 import pytorch_lightning as pl
 import torch
@@ -17,7 +17,7 @@ from pytorch_lightning.loggers import Logger
 from simulmt.console import console
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
-from simulmt.options import Count, Limit, Natural
+from simulmt.options import Count, Few, Limit, Natural
 from simulmt.run_directory import AVERAGE, BEST, STEP, step_checkpoints
 from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.training.callbacks import Progress, SimultaneousDecoding, TrainingRecord
@@ -26,16 +26,19 @@ from simulmt.training.datamodule import TranslationData
 from simulmt.training.lines import Lines
 from simulmt.training.loggers import MetricsFile
 from simulmt.training.module import TranslationModule
-from simulmt.training.ranks import TERMINATED, OneRun, kill_started_at_exit
+from simulmt.training.ranks import OneRun, end_together
+from simulmt.training.restoring import check_state, restoring
 
 _EXPECTED = (
     "LeafSpec",  # Lightning's own call of what torch has renamed
     "exists and is not empty",  # the checkpoints of the run that resumes
     "smaller than the logging interval",  # an epoch of few batches
     "sync_dist",  # scores are gathered before they are logged: all ranks have the same
+    "`srun` command is available",  # as on any cluster; a single process needs none
 )
 """Warnings of Lightning that do not concern the user."""
-logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+for _name in ("pytorch_lightning", "lightning_fabric"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,12 @@ class Plan:
     """The options of `conf/trainer`, which explains each of them."""
 
     accelerator: Literal["cpu", "gpu", "auto"]
-    devices: Count
+    devices: Few
     strategy: Literal["auto", "ddp"]
     precision: Literal["32-true", "64-true", "bf16-mixed"]
     max_updates: Count
     validate_every: Count
-    accumulate: Count
+    accumulate: Few
     clip: Annotated[float, Limit("a finite norm, or 0 for none", lambda x: 0 <= x < math.inf)]
     average: Count
     skip: Natural
@@ -87,9 +90,20 @@ class Patience(EarlyStopping):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state, but keep the patience of the configuration."""
+        check_state(state_dict, self.state_dict())
         super().load_state_dict(state_dict | {"patience": self.patience})
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out the expected warnings."""
+    with warnings.catch_warnings():
+        for expected in _EXPECTED:
+            warnings.filterwarnings("ignore", message=f".*{expected}.*")
+        yield
+
+
+@_quiet()
 def make_trainer(
     plan: Plan,
     folder: Path,
@@ -149,6 +163,7 @@ def make_trainer(
     )
 
 
+@_quiet()
 def fit(
     trainer: pl.Trainer,
     module: TranslationModule,
@@ -163,40 +178,23 @@ def fit(
         The chosen checkpoint: the mean of the last `average` ones, or the best.
 
     Raises:
-        SystemExit: SIGTERM has ended the training.
-        UserError: Ctrl-C has.
+        KeyboardInterrupt: Ctrl-C has ended the training.
+        UserError: the state in the checkpoint is not that of this training.
     """
-    with warnings.catch_warnings():
-        for expected in _EXPECTED:
-            warnings.filterwarnings("ignore", message=f".*{expected}.*")
-        try:
+    end_together(trainer)
+    try:
+        with restoring(resume, trainer):
             trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
-        except SystemExit as end:  # Lightning raises it after Ctrl-C, `OneRun` after SIGTERM
-            _end(trainer, end)
+    except SystemExit as end:
+        if not isinstance(end.__context__, KeyboardInterrupt):  # which Lightning replaces
+            raise
+        raise KeyboardInterrupt(
+            f"interrupted at update {trainer.global_step}; the same command with ckpt_path=last "
+            "resumes from the last validation"
+        ) from None
     if average > 1 and trainer.is_global_zero:
         average_checkpoints(step_checkpoints(folder)[-average:], folder / AVERAGE)
     trainer.strategy.barrier()
     checkpoint = folder / (AVERAGE if average > 1 else BEST)
     load_weights(module.model, checkpoint)
     return checkpoint
-
-
-def _end(trainer: pl.Trainer, end: SystemExit) -> NoReturn:
-    """Report how to resume a training that a signal has ended.
-
-    Raises:
-        SystemExit: after SIGTERM; it is no UserError, so that a sweep may start the run again.
-        UserError: after Ctrl-C.
-    """
-    at = (
-        f"at update {trainer.global_step}; the same command with ckpt_path=last resumes from the "
-        "last validation"
-    )
-    if end.code == TERMINATED:
-        if trainer.is_global_zero:
-            print(f"error: terminated {at}", file=sys.stderr, flush=True)
-        kill_started_at_exit(trainer)
-        raise end
-    if not trainer.interrupted:
-        raise end
-    raise UserError(f"interrupted {at}") from None

@@ -5,6 +5,7 @@ is logged to W&B.
 """
 
 import os
+import re
 import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,8 +16,9 @@ from typing import Literal, TypeAlias
 from pytorch_lightning.loggers import Logger, WandbLogger
 
 from simulmt.decoding.instance import Instance
+from simulmt.metrics import read_columns
 from simulmt.options import Config
-from simulmt.run_directory import PICTURE, WANDB_ID, read_columns
+from simulmt.run_directory import PICTURE, WANDB_ID, replacing
 
 UPDATES = "trainer/global_step"
 """The x axis of all curves."""
@@ -106,8 +108,10 @@ def _wandb(loggers: Iterable[Logger]) -> Iterator[WandbLogger]:
 
 def _run_id(kept: Path) -> str:
     """Return the id from the agent of a W&B sweep, else from the run directory, else a new one."""
-    if "WANDB_SWEEP_ID" in os.environ and "WANDB_RUN_ID" in os.environ:
-        kept.write_text(os.environ["WANDB_RUN_ID"])
-    elif not kept.exists():
-        kept.write_text(secrets.token_hex(4))
-    return kept.read_text().strip()
+    run_id = os.environ.get("WANDB_RUN_ID", "") if "WANDB_SWEEP_ID" in os.environ else ""
+    if not run_id and kept.is_file():
+        run_id = re.sub(r"[^\w-]", "", kept.read_text(encoding="ascii", errors="ignore"))[:64]
+    run_id = run_id or secrets.token_hex(4)
+    with replacing(kept) as unfinished:
+        unfinished.write_text(run_id)
+    return run_id

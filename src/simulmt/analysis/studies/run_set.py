@@ -11,9 +11,10 @@ from simulmt.alignment.links import Gold, Links, known_links, read_links
 from simulmt.analysis.names import row_names
 from simulmt.analysis.run import Row, Run
 from simulmt.analysis.style import save
-from simulmt.analysis.target import write_rows, writing
+from simulmt.analysis.target import REMEDY, write_rows
 from simulmt.data.corpus import Corpus, Split
 from simulmt.decoding.instance import Instance, read_instances
+from simulmt.disk import writing
 from simulmt.errors import UserError
 from simulmt.run_directory import INSTANCES
 
@@ -130,7 +131,7 @@ def write_result(result: Result, folder: Path, name: str) -> list[Path]:
         UserError: the folder cannot be written.
     """
     png, svg, table = (folder / f"{name}{suffix}" for suffix in (".png", ".svg", ".csv"))
-    with writing(folder):
+    with writing(folder, REMEDY):
         folder.mkdir(parents=True, exist_ok=True)
         save(result.figure, [png, svg])
         return [png, svg, write_rows(result.rows, table)]

@@ -1,0 +1,135 @@
+"""Kills, signals and disk errors at every file operation of a program.
+
+Each scenario is first run without a fault, which lists its operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from itertools import product
+from typing import Any, NamedTuple
+
+from faults.injector import Fault
+from faults.warm import Answer
+from faults.world import (
+    BAD_INPUT,
+    NEW,
+    Case,
+    World,
+    complaints,
+    goes_on,
+    nothing_lost,
+    same_results,
+)
+
+STATUSES = {
+    "SIGKILL": {-9},
+    "SIGTERM": {143, -15},
+    "SIGINT": {130, -2},
+    "SIGHUP": {129, -1},
+    **dict.fromkeys(("ENOSPC", "EROFS", "EIO", "EACCES"), BAD_INPUT),
+}
+
+
+class Scenario(NamedTuple):
+    """A program that faults befall.
+
+    Attributes:
+        prepare: Puts everything in place.
+        run: Runs the program with a fault.
+        after: Returns the complaints about what a fault has left, and whether all goes on.
+    """
+
+    prepare: Callable[[], object]
+    run: Callable[[Fault], Answer]
+    after: Callable[[], list[str]]
+
+
+def scenarios(world: World) -> dict[str, Scenario]:
+    """A new run, one that replaces another, one that goes on, and three other programs."""
+
+    def train(*overrides: str) -> Callable[[Fault], Answer]:
+        return lambda fault: world.train(NEW, *overrides, fault=fault)
+
+    def program(*command: str) -> Scenario:
+        def after() -> list[str]:
+            again = world.type_in(*command)
+            failed = [f"then: status {again.status}"] if again.status else []
+            return failed + complaints(again) + same_results(world.here, world.earlier)
+
+        return Scenario(
+            lambda: world.fresh(world.earlier),
+            lambda fault: world.type_in(*command, fault=fault),
+            after,
+        )
+
+    def exported() -> list[str]:
+        to = world.here.parent / "out"
+        export = world.type_in("export.py", f"checkpoint={world.here}", f"to={to}")
+        again = [export] if not to.exists() or export.status == 0 else []
+        used = world.type_in("translate.py", f"checkpoint={to}", f"input={world.source}")
+        said = [line for answer in (*again, used) for line in complaints(answer, set())]
+        return said or [f"then: status {used.status}"] * (used.status != 0)
+
+    here, to = world.here, world.here.parent / "out"
+    export = program("export.py", f"checkpoint={here}", f"to={to}")
+    return {
+        "new": Scenario(world.fresh, train(), lambda: goes_on(world)),
+        "replace": Scenario(
+            lambda: world.fresh(world.earlier),
+            train(),
+            lambda: nothing_lost(world) + goes_on(world),
+        ),
+        "resume": Scenario(
+            lambda: world.fresh(world.half), train("ckpt_path=last"), lambda: goes_on(world)
+        ),
+        "evaluate": program("evaluate.py", f"checkpoint={here}", "device=cpu"),
+        "report": program("report.py", f"runs={here}", "resamples=40"),
+        "export": export._replace(after=exported),
+    }
+
+
+@cache
+def operations(world: World, name: str) -> list[str]:
+    """What a scenario does to files when nothing befalls it."""
+    scenario, log = scenarios(world)[name], world.folder / f"{name}.log"
+    scenario.prepare()
+    answer = scenario.run(Fault(str(world.here.parent), log=str(log)))
+    assert answer.status == 0, answer
+    return log.read_text().splitlines()
+
+
+def cases(world: World, few: bool, actions: Sequence[str], **more: Any) -> list[Case]:
+    """Each action at each operation of each scenario, or of one alone."""
+    found = []
+    for name, scenario in scenarios(world).items():
+        if few and name != "replace":
+            continue
+        listed = enumerate(operations(world, name))
+        for (number, operation), action in product(listed, actions):
+            fault = Fault(str(world.here.parent), nth=number, action=action, **more)
+            title = " ".join([name, action, *more, f"at {number}: {operation}"])
+            found.append(Case(title, partial(attempt, world, scenario, fault)))
+    return found
+
+
+def attempt(world: World, scenario: Scenario, fault: Fault) -> str:
+    """Let the fault befall the program; it may come too late to do anything."""
+    scenario.prepare()
+    answer = scenario.run(fault)
+    said = complaints(answer, STATUSES[fault.action])
+    if answer.status == 2 and str(world.folder) not in answer.err:
+        said.append(f"the line names no file\n{answer}")
+    return "\n".join(said + scenario.after())
+
+
+def kills(world: World, few: bool) -> list[Case]:
+    """SIGKILL right before each operation, and a moment later: then while a file is written."""
+    return cases(world, few, ["SIGKILL"]) + cases(world, few, ["SIGKILL"], delay=0.003)
+
+
+def signals(world: World, few: bool) -> list[Case]:
+    """The other signals; two of them, as `timeout` sends."""
+    once = cases(world, few, ["SIGTERM", "SIGINT", "SIGHUP"])
+    return once + cases(world, few, ["SIGTERM"], twice=True)

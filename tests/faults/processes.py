@@ -1,0 +1,112 @@
+"""Signals at each phase of whole commands: cold ones, two processes of one run, and sweeps."""
+
+from __future__ import annotations
+
+import csv
+from functools import cache, partial
+from itertools import product
+from pathlib import Path
+
+from faults.injector import Fault
+from faults.operations import STATUSES
+from faults.world import NEW, Case, World, complaints, nothing_lost, same_results
+
+PHASES: dict[str, dict[str, object]] = {
+    "imports": {"pattern": r"^import torch$"},
+    "data": {"pattern": r"\.subwords$"},
+    "start": {"pattern": r"^write .*config\.json"},
+    "training": {"pattern": r"^write .*metrics\.csv$", "nth": 1},
+    "validation": {"pattern": r"^write .*best\.ckpt"},
+    "later": {"pattern": r"^write .*metrics\.csv$", "nth": 4},
+    "test": {"pattern": r"^read .*best\.ckpt", "delay": 0.02},
+    "end": {"pattern": r"^write .*instances\.log"},
+}
+RANKS = {
+    f"{after} s into the start of rank 1": {"pattern": r"^start ", "delay": after}
+    for after in (0.3, 2.0, 5.0)
+}
+DDP = ("trainer=ddp", "trainer.accelerator=cpu")
+SIGNALS = ["SIGTERM", "SIGINT", "SIGHUP", "SIGKILL"]
+ENDED_BY_ANOTHER = {1, 2, 137, -9, 143, -15}
+"""The statuses of a run whose second process a signal has ended."""
+
+
+def starting(world: World, few: bool) -> list[Case]:
+    """Signals while a command that was just typed imports what it needs, or does anything else."""
+    return [
+        Case(f"{phase}: {action}", partial(single, world, moment(world, phase, action)))
+        for phase, action in product(PHASES, SIGNALS)
+    ]
+
+
+def moment(world: World, phase: str, action: str, to: str = "self") -> Fault:
+    """A signal at a phase."""
+    at = {"nth": 0, **{**PHASES, **RANKS}[phase]}
+    return Fault(str(world.here.parent), action=action, to=to, **at)
+
+
+def single(world: World, fault: Fault) -> str:
+    """One process, which imports everything."""
+    world.fresh(world.earlier)
+    answer = world.train(NEW, fault=fault, cold=True)
+    said = complaints(answer, STATUSES[fault.action])
+    return "\n".join(said + nothing_lost(world))
+
+
+def ranks(world: World, few: bool) -> list[Case]:
+    """Two processes of a run: the first one gets the signal, both do, or the second one."""
+    found = []
+    for phase, action, to in product([*PHASES, *RANKS], SIGNALS, ["self", "group", "others"]):
+        if phase != "imports":
+            fault = moment(world, phase, action, to)
+            found.append(Case(f"{phase}: {action} to {to}", partial(two, world, fault)))
+    return found
+
+
+def two(world: World, fault: Fault) -> str:
+    """Two processes: after the signal both are gone, and the run goes on."""
+    here = world.fresh()
+    answer = world.train(NEW, *DDP, fault=fault, seconds=90)
+    statuses = ENDED_BY_ANOTHER if fault.to == "others" else STATUSES[fault.action]
+    said = complaints(answer, statuses)
+    again = world.train(NEW, *DDP, "ckpt_path=last", seconds=90)
+    failed = [f"then: status {again.status}"] if again.status else []
+    return "\n".join(said + complaints(again) + failed + same_results(here, both(world)))
+
+
+@cache
+def both(world: World) -> Path:
+    """The run of two processes without a fault."""
+    place = world.folder / "both"
+    assert world.train(NEW, *DDP, place=place, seconds=120).status == 0
+    return place
+
+
+def sweeps(world: World, few: bool) -> list[Case]:
+    """A sweep of two runs: the process of a run gets the signal, the sweep's own, or both."""
+    return [
+        Case(f"{phase}: {action} to {to}", partial(sweep, world, moment(world, phase, action, to)))
+        for phase, action, to in product(PHASES, SIGNALS, ["self", "parent", "group"])
+    ]
+
+
+def sweep(world: World, fault: Fault) -> str:
+    """A sweep: after the signal the same command trains what is missing."""
+    here = world.fresh()
+    options = [
+        "hydra.mode=MULTIRUN",
+        "seed=2,3",
+        f"hydra.sweep.dir={here}",
+        "hydra.sweep.subdir=${seed}",
+    ]
+    fault = fault._replace(passed_on=1, once=str(here.parent / "once"))
+    answer = world.train(*options, fault=fault, seconds=120)
+    said = complaints(answer, {1, *STATUSES[fault.action]})
+    again = world.train(*options, seconds=120)
+    failed = [f"then: status {again.status}\n{again}"] if again.status else []
+    said += complaints(again) + failed + same_results(here / "2", world.whole)
+    with (here / "sweep.csv").open(newline="") as file:
+        outcomes = [row["outcome"] for row in csv.DictReader(file)]
+    if len(outcomes) != 2 or "failed" in outcomes:
+        said.append(f"the outcomes are {outcomes}")
+    return "\n".join(said)

@@ -1,0 +1,5 @@
+"""Installs a fault in each process that a faulty one starts."""
+
+from faults.injector import install
+
+install()

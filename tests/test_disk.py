@@ -1,0 +1,116 @@
+"""A disk that takes no more: one line with the file and what is free; nothing half written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from simulmt.disk import check_space, check_writable, explain, writing
+from simulmt.errors import UserError
+from simulmt.programs.command import job
+from simulmt.programs.train import train
+from simulmt.run_directory import replacing, write_json
+from small_runs import ROOT, SMALL, configuration, run, weights
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_refused_file_is_named_with_what_is_free(tmp_path):
+    said = r"a cannot be written \(No space .* MiB free\); make room"
+    with pytest.raises(UserError, match=said), writing(tmp_path / "a"):
+        raise FULL
+    read_only = OSError(errno.EROFS, os.strerror(errno.EROFS), str(tmp_path))
+    assert "Read-only file system; check the path" in explain(read_only)
+    assert "the output cannot be written" in explain(FULL)
+    with pytest.raises(RuntimeError, match="mistake"), writing(tmp_path):
+        raise RuntimeError("mistake")
+    with pytest.raises(UserError, match="/proc/none cannot be written"):
+        check_writable(type(tmp_path)("/proc/none"))
+
+
+def test_space_is_compared_with_what_is_needed(tmp_path):
+    free = shutil.disk_usage(tmp_path).free
+    check_space(tmp_path / "new" / "run", 1, "files", "less")
+    with pytest.raises(UserError, match=r"files need .* MiB, and .*run has .* MiB free: .*less"):
+        check_space(tmp_path / "run", 2 * free, "files", "less")
+
+
+def test_a_checkpoint_that_torch_cannot_write_leaves_the_one_before(tmp_path):
+    write_json(tmp_path / "a", {"b": 1})
+    with (
+        pytest.raises(UserError, match=r"a cannot be written \(No space left on device"),
+        replacing(tmp_path / "a"),
+        open("/dev/full", "wb") as file,
+    ):
+        torch.save({"w": torch.zeros(100_000)}, file)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_run_that_does_not_fit_is_refused_at_once(tmp_path, cache, monkeypatch):
+    (tmp_path / "keep").touch()
+    monkeypatch.setattr("simulmt.disk._free", lambda place: 1000)
+    chosen = [*SMALL, "mechanism=mma_il", f"cache={cache}"]
+    with pytest.raises(UserError, match=r"checkpoints of .* parameters, and the other files, need"):
+        train(configuration("train", *chosen), str(tmp_path))
+    assert not (tmp_path / "config.json").exists()
+
+
+def test_a_run_resumes_from_the_checkpoint_before_the_disk_was_full(tmp_path, cache, no_pictures):
+    save, written = torch.save, []
+
+    def until_full(content: object, file: object) -> None:
+        written.append(file)
+        save(content, file)
+        if len(written) > 3:  # best, step and last of the first validation were whole
+            raise RuntimeError("unexpected pos") from FULL
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torch.save", until_full)
+        with pytest.raises(UserError, match=r"\.ckpt cannot be written \(No space left"):
+            run(tmp_path / "a", cache)
+    assert not [*(tmp_path / "a").rglob("*.tmp")]
+    run(tmp_path / "a", cache, "ckpt_path=last")
+    run(tmp_path / "b", cache)
+    resumed, whole = weights(tmp_path / "a"), weights(tmp_path / "b")
+    assert all(torch.equal(resumed[name], whole[name]) for name in whole)
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "status"),
+    [
+        (FULL, "error: the output cannot be written (No space left on device)", 2),
+        (OSError(errno.EIO, "Input/output error", "file"), "error: file: Input/output error", 2),
+        (ValueError("a fault"), "ValueError: a fault", 1),
+    ],
+)
+def test_errors_of_the_system_end_a_program_in_one_line(error, said, status, capfd):
+    kept = os.dup(1)
+    try:
+        with pytest.raises(SystemExit) as end, job():
+            raise error
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+    shown = capfd.readouterr().err
+    assert (end.value.code, said in shown) == (status, True)
+    assert status == 1 or shown.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_an_output_that_is_full_is_one_line(tmp_path, trained_once):
+    (tmp_path / "in").write_text("weil Onkel\n")
+    place = trained_once("mechanism=mma_il")
+    command = [sys.executable, "translate.py", f"checkpoint={place}", f"input={tmp_path / 'in'}"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: the output cannot be written (No space left on device)")
+    assert done.stderr.count("\n") == 1
