@@ -123,23 +123,7 @@ def make_trainer(
         config: the configuration of this process.
     """
     bar = plan.progress and console.is_terminal
-    writers: list[SimultaneousDecoding | Checkpoints] = [
-        SimultaneousDecoding(valid, plan.dal_range, stage),
-        keep(stage, Path(BEST).stem, "valid/selection", save_last=False),
-        keep(stage, STEP, "step", save_top_k=plan.average, save_last=True),
-    ]
-    files = [logger for logger in loggers if isinstance(logger, MetricsFile)]
-    callbacks: list[Callback] = [
-        OneRun(config),
-        TrainingRecord(folder),
-        *writers,
-        Lines(each_minute=not bar),
-        Succession(folder, stage, [*writers, *files]),
-    ]
-    if plan.patience is not None:
-        callbacks.append(Patience("valid/selection", mode="max", patience=plan.patience))
-    if bar:
-        callbacks.append(Progress())
+    callbacks = _callbacks(plan, folder, stage, valid, loggers, bar)
     return pl.Trainer(
         default_root_dir=folder,
         accelerator=plan.accelerator,
@@ -157,10 +141,33 @@ def make_trainer(
         use_distributed_sampler=False,
         enable_model_summary=False,
         enable_progress_bar=bar,
-        callbacks=callbacks,
+        callbacks=[OneRun(config), *callbacks],
         logger=loggers,
         plugins=[WholeFiles()],
     )
+
+
+def _callbacks(
+    plan: Plan, folder: Path, stage: Path, valid: SplitDecoder, loggers: list[Logger], bar: bool
+) -> list[Callback]:
+    """Return what decodes, records, saves, stops and shows the training."""
+    writers: list[SimultaneousDecoding | Checkpoints] = [
+        SimultaneousDecoding(valid, plan.dal_range, stage),
+        keep(stage, Path(BEST).stem, "valid/selection", save_last=False),
+        keep(stage, STEP, "step", save_top_k=plan.average, save_last=True),
+    ]
+    files = [logger for logger in loggers if isinstance(logger, MetricsFile)]
+    callbacks: list[Callback] = [
+        TrainingRecord(folder),
+        *writers,
+        Lines(each_minute=not bar),
+        Succession(folder, stage, [*writers, *files]),
+    ]
+    if plan.patience is not None:
+        callbacks.append(Patience("valid/selection", mode="max", patience=plan.patience))
+    if bar:
+        callbacks.append(Progress())
+    return callbacks
 
 
 @_quiet()
