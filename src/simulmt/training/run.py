@@ -14,6 +14,7 @@ import torch
 from pytorch_lightning.callbacks import Callback, EarlyStopping
 from pytorch_lightning.loggers import Logger
 
+from simulmt.console import console
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
 from simulmt.options import Count, Few, Limit, Natural
@@ -22,6 +23,7 @@ from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.training.callbacks import Progress, SimultaneousDecoding, TrainingRecord
 from simulmt.training.checkpoints import Checkpoints, Succession, WholeFiles, keep
 from simulmt.training.datamodule import TranslationData
+from simulmt.training.lines import Lines
 from simulmt.training.loggers import MetricsFile
 from simulmt.training.module import TranslationModule
 from simulmt.training.ranks import OneRun, end_together
@@ -120,22 +122,8 @@ def make_trainer(
         loggers: the metrics go there.
         config: the configuration of this process.
     """
-    writers: list[SimultaneousDecoding | Checkpoints] = [
-        SimultaneousDecoding(valid, plan.dal_range, stage),
-        keep(stage, Path(BEST).stem, "valid/selection", save_last=False),
-        keep(stage, STEP, "step", save_top_k=plan.average, save_last=True),
-    ]
-    files = [logger for logger in loggers if isinstance(logger, MetricsFile)]
-    callbacks: list[Callback] = [
-        OneRun(config),
-        TrainingRecord(folder),
-        *writers,
-        Succession(folder, stage, [*writers, *files]),
-    ]
-    if plan.patience is not None:
-        callbacks.append(Patience("valid/selection", mode="max", patience=plan.patience))
-    if plan.progress:
-        callbacks.append(Progress())
+    bar = plan.progress and console.is_terminal
+    callbacks = _callbacks(plan, folder, stage, valid, loggers, bar)
     return pl.Trainer(
         default_root_dir=folder,
         accelerator=plan.accelerator,
@@ -152,11 +140,34 @@ def make_trainer(
         log_every_n_steps=plan.log_every,
         use_distributed_sampler=False,
         enable_model_summary=False,
-        enable_progress_bar=plan.progress,
-        callbacks=callbacks,
+        enable_progress_bar=bar,
+        callbacks=[OneRun(config), *callbacks],
         logger=loggers,
         plugins=[WholeFiles()],
     )
+
+
+def _callbacks(
+    plan: Plan, folder: Path, stage: Path, valid: SplitDecoder, loggers: list[Logger], bar: bool
+) -> list[Callback]:
+    """Return what decodes, records, saves, stops and shows the training."""
+    writers: list[SimultaneousDecoding | Checkpoints] = [
+        SimultaneousDecoding(valid, plan.dal_range, stage),
+        keep(stage, Path(BEST).stem, "valid/selection", save_last=False),
+        keep(stage, STEP, "step", save_top_k=plan.average, save_last=True),
+    ]
+    files = [logger for logger in loggers if isinstance(logger, MetricsFile)]
+    callbacks: list[Callback] = [
+        TrainingRecord(folder),
+        *writers,
+        Lines(each_minute=not bar),
+        Succession(folder, stage, [*writers, *files]),
+    ]
+    if plan.patience is not None:
+        callbacks.append(Patience("valid/selection", mode="max", patience=plan.patience))
+    if bar:
+        callbacks.append(Progress())
+    return callbacks
 
 
 @_quiet()

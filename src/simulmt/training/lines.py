@@ -1,0 +1,98 @@
+"""A line for each validation and, where no progress bar is shown, for each minute between them.
+
+The lines go to standard output and into the log of the run.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytorch_lightning as pl
+from torch import Tensor
+
+from simulmt.console import say
+from simulmt.processes import is_first_process
+
+EVERY = 60.0
+"""Seconds between lines."""
+_FIGURES = {
+    "train/loss": "loss {:.3f}",
+    "valid/BLEU": "dev BLEU {:.1f}",
+    "valid/word/DAL": "dev DAL {:.2f}",
+    "train/lambda": "lambda {:.3g}",
+    "train/tokens_per_s": "{:,.0f} tokens/s",
+}
+_OF_VALIDATION = ("valid/BLEU", "valid/word/DAL")
+_log = logging.getLogger("simulmt")
+
+
+class Lines(pl.Callback):
+    """Tells how far the training is.
+
+    Args:
+        each_minute: whether a line appears between validations that are more than a minute apart.
+    """
+
+    def __init__(self, each_minute: bool) -> None:
+        self._each_minute = each_minute
+        self._began = self._last = time.monotonic()
+        self._first = 0
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Start the clock, after a checkpoint has been restored."""
+        self._began = self._last = time.monotonic()
+        self._first = trainer.global_step
+        if self._first:
+            tell(f"resumed at update {self._first:,} of {trainer.max_steps:,}")
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
+    ) -> None:
+        """Print a line if the last one is a minute old."""
+        if self._each_minute and time.monotonic() - self._last > EVERY:
+            self._tell(trainer, validated=False)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Print a line with the scores of the development set."""
+        self._tell(trainer, validated=True)
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Say why the training has ended."""
+        done, planned = trainer.global_step, trainer.max_steps
+        why = "all of them" if done >= planned else "the last validations brought no improvement"
+        tell(f"trained for {done:,} of {planned:,} updates: {why}")
+
+    def _tell(self, trainer: pl.Trainer, validated: bool) -> None:
+        now = time.monotonic()
+        self._last = now
+        done, planned = trainer.global_step, trainer.max_steps
+        left = (now - self._began) / max(done - self._first, 1) * (planned - done)
+        figures = {
+            name: value
+            for name, value in trainer.callback_metrics.items()
+            if validated or name not in _OF_VALIDATION
+        }
+        tell(
+            f"update {done:,} of {planned:,}: {', '.join(_listed(figures))}, {_duration(left)} left"
+        )
+
+
+def tell(line: str) -> None:
+    """Print a line, and write it into the log."""
+    say(line)
+    if is_first_process():
+        _log.info(line)
+
+
+def _listed(figures: Mapping[str, Tensor]) -> list[str]:
+    """Return the figures that there are, each with its name or unit."""
+    return [form.format(float(figures[n])) for n, form in _FIGURES.items() if n in figures]
+
+
+def _duration(seconds: float) -> str:
+    """Return a time such as `40 s`, `12 min` or `3 h 5 min`."""
+    minutes = round(seconds / 60)
+    if minutes < 2:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
