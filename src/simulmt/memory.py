@@ -48,10 +48,11 @@ def memory(accelerator: str, processes: int) -> float:
 
 
 def _available() -> float:
-    """Return the bytes that no process uses; infinity if Linux does not tell."""
+    """Return the bytes that no process uses, swap included; infinity if Linux does not tell."""
     with suppress(OSError):
-        match = re.search(r"MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text())
-        return 1024 * int(match[1]) if match else math.inf
+        pattern = r"^(?:MemAvailable|SwapFree): *(\d+) kB"
+        free = re.findall(pattern, Path("/proc/meminfo").read_text(), re.MULTILINE)
+        return 1024 * sum(map(int, free)) if free else math.inf
     return math.inf
 
 
