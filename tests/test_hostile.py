@@ -319,9 +319,9 @@ def test_an_export_is_whole_or_nothing(exists, finished, tmp_path, monkeypatch):
     monkeypatch.setattr(exported, "card", full)
     trained = checkpoint.load(finished)
     with pytest.raises(UserError, match=r"there cannot be written \(No space left on device\)"):
-        exported.write(trained, target, None)
+        exported.write(trained, target, None, None)
     assert [*tmp_path.rglob("*")] == [target] * exists
     monkeypatch.undo()
-    exported.write(trained, target, None)
+    exported.write(trained, target, None, None)
     assert [*tmp_path.iterdir()] == [target]
     assert checkpoint.load(target)

@@ -25,6 +25,7 @@ CONFIG = "config.json"  # what is trained, resolved
 MANIFEST = "manifest.json"  # the data it is trained on
 TRAITS = "traits.json"  # what kind of policy it is
 METRICS = "metrics.csv"
+PROVENANCE = "provenance.json"  # the command, the commit, the versions and the machine
 TRAINING = "training.json"  # size, length and speed of the training
 SCORES = "test_scores.json"  # the last file of a run: a run that has it is finished
 INSTANCES = "instances.log"
@@ -46,7 +47,7 @@ EVALUATED = "scores.json"
 _UNFINISHED = ".tmp"
 LEFT_BY_KILLS = (f"*{_UNFINISHED}", f"{CHECKPOINTS}/*{_UNFINISHED}")
 RESULTS = (SCORES, INSTANCES, PICTURE)
-FILES = (MANIFEST, CONFIG, TRAITS, TRAINING, METRICS, WANDB_ID)
+FILES = (MANIFEST, CONFIG, TRAITS, PROVENANCE, TRAINING, METRICS, WANDB_ID)
 OF_LOGGERS = (TENSORBOARD, "wandb")
 FOLDERS = (CHECKPOINTS, SAMPLES, EVALUATION, *OF_LOGGERS)
 
@@ -64,6 +65,28 @@ class Traits:
     learned: bool
     offline: bool
     dials: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a training comes from, as of its last start.
+
+    Attributes:
+        command: What the user typed.
+        started: In UTC.
+        commit: Of the clone that simulmt runs from, with `-dirty` if files have changed; None for
+            an installed package.
+        versions: Of Python and the packages that the numbers depend on.
+        host: The name of the machine.
+        device: The processor, or the GPU.
+    """
+
+    command: str
+    started: str
+    commit: str | None
+    versions: Mapping[str, str]
+    host: str
+    device: str
 
 
 @dataclass(frozen=True)
@@ -140,6 +163,16 @@ def read_record(path: Path, kind: type[T]) -> T:
             "the program that writes it again"
         ) from None
     return record
+
+
+def read_provenance(folder: Path) -> Provenance | None:
+    """Return where the training of a run or an exported model comes from; None if not known.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    file = folder / PROVENANCE
+    return read_record(file, Provenance) if file.exists() else None
 
 
 def has_begun(folder: Path) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from simulmt.analysis.intervals import Resampled
 from simulmt.decoding.instance import Instance
-from simulmt.run_directory import Training, Traits
+from simulmt.run_directory import Provenance, Training, Traits
 from simulmt.scoring.conventions import CONVENTIONS, UNITS
 from simulmt.scoring.scores import Figures, Scores
 
@@ -32,6 +32,7 @@ class Run:
         test_set: The digests of the test set's text.
         traits: The kind of policy that the run trained.
         training: Size, length and speed of the training.
+        provenance: Where the training comes from; None if that is not known.
         turned: Options of the decoding that differ from the run's: `{"k": 5}`; empty for a run.
         convention: How `figures` are counted.
         unit: The unit of the latencies of `figures`, one of the convention.
@@ -47,6 +48,7 @@ class Run:
     test_set: str
     traits: Traits
     training: Training
+    provenance: Provenance | None = None
     turned: Mapping[str, float] = field(default_factory=dict)
     convention: str = "paper"
     unit: str = "word"

@@ -26,6 +26,7 @@ from simulmt.run_directory import (
     Traits,
     has_begun,
     read_json,
+    read_provenance,
     read_record,
 )
 from simulmt.scoring.conventions import CONVENTIONS
@@ -138,6 +139,7 @@ def _read(here: Path, name: str) -> Run:
         test_set=str(tested["source_sha256"]) + str(tested["target_sha256"]),
         traits=read_record(here / TRAITS, Traits),
         training=read_record(here / TRAINING, Training),
+        provenance=read_provenance(here),
     )
     run.row(), run.dials()  # raise an error for a missing option
     return run

@@ -7,7 +7,14 @@ from omegaconf import DictConfig
 
 from simulmt.options import construct
 from simulmt.programs.plain import plain
-from simulmt.run_directory import EVALUATED, SCORES, read_record, run_of, tested_checkpoint
+from simulmt.run_directory import (
+    EVALUATED,
+    SCORES,
+    read_provenance,
+    read_record,
+    run_of,
+    tested_checkpoint,
+)
 from simulmt.saved import checkpoint, exported
 from simulmt.scoring.scores import Scores
 
@@ -30,7 +37,9 @@ def export(cfg: DictConfig) -> None:
     trained = checkpoint.load(options.checkpoint)
     trained.build()  # raises if the model could not be loaded from the folder
     scores = _test_scores(trained.path)
-    exported.write(trained, options.to, scores)
+    home = trained.path if trained.path.is_dir() else run_of(trained.path)
+    provenance = None if home is None else read_provenance(home)
+    exported.write(trained, options.to, scores, provenance)
     known = "" if scores else " (no test scores beside the checkpoint: the card has none)"
     print(f"{trained.path} exported to {options.to}{known}")
 

@@ -41,6 +41,7 @@ from simulmt.programs.outcome import (
     write_outcome,
 )
 from simulmt.programs.plain import plain
+from simulmt.programs.provenance import COMMAND, command
 from simulmt.run_directory import CONFIG, check_own
 from simulmt.training.resume import BusyError, State, alone_in, best_selection, read_state
 from simulmt.training.room import settle
@@ -143,9 +144,10 @@ def _start(folder: Path, record: Path, ckpt_path: str) -> int:
     environment = {k: v for k, v in os.environ.items() if k not in _OF_PROCESSES}
     environment["SLURM_JOB_NAME"] = "interactive"  # or Lightning leaves it to srun to start more
     environment[ENDS_WITH] = str(os.getpid())
-    command = [sys.executable, "-m", "simulmt.programs.child", str(folder), str(record), ckpt_path]
+    environment.setdefault(COMMAND, command())
+    line = [sys.executable, "-m", "simulmt.programs.child", str(folder), str(record), ckpt_path]
     try:
-        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(line, env=environment, stdin=subprocess.DEVNULL, check=False)
     except KeyboardInterrupt:
         say("interrupted: the same command trains the runs that are not finished")
         raise

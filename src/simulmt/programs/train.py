@@ -28,10 +28,12 @@ from simulmt.options import asked_of, check, construct
 from simulmt.processes import is_first_process
 from simulmt.programs.choices import Choices, check_choices
 from simulmt.programs.plain import plain
+from simulmt.programs.provenance import provenance
 from simulmt.run_directory import (
     CONFIG,
     INSTANCES,
     MANIFEST,
+    PROVENANCE,
     SCORES,
     TRAITS,
     Traits,
@@ -211,9 +213,10 @@ def _say_model(model: Model, config: Mapping[str, Any]) -> None:
 def _describe(
     folder: Path, config: Mapping[str, Any], mechanism: Mechanism, described: Mapping[str, object]
 ) -> None:
-    """Write the configuration, the traits of the policy and the manifest of the data."""
+    """Write configuration, provenance, the traits of the policy and the manifest of the data."""
     if is_first_process():
         write_json(folder / CONFIG, config)
+        write_json(folder / PROVENANCE, provenance(config["trainer"]["accelerator"]))
         write_json(folder / TRAITS, Traits(mechanism.learned, mechanism.offline, mechanism.dials))
         write_json(folder / MANIFEST, described)  # last: with this file the run has begun
 

@@ -4,6 +4,7 @@ model.safetensors   the weights
 config.json         the version, the configuration, the manifest of the training data, SHA-256
 subwords.model      the SentencePiece model
 scores.json         the scores on the test set, if known
+provenance.json     the command, the versions and the machine of the training, if known
 README.md           a model card
 """
 
@@ -20,7 +21,14 @@ from simulmt import __version__
 from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
 from simulmt.options import SAME_RUN, Config
-from simulmt.run_directory import CONFIG, EVALUATED, read_json, write_json
+from simulmt.run_directory import (
+    CONFIG,
+    EVALUATED,
+    PROVENANCE,
+    Provenance,
+    read_json,
+    write_json,
+)
 from simulmt.saved.archive import check_weights
 from simulmt.saved.trained import Trained
 from simulmt.scoring.scores import Scores
@@ -35,13 +43,16 @@ def is_exported(folder: Path) -> bool:
     return (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file()
 
 
-def write(trained: Trained, folder: Path, scores: Scores | None) -> None:
+def write(
+    trained: Trained, folder: Path, scores: Scores | None, provenance: Provenance | None
+) -> None:
     """Write a trained model into a new or empty folder, whole or not at all.
 
     Args:
         trained: the model.
         folder: created if absent.
         scores: the scores on its test set, if known.
+        provenance: where its training comes from, if known.
 
     Raises:
         UserError: the folder is not empty, or cannot be written.
@@ -53,6 +64,8 @@ def write(trained: Trained, folder: Path, scores: Scores | None) -> None:
             raise UserError(f"{folder} is not empty; give a new folder, or empty that one")
         unfinished.mkdir(parents=True)
         _write(trained, unfinished, scores)
+        if provenance is not None:
+            write_json(unfinished / PROVENANCE, provenance)
         if folder.exists():
             folder.rmdir()  # a folder that is no longer empty stays
         unfinished.rename(folder)
