@@ -46,8 +46,9 @@ def begin() -> None:
     turn the exception into another one, or lose it, above all within an import: what follows is not
     printed, and does not change the exit status. A process that is not gone in time is ended.
 
-    The processes that Lightning starts leave both signals to the first one, which they end with.
-    Nothing is said in a run of a sweep: the sweep says why a run has ended.
+    The processes that Lightning starts leave the signal to the first one, which they end with.
+    Nothing is said in a run of a sweep: the sweep says why a run has ended. Ctrl-C is for the
+    process that the user started, and the others end with it.
     """
     parent = int(os.environ.get(ENDS_WITH, "0"))
     if parent == os.getpid():  # another program in the same process
@@ -55,8 +56,9 @@ def begin() -> None:
     if parent or "TORCHELASTIC_RUN_ID" in os.environ:
         end_with(parent or os.getppid())
     os.environ[ENDS_WITH] = str(os.getpid())
-    if parent and not numbered_first():
+    if parent:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if parent and not numbered_first():
         signal.signal(signal.SIGTERM, lambda *_: os.kill(parent, signal.SIGTERM))
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a lost connection: 100 lines
         return

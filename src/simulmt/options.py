@@ -11,6 +11,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import is_dataclass
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
@@ -197,10 +198,16 @@ def _converted(value: Any, kind: Any, origin: Any, arguments: tuple[Any, ...]) -
     """Return a value that has the right outer type, with its items converted."""
     if kind is Path:
         return Path(str(value))
+    if kind is float:
+        with suppress(OverflowError):
+            return float(value)
+        return math.inf if value > 0 else -math.inf
     if origin is tuple:
         return tuple(convert(item, part) for item, part in zip(value, arguments, strict=True))
     if origin:
-        return {arguments[0](key): _item(key, item, arguments[1]) for key, item in value.items()}
+        items = {key: _item(key, item, arguments[1]) for key, item in value.items()}
+        whole = {key: item for key, item in value.items() if isinstance(item, int)}  # as a dial is
+        return {arguments[0](key): item for key, item in {**items, **whole}.items()}
     if is_dataclass(kind):
         hints = typing.get_type_hints(kind, include_extras=True)
         fields = {name: _item(name, item, hints[name]) for name, item in value.items()}

@@ -177,19 +177,19 @@ def is_whole(folder: Path, earlier: Path) -> bool:
     )
 
 
-def has_checkpoint(folder: Path, seed: str, name: str = "*") -> bool:
-    """Whether a run of this seed has a checkpoint that loads, if only put aside for now."""
+def has_checkpoint(folder: Path, name: str = "*") -> bool:
+    """Whether a run that is not the earlier one has a checkpoint, if only put aside for now."""
     for path in folder.rglob(f"checkpoints/{name}.ckpt"):
         if digest(path):
             config = torch.load(path, weights_only=True)["simulmt"]["config"]
-            if seed == f"seed={config['seed']}":
+            if f"seed={config['seed']}" != EARLIER:
                 return True
     return False
 
 
 def nothing_lost(world: World) -> list[str]:
     """A complaint if neither the earlier run nor a checkpoint of the new one is there."""
-    if is_whole(world.here, world.earlier) or has_checkpoint(world.here, NEW):
+    if is_whole(world.here, world.earlier) or has_checkpoint(world.here):
         return []
     there = sorted(str(p.relative_to(world.here)) for p in world.here.rglob("*") if p.is_file())
     return [f"the earlier run is lost, and there is no new one: {json.dumps(there)}"]
@@ -197,8 +197,8 @@ def nothing_lost(world: World) -> list[str]:
 
 def goes_on(world: World, *overrides: object) -> list[str]:
     """Complaints if the same command, resumed if possible, does not end as without a fault."""
-    resumes = not is_whole(world.here, world.earlier) and has_checkpoint(world.here, NEW)
-    trained = resumes and has_checkpoint(world.here, NEW, "last")
+    resumes = not is_whole(world.here, world.earlier) and has_checkpoint(world.here)
+    trained = resumes and has_checkpoint(world.here, "last")
     again = world.train(NEW, *overrides, *["ckpt_path=last"] * resumes)
     if again.status:
         return [f"then: status {again.status}\n{again}"]

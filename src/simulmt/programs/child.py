@@ -31,7 +31,7 @@ def main(folder: Path, record: Path, ckpt_path: str) -> int:
         ckpt_path: the checkpoint to resume from; empty for none.
 
     Returns:
-        The exit status: 0 after success, 2 for what a user can put right, 130 after Ctrl-C, else 1.
+        The exit status: 0 after success, 2 for what a user can put right, else 1.
     """
     logging.raiseExceptions = False  # as in a run of its own
     try:
@@ -42,8 +42,6 @@ def main(folder: Path, record: Path, ckpt_path: str) -> int:
             form = "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s"  # Hydra's
             logging.basicConfig(filename=folder / LOG, level=logging.INFO, format=form)
         train(config, str(folder), locked=True)
-    except KeyboardInterrupt:  # which the sweep reports
-        return 130
     except Exception as error:
         failed = failure(error)
         try:
