@@ -11,7 +11,6 @@ import math
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from dataclasses import is_dataclass
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
@@ -196,12 +195,8 @@ def convert(value: Any, kind: Any) -> Any:
 
 def _converted(value: Any, kind: Any, origin: Any, arguments: tuple[Any, ...]) -> Any:
     """Return a value that has the right outer type, with its items converted."""
-    if kind is Path:
-        return Path(str(value))
-    if kind is float:
-        with suppress(OverflowError):
-            return float(value)
-        return math.inf if value > 0 else -math.inf
+    if kind in (Path, float):
+        return Path(str(value)) if kind is Path else _real(value)
     if origin is tuple:
         return tuple(convert(item, part) for item, part in zip(value, arguments, strict=True))
     if origin:
@@ -213,6 +208,14 @@ def _converted(value: Any, kind: Any, origin: Any, arguments: tuple[Any, ...]) -
         fields = {name: _item(name, item, hints[name]) for name, item in value.items()}
         return kind(**fields)  # type: ignore[operator]
     return value
+
+
+def _real(value: float) -> float:
+    """Return a number as a float; infinity for a whole number beyond all floats."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _item(name: object, value: Any, kind: Any) -> Any:
