@@ -16,7 +16,7 @@ from simulmt.training.room import make_room, settle
 from small_runs import metrics, run, weights
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
-UNTOUCHED = {".lock", ".simulmt"}
+UNTOUCHED = {".lock", ".locked_by", ".simulmt"}
 
 
 def content(folder: Path) -> dict[str, bytes]:

@@ -160,6 +160,7 @@ def test_an_exported_folder_translates_alike_elsewhere(any_run, tmp_path, capsys
         "model.safetensors",
         "config.json",
         "subwords.model",
+        "provenance.json",
         "scores.json",
         "README.md",
     }

@@ -200,9 +200,7 @@ def _converted(value: Any, kind: Any, origin: Any, arguments: tuple[Any, ...]) -
     if origin is tuple:
         return tuple(convert(item, part) for item, part in zip(value, arguments, strict=True))
     if origin:
-        items = {key: _item(key, item, arguments[1]) for key, item in value.items()}
-        whole = {key: item for key, item in value.items() if isinstance(item, int)}  # as a dial is
-        return {arguments[0](key): item for key, item in {**items, **whole}.items()}
+        return {arguments[0](key): _item(key, item, arguments[1]) for key, item in value.items()}
     if is_dataclass(kind):
         hints = typing.get_type_hints(kind, include_extras=True)
         fields = {name: _item(name, item, hints[name]) for name, item in value.items()}
@@ -211,11 +209,13 @@ def _converted(value: Any, kind: Any, origin: Any, arguments: tuple[Any, ...]) -
 
 
 def _real(value: float) -> float:
-    """Return a number as a float; infinity for a whole number beyond all floats."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
+    """Return a number as it is, unless it is whole and beyond what a float holds exactly."""
+    if isinstance(value, int) and abs(value) > 1 << 53:
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+    return value
 
 
 def _item(name: object, value: Any, kind: Any) -> Any:

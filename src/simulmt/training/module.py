@@ -146,7 +146,7 @@ class TranslationModule(pl.LightningModule):
         adam = torch.optim.Adam(
             self.parameters(),
             lr=settings.rate.lr,
-            betas=(settings.beta1, settings.beta2),
+            betas=(float(settings.beta1), float(settings.beta2)),  # torch refuses 0 beside 0.9
             eps=settings.eps,
             fused=True,
         )
