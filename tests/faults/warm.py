@@ -71,7 +71,7 @@ class Warm:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "faults.warm"],
             **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True},
-            cwd=ROOT,
+            cwd=folder,  # a value may be taken for the name of a folder
             env=self._environment,
         )
 
@@ -154,10 +154,11 @@ def become(order: Mapping[str, Any]) -> None:
         if order["memory"]:
             used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (used + order["memory"],) * 2)
+        program, *options = order["command"]
+        sys.argv = [str(ROOT / program), *options]
         if order["cold"]:
-            os.execv(sys.executable, [sys.executable, *order["command"]])
+            os.execv(sys.executable, [sys.executable, *sys.argv])
         install()
-        sys.argv = [*order["command"]]
         runpy.run_path(sys.argv[0], run_name="__main__")
     except SystemExit as end:
         status = end.code or 0
