@@ -32,6 +32,8 @@ import start
 import training
 from frame import COLUMNS, REPEATS, ROOT, Measure, Result, show
 
+from simulmt.programs.provenance import processor
+
 SUBJECTS: dict[str, Measure] = {
     "ops": ops.measure,
     "training": training.measure,
@@ -50,11 +52,7 @@ PACKAGES = ("torch", "numba", "numpy", "pytorch-lightning", "sentencepiece")
 
 def machine() -> str:
     """The processor, if it says what it is, and how many cores of it there are to use."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    cores = len(os.sched_getaffinity(0))
-    return f"{names[0] if names else platform.machine()}, {cores} cores"
+    return f"{processor()}, {len(os.sched_getaffinity(0))} cores"
 
 
 def circumstances(seconds: float) -> dict[str, str]:

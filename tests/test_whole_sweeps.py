@@ -20,6 +20,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from faults.injector import group
 from simulmt.programs import sweep
 from simulmt.programs.outcome import SWEEP
 from small_runs import ROOT, TINY
@@ -145,17 +146,6 @@ def test_several_processes_in_a_sweep_score_as_alone(tmp_path):
         )
         assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
     assert results(folder) == results(alone)
-
-
-def group(leader: int) -> set[int]:
-    """The processes of a group that are alive."""
-    alive = set()
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # one that has just ended
-            state, _, member = path.read_text().rpartition(")")[2].split()[:3]
-            if int(member) == leader and state != "Z":
-                alive.add(int(path.parent.name))
-    return alive
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> None:

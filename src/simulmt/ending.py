@@ -109,8 +109,14 @@ def end(status: int, reason: str) -> None:
         reason: printed on a line; empty if it has been said.
     """
     if signal.getsignal(signal.SIGTERM) is _terminate:
-        _end.status, _end.reason = status, reason and _end.reason and reason
+        _end.status, _end.reason = status, reason if _end.reason else ""
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def killed_by(number: int) -> str:
+    """Return the words for a process that a signal has killed; ValueError for no signal."""
+    name = signal.Signals(number).name
+    return f"killed by {name}{' (out of memory?)' if name == 'SIGKILL' else ''}"
 
 
 def _terminate(signum: int, frame: FrameType | None) -> NoReturn:

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from simulmt.errors import UserError
-from simulmt.options import Config, Limit, Natural, Weight, construct, pick
+from simulmt.options import Config, Finite, Limit, Natural, Weight, construct, convert, pick
 from simulmt.scoring.conventions import CONVENTIONS
 
 RESAMPLES = Limit("from 40 to 10,000", lambda n: 40 <= n <= 10_000)  # 1/40 at either end
-_MOST = 1e30
 LATENCIES = ("DAL", "AL", "AP", "LAAL")
 
 
@@ -84,4 +83,8 @@ def _check_range(name: str, value: Any, example: str) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MOST
+    try:
+        convert(value, Finite)
+    except ValueError:
+        return False
+    return True

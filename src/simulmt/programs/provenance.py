@@ -35,7 +35,7 @@ def provenance(accelerator: str) -> Provenance:
         commit=_commit(Path(__file__)),
         versions=versions,
         host=socket.gethostname(),
-        device=torch.cuda.get_device_name() if on_gpu else _processor(),
+        device=torch.cuda.get_device_name() if on_gpu else processor(),
     )
 
 
@@ -60,7 +60,7 @@ def _commit(file: Path) -> str | None:
         return None
 
 
-def _processor() -> str:
+def processor() -> str:
     """Return the name of the processor, as well as the system tells it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

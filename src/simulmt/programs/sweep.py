@@ -14,7 +14,6 @@ the lock of its directory. A sweep postpones a run that another one trains.
 
 import math
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -26,7 +25,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from simulmt.console import console, say
-from simulmt.ending import ENDS_WITH, end_with
+from simulmt.ending import ENDS_WITH, end_with, killed_by
 from simulmt.errors import UserError
 from simulmt.metrics import read_columns
 from simulmt.programs.choices import Sweep, check_choices
@@ -160,10 +159,9 @@ def _explain(status: int, record: Path) -> str:
         (record / OUTCOME).unlink()
         return outcome.reason
     try:
-        name = signal.Signals(-status if status < 0 else status - 128).name
+        return killed_by(-status if status < 0 else status - 128)
     except ValueError:
         return f"exit status {status}, without a word"
-    return f"killed by {name}{' (out of memory?)' if name == 'SIGKILL' else ''}"
 
 
 def value(folder: Path) -> float:

@@ -23,7 +23,6 @@ _FIGURES = {
     "train/lambda": "lambda {:.3g}",
     "train/tokens_per_s": "{:,.0f} tokens/s",
 }
-_OF_VALIDATION = ("valid/BLEU", "valid/word/DAL")
 _log = logging.getLogger("simulmt")
 
 
@@ -71,7 +70,7 @@ class Lines(pl.Callback):
         figures = {
             name: value
             for name, value in trainer.callback_metrics.items()
-            if validated or name not in _OF_VALIDATION
+            if validated or not name.startswith("valid/")
         }
         tell(
             f"update {done:,} of {planned:,}: {', '.join(_listed(figures))}, {_duration(left)} left"

@@ -12,7 +12,7 @@ from typing import Any
 import pytorch_lightning as pl
 from pytorch_lightning.strategies.launchers import _SubprocessScriptLauncher
 
-from simulmt.ending import TERMINATED, end
+from simulmt.ending import TERMINATED, end, killed_by
 from simulmt.errors import UserError
 from simulmt.options import flat_options
 from simulmt.processes import gather, is_first_process, rank_and_world_size
@@ -114,6 +114,4 @@ def _watch(launcher: _SubprocessScriptLauncher) -> None:
     elif status == -signal.SIGTERM:  # before its first line, from where on it hands the signal on
         end(TERMINATED, "terminated")
     else:
-        name = signal.Signals(-status).name
-        cause = " (out of memory?)" if name == "SIGKILL" else ""
-        end(128 - status, f"process {rank} of this run was killed by {name}{cause}")
+        end(128 - status, f"process {rank} of this run was {killed_by(-status)}")

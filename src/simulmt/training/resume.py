@@ -167,7 +167,7 @@ def alone_in(folder: Path, *, waits: bool = False) -> Iterator[None]:
 
 
 def _acquire(lock: BaseFileLock, folder: Path, *, waits: bool) -> None:
-    """Acquire the lock of a run directory, and leave word beside it who has."""
+    """Acquire the lock of a run directory, and write the process and its host beside it."""
     holder = folder / LOCKED_BY
     timeout = 0
     while not lock.is_locked:
