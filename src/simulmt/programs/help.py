@@ -28,7 +28,7 @@ FLAGS = (
 )
 FLAGS_OF_VERB = (
     ("-m, --multirun", "one run for each combination of the values in KEY=A,B,..."),
-    ("--cfg job", "print the configuration instead of using it; with --resolve, all values"),
+    ("--cfg job [--resolve]", "print the configuration, [without references,] and stop"),
     ("--help", "this text; after GROUP=CHOICE, with the keys of that choice"),
 )
 WIDEST_NAME = 34
