@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
@@ -95,8 +96,40 @@ def test_every_key_with_a_path_and_no_other_ends_in_files(tmp_path, monkeypatch)
     names |= {"report": "runs to published", "translate": "checkpoint input picture"}
     names["train"] = "ckpt_path init_from cache data.root data.subwords.model teacher.checkpoint"
     wanted = {(verb, key) for verb, keys in names.items() for key in keys.split()}
-    assert wanted <= found
-    assert found - wanted <= {("evaluate", "name")}  # named like the file that it comes from
+    assert found == wanted
+
+
+def test_the_values_that_comments_name_are_those_that_the_code_takes():
+    from simulmt.attention.mechanism import Heads
+    from simulmt.attention.schedules import SCHEDULES
+    from simulmt.attention.scores import SCORES
+    from simulmt.attention.spans import SPANS
+    from simulmt.builders import CORPORA, MODELS, USUAL
+    from simulmt.objective.latency_augmented import LATENCIES, LOST_MASS
+    from simulmt.programs.teacher import KINDS
+    from simulmt.scoring.conventions import CONVENTIONS
+    from simulmt.training.loggers import LOGGERS
+    from simulmt.training.optimiser import LEARNING_RATES
+    from simulmt.training.run import Plan
+
+    plan = get_type_hints(Plan)
+    tables = {
+        "data.corpus": CORPORA,
+        "mechanism.heads": get_args(Heads),
+        "mechanism.schedule": SCHEDULES,
+        "mechanism.score": {USUAL, *SCORES},
+        "mechanism.span": SPANS,
+        "model.name": MODELS,
+        "objective.latency": LATENCIES,
+        "objective.lost_mass": LOST_MASS,
+        "optim.schedule": LEARNING_RATES,
+        "teacher.kind": KINDS,
+        "logger.kind": LOGGERS,
+        **{f"trainer.{k}": get_args(plan[k]) for k in ("accelerator", "strategy", "precision")},
+    }
+    for key, table in tables.items():
+        assert ends(f"train {key}=") == sorted(table), key
+    assert ends("report convention=") == sorted(CONVENTIONS)
 
 
 def test_a_broken_file_of_a_user_ends_in_nothing(tmp_path):

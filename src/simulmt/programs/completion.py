@@ -56,7 +56,7 @@ complete -c simulmt -f -a '(_simulmt)'
 SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 """The script of each shell, to be evaluated by it."""
 AFTER_FLAG = {"--cfg": ("job", "hydra", "all")}
-_PATH = re.compile(r"\b(file|folder|directory|checkpoint|run|translation)\b")
+_PATH = re.compile(r"\b(file|folder|directory|checkpoint|run|translation)\b(?!')")
 """The words by which a comment says that a value is a path."""
 _CHOICES = re.compile(r"((?:[\w-]+, )*[\w-]+ )?or ([\w-]+(?:, [\w-]+)*)(?=[;:,.]|$)")
 
