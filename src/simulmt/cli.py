@@ -38,4 +38,5 @@ def main(verb: str | None = None) -> None:
 
         command.run(getattr(verbs, verb), verb, words)
     else:
-        sys.exit(f"error: {verb!r} is no verb of simulmt; choose one of {', '.join(VERBS)}")
+        print(f"error: {verb!r} is no verb; choose one of {', '.join(VERBS)}", file=sys.stderr)
+        sys.exit(2)

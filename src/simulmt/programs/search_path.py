@@ -68,6 +68,7 @@ def register(plugins: Sequence[str] = ()) -> None:
     Raises:
         UserError: there is no such plugin.
     """
+    _folders.clear()
     _folders.update(conf_folders(plugins))
     for part in (Presets, SearchPath):
         Plugins.instance().register(part)
