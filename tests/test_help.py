@@ -202,6 +202,13 @@ def test_choices_of_another_package_stand_beside_the_others(tmp_path):
     assert "mechanism.more=1 " in text
 
 
+def test_the_example_of_a_package_is_explained():
+    folders = [CONF, CONF.parent / "examples/catch_up/catch_up/conf"]
+    keys = keys_of_choice(folders, GROUPS["mechanism"], "catch_up")
+    assert "mechanism.steady" in [key.name for key in keys]
+    assert [key.name for key in keys if not key.why] == []
+
+
 def test_neither_help_nor_completion_waits_for_a_framework():
     code = """
 import sys, simulmt.programs.completion, simulmt.programs.help

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -32,6 +30,7 @@ PAGES = (
     "docs/conventions.md",
     "docs/data.md",
     "docs/models.md",
+    "docs/plugins.md",
     "docs/reports.md",
     "docs/results.md",
     "docs/runs.md",
@@ -170,9 +169,8 @@ def test_every_link_leads_somewhere(page):
 
 @each_page
 def test_every_named_file_of_the_repository_exists(page):
-    catch_up = ("conf/mechanism/catch_up.yaml", "src/simulmt/attention/clocks/catch_up.py")
     for name in code(TEXT[page]):
-        if re.fullmatch(r"(src|conf|tests|experiments)/[\w/.]*", name) and name not in catch_up:
+        if re.fullmatch(r"(src|conf|tests|experiments)/[\w/.]*", name):
             assert (ROOT / name).exists(), name
         if re.fullmatch(r"simulmt(\.\w+)+", name):
             path = ROOT / "src" / name.replace(".", "/")
@@ -243,45 +241,11 @@ def test_the_example_pairs_are_in_the_embedded_data():
         assert oracle_delays(test.needs[index]) == [int(delay) for delay in oracle.split()]
 
 
-USE_OF_THE_EXAMPLE = """
-import torch
-import simulmt, zoo
-from simulmt.decoding.greedy import greedy
-from simulmt.decoding.streaming import stream
-print(simulmt.__path__[0], zoo.__file__)
-torch.manual_seed(0)
-made = zoo.model(zoo.options("catch_up") | {"k": 2, "steady": 3})
-source, mask = zoo.sentences(3, 12)
-_, read = zoo.forced_steps(made, source, mask, torch.full((3, 9), 7))
-assert read[0].tolist() == [2, 3, 4, 5, 5, 6, 6, 7, 7]
-for row, length, hypothesis in zip(source, mask.sum(1), greedy(made, source, mask), strict=True):
-    assert stream(made, row[:length].tolist()) == hypothesis
-"""
-
-
-def test_the_recipe_for_a_mechanism_works_as_written(tmp_path):
-    """On a copy of the sources, by nothing but what the page says."""
-    for folder in ("src/simulmt", "conf/mechanism"):
-        shutil.copytree(ROOT / folder, tmp_path / folder)
-    (tmp_path / "tests").mkdir()
-    shutil.copy(ROOT / "tests" / "zoo.py", tmp_path / "tests")
-    definition, names, entry = blocks(TEXT["CONTRIBUTING.md"], "python")
-    (options,) = blocks(TEXT["CONTRIBUTING.md"], "yaml")
-    attention = tmp_path / "src/simulmt/attention"
-    (attention / "clocks" / "catch_up.py").write_text(definition, encoding="utf-8")
-    place = attention / "schedules" / "__init__.py"
-    table = place.read_text(encoding="utf-8")
-    table, imports = re.subn(r"^from simulmt", f"{names}from simulmt", table, count=1, flags=re.M)
-    table, tables = re.subn(r"^SCHEDULES.*\{\n", rf"\g<0>{entry}", table, flags=re.MULTILINE)
-    assert (imports, tables) == (1, 1)
-    place.write_text(table, encoding="utf-8")
-    (tmp_path / "conf/mechanism/catch_up.yaml").write_text(options, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", USE_OF_THE_EXAMPLE],
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}/src:{tmp_path}/tests"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [f"{tmp_path}/src/simulmt", f"{tmp_path}/tests/zoo.py"]
+def test_the_page_on_plugins_shows_the_example():
+    example, page = ROOT / "examples" / "catch_up", TEXT["docs/plugins.md"]
+    part, laws = blocks(page, "python")
+    (options,), (entry,) = blocks(page, "yaml"), blocks(page, "toml")
+    assert (example / "catch_up" / "__init__.py").read_text("utf-8").endswith(part)
+    assert (example / "test_catch_up.py").read_text("utf-8").endswith(laws)
+    assert (example / "catch_up" / "conf/mechanism/catch_up.yaml").read_text("utf-8") == options
+    assert entry in (example / "pyproject.toml").read_text("utf-8")

@@ -36,6 +36,7 @@ OF_ROOT: dict[str, Any] = {
     "ckpt_path": str | None,
     "init_from": str | None,
     "cache": str,
+    "plugins": list[str],
 }
 
 

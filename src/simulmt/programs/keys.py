@@ -91,10 +91,10 @@ def find(folders: Sequence[Path], name: str) -> Path:
     Raises:
         UserError: no folder has it.
     """
-    for folder in folders:
-        if (path := folder / f"{name}.yaml").is_file():
-            return path
     group, _, choice = name.partition("/")
+    for place in _places(folders, group):
+        if (path := place.parent / f"{name}.yaml").is_file():
+            return path
     known = ", ".join(choices(folders, group)) or "nothing: there is no such group"
     raise UserError(f"{group} has no choice {choice!r}; choose from {known}")
 
@@ -102,7 +102,7 @@ def find(folders: Sequence[Path], name: str) -> Path:
 def choices(folders: Sequence[Path], group: str) -> list[str]:
     """Return the choices of a group in all folders, those in folders of their own last."""
     names = set()
-    for root in (folder / group for folder in folders):
+    for root in _places(folders, group):
         for path in root.rglob("*.yaml"):
             name = path.relative_to(root).with_suffix("").as_posix()
             shared = any(part.startswith("_") for part in name.split("/"))
@@ -148,6 +148,12 @@ def chosen(groups: Sequence[Group], words: Sequence[str]) -> list[tuple[Group, s
             if name != "null":
                 pairs.append((group, name))
     return pairs
+
+
+def _places(folders: Sequence[Path], group: str) -> list[Path]:
+    """Return the folders of a group; simulmt's presets lie beside its configuration."""
+    presets = [folders[0].parent / group] if group == _PRESETS else []
+    return [*(folder / group for folder in folders), *presets]
 
 
 def _is_preset(path: Path) -> bool:

@@ -25,6 +25,7 @@ from simulmt.errors import UserError
 from simulmt.memory import check_memory, enough_memory
 from simulmt.models.model import Model
 from simulmt.options import asked_of, check, construct
+from simulmt.parts import needed_by
 from simulmt.processes import is_first_process
 from simulmt.programs.choices import Choices, check_choices
 from simulmt.programs.plain import plain
@@ -216,7 +217,9 @@ def _describe(
     """Write configuration, provenance, the traits of the policy and the manifest of the data."""
     if is_first_process():
         write_json(folder / CONFIG, config)
-        write_json(folder / PROVENANCE, provenance(config["trainer"]["accelerator"]))
+        write_json(
+            folder / PROVENANCE, provenance(config["trainer"]["accelerator"], needed_by(config))
+        )
         write_json(folder / TRAITS, Traits(mechanism.learned, mechanism.offline, mechanism.dials))
         write_json(folder / MANIFEST, described)  # last: with this file the run has begun
 
@@ -243,3 +246,9 @@ def _test(
     show_samples(trainer.loggers, "test/samples", instances[:SHOWN])
     show_results(trainer.loggers, folder)
     return scores
+
+
+if __name__ == "__main__":
+    from simulmt.cli import main
+
+    main("train")

@@ -41,6 +41,7 @@ class Options:
     heads: str
     device: str
     batch_tokens: Tokens
+    plugins: list[str]
 
     def __post_init__(self) -> None:
         if self.picture is not None:
@@ -178,3 +179,9 @@ def warn(message: str) -> None:
 def _at_terminal() -> bool:
     """Return whether a person types and sees what is printed."""
     return sys.platform != "win32" and os.isatty(sys.stdin.fileno()) and sys.stdout.isatty()
+
+
+if __name__ == "__main__":
+    from simulmt.cli import main
+
+    main("translate")
