@@ -6,6 +6,7 @@ else, above all no checkpoint, makes simulmt import a module.
 """
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -13,16 +14,36 @@ from importlib.metadata import entry_points, packages_distributions, version
 from importlib.util import find_spec
 from pathlib import Path
 
+import simulmt
 from simulmt.errors import UserError
 
 ENTRY_POINTS = "simulmt.plugins"
 CONF = "conf"
+_PACKAGE = Path(simulmt.__file__).resolve().parent
+HOME = _PACKAGE if (_PACKAGE / CONF).is_dir() else _PACKAGE.parents[1]
+"""The folder that holds simulmt's `conf` and `experiments`: its package or, in a clone, the top."""
 
 
 @cache
 def installed() -> tuple[str, ...]:
     """Return the modules that the entry points of installed packages name, in alphabetic order."""
     return tuple(sorted({point.module for point in entry_points(group=ENTRY_POINTS)}))
+
+
+def named(words: Sequence[str]) -> list[str]:
+    """Return the plugins that a command line names.
+
+    Raises:
+        UserError: `plugins=` is no list.
+    """
+    modules: list[str] = []
+    for word in words:
+        if re.match(r"\+*plugins=", word):
+            listed = re.fullmatch(r"\+*plugins=\[([\w., ]*)\]", word)
+            if not listed:
+                raise UserError(f"{word!r} is no list; write plugins=[PACKAGE] or plugins=[A,B]")
+            modules += re.findall(r"[\w.]+", listed[1])
+    return modules
 
 
 def locate(module: str) -> Path:

@@ -11,14 +11,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
 import hydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from simulmt.disk import explain, os_error
 from simulmt.errors import UserError
-from simulmt.plugins import CONF
+from simulmt.plugins import CONF, HOME, named
 from simulmt.programs import search_path
 from simulmt.programs.plain import explain_entry
 from simulmt.training.run_name import run_name
@@ -46,14 +45,14 @@ def run(program: Callable[[DictConfig], Any], verb: str, words: Sequence[str]) -
     logging.raiseExceptions = False  # a log on a full disk is no reason to print tracebacks
     try:
         _refuse_empty(words)
-        search_path.register(_plugins(words))
+        search_path.register(named(words))
         with TemporaryDirectory() as scratch:
             OmegaConf.register_new_resolver("run_name", run_name, replace=True)
             OmegaConf.register_new_resolver("scratch", lambda: scratch, replace=True)
             _typed[:] = sys.argv
             # Hydra takes any dial: a mechanism says which ones it has
             sys.argv[1:] = [f"++{word}" if word.startswith("dial.") else word for word in words]
-            hydra.main(str(search_path.HOME / CONF), verb, version_base="1.3")(program)()
+            hydra.main(str(HOME / CONF), verb, version_base="1.3")(program)()
     except KeyboardInterrupt as error:
         _end(str(error) or "interrupted", 130)
     except UserError as error:
@@ -86,18 +85,6 @@ def job(config: DictConfig) -> Iterator[None]:
     except Exception:
         traceback.print_exc()
         sys.exit(1)
-
-
-def _plugins(words: Sequence[str]) -> list[str]:
-    """Return the plugins that a command line names: Hydra searches their configuration, too."""
-    named = [word for word in words if re.match(r"\+*plugins=", word)]
-    modules: list[str] = []
-    for override in OverridesParser.create().parse_overrides(named):
-        value = override.value()
-        if not isinstance(value, list):
-            _end(f"{override.input_line!r} is no list; write plugins=[PACKAGE] or plugins=[A,B]")
-        modules += map(str, value)
-    return modules
 
 
 def _refuse_empty(arguments: Sequence[str]) -> None:

@@ -1,7 +1,4 @@
-"""Where Hydra finds the configuration: simulmt's `conf` and `experiments`, then those of plugins.
-
-In a clone both folders lie at the top, in an installed package within it.
-"""
+"""Where Hydra finds the configuration: simulmt's `conf` and `experiments`, then that of plugins."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,12 +9,8 @@ from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
-import simulmt
-from simulmt.plugins import CONF, conf_folders
+from simulmt.plugins import HOME, conf_folders
 
-_PACKAGE = Path(simulmt.__file__).resolve().parent
-HOME = _PACKAGE if (_PACKAGE / CONF).is_dir() else _PACKAGE.parents[1]
-"""The folder that holds `conf` and `experiments`."""
 _PRESETS = "experiments"
 _folders: dict[str, Path] = {}
 

@@ -61,8 +61,8 @@ def report(config: DictConfig) -> None:
     """Compare all finished runs of a folder: a table, CSV files, curves, and a page of it all."""
     with job(config):
         from simulmt.analysis.report import report
+        from simulmt.plugins import HOME
         from simulmt.programs.plain import plain
-        from simulmt.programs.search_path import HOME
 
         report(plain(config), HOME)
 
