@@ -21,7 +21,7 @@ from simulmt.errors import UserError
 
 NOTHING = "(nothing was written)"
 _READ, _NEW, _LARGEST = "#e3ecf5", "#a9c8e8", 0.42  # the radius of the largest circle, in cells
-_WIDEST, _LONGEST = 24.0, 24  # inches of a line of panels, columns of a label
+_WIDEST, LONGEST = 24.0, 24  # inches of a line of panels, columns of a label
 _GAP, _LETTER = 0.35, 0.09  # inches between panels beside each other, and of a title's letter
 _AREA, _SIDE = 3000.0, 200.0  # square inches and inches of the largest sheet
 
@@ -132,6 +132,16 @@ def circle_key(cell: float, share: float, colour: str, label: str) -> Line2D:
     return Line2D([], [], linestyle="", marker="o", color=colour, markersize=size, label=label)
 
 
+def short(text: str, most: int = LONGEST) -> str:
+    """Return a text of at most `most` columns, with an ellipsis for what is cut off."""
+    return text if cell_len(text) <= most else set_cell_size(text, most - 1).rstrip() + "…"
+
+
+def _label(name: str) -> str:
+    """Return the label of a unit, with an underscore for each heavy ▁."""
+    return short(name.replace("▁", "_"))
+
+
 def _broken(band: Sequence[Panel], cell: float) -> list[Sequence[Panel]]:
     """Return the lines of a band: hardly wider than allowed, each with about as many panels."""
     room = max(int((_WIDEST + 2) / _pitch(band[0], cell)), 1)
@@ -147,7 +157,7 @@ def _pitch(panel: Panel, cell: float) -> float:
 
 def _headroom(panel: Panel, cell: float) -> float:
     """Return the inches above a panel for its title and labels."""
-    longest = max((cell_len(_short(name)) for name in panel.columns), default=0)
+    longest = max((cell_len(_label(name)) for name in panel.columns), default=0)
     return 0.7 + 0.006 * _font(cell) * longest
 
 
@@ -159,8 +169,8 @@ def _frame(axes: Axes, panel: Panel, font: float, named: bool) -> None:
     axes.tick_params(length=0, top=False, labeltop=True, labelbottom=False, pad=3, labelleft=named)
     plain: dict[str, Any] = {"fontsize": font, "parse_math": False}
     slanted = plain | {"rotation": 45, "ha": "left", "va": "bottom", "rotation_mode": "anchor"}
-    axes.set_xticks(np.arange(len(panel.columns)) + 0.5, map(_short, panel.columns), **slanted)
-    axes.set_yticks(np.arange(len(panel.rows)) + 0.5, map(_short, panel.rows), **plain)
+    axes.set_xticks(np.arange(len(panel.columns)) + 0.5, map(_label, panel.columns), **slanted)
+    axes.set_yticks(np.arange(len(panel.rows)) + 0.5, map(_label, panel.rows), **plain)
     if not panel.rows:
         axes.set_xlabel(NOTHING, loc="left")
     axes.vlines(range(across + 1), 0, down, colors="#c8c8c8", linewidth=0.4, clip_on=False)
@@ -173,14 +183,6 @@ def _frame(axes: Axes, panel: Panel, font: float, named: bool) -> None:
 def _font(cell: float) -> float:
     """Return the size of labels, in points."""
     return min(10.0, cell * 72 * 0.6)
-
-
-def _short(name: str) -> str:
-    """Return a label of at most `_LONGEST` columns, with an underscore for each heavy ▁."""
-    name = name.replace("▁", "_")
-    if cell_len(name) <= _LONGEST:
-        return name
-    return set_cell_size(name, _LONGEST - 1).rstrip() + "…"
 
 
 def _shrink(width: float, height: float) -> float:
