@@ -97,6 +97,16 @@ def test_the_same_sentences_give_the_same_bytes(suffix, tmp_path):
         assert files[0].read_bytes() == files[1].read_bytes()
 
 
+@named
+@pytest.mark.parametrize("suffix", [".png", ".html"])
+def test_every_sentence_is_drawn_in_words(name, suffix, tmp_path):
+    words = TRACES[name].in_words()
+    write_picture([words, TRACES["usual"]], tmp_path / f"a{suffix}")
+    if suffix == ".html":
+        first, second = data_of((tmp_path / "a.html").read_text(encoding="utf-8"))["sentences"]
+        assert (tuple(first["source"]), first["gap"], second["gap"]) == (words.source, " ", "")
+
+
 def test_dots_and_rings_are_where_the_trace_has_them():
     from matplotlib.figure import Figure
 

@@ -35,7 +35,8 @@ def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union
     """Write a picture or a page of where every head looked and stopped.
 
     Args:
-        traces: The sentences, as `simulmt.decoding.trace.trace_sentence` gives them.
+        traces: The sentences, as `simulmt.decoding.trace.trace_sentence` gives them, in subwords or
+            `in_words`.
         path: The file; .png, .svg and .pdf are pictures, .html is a page that plays the sentences
             back. The same sentences give the same bytes.
         heads: `union` or `each`; the reader of a page can change this.
@@ -75,7 +76,7 @@ def _draw(traces: Sequence[Trace], path: Path, heads: str) -> None:
     """Draw the attention of a few sentences, each below the one before.
 
     Source on the x axis, target from top to bottom. The area of a dot is the weight on a source
-    subword. Rings, joined by a line, show where a head stopped. All heads together have the largest
+    unit. Rings, joined by a line, show where a head stopped. All heads together have the largest
     weight of any head and the rings of all heads, and the line joins the furthest rings.
 
     Args:
@@ -169,6 +170,7 @@ def _sentence(trace: Trace) -> dict[str, object]:
         "line": trace.line,
         "source": trace.source,
         "target": trace.target,
+        "gap": " " if trace.unit == "word" else "",
         "delays": trace.delays,
         "steps": [*trace.steps()],
         "union": _union_name(trace),
