@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from simulmt.analysis.picture import HEADS, KINDS, write_picture
+from simulmt.analysis.picture import HEADS, KINDS, MOST, write_picture
 from simulmt.decoding.trace import Trace
 from simulmt.errors import UserError
 
@@ -63,8 +63,8 @@ def data_of(page: str):
 def test_every_sentence_has_a_picture(name, heads, tmp_path):
     write_picture([TRACES[name]], tmp_path / "a.png", heads)
     height, width, _ = imread(tmp_path / "a.png").shape
-    assert 80 < height < 6000
-    assert 80 < width < 6000
+    assert 80 < height < 3600
+    assert 80 < width < 3600
 
 
 @named
@@ -129,6 +129,18 @@ def test_dots_and_rings_are_where_the_trace_has_them():
     assert not any(x < 0 for x, _ in rings)
 
 
+def test_a_picture_shows_the_beginning_of_a_long_sentence_and_says_so(drawn, tmp_path):
+    for trace, title in [
+        (TRACES["long"], "one head … and 260 more subwords"),
+        (TRACES["long"].in_words(), "one head … and 260 more words"),
+    ]:
+        write_picture([trace], tmp_path / "a.svg")
+        (axes,) = drawn.pop().axes
+        assert axes.get_title(loc="left") == title
+        assert (axes.get_xlim(), axes.get_ylim()) == ((0, MOST), (MOST, 0))
+        assert len(axes.get_xticks()) == len(axes.get_yticks()) == MOST
+
+
 def test_several_sentences_are_told_apart_by_their_lines(tmp_path):
     several = [made(["▁a"], ["▁b"], line=2), made(["▁c"], ["▁d"], line=7)]
     write_picture(several, tmp_path / "a.svg")
@@ -158,7 +170,7 @@ def test_what_else_cannot_be_drawn_is_refused(tmp_path):
         write_picture([], tmp_path / "a.png")
     long = made(["▁a"] * 199, ["▁b"] * 200, layers=2, heads=4)
     with pytest.raises(UserError, match=r"inches; at most .* take fewer sentences"):
-        write_picture([long], tmp_path / "a.png", "each")
+        write_picture([long] * 9, tmp_path / "a.png", "each")
     for suffix in (".png", ".html"):
         with pytest.raises(UserError, match="cannot be written"):
             write_picture([TRACES["usual"]], tmp_path / f"absent/a{suffix}")

@@ -81,10 +81,10 @@ def draw_validations(points: Sequence[tuple[float, ...]]) -> Figure:
     """Draw the (latency, quality) of every validation, joined in the order of training."""
     figure, (axes,) = make_panels(1, 1, *_NARROW)
     axes.set(xlabel="DAL (source words)", ylabel="BLEU")
-    axes.set_title("every validation", fontsize=11)
+    axes.set_title("every validation, in the order of training", fontsize=11, pad=14)
     axes.plot(*np.array(points).reshape(-1, 2).T, **line_styles([False])[0])
-    for point in points[-1:]:
-        axes.annotate("last", point, xytext=(7, 7), textcoords="offset points")
+    for x, y in points[-1:]:
+        axes.annotate("last", (x, y), xytext=(7, 7), textcoords="offset points")
     return figure
 
 

@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 from rich.cells import cell_len, set_cell_size
 
-from simulmt.analysis.style import DPI, save
+from simulmt.analysis.style import save
 from simulmt.errors import UserError
 
 NOTHING = "(nothing was written)"
@@ -70,7 +70,7 @@ def draw_sheet(
         smallest: The least side of a cell, in inches.
 
     Raises:
-        UserError: several panels that do not fit on a sheet; a single panel always fits.
+        UserError: panels that do not fit on a sheet.
     """
     widest = max(band[0].across + 1 for band in bands)
     most = max(map(len, bands))
@@ -79,7 +79,7 @@ def draw_sheet(
     gaps = [_headroom(line[0], cell) for line in lines]
     height = sum(gaps) + cell * sum(line[0].down for line in lines)
     width = max(len(line) * _pitch(line[0], cell) for line in lines)
-    if (len(lines) > 1 or len(lines[0]) > 1) and _shrink(width, height) < 1:
+    if width * height > _AREA or max(width, height) > _SIDE:
         raise UserError(
             f"{path} would be {width:.0f} by {height:.0f} inches; at most {_AREA:,.0f} square "
             f"inches and {_SIDE:.0f} on a side can be drawn: take fewer sentences, all heads "
@@ -102,8 +102,7 @@ def draw_sheet(
         handles=[*shades, *key(cell)], loc="upper left", bbox_to_anchor=(0, 0), ncols=6,
         frameon=False, fontsize=8, borderaxespad=0.8,
     )  # fmt: skip
-    dpi = DPI * min(1.0, _shrink(width, height))
-    save(figure, [path], dpi=dpi, bbox_inches="tight", pad_inches=0.1)
+    save(figure, [path], bbox_inches="tight", pad_inches=0.1)
 
 
 def draw_circles(
@@ -135,6 +134,11 @@ def circle_key(cell: float, share: float, colour: str, label: str) -> Line2D:
 def short(text: str, most: int = LONGEST) -> str:
     """Return a text of at most `most` columns, with an ellipsis for what is cut off."""
     return text if cell_len(text) <= most else set_cell_size(text, most - 1).rstrip() + "…"
+
+
+def more(count: int, unit: str) -> str:
+    """Return what stands for the units that are left out: `… and 31 more words`."""
+    return f"… and {count} more {unit}{'s' if count > 1 else ''}"
 
 
 def _label(name: str) -> str:
@@ -183,8 +187,3 @@ def _frame(axes: Axes, panel: Panel, font: float, named: bool) -> None:
 def _font(cell: float) -> float:
     """Return the size of labels, in points."""
     return min(10.0, cell * 72 * 0.6)
-
-
-def _shrink(width: float, height: float) -> float:
-    """Return the factor that makes a sheet as large as possible; below 1 for a sheet too large."""
-    return min(math.sqrt(_AREA / (width * height)), _SIDE / max(width, height))

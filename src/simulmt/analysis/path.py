@@ -22,6 +22,7 @@ from simulmt.analysis.panel import (
     circle_key,
     draw_circles,
     draw_sheet,
+    more,
     short,
 )
 from simulmt.decoding.instance import Instance, word_positions
@@ -111,7 +112,7 @@ def render_path(instance: Instance, console_width: int) -> Group:
     if not instance.delays:
         lines.append(Text(NOTHING, style="italic"))
     if left_out:
-        lines.append(Text(_more(left_out)))
+        lines.append(Text(more(left_out, "word")))
     title = Text(f"sentence {instance.index + 1}", style="bold")
     reference = Text.assemble(("reference: ", "dim"), short(instance.reference, _TEXT))
     return Group(title, *lines, reference)
@@ -130,14 +131,9 @@ def draw_path(instance: Instance, path: Path) -> None:
     """
     grid = word_staircase(instance)
     title = f"sentence {instance.index + 1}"
-    title += f" {_more(grid.left_out)}" if grid.left_out else ""
+    title += f" {more(grid.left_out, 'word')}" if grid.left_out else ""
     panel = Panel(title, grid.columns, grid.rows, grid.delays, partial(_mark, grid))
     draw_sheet([[panel]], path, partial(_picture_key, grid.most_heads()), smallest=0.15)
-
-
-def _more(words: int) -> str:
-    """Return what stands for the words that are not shown."""
-    return f"… and {words} more word{'s' if words > 1 else ''}"
 
 
 def _grid_lines(grid: Staircase) -> Iterator[Text]:

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from simulmt.analysis.panel import Handles, Panel, circle_key, draw_circles, draw_sheet
+from simulmt.analysis.panel import Handles, Panel, circle_key, draw_circles, draw_sheet, more
 from simulmt.analysis.target import write_html
 from simulmt.decoding.trace import Trace
 from simulmt.disk import check_writable, writing
@@ -26,6 +26,8 @@ KINDS = (".png", ".svg", ".pdf", ".html")
 """The suffixes of pictures, and of the page."""
 HEADS = ("union", "each")
 """All heads in one panel, or a panel for each head."""
+MOST = 60
+"""The most rows, and the most columns, of a sentence on a picture; a page shows all."""
 _REMEDY = "name a file in a folder that exists"
 _LOOK, _STOP = "#20262e", "#c24a00"
 _FAINT = 0.004  # smaller weights would be invisible
@@ -37,8 +39,9 @@ def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union
     Args:
         traces: The sentences, as `simulmt.decoding.trace.trace_sentence` gives them, in subwords or
             `in_words`.
-        path: The file; .png, .svg and .pdf are pictures, .html is a page that plays the sentences
-            back. The same sentences give the same bytes.
+        path: The file; .png, .svg and .pdf are pictures, which show the beginning of a long
+            sentence, .html is a page that plays the sentences back. The same sentences give the
+            same bytes.
         heads: `union` or `each`; the reader of a page can change this.
 
     Raises:
@@ -134,8 +137,12 @@ def _union_name(trace: Trace) -> str:
 def _panel(
     trace: Trace, title: str, weights: Float[NDArray[np.float64], "T S"], heads: slice
 ) -> Panel:
-    mark = partial(_mark, weights, [positions[heads] for positions in trace.positions])
-    return Panel(title, trace.source, trace.target, trace.delays, mark)
+    """Return the panel of a sentence, up to `MOST` rows and columns."""
+    left_out = sum(max(len(units) - MOST, 0) for units in (trace.source, trace.target))
+    title += f" {more(left_out, trace.unit)}" if left_out else ""
+    positions = [row[heads] for row in trace.positions[:MOST]]
+    mark = partial(_mark, weights[:MOST, :MOST], positions)
+    return Panel(title, trace.source[:MOST], trace.target[:MOST], trace.delays[:MOST], mark)
 
 
 def _mark(

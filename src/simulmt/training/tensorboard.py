@@ -74,9 +74,11 @@ def _log_hyperparameters(writer: "SummaryWriter", config: Config) -> None:
         name: value if isinstance(value, bool | int | float | str) else str(value)
         for name, value in flat_options(config).items()
     }
-    experiment, start, _ = hparams(options, dict.fromkeys(FINAL))
+    scores = dict.fromkeys(FINAL)
+    experiment, start, _ = hparams(options, scores)  # type: ignore[no-untyped-call]
+    events = writer._get_file_writer()  # type: ignore[no-untyped-call]
     for summary in (experiment, start):
-        writer._get_file_writer().add_summary(summary)
+        events.add_summary(summary)
 
 
 def _row(cells: Iterable[str]) -> str:
