@@ -265,7 +265,7 @@ def test_the_recipe_for_a_mechanism_works_as_written(tmp_path):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     (tmp_path / "tests").mkdir()
     shutil.copy(ROOT / "tests" / "zoo.py", tmp_path / "tests")
-    definition, names, entry = blocks(TEXT["CONTRIBUTING.md"], "python")
+    definition, names, entry, _ = blocks(TEXT["CONTRIBUTING.md"], "python")
     (options,) = blocks(TEXT["CONTRIBUTING.md"], "yaml")
     attention = tmp_path / "src/simulmt/attention"
     (attention / "clocks" / "catch_up.py").write_text(definition, encoding="utf-8")
@@ -285,3 +285,12 @@ def test_the_recipe_for_a_mechanism_works_as_written(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [f"{tmp_path}/src/simulmt", f"{tmp_path}/tests/zoo.py"]
+
+
+def test_the_example_obeys_the_laws_from_a_package_of_its_own(tmp_path, monkeypatch):
+    definition, _, _, held = blocks(TEXT["CONTRIBUTING.md"], "python")
+    (tmp_path / "catch_up.py").write_text(definition, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    scope: dict[str, Any] = {}
+    exec(held, scope)
+    scope["test_the_laws"]()
