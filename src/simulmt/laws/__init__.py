@@ -7,8 +7,8 @@
         hold(Mechanism(CatchUp(k=3, steady=6), Lookback(), name="catch_up"))
 
 All is computed in float64, on small models with random weights and on random sentences of up to 16
-tokens. Choose options with which the mechanism sometimes writes before it has read nine tokens: a
-law about early decisions says nothing without any, and `hold` tells you so.
+tokens. Choose options with which the mechanism sometimes writes before it has read nine tokens:
+a law about early decisions says nothing without any, and `hold` tells you so.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ import torch
 from simulmt.attention import Mechanism
 from simulmt.attention.schedule import Schedule
 from simulmt.errors import UserError
-from simulmt.laws.case import Case, Make, VacuousError, certain
+from simulmt.laws.case import Case, VacuousError, certain
 from simulmt.laws.of_attention import (
     attention_is_a_distribution,
     attention_is_an_expectation,
@@ -37,9 +37,9 @@ from simulmt.laws.of_training import (
     training_is_hard_decoding,
 )
 from simulmt.laws.sentences import VOCABULARY
-from simulmt.laws.small import SMALL, VARIANTS
+from simulmt.laws.small import SMALL, VARIANTS, Make
 
-__all__ = ["LAWS", "VOCABULARY", "Case", "VacuousError", "check", "hold"]
+__all__ = ["LAWS", "VOCABULARY", "Case", "Law", "VacuousError", "check", "hold"]
 
 Law = Callable[[Case], None]
 
@@ -69,8 +69,8 @@ def hold(
 
     Args:
         mechanism: with options that let it write before it has read nine tokens.
-        models: how to build each model, by name; None for small ones of this package, with those
-            variants of the Transformer that take the mechanism.
+        models: functions that build a small model for `mechanism=`, by name; None for the models of
+            this package, with those variants of the Transformer that take the mechanism.
         sharpen: makes the decisions of a schedule certain in training, in place. Known stops are
             certain already, and odds are scaled by default. A schedule that plans an `Expected`
             alignment has to bring its own.

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
@@ -10,20 +9,13 @@ from simulmt.attention import Mechanism, Moment, Plan
 from simulmt.attention.memory import Memory
 from simulmt.attention.plan import Expected, Stops
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
-from simulmt.laws.small import vary
+from simulmt.laws.small import Make, vary
 from simulmt.models.model import Model
 
 CERTAIN = 1e9
 """Factor of log odds that makes them certain."""
 NEAR = 1e-9
 """In float64 far above rounding, and far below any real difference."""
-
-
-class Make(Protocol):
-    """Builds a model, such as `functools.partial(MyModel, vocabulary=VOCABULARY, dim=32)`."""
-
-    def __call__(self, *, mechanism: Mechanism) -> Model:
-        """The model, small and fresh."""
 
 
 def certain(schedule: Schedule) -> None:

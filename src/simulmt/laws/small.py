@@ -15,6 +15,9 @@ from simulmt.models.model import Model
 from simulmt.models.rnmt_plus import RnmtPlus
 from simulmt.models.transformer import Transformer
 
+Make = Callable[..., Model]
+"""Builds a small model: `make(mechanism=...)`."""
+
 DIM = 32
 QUANTILE = 0.3
 
@@ -30,7 +33,7 @@ transformer = partial(
     norm="pre",
     encoder="causal",
 )
-SMALL: dict[str, Callable[..., Model]] = {
+SMALL: dict[str, Make] = {
     "transformer": transformer,
     "rnmt_plus": partial(
         RnmtPlus,
@@ -56,7 +59,7 @@ SMALL: dict[str, Callable[..., Model]] = {
 """Models that take every mechanism."""
 GUIDED = "transformer with averages"
 REENCODING = "transformer that encodes every prefix"
-VARIANTS: dict[str, Callable[..., Model]] = {
+VARIANTS: dict[str, Make] = {
     GUIDED: partial(transformer, average_embedding=True),
     REENCODING: partial(transformer, encoder="reencoding"),
 }
