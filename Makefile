@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow faults lint type bench bench-gpu zoo clean
+.PHONY: help setup run test test-slow faults lint type bench bench-gpu zoo notebook clean
 
 PYTHON ?= python3
 ENV := .venv
@@ -51,6 +51,12 @@ bench-gpu: $(READY)  ## check and time the GPU's kernels, on a machine that has 
 zoo: $(READY)  ## train every mechanism on every model on the embedded data (75 minutes on two cores)
 	$(BIN)/python train.py experiments=zoo/all hydra/launcher=joblib
 	$(BIN)/python report.py runs=runs/zoo training=true
+
+notebook: $(READY)  ## execute docs/notebook.ipynb and keep its outputs (two minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python -c 'import sys, nbclient, nbformat; page = sys.argv[1]; \
+	notebook = nbformat.read(page, as_version=4); \
+	nbclient.execute(notebook, record_timing=False, coalesce_streams=True); \
+	nbformat.write(notebook, page)' docs/notebook.ipynb
 
 clean:  ## remove the environment and the caches; runs/ stays
 	rm -rf $(ENV) .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build

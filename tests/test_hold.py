@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -107,6 +109,11 @@ def test_a_right_mechanism_is_held_quietly(capfd: pytest.CaptureFixture[str]) ->
     hold(Mechanism(CatchUp(), Lookback(), name="catch_up"))
     assert capfd.readouterr() == ("", "")
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_example_of_a_package_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples" / "catch_up")
+    importlib.import_module("test_catch_up").test_laws()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from matplotlib.image import imread
 from rich.console import Console
 
-from simulmt.analysis.path import draw_path, interleaved, render_path
+from simulmt.analysis.path import MOST, draw_path, interleaved, render_path, word_staircase
 from simulmt.analysis.table import score_table
 from simulmt.decoding.instance import Instance
 from simulmt.scoring.score import score
@@ -51,7 +51,7 @@ def printed(renderable, width):
 def test_the_terminal_path_fits_and_shows_every_word(instance, width):
     text = printed(render_path(instance, width), width)
     assert all(len(line) <= width for line in text.splitlines())
-    if width >= 40:
+    if width >= 40 and instance is not WIDE:
         for word in (*instance.source.split(), *instance.prediction.split()):
             assert word in text
 
@@ -78,7 +78,44 @@ def test_a_wide_sentence_becomes_two_lanes():
     reads = [line for line in lines if line.startswith("READ")]
     assert len(reads) == len([line for line in lines if line.startswith("WRITE")]) > 10
     assert reads[0].split()[1:4] == ["Quellwort0", "Quellwort1", "Quellwort2"]
-    assert "(Quellwort59)" in "".join(lines)
+    lanes = [line for line in lines if line.startswith(("READ", "WRITE"))]
+    shown = sum(len(line.split()) - 1 for line in lanes)
+    assert f"… and {120 - shown} more words" in lines
+    assert "(Quellwort59)" in printed(render_path(WIDE, 120), 120)
+
+
+@pytest.mark.parametrize(("letters", "words"), [(1, 900), (12, 900), (5000, 2), (5000, 900)])
+def test_whatever_a_model_writes_is_shown_within_bounds(letters, words, tmp_path):
+    text = " ".join(["como" * (letters // 4) or "c"] * words)
+    runaway = Instance(0, text, text, text, tuple(range(1, words + 1)))
+    for width in (40, 120, 300):
+        assert len(printed(render_path(runaway, width), width).splitlines()) < 70
+    assert len(interleaved(runaway)) <= 1000
+    grid = word_staircase(runaway)
+    assert len(grid.rows) == len(grid.columns) == min(words, MOST)
+    assert max(grid.delays) <= len(grid.columns)
+    assert max(map(len, [*grid.rows, *grid.columns])) <= 24
+    assert grid.left_out == 2 * max(words - MOST, 0)
+    draw_path(runaway, tmp_path / "path.png")
+    assert max(imread(tmp_path / "path.png").shape) < 2500  # pixels
+
+
+def test_what_is_left_out_of_a_grid_is_told(drawn, tmp_path):
+    words = " ".join("abcdefghijklmnopqrstuvwxyz" * 2)
+    instance = Instance(0, words, words, "x y z", (2, 31, 52))
+    assert word_staircase(instance).delays == [2, MOST, MOST]
+    lines = printed(render_path(instance, 120), 120).splitlines()
+    assert "… and 22 more words" in lines
+    draw_path(instance, tmp_path / "path.svg")
+    (axes,) = drawn[0].axes
+    assert axes.get_title(loc="left") == "sentence 1 … and 22 more words"
+
+
+def test_a_head_that_has_run_off_the_end_stands_nowhere():
+    gone = dataclasses.replace(FARMER, positions=((1, 0),) * 6)
+    grid = word_staircase(gone)
+    assert "</s>" not in grid.columns
+    assert [dict(row) for row in grid.heads] == [{1: 1}] * 5
 
 
 def test_interleaved():

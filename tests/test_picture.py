@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from simulmt.analysis.picture import HEADS, KINDS, write_picture
+from simulmt.analysis.picture import HEADS, KINDS, MOST, write_picture
 from simulmt.decoding.trace import Trace
 from simulmt.errors import UserError
 
@@ -63,8 +63,8 @@ def data_of(page: str):
 def test_every_sentence_has_a_picture(name, heads, tmp_path):
     write_picture([TRACES[name]], tmp_path / "a.png", heads)
     height, width, _ = imread(tmp_path / "a.png").shape
-    assert 80 < height < 6000
-    assert 80 < width < 6000
+    assert 80 < height < 3600
+    assert 80 < width < 3600
 
 
 @named
@@ -97,6 +97,16 @@ def test_the_same_sentences_give_the_same_bytes(suffix, tmp_path):
         assert files[0].read_bytes() == files[1].read_bytes()
 
 
+@named
+@pytest.mark.parametrize("suffix", [".png", ".html"])
+def test_every_sentence_is_drawn_in_words(name, suffix, tmp_path):
+    words = TRACES[name].in_words()
+    write_picture([words, TRACES["usual"]], tmp_path / f"a{suffix}")
+    if suffix == ".html":
+        first, second = data_of((tmp_path / "a.html").read_text(encoding="utf-8"))["sentences"]
+        assert (tuple(first["source"]), first["gap"], second["gap"]) == (words.source, " ", "")
+
+
 def test_dots_and_rings_are_where_the_trace_has_them():
     from matplotlib.figure import Figure
 
@@ -117,6 +127,18 @@ def test_dots_and_rings_are_where_the_trace_has_them():
     stopped = {(row[2] - 0.5, i + 0.5) for i, row in enumerate(trace.positions) if row[2]}
     assert rings == stopped
     assert not any(x < 0 for x, _ in rings)
+
+
+def test_a_picture_shows_the_beginning_of_a_long_sentence_and_says_so(drawn, tmp_path):
+    for trace, title in [
+        (TRACES["long"], "one head … and 260 more subwords"),
+        (TRACES["long"].in_words(), "one head … and 260 more words"),
+    ]:
+        write_picture([trace], tmp_path / "a.svg")
+        (axes,) = drawn.pop().axes
+        assert axes.get_title(loc="left") == title
+        assert (axes.get_xlim(), axes.get_ylim()) == ((0, MOST), (MOST, 0))
+        assert len(axes.get_xticks()) == len(axes.get_yticks()) == MOST
 
 
 def test_several_sentences_are_told_apart_by_their_lines(tmp_path):
@@ -148,7 +170,7 @@ def test_what_else_cannot_be_drawn_is_refused(tmp_path):
         write_picture([], tmp_path / "a.png")
     long = made(["▁a"] * 199, ["▁b"] * 200, layers=2, heads=4)
     with pytest.raises(UserError, match=r"inches; at most .* take fewer sentences"):
-        write_picture([long], tmp_path / "a.png", "each")
+        write_picture([long] * 9, tmp_path / "a.png", "each")
     for suffix in (".png", ".html"):
         with pytest.raises(UserError, match="cannot be written"):
             write_picture([TRACES["usual"]], tmp_path / f"absent/a{suffix}")

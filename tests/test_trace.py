@@ -10,13 +10,17 @@ import pytest
 import torch
 
 import zoo
+from simulmt.data.corpus import Split
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.greedy import greedy
+from simulmt.decoding.instance import word_positions
 from simulmt.decoding.policies import own_decision
-from simulmt.decoding.trace import record, trace_sentence
+from simulmt.decoding.split_decoder import write_down
+from simulmt.decoding.trace import Trace, record, trace_sentence
 from zoo import EOS, MECHANISMS, SIZES
 
 CPU = torch.device("cpu")
+TEXTS = ["der alte Bauer geht heim .", "", "Haus", "unbekannt \u4f60 geht"]
 TAKES_SOME = ("luong_local_p", "gaussian", "predicted")  # a Gaussian beside the softmax
 
 
@@ -62,8 +66,7 @@ def subwords():
 @pytest.fixture(scope="module", params=["mma_il", "soft", "milk-leaky", "wait_k"])
 def traced(request, subwords):
     model = zoo.model(MECHANISMS[request.param], vocabulary=subwords.vocabulary)
-    texts = ["der alte Bauer geht heim .", "", "Haus", "unbekannt \u4f60 geht"]
-    return request.param, [trace_sentence(model, subwords, CPU, text) for text in texts]
+    return request.param, [trace_sentence(model, subwords, CPU, text) for text in TEXTS]
 
 
 def test_a_trace_names_its_subwords_and_words(traced):
@@ -79,7 +82,7 @@ def test_a_trace_names_its_subwords_and_words(traced):
 
 
 def test_the_steps_of_a_trace_go_from_nothing_to_all_of_it(traced):
-    for trace in traced[1]:
+    for trace in (*traced[1], *(trace.in_words() for trace in traced[1])):
         steps = [*trace.steps()]
         assert steps[0] == (0, 0)
         assert steps[-1] == (trace.end, len(trace.target))
@@ -102,6 +105,62 @@ def test_steps_go_word_by_word_unless_a_word_is_taken_up_in_its_middle(traced):
     assert [*trace.steps()] == [
         (0, 0), (2, 0), (2, 1), (3, 1), (3, 3), (4, 3), (4, 4), (5, 4)
     ]  # fmt: skip
+
+
+def test_words_are_read_and_written_as_latency_in_words_counts_them(subwords):
+    model = zoo.model(MECHANISMS["mma_il"], vocabulary=subwords.vocabulary)
+    for text in TEXTS:
+        source = subwords.encode(text)
+        found = record(model, [*source, EOS], CPU)
+        scored = write_down(0, Split([text], [""]), found.hypothesis, source, 0, subwords)
+        trace = trace_sentence(model, subwords, CPU, text).in_words()
+        assert len(trace.source) == scored.source_length + 1
+        assert len(trace.target) == scored.prediction_length
+        assert tuple(min(delay, scored.source_length) for delay in trace.delays) == scored.delays
+        shown = word_positions(scored)  # none where the pieces do not show the words
+        assert [*trace.positions] == (shown or [*trace.positions])
+        assert shown or text != TEXTS[0]
+
+
+def test_the_attention_of_words_keeps_its_sums_and_sees_only_what_was_read(traced):
+    for trace in traced[1]:
+        words = trace.in_words()
+        T, S = len(words.target), len(words.source)
+        assert words.weights.shape == (T, *trace.weights.shape[1:3], S)
+        assert words.stops == (trace.stops and T > 0)
+        for i, delay in enumerate(words.delays):
+            assert (words.weights[i, ..., delay:] == 0).all()
+            rows = [row for row, word in enumerate(trace.target_words, 1) if word == i + 1]
+            sums = trace.weights[[row - 1 for row in rows]].sum(-1).mean(0)
+            np.testing.assert_allclose(words.weights[i].sum(-1), sums, rtol=0, atol=1e-12)
+
+
+def test_a_word_has_the_mean_of_its_rows_and_the_sum_of_its_columns():
+    trace = Trace(
+        line=4,
+        source=("▁Bau", "er", "▁geht", "</s>"),
+        target=("▁far", "mer", "▁goes"),
+        source_words=(1, 1, 2, 3),
+        target_words=(1, 1, 2),
+        delays=(1, 3, 4),
+        end=4,
+        positions=((1, 1), (2, 0), (4, 3)),
+        weights=np.array([[[[1, 0, 0, 0]]], [[[0.25, 0.25, 0.5, 0]]], [[[0, 0.125, 0.375, 0.5]]]]),
+    )
+    words = trace.in_words()
+    assert (words.source, words.target) == (("Bauer", "geht", "</s>"), ("farmer", "goes"))
+    assert (words.delays, words.end, words.line, words.unit) == ((2, 3), 3, 4, "word")
+    assert words.positions == ((1, 0), (3, 2))
+    assert words.weights[:, 0, 0].tolist() == [[0.75, 0.25, 0], [0.125, 0.375, 0.5]]
+    assert words.in_words().weights.tolist() == words.weights.tolist()
+
+
+def test_a_sentence_without_words_has_a_trace_in_words():
+    blank = Trace(1, ("▁", "</s>"), ("▁",), (0, 1), (0,), (1,), 2, ((1,),), np.ones((1, 1, 1, 2)))
+    words = blank.in_words()
+    assert (words.source, words.target, words.positions) == (("</s>",), (), ())
+    assert words.weights.shape == (0, 1, 1, 1)
+    assert [*words.steps()] == [(0, 0), (1, 0)]
 
 
 def test_nothing_but_eos_can_be_recorded():

@@ -114,7 +114,13 @@ def test_the_same_picture_of_a_file_and_of_a_stream(finished, tmp_path, capsys, 
         say(capsys, f"checkpoint={finished}", f"picture={pages[1]}")
     one, other = (page.read_bytes() for page in pages)
     assert one == other
-    assert [sentence["line"] for sentence in data_of(one.decode())["sentences"]] == [2, 4]
+    sentences = data_of(one.decode())["sentences"]
+    assert [sentence["line"] for sentence in sentences] == [2, 4]
+    assert sentences[0]["source"] == ["der", "Mann", "sagt", "</s>"]
+    pieces = ("unit=subword", f"checkpoint={finished}", f"input={text}", f"picture={pages[0]}")
+    say(capsys, *pieces)
+    first, _ = data_of(pages[0].read_text(encoding="utf-8"))["sentences"]
+    assert "".join(first["source"]) == "▁der▁Mann▁sagt</s>"
 
 
 def test_a_line_that_is_too_long_is_refused_by_number_or_cut(finished, tmp_path, capsys):
@@ -143,6 +149,7 @@ def test_a_line_that_is_too_long_is_refused_by_number_or_cut(finished, tmp_path,
         (["device=tpu"], "device is 'tpu'"),
         (["picture=x.gif"], "must end in one of .png"),
         (["picture=x.png", "heads=both"], "heads is 'both'"),
+        (["picture=x.png", "unit=letter"], "unit is 'letter'"),
         (["picture=no/x.png", "checkpoint=12"], "no/x.png cannot be written.*no folder no.; name"),
     ],
 )

@@ -49,7 +49,11 @@ def begin() -> None:
     The processes that Lightning starts leave the signal to the first one, which they end with.
     Nothing is said in a run of a sweep: the sweep says why a run has ended. Ctrl-C is for the
     process that the user started, and the others end with it.
+
+    Windows knows none of this: a process that is killed there leaves those that it has started.
     """
+    if sys.platform == "win32":  # where SIGTERM ends a process at once
+        return
     parent = int(os.environ.get(ENDS_WITH, "0"))
     if parent == os.getpid():  # another program in the same process
         return

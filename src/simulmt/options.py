@@ -53,6 +53,7 @@ SAME_RUN = (
     "trainer.progress",
     "trainer.log_every",  # the interval of logging
     "hydra",  # the run directory
+    "plugins",  # where parts come from: a name in the configuration stands for the same part
     "sweep",  # whether a run is trained anew, and how often a failed run is repeated
 )
 """Prefixes of the keys that do not affect training."""
@@ -199,6 +200,8 @@ def _converted(value: Any, kind: Any, origin: Any, arguments: tuple[Any, ...]) -
         return Path(str(value)) if kind is Path else _real(value)
     if origin is tuple:
         return tuple(convert(item, part) for item, part in zip(value, arguments, strict=True))
+    if origin is list:
+        return [convert(item, arguments[0]) for item in value]
     if origin:
         return {arguments[0](key): _item(key, item, arguments[1]) for key, item in value.items()}
     if is_dataclass(kind):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from simulmt.errors import UserError
 from simulmt.options import Config, Finite, Limit, Natural, Weight, construct, convert, pick
-from simulmt.scoring.conventions import CONVENTIONS
+from simulmt.scoring.conventions import ADDED, CONVENTIONS
 
 RESAMPLES = Limit("from 40 to 10,000", lambda n: 40 <= n <= 10_000)  # 1/40 at either end
 LATENCIES = ("DAL", "AL", "AP", "LAAL")
@@ -33,6 +33,7 @@ class Choices:
     select: Literal["dal", "al", "ap", "laal"] | None
     ranges: Any
     samples: Natural
+    plugins: list[str]
 
     def __post_init__(self) -> None:
         if self.quality is not None:
@@ -42,7 +43,7 @@ class Choices:
         convention = pick(CONVENTIONS, self.convention, "convention")
         paper = self.convention == "paper"
         where = "" if paper else f"convention={self.convention}: "
-        known = LATENCIES if paper else tuple(convention.metrics)
+        known = (*LATENCIES, *ADDED) if paper else tuple(convention.metrics)
         for latency in self.latency or [None]:
             pick(dict.fromkeys(known), latency, f"{where}latency")
         pick(dict.fromkeys(convention.units), self.unit, f"{where}unit")

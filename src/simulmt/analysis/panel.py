@@ -16,12 +16,12 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 from rich.cells import cell_len, set_cell_size
 
-from simulmt.analysis.style import DPI, save
+from simulmt.analysis.style import save
 from simulmt.errors import UserError
 
 NOTHING = "(nothing was written)"
 _READ, _NEW, _LARGEST = "#e3ecf5", "#a9c8e8", 0.42  # the radius of the largest circle, in cells
-_WIDEST, _LONGEST = 24.0, 24  # inches of a line of panels, columns of a label
+_WIDEST, LONGEST = 24.0, 24  # inches of a line of panels, columns of a label
 _GAP, _LETTER = 0.35, 0.09  # inches between panels beside each other, and of a title's letter
 _AREA, _SIDE = 3000.0, 200.0  # square inches and inches of the largest sheet
 
@@ -70,7 +70,7 @@ def draw_sheet(
         smallest: The least side of a cell, in inches.
 
     Raises:
-        UserError: several panels that do not fit on a sheet; a single panel always fits.
+        UserError: panels that do not fit on a sheet.
     """
     widest = max(band[0].across + 1 for band in bands)
     most = max(map(len, bands))
@@ -79,7 +79,7 @@ def draw_sheet(
     gaps = [_headroom(line[0], cell) for line in lines]
     height = sum(gaps) + cell * sum(line[0].down for line in lines)
     width = max(len(line) * _pitch(line[0], cell) for line in lines)
-    if (len(lines) > 1 or len(lines[0]) > 1) and _shrink(width, height) < 1:
+    if width * height > _AREA or max(width, height) > _SIDE:
         raise UserError(
             f"{path} would be {width:.0f} by {height:.0f} inches; at most {_AREA:,.0f} square "
             f"inches and {_SIDE:.0f} on a side can be drawn: take fewer sentences, all heads "
@@ -102,8 +102,7 @@ def draw_sheet(
         handles=[*shades, *key(cell)], loc="upper left", bbox_to_anchor=(0, 0), ncols=6,
         frameon=False, fontsize=8, borderaxespad=0.8,
     )  # fmt: skip
-    dpi = DPI * min(1.0, _shrink(width, height))
-    save(figure, [path], dpi=dpi, bbox_inches="tight", pad_inches=0.1)
+    save(figure, [path], bbox_inches="tight", pad_inches=0.1)
 
 
 def draw_circles(
@@ -132,6 +131,21 @@ def circle_key(cell: float, share: float, colour: str, label: str) -> Line2D:
     return Line2D([], [], linestyle="", marker="o", color=colour, markersize=size, label=label)
 
 
+def short(text: str, most: int = LONGEST) -> str:
+    """Return a text of at most `most` columns, with an ellipsis for what is cut off."""
+    return text if cell_len(text) <= most else set_cell_size(text, most - 1).rstrip() + "…"
+
+
+def more(count: int, unit: str) -> str:
+    """Return what stands for the units that are left out: `… and 31 more words`."""
+    return f"… and {count} more {unit}{'s' if count > 1 else ''}"
+
+
+def _label(name: str) -> str:
+    """Return the label of a unit, with an underscore for each heavy ▁."""
+    return short(name.replace("▁", "_"))
+
+
 def _broken(band: Sequence[Panel], cell: float) -> list[Sequence[Panel]]:
     """Return the lines of a band: hardly wider than allowed, each with about as many panels."""
     room = max(int((_WIDEST + 2) / _pitch(band[0], cell)), 1)
@@ -147,7 +161,7 @@ def _pitch(panel: Panel, cell: float) -> float:
 
 def _headroom(panel: Panel, cell: float) -> float:
     """Return the inches above a panel for its title and labels."""
-    longest = max((cell_len(_short(name)) for name in panel.columns), default=0)
+    longest = max((cell_len(_label(name)) for name in panel.columns), default=0)
     return 0.7 + 0.006 * _font(cell) * longest
 
 
@@ -159,8 +173,8 @@ def _frame(axes: Axes, panel: Panel, font: float, named: bool) -> None:
     axes.tick_params(length=0, top=False, labeltop=True, labelbottom=False, pad=3, labelleft=named)
     plain: dict[str, Any] = {"fontsize": font, "parse_math": False}
     slanted = plain | {"rotation": 45, "ha": "left", "va": "bottom", "rotation_mode": "anchor"}
-    axes.set_xticks(np.arange(len(panel.columns)) + 0.5, map(_short, panel.columns), **slanted)
-    axes.set_yticks(np.arange(len(panel.rows)) + 0.5, map(_short, panel.rows), **plain)
+    axes.set_xticks(np.arange(len(panel.columns)) + 0.5, map(_label, panel.columns), **slanted)
+    axes.set_yticks(np.arange(len(panel.rows)) + 0.5, map(_label, panel.rows), **plain)
     if not panel.rows:
         axes.set_xlabel(NOTHING, loc="left")
     axes.vlines(range(across + 1), 0, down, colors="#c8c8c8", linewidth=0.4, clip_on=False)
@@ -173,16 +187,3 @@ def _frame(axes: Axes, panel: Panel, font: float, named: bool) -> None:
 def _font(cell: float) -> float:
     """Return the size of labels, in points."""
     return min(10.0, cell * 72 * 0.6)
-
-
-def _short(name: str) -> str:
-    """Return a label of at most `_LONGEST` columns, with an underscore for each heavy ▁."""
-    name = name.replace("▁", "_")
-    if cell_len(name) <= _LONGEST:
-        return name
-    return set_cell_size(name, _LONGEST - 1).rstrip() + "…"
-
-
-def _shrink(width: float, height: float) -> float:
-    """Return the factor that makes a sheet as large as possible; below 1 for a sheet too large."""
-    return min(math.sqrt(_AREA / (width * height)), _SIDE / max(width, height))

@@ -1,7 +1,7 @@
 """The read/write path of a decoded sentence: in words, for the terminal and as a picture."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -15,30 +15,44 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Group
 from rich.text import Text
 
-from simulmt.analysis.panel import NOTHING, Handles, Panel, circle_key, draw_circles, draw_sheet
+from simulmt.analysis.panel import (
+    NOTHING,
+    Handles,
+    Panel,
+    circle_key,
+    draw_circles,
+    draw_sheet,
+    more,
+    short,
+)
 from simulmt.decoding.instance import Instance, word_positions
 
+MOST = 30
+"""The most rows, and the most columns, that are shown of a sentence."""
+_PAIRS, _TEXT = 15, 1000  # the most pairs of lines, and columns of a running text
 _PATH, _HEAD = "#1f4e79", "#d95f02"
 
 
 @dataclass(frozen=True)
 class Staircase:
-    """One decoded sentence, source units by target units.
+    """The beginning of a decoded sentence, source words by target words.
 
     Attributes:
-        columns: The source units.
-        rows: The target units.
-        delays: For each target unit, the number of source units that had been read.
-        heads: For each target unit, the number of heads that stood at each column, from 1.
+        columns: The first source words.
+        rows: The first target words.
+        delays: For each target word, the number of columns that had been read.
+        heads: For each target word, the number of heads that stood at each column, from 1.
+        left_out: The number of words that are neither a column nor a row.
     """
 
     columns: Sequence[str]
     rows: Sequence[str]
     delays: Sequence[int]
     heads: Sequence[Counter[int]]
+    left_out: int
 
     def steps(self) -> Iterator[tuple[str, int, int, Counter[int]]]:
-        """Return each target unit with the delay before it, its own delay, and its heads."""
+        """Return each target word with the delay before it, its own delay, and its heads."""
         return zip(self.rows, [0, *self.delays], self.delays, self.heads, strict=False)
 
     def most_heads(self) -> int:
@@ -47,82 +61,79 @@ class Staircase:
 
 
 def word_staircase(instance: Instance) -> Staircase:
-    """Return the grid of a sentence in words."""
-    heads = word_positions(instance)
-    return _staircase(instance.source.split(), instance.prediction.split(), instance.delays, heads)
+    """Return the grid of a sentence, up to `MOST` rows and columns.
+
+    EOS has a column only if a head stood at EOS, which was then read. A head that has run off the
+    end stands nowhere.
+    """
+    source, target = instance.source.split(), instance.prediction.split()
+    n, heads = len(source), word_positions(instance) or [()] * len(target)
+    ends = [n + 1 in row for row in heads]  # whether a head stood at EOS
+    columns = [*source, "</s>"][: min(n + any(ends), MOST)]
+    delays = [min(n + 1 if end else min(delay, n), len(columns))
+              for delay, end in zip(instance.delays, ends, strict=True)]  # fmt: skip
+    return Staircase(
+        columns=[*map(short, columns)],
+        rows=[*map(short, target[:MOST])],
+        delays=delays[:MOST],
+        heads=[Counter(place for place in row if 0 < place <= len(columns)) for row in heads],
+        left_out=max(n - MOST, 0) + max(len(target) - MOST, 0),
+    )
 
 
 def interleaved(instance: Instance) -> str:
-    """Return the path in one line: `der alte Bauer | the old farmer | ging heim | went home`."""
+    """Return the path in one line: `der alte Bauer | the old farmer | ging heim | went home`.
+
+    A line that is far too long is cut.
+    """
     texts = [] if instance.delays[:1] != (0,) else [""]
     for kind, run in groupby(_events(instance), key=itemgetter(0)):
         words = " ".join(word for _, word in run)
         texts.append(f"(not read: {words})" if kind == "LEFT" else words)
-    return " | ".join(texts)
+    return short(" | ".join(texts), _TEXT)
 
 
 def render_path(instance: Instance, console_width: int) -> Group:
     """Return the path as a grid for the terminal: a row per written word, a column per source word.
 
-    A sentence that is too wide for the console becomes two lanes along time, READ above WRITE.
+    A sentence that is too wide for the console becomes two lanes along time, READ above WRITE. Of a
+    long sentence only the beginning is shown.
 
     Args:
         instance: The decoded sentence.
         console_width: The width of the console in columns.
     """
     grid = word_staircase(instance)
-    lines = [*_grid_lines(grid)]
+    lines, left_out = [*_grid_lines(grid)], grid.left_out
     if max(line.cell_len for line in lines) > console_width:
-        lines = [*_lanes(instance, console_width)]
+        lines, left_out = _lanes(instance, console_width)
     elif instance.delays:
         lines.append(_key(grid))
     if not instance.delays:
         lines.append(Text(NOTHING, style="italic"))
+    if left_out:
+        lines.append(Text(more(left_out, "word")))
     title = Text(f"sentence {instance.index + 1}", style="bold")
-    return Group(title, *lines, Text.assemble(("reference: ", "dim"), instance.reference))
+    reference = Text.assemble(("reference: ", "dim"), short(instance.reference, _TEXT))
+    return Group(title, *lines, reference)
 
 
 def draw_path(instance: Instance, path: Path) -> None:
-    """Draw the path of a sentence.
+    """Draw the path of a sentence, of a long one the beginning.
 
-    Source on the x axis, target from top to bottom, in subwords where the instance has them. The
-    line steps right with every read and down with every write. The area of a circle is the number
-    of heads that had stopped at its place.
+    Source words on the x axis, target words from top to bottom. The line steps right with every
+    read and down with every write. The area of a circle is the number of heads that had stopped at
+    its place.
 
     Args:
         instance: The sentence.
         path: The picture's path; the suffix (.png, .svg, .pdf) says which kind.
     """
-    grid = _piece_staircase(instance)
-    title, mark = f"sentence {instance.index + 1}", partial(_mark, grid)
-    panel = Panel(title, grid.columns, grid.rows, grid.delays, mark)
+    grid = word_staircase(instance)
+    title = f"sentence {instance.index + 1}"
+    title += f" {more(grid.left_out, 'word')}" if grid.left_out else ""
+    panel = Panel(title, grid.columns, grid.rows, grid.delays, partial(_mark, grid))
     draw_sheet([[panel]], path, partial(_picture_key, grid.most_heads()), smallest=0.15)
-
-
-def _piece_staircase(instance: Instance) -> Staircase:
-    """Return the grid of a sentence in subwords; in words if the instance has no subwords."""
-    rows, delays = instance.target_pieces, instance.subword_delays
-    if not instance.source_pieces or len(rows) != len(delays):
-        return word_staircase(instance)
-    return _staircase(instance.source_pieces, rows, delays, instance.positions)
-
-
-def _staircase(
-    columns: Sequence[str], rows: Sequence[str], delays: Sequence[int],
-    positions: Sequence[Sequence[int]],
-) -> Staircase:  # fmt: skip
-    """Return the grid, with a column for EOS only if a head stood at EOS, which was then read.
-
-    A head that has run off the end stands nowhere.
-    """
-    n = len(columns)
-    heads = [positions[i] if i < len(positions) else () for i in range(len(rows))]
-    if any(position > n for row in heads for position in row):
-        columns = [*columns, "</s>"]
-    reach = [max((p for p in row if p > n), default=0) for row in heads]
-    delays = [max(min(d, n), min(r, n + 1)) for d, r in zip(delays, reach, strict=True)]
-    counted = [Counter(min(p, n + 1) for p in row if p) for row in heads]
-    return Staircase(columns, rows, delays, counted)
 
 
 def _grid_lines(grid: Staircase) -> Iterator[Text]:
@@ -157,20 +168,34 @@ def _events(instance: Instance) -> Iterator[tuple[str, str]]:
     yield from (("LEFT", name) for name in source[read:])
 
 
-def _lanes(instance: Instance, console_width: int) -> Iterator[Text]:
-    """Yield pairs of lines, READ above WRITE, each pair as wide as the console."""
-    lanes = {"READ": "", "WRITE": ""}
+def _lanes(instance: Instance, console_width: int) -> tuple[list[Text], int]:
+    """Return up to `_PAIRS` pairs of lines, READ above WRITE, and the number of words left out.
+
+    Each pair is as wide as the console.
+    """
     room = max(console_width - len("WRITE  "), 8)
-    for kind, word in [*_events(instance), ("END", " " * room)]:
+    pairs = [{"READ": "", "WRITE": ""}]
+    events = [*_events(instance)]
+    for number, (kind, word) in enumerate(events):
         shown = f"({word})" if kind == "LEFT" else word
         size = min(cell_len(shown), room)
-        if cell_len(lanes["READ"]) + size > room:
-            yield Text(f"READ  {lanes['READ'].rstrip()}", style="blue", no_wrap=True)
-            yield Text(f"WRITE {lanes['WRITE'].rstrip()}", style="bold", no_wrap=True)
-            lanes = {"READ": "", "WRITE": ""}
-        for name in lanes:
+        if cell_len(pairs[-1]["READ"]) + size > room:
+            if len(pairs) == _PAIRS:
+                return _lines(pairs), len(events) - number
+            pairs.append({"READ": "", "WRITE": ""})
+        for name in pairs[-1]:
             here = (name == "WRITE") == (kind == "WRITE")
-            lanes[name] += (set_cell_size(shown, size) if here else " " * size) + " "
+            pairs[-1][name] += (set_cell_size(shown, size) if here else " " * size) + " "
+    return _lines(pairs), 0
+
+
+def _lines(pairs: Sequence[Mapping[str, str]]) -> list[Text]:
+    """Return the lines of the lanes."""
+    return [
+        Text(f"{name:5} {pair[name].rstrip()}", style=style, no_wrap=True)
+        for pair in pairs
+        for name, style in (("READ", "blue"), ("WRITE", "bold"))
+    ]
 
 
 def _mark(grid: Staircase, axes: Axes) -> None:

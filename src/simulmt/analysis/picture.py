@@ -15,7 +15,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from simulmt.analysis.panel import Handles, Panel, circle_key, draw_circles, draw_sheet
+from simulmt.analysis.panel import Handles, Panel, circle_key, draw_circles, draw_sheet, more
 from simulmt.analysis.target import write_html
 from simulmt.decoding.trace import Trace
 from simulmt.disk import check_writable, writing
@@ -26,6 +26,8 @@ KINDS = (".png", ".svg", ".pdf", ".html")
 """The suffixes of pictures, and of the page."""
 HEADS = ("union", "each")
 """All heads in one panel, or a panel for each head."""
+MOST = 60
+"""The most rows, and the most columns, of a sentence on a picture; a page shows all."""
 _REMEDY = "name a file in a folder that exists"
 _LOOK, _STOP = "#20262e", "#c24a00"
 _FAINT = 0.004  # smaller weights would be invisible
@@ -35,9 +37,11 @@ def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union
     """Write a picture or a page of where every head looked and stopped.
 
     Args:
-        traces: The sentences, as `simulmt.decoding.trace.trace_sentence` gives them.
-        path: The file; .png, .svg and .pdf are pictures, .html is a page that plays the sentences
-            back. The same sentences give the same bytes.
+        traces: The sentences, as `simulmt.decoding.trace.trace_sentence` gives them, in subwords or
+            `in_words`.
+        path: The file; .png, .svg and .pdf are pictures, which show the beginning of a long
+            sentence, .html is a page that plays the sentences back. The same sentences give the
+            same bytes.
         heads: `union` or `each`; the reader of a page can change this.
 
     Raises:
@@ -75,7 +79,7 @@ def _draw(traces: Sequence[Trace], path: Path, heads: str) -> None:
     """Draw the attention of a few sentences, each below the one before.
 
     Source on the x axis, target from top to bottom. The area of a dot is the weight on a source
-    subword. Rings, joined by a line, show where a head stopped. All heads together have the largest
+    unit. Rings, joined by a line, show where a head stopped. All heads together have the largest
     weight of any head and the rings of all heads, and the line joins the furthest rings.
 
     Args:
@@ -133,8 +137,12 @@ def _union_name(trace: Trace) -> str:
 def _panel(
     trace: Trace, title: str, weights: Float[NDArray[np.float64], "T S"], heads: slice
 ) -> Panel:
-    mark = partial(_mark, weights, [positions[heads] for positions in trace.positions])
-    return Panel(title, trace.source, trace.target, trace.delays, mark)
+    """Return the panel of a sentence, up to `MOST` rows and columns."""
+    left_out = sum(max(len(units) - MOST, 0) for units in (trace.source, trace.target))
+    title += f" {more(left_out, trace.unit)}" if left_out else ""
+    positions = [row[heads] for row in trace.positions[:MOST]]
+    mark = partial(_mark, weights[:MOST, :MOST], positions)
+    return Panel(title, trace.source[:MOST], trace.target[:MOST], trace.delays[:MOST], mark)
 
 
 def _mark(
@@ -169,6 +177,7 @@ def _sentence(trace: Trace) -> dict[str, object]:
         "line": trace.line,
         "source": trace.source,
         "target": trace.target,
+        "gap": " " if trace.unit == "word" else "",
         "delays": trace.delays,
         "steps": [*trace.steps()],
         "union": _union_name(trace),

@@ -20,6 +20,7 @@ from simulmt.analysis.selection import select_runs, with_empty_ranges_together
 from simulmt.analysis.significance import BETWEEN, COLUMNS, matched_pairs
 from simulmt.analysis.table import left_columns, score_table, selection_table
 from simulmt.analysis.target import REMEDY, write_html, write_rows
+from simulmt.analysis.typical import typical_places
 from simulmt.console import say
 from simulmt.decoding.instance import Instance
 from simulmt.disk import check_writable, writing
@@ -27,7 +28,6 @@ from simulmt.errors import UserError
 from simulmt.options import Config
 from simulmt.run_directory import INSTANCES, METRICS
 
-_MIDDLING = range(8, 13)  # source words
 _Published: TypeAlias = Mapping[str, tuple[Sequence[Series], Sequence[str]]]
 """The published lines by latency, and notes on those that cannot be drawn."""
 
@@ -92,10 +92,9 @@ def _read(choices: Choices) -> RunList:
 
 
 def _samples(runs: Sequence[Run], samples: int) -> Mapping[str, Sequence[Instance]]:
-    """Return the same few sentences of each log by folder, preferably neither short nor long."""
+    """Return the same sentences of each log by folder: the typical ones of the first log."""
     first = next((run.log for run in runs if run.log), ())
-    middling = [i for i, instance in enumerate(first) if instance.source_length in _MIDDLING]
-    places = (middling or list(range(len(first))))[:samples]
+    places = sorted(typical_places(first)[:samples]) if first else []
     return {run.folder: [run.log[i] for i in places if i < len(run.log)] for run in runs}
 
 

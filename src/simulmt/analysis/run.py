@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from simulmt.analysis.intervals import Resampled
 from simulmt.decoding.instance import Instance
 from simulmt.run_directory import Provenance, Training, Traits
-from simulmt.scoring.conventions import CONVENTIONS, UNITS
+from simulmt.scoring.conventions import ADDED, CONVENTIONS, UNITS
 from simulmt.scoring.scores import Figures, Scores
 
 Row: TypeAlias = dict[str, Any]
@@ -90,9 +90,9 @@ class Run:
         return float(self.figures["BLEU"])
 
     def latency(self, name: str) -> float:
-        """Return a latency; infinite if no sentence has a translation."""
-        value = self.figures[name].value
-        return math.inf if value is None else float(value)
+        """Return a latency; infinite if no sentence has a translation, or if it was not scored."""
+        value = _value(self.figures, name)
+        return math.inf if value is None else value
 
     def row(self) -> Row:
         """Return a line of `curves.csv`; conventions other than `paper` add their own figures."""
@@ -107,7 +107,8 @@ class Run:
             "model": self.model,
             "data": self.options["data.name"],
             **{name: paper["word"][name].value for name in ("BLEU", "chrF")},
-            **{f"{name}_{unit}": paper[unit][name].value for unit in UNITS for name in _COUNTED},
+            **{f"{n}_{unit}": paper[unit][n].value for unit in UNITS for n in _COUNTED},
+            **{f"{n}_{unit}": _value(paper[unit], n) for unit in UNITS for n in ADDED},
             **{f"{name}_{self.convention}": self.figures[name].value for name in own},
             "parameters": self.training.parameters,
             "updates": self.training.updates,
@@ -126,6 +127,11 @@ class Run:
             "processes": training.processes,
             "device": training.device,
         }
+
+
+def _value(figures: Figures, name: str) -> float | None:
+    """Return a figure; None if it has no value, or if a plugin's latency was not scored."""
+    return figures[name].value if name in figures else None
 
 
 def _listed(values: Mapping[str, float]) -> list[str]:

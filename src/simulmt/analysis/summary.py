@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from simulmt.analysis.path import draw_path, render_path
 from simulmt.analysis.table import score_table
+from simulmt.analysis.typical import typical_places
 from simulmt.console import console, say
 from simulmt.data.corpus import Split
 from simulmt.data.manifest import same_text
@@ -41,13 +40,13 @@ def repeated(name: str, split: Split, described: Config) -> None:
 def results(
     name: str, scores: Scores, instances: Sequence[Instance], checkpoint: Path, folder: Path
 ) -> None:
-    """Print the score table, warnings, the path of a sentence, and the paths of the files."""
+    """Print scores, warnings, the path of a typical sentence, and the paths of the files."""
     if not is_first_process():
         return
     console.print(score_table({name: scores}))
     for warning in residue(instances):
         console.print(warning, markup=False, soft_wrap=True, style="yellow")
-    sample = pick_sample(instances)
+    sample = instances[typical_places(instances)[0]]
     console.print(render_path(sample, console.width))
     draw_path(sample, folder / PICTURE)
     say(f"checkpoint: {checkpoint}\nscores, {INSTANCES} and {PICTURE}: {folder}")
@@ -65,10 +64,3 @@ def computing(scores: Scores) -> None:
             f"DAL {aware.figures['DAL'].form()} words"
         )
     say(text)
-
-
-def pick_sample(instances: Sequence[Instance]) -> Instance:
-    """Return the sentence with the longest wait, preferably a sentence of middling length."""
-    middling = [i for i in instances if i.delays and 8 <= i.source_length <= 12]
-    waits = {i.index: np.diff(i.delays, prepend=0).max(initial=0) for i in instances}
-    return max(middling or instances, key=lambda i: (waits[i.index], -i.index))

@@ -205,7 +205,8 @@ def word_positions(instance: Instance) -> list[tuple[int, ...]]:
 
     Returns:
         For each target word, the source word of each head, from 1; a head at EOS has the number of
-        source words + 1. Empty without positions, or if the pieces do not show the words.
+        source words + 1, and one that has run off the end has 0. Empty without positions, or if
+        the pieces do not show the words.
     """
     source = _words_of(instance.source_pieces, instance.source_length)
     target = _words_of(instance.target_pieces, instance.prediction_length)
@@ -214,8 +215,8 @@ def word_positions(instance: Instance) -> list[tuple[int, ...]]:
     source.append(instance.source_length + 1)
     last = {word: step for step, word in enumerate(target)}
     return [
-        tuple(source[min(position, len(source)) - 1] for position in instance.positions[step])
-        for step in last.values()
+        tuple(source[min(place, len(source)) - 1] if place else 0 for place in heads)
+        for heads in (instance.positions[step] for step in last.values())
     ]
 
 

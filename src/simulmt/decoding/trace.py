@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import NamedTuple
+from itertools import groupby, pairwise
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -14,32 +14,37 @@ from simulmt.data.subwords import Subwords
 from simulmt.decoding.forced import forced_steps
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
+from simulmt.decoding.instance import word_delays
 from simulmt.models.model import Model
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The translation of one sentence: T subwords written, S source subwords with EOS the last."""
+    """The translation of one sentence: T units written, S source units with EOS the last.
+
+    Units are subwords, or after `in_words` words.
+    """
 
     line: int
     """Number of the sentence's line, from 1."""
     source: tuple[str, ...]
-    """The source's subwords; EOS reads `</s>`."""
+    """The source's units; EOS reads `</s>`."""
     target: tuple[str, ...]
-    """The subwords written, without EOS."""
+    """The units written, without EOS."""
     source_words: tuple[int, ...]
-    """The word of each source subword, from 1; EOS is a word of its own."""
+    """The word of each source unit, from 1; EOS is a word of its own."""
     target_words: tuple[int, ...]
-    """The word of each target subword, from 1."""
+    """The word of each target unit, from 1."""
     delays: tuple[int, ...]
-    """Number of source subwords read, EOS included, before each target subword was written."""
+    """Number of source units read, EOS included, before each target unit was written."""
     end: int
-    """Number of source subwords read, EOS included, when the translation ended."""
+    """Number of source units read, EOS included, when the translation ended."""
     positions: tuple[tuple[int, ...], ...]
-    """For each target subword, where every head of every layer stopped, from 1; 0 for a head
+    """For each target unit, where every head of every layer stopped, from 1; 0 for a head
     that has run off the end. Empty for mechanisms that read the whole sentence first."""
     weights: Float[NDArray[np.float64], "T L H S"]
-    """Attention to the source at each target subword, for each layer that attends to the source."""
+    """Attention to the source at each target unit, for each layer that attends to the source."""
+    unit: Literal["word", "subword"] = "subword"
 
     @property
     def stops(self) -> bool:
@@ -47,9 +52,9 @@ class Trace:
         return len(self.positions) == len(self.target) > 0
 
     def steps(self) -> Iterator[tuple[int, int]]:
-        """Counts of source subwords read and target subwords written after each step, from (0, 0).
+        """Counts of source units read and target units written after each step, from (0, 0).
 
-        A step reads, or writes, subwords of one word without interruption.
+        A step reads, or writes, units of one word without interruption.
         """
         events, read = list[tuple[int, int]](), 0  # (0 to read or 1 to write, word)
         for word, delay in zip((*self.target_words, None), (*self.delays, self.end), strict=True):
@@ -61,6 +66,45 @@ class Trace:
         for (action, _), run in groupby(events):
             counts[action] += len([*run])
             yield counts[0], counts[1]
+
+    def in_words(self) -> "Trace":
+        """The same sentence in words, with EOS a source word.
+
+        A word is read once one of its subwords has been read, and written with its last subword,
+        where its heads stand. Its attention is the mean over its subwords; the attention to a
+        source word is the sum over the subwords of that one, so that the sums of rows remain.
+        """
+        source = [max(word, 1) for word in self.source_words]  # a lone ▁ before EOS has word 0
+        columns, rows = _starts(source), _starts(self.target_words)
+        ends = [*rows[1:], *[len(self.target)] * bool(rows)]
+        sums = np.add.reduceat(np.add.reduceat(self.weights, columns, axis=3), rows, axis=0)
+        sizes = np.subtract(ends, rows)[:, None, None, None]
+        return Trace(
+            line=self.line,
+            source=_texts(self.source, columns),
+            target=_texts(self.target, rows),
+            source_words=tuple(range(1, len(columns) + 1)),
+            target_words=tuple(range(1, len(rows) + 1)),
+            delays=tuple(word_delays(self.delays, ends, source)),
+            end=word_delays([self.end], [1], source)[0],
+            positions=tuple(
+                tuple(source[place - 1] if place else 0 for place in self.positions[end - 1])
+                for end in ends * self.stops
+            ),
+            weights=sums / sizes,
+            unit="word",
+        )
+
+
+def _starts(words: Sequence[int]) -> list[int]:
+    """Return the place of each word's first subword; words are numbered from 1."""
+    return [i for i, (before, word) in enumerate(pairwise([0, *words])) if word > before]
+
+
+def _texts(pieces: Sequence[str], starts: Sequence[int]) -> tuple[str, ...]:
+    """Return the text of each word."""
+    spans = pairwise([*starts, len(pieces)])
+    return tuple("".join(pieces[a:b]).replace("▁", " ").strip() for a, b in spans)
 
 
 class Record(NamedTuple):

@@ -17,6 +17,7 @@ from simuleval.utils import entrypoint
 
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
+from simulmt.parts import load
 
 
 @entrypoint
@@ -36,6 +37,8 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
         """Add this agent's options to those of SimulEval's command line."""
         where = "run directory, .ckpt file or exported folder"
         parser.add_argument("--checkpoint", required=True, help=where)
+        trusted = "packages that bring parts of the model, if they are not installed as plugins"
+        parser.add_argument("--plugins", nargs="*", default=[], help=trusted)
 
     @classmethod
     def from_args(cls, args: Namespace) -> "SimulmtAgent":
@@ -43,6 +46,7 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
         try:
             if args.fp16 or args.dtype == "fp16":
                 raise UserError("half precision is not offered; leave out --fp16 and --dtype fp16")
+            load(args.plugins)
             return cls(args, Translator.load(args.checkpoint, device=args.device))
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)

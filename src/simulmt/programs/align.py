@@ -29,6 +29,7 @@ class Options:
     split: Literal["train", "valid", "test"]
     symmetrise: str
     to: Path | None
+    plugins: list[str]
     data: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -89,3 +90,9 @@ def _splits(options: Options) -> Sequence[Split]:
             "of line n of the other"
         )
     return [Split(sources, targets)]
+
+
+if __name__ == "__main__":
+    from simulmt.cli import main
+
+    main("align")

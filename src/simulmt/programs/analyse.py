@@ -38,6 +38,7 @@ class Options:
     links: Any
     device: str
     data_root: Path | None
+    plugins: list[str]
 
     @property
     def of_study(self) -> dict[str, Any]:
@@ -108,3 +109,9 @@ class _Reader:
         trained = checkpoint.load(run)
         split = trained.own_split("test", self.root)
         return trained, split, EncodedSplit.encode(split, trained.subwords)
+
+
+if __name__ == "__main__":
+    from simulmt.cli import main
+
+    main("analyse")

@@ -16,6 +16,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from simulmt.errors import UserError
+from simulmt.parts import load
 from simulmt.processes import is_first_process
 from simulmt.programs.outcome import CHOSEN, failure, write_outcome
 from simulmt.programs.train import train
@@ -38,6 +39,7 @@ def main(folder: Path, record: Path, ckpt_path: str) -> int:
         config = OmegaConf.load(record / CHOSEN)
         assert isinstance(config, DictConfig)
         config.ckpt_path = ckpt_path or None
+        load(config.plugins)
         if is_first_process():
             form = "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s"  # Hydra's
             logging.basicConfig(filename=folder / LOG, level=logging.INFO, format=form)

@@ -20,11 +20,11 @@ from simulmt.memory import check_memory
 from simulmt.objective import Objective
 from simulmt.options import Limit, Weight, check, construct
 from simulmt.programs import teacher
+from simulmt.training.board import Open
 from simulmt.training.callbacks import count_parameters
 from simulmt.training.loggers import choose_logger
 from simulmt.training.optimiser import Adam, make_adam
 from simulmt.training.run import Plan
-from simulmt.training.weights_and_biases import Open
 from simulmt.vocabulary import Vocabulary
 
 SEEDS = Limit(f"a whole number from 0 to {2**32 - 1:,}", lambda seed: 0 <= seed < 1 << 32)
@@ -36,6 +36,7 @@ OF_ROOT: dict[str, Any] = {
     "ckpt_path": str | None,
     "init_from": str | None,
     "cache": str,
+    "plugins": list[str],
 }
 
 

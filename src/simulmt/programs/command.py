@@ -7,19 +7,36 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import Any, NoReturn
 
+import hydra
 from hydra.errors import HydraException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from simulmt.disk import explain, os_error
 from simulmt.errors import UserError
+from simulmt.plugins import CONF, HOME, named
+from simulmt.programs import search_path
 from simulmt.programs.plain import explain_entry
+from simulmt.training.run_name import run_name
 
 _NULL = "a group (data, mechanism, model, ...) needs a choice, it cannot be null"
 
 
-def run(main: Callable[[], None]) -> None:
-    """Call a `hydra.main` program, and turn its exceptions into an exit status.
+_ELSEWHERE = "; for one of another package, install that package or give plugins=[PACKAGE]"
+_typed: list[str] = []
+"""The command line, once Hydra has read its part of it."""
+
+
+def run(program: Callable[[DictConfig], Any], verb: str, words: Sequence[str]) -> None:
+    """Let Hydra compose the configuration of a verb and call its program.
+
+    Args:
+        program: takes the configuration.
+        verb: the name of the configuration in `conf`.
+        words: the command line behind the verb.
 
     Raises:
         SystemExit: with 2 on bad input, with 130 after Ctrl-C.
@@ -27,18 +44,35 @@ def run(main: Callable[[], None]) -> None:
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra then hands exceptions on
     logging.raiseExceptions = False  # a log on a full disk is no reason to print tracebacks
     try:
-        _refuse_empty(sys.argv[1:])
-        main()
+        _refuse_empty(words)
+        search_path.register(named(words))
+        with TemporaryDirectory() as scratch:
+            OmegaConf.register_new_resolver("run_name", run_name, replace=True)
+            OmegaConf.register_new_resolver("scratch", lambda: scratch, replace=True)
+            _typed[:] = sys.argv
+            # Hydra takes any dial: a mechanism says which ones it has
+            sys.argv[1:] = [f"++{word}" if word.startswith("dial.") else word for word in words]
+            hydra.main(str(HOME / CONF), verb, version_base="1.3")(program)()
     except KeyboardInterrupt as error:
         _end(str(error) or "interrupted", 130)
+    except UserError as error:
+        _end(str(error))
     except Exception as error:  # of Hydra: `job` lets no other one out
         _end(_explain(error))
 
 
 @contextmanager
-def job() -> Iterator[None]:
-    """Wrap the work of a program: its errors end it before Hydra adds lines to the message."""
+def job(config: DictConfig) -> Iterator[None]:
+    """Wrap the work of a program: its errors end it before Hydra adds lines to the message.
+
+    Args:
+        config: names the plugins, which are loaded first.
+    """
+    from simulmt.parts import load  # noqa: PLC0415  (torch, only once there is work)
+
+    sys.argv[:] = _typed or sys.argv  # with which Lightning starts the other processes of a run
     try:
+        load(config.plugins)
         yield
         sys.stdout.flush()
     except UserError as error:
@@ -76,13 +110,14 @@ def _explain(error: Exception) -> str:
         return explain_entry(error)
     if isinstance(error, HydraException):
         text = re.split(r"\n(?:Config search path:|full_key:)|, set env var", text)[0]
-        return re.sub("\n\t", ", ", re.sub(r"\n+(.*):\n\t", r"; \1: ", text))
+        text = re.sub("\n\t", ", ", re.sub(r"\n+(.*):\n\t", r"; \1: ", text))
+        return f"{text}{_ELSEWHERE if 'Could not find' in text else ''}"
     if (refused := os_error(error)) is not None:  # such as a directory that cannot be made
         return explain(refused, "Hydra's record in the run directory")
     null = text.endswith("Got NoneType")
     return _NULL if null else f"Hydra cannot start with these options: {text}"
 
 
-def _end(message: str, status: int = 2) -> None:
+def _end(message: str, status: int = 2) -> NoReturn:
     print(f"error: {' '.join(message.splitlines())}", file=sys.stderr)
     sys.exit(status)

@@ -50,6 +50,7 @@ class Options:
     dial: dict[str, Any]
     word_ms: Annotated[float, DURATION] | None
     data_root: Path | None
+    plugins: list[str]
 
     def __post_init__(self) -> None:
         if self.word_ms is not None and (self.beam or 1, self.length_penalty) != (1, None):
@@ -174,3 +175,9 @@ def _folder(options: Options, path: Path) -> Path:
     changes = options.dial | options.given("beam", "length_penalty", "word_ms")
     name = [options.scored, path.stem, *(f"{name}{value}" for name, value in changes.items())]
     return home / EVALUATION / "-".join(name)
+
+
+if __name__ == "__main__":
+    from simulmt.cli import main
+
+    main("evaluate")

@@ -25,6 +25,7 @@ class Options:
 
     checkpoint: Path
     to: Path
+    plugins: list[str]
 
 
 def export(cfg: DictConfig) -> None:
@@ -51,3 +52,9 @@ def _test_scores(path: Path) -> Scores | None:
     if not file.is_file() or (run is not None and tested_checkpoint(run) != path):
         return None
     return read_record(file, Scores)
+
+
+if __name__ == "__main__":
+    from simulmt.cli import main
+
+    main("export")

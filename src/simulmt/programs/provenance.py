@@ -6,6 +6,7 @@ import shlex
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -16,16 +17,19 @@ from simulmt.run_directory import Provenance
 
 COMMAND = "SIMULMT_COMMAND"
 """Environment variable with the command of a sweep, for the processes of its runs."""
+_NONE: Mapping[str, str] = {}
 _PACKAGES = ("simulmt", "torch", "pytorch-lightning", "numba", "sentencepiece", "sacrebleu")
 
 
-def provenance(accelerator: str) -> Provenance:
+def provenance(accelerator: str, plugins: Mapping[str, str] = _NONE) -> Provenance:
     """Return the provenance of a training that starts now.
 
     Args:
         accelerator: `cpu`, `gpu` or `auto`, which is a GPU if there is one.
+        plugins: the versions of the plugins that bring a part of the model, by module.
     """
     versions = {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
+    versions |= plugins
     if cuda := torch.version.cuda:
         versions["cuda"] = cuda
     on_gpu = accelerator != "cpu" and torch.cuda.is_available()

@@ -25,6 +25,7 @@ from simulmt.errors import UserError
 from simulmt.memory import check_memory, enough_memory
 from simulmt.models.model import Model
 from simulmt.options import asked_of, check, construct
+from simulmt.parts import needed_by
 from simulmt.processes import is_first_process
 from simulmt.programs.choices import Choices, check_choices
 from simulmt.programs.plain import plain
@@ -47,14 +48,13 @@ from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores
 from simulmt.training.callbacks import count_parameters, flat
 from simulmt.training.datamodule import TranslationData
-from simulmt.training.loggers import open_loggers
+from simulmt.training.loggers import open_loggers, show_results, show_samples
 from simulmt.training.machine import check_disk, prepare_machine
 from simulmt.training.module import TranslationModule
 from simulmt.training.ranks import one_voice
 from simulmt.training.resume import alone_in, check_resume, find_resume
 from simulmt.training.room import make_room, settled
 from simulmt.training.run import Plan, fit, make_trainer
-from simulmt.training.weights_and_biases import show_results, show_samples
 
 SHOWN = 50
 """The number of test sentences in the logger's table."""
@@ -216,7 +216,9 @@ def _describe(
     """Write configuration, provenance, the traits of the policy and the manifest of the data."""
     if is_first_process():
         write_json(folder / CONFIG, config)
-        write_json(folder / PROVENANCE, provenance(config["trainer"]["accelerator"]))
+        write_json(
+            folder / PROVENANCE, provenance(config["trainer"]["accelerator"], needed_by(config))
+        )
         write_json(folder / TRAITS, Traits(mechanism.learned, mechanism.offline, mechanism.dials))
         write_json(folder / MANIFEST, described)  # last: with this file the run has begun
 
@@ -230,7 +232,7 @@ def _test(
 ) -> Scores:
     """Decode the test set over all processes; write the instances, and print and log the scores.
 
-    W&B also gets translations, the path of a sentence and the curve of all validations.
+    Some loggers also show translations, the path of a sentence and the curve of all validations.
     """
     module.to(trainer.strategy.root_device)
     instances = decoder(module.model, module.device, watch)
@@ -238,8 +240,15 @@ def _test(
     if is_first_process():
         write_instances(folder / INSTANCES, instances)
     summary.results(f"{module.model.mechanism.name} on test", scores, instances, chosen, folder)
+    step = trainer.global_step - 1
     for logger in trainer.loggers:
-        logger.log_metrics(flat(scores, "test"), trainer.global_step - 1)
-    show_samples(trainer.loggers, "test/samples", instances[:SHOWN])
-    show_results(trainer.loggers, folder)
+        logger.log_metrics(flat(scores, "test"), step)
+    show_samples(trainer.loggers, "test/samples", instances[:SHOWN], step)
+    show_results(trainer.loggers, folder, step)
     return scores
+
+
+if __name__ == "__main__":
+    from simulmt.cli import main
+
+    main("train")

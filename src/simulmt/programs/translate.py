@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from omegaconf import DictConfig
 from rich.console import Console
@@ -39,8 +40,10 @@ class Options:
     actions: bool
     picture: Path | None
     heads: str
+    unit: Literal["word", "subword"]
     device: str
     batch_tokens: Tokens
+    plugins: list[str]
 
     def __post_init__(self) -> None:
         if self.picture is not None:
@@ -128,6 +131,8 @@ def draw(translator: Translator, sentences: Mapping[int, str], options: Options)
     model, subwords, device = translator.model, translator.subwords, translator.device
     first = [*sentences.items()][:PICTURED]
     traces = [trace_sentence(model, subwords, device, text, line) for line, text in first]
+    if options.unit == "word":
+        traces = [trace.in_words() for trace in traces]
     write_picture(traces, str(options.picture), options.heads)
     more = f", the first {PICTURED} sentences" if len(sentences) > PICTURED else ""
     print(f"picture: {options.picture}{more}", file=sys.stderr)
@@ -178,3 +183,9 @@ def warn(message: str) -> None:
 def _at_terminal() -> bool:
     """Return whether a person types and sees what is printed."""
     return sys.platform != "win32" and os.isatty(sys.stdin.fileno()) and sys.stdout.isatty()
+
+
+if __name__ == "__main__":
+    from simulmt.cli import main
+
+    main("translate")

@@ -1,7 +1,8 @@
 """Loading of checkpoints and exported folders, which never runs code from a file.
 
-A checkpoint of Lightning has a passport beside the weights: configuration, subword model, and
-manifest of the data. An exported folder holds the same in open formats (`simulmt.saved.exported`).
+A checkpoint of Lightning has a passport beside the weights: configuration, subword model, manifest
+of the data, and the plugins that it needs. An exported folder holds the same in open formats
+(`simulmt.saved.exported`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
 from simulmt.options import Config, convert
+from simulmt.parts import needed_by
 from simulmt.run_directory import AVERAGE, BEST, replacing, tested_checkpoint
 from simulmt.saved import exported
 from simulmt.saved.archive import check_weights, is_whole, open_archive
@@ -47,7 +49,8 @@ def load(place: Path) -> Trained:
         subwords = Subwords(kept["subwords"].numpy().tobytes())
     except UserError as error:
         raise UserError(f"{path} is damaged: {error}") from None
-    return Trained(path, kept["config"], kept["manifest"], subwords, _weights(checkpoint))
+    weights = _weights(checkpoint)
+    return Trained(path, kept["config"], kept["manifest"], kept["needs"], subwords, weights)
 
 
 def load_subwords(place: Path) -> Subwords:
@@ -63,7 +66,8 @@ def load_subwords(place: Path) -> Subwords:
 def passport(config: Config, subwords: Subwords, manifest: Mapping[str, object]) -> dict[str, Any]:
     """Return the passport of the weights, in types that `torch.load(weights_only=True)` reads."""
     model = torch.frombuffer(bytearray(subwords.model), dtype=torch.uint8)
-    return {"config": config, "subwords": model, "manifest": manifest}
+    needs = needed_by(config)
+    return {"config": config, "subwords": model, "manifest": manifest, "needs": needs}
 
 
 def read_checkpoint(path: Path) -> Config:
@@ -74,9 +78,9 @@ def read_checkpoint(path: Path) -> Config:
     """
     checkpoint = open_archive(path)
     kept = checkpoint.get("simulmt") if isinstance(checkpoint, dict) else None
-    if not isinstance(kept, dict) or not {"config", "subwords", "manifest"} <= {*kept}:
+    if not isinstance(kept, dict) or not {"config", "subwords", "manifest", "needs"} <= {*kept}:
         raise UserError(f"{path} is a checkpoint, but none that simulmt wrote")
-    for name in ("config", "manifest"):
+    for name in ("config", "manifest", "needs"):
         try:
             check_plain(convert(kept[name], dict))
         except ValueError as error:

@@ -1,7 +1,8 @@
 """A trained model as a folder in open formats, to be shared; the folder holds no code.
 
 model.safetensors   the weights
-config.json         the version, the configuration, the manifest of the training data, SHA-256
+config.json         the version, the configuration, the manifest of the training data, the plugins
+                    that it needs, SHA-256
 subwords.model      the SentencePiece model
 scores.json         the scores on the test set, if known
 provenance.json     the command, the versions and the machine of the training, if known
@@ -80,7 +81,12 @@ def write(
 
 def _write(trained: Trained, folder: Path, scores: Scores | None) -> None:
     config = {k: v for k, v in trained.config.items() if not k.startswith(_NOT_THE_MODEL)}
-    described = {"version": __version__, "config": config, "manifest": trained.manifest}
+    described = {
+        "version": __version__,
+        "config": config,
+        "manifest": trained.manifest,
+        "needs": trained.needs,
+    }
     tensors = {name: value.contiguous().clone() for name, value in trained.weights.items()}
     weights = save(tensors, metadata={"format": "pt"})
     digests = _digests(described, trained.subwords, weights)
@@ -100,7 +106,7 @@ def read(folder: Path) -> Trained:
     """
     try:
         described = read_json(folder / CONFIG)
-        config, manifest = dict(described["config"]), dict(described["manifest"])
+        config, manifest, needs = (dict(described[n]) for n in ("config", "manifest", "needs"))
     except (UserError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{folder / CONFIG} describes no model ({error})") from None
     subwords = Subwords.load(folder / SUBWORDS)
@@ -116,7 +122,8 @@ def read(folder: Path) -> Trained:
                 f"{folder / name} is damaged or was changed: export the model anew, or remove "
                 f"sha256 from {CONFIG} to use the folder as it is"
             )
-    return Trained(folder, config, manifest, subwords, check_weights(folder / WEIGHTS, weights))
+    weights = check_weights(folder / WEIGHTS, weights)
+    return Trained(folder, config, manifest, needs, subwords, weights)
 
 
 def _digests(described: Config, subwords: Subwords, weights: bytes) -> dict[str, str]:

@@ -15,6 +15,7 @@ from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.options import Config, pick
+from simulmt.parts import check_loaded
 
 UNTURNED: Mapping[str, float] = {}
 _NEEDED: Mapping[str, type] = {
@@ -37,6 +38,7 @@ class Trained:
         path: the checkpoint or exported folder.
         config: the resolved configuration of its training, as plain values.
         manifest: the manifest of the training data.
+        needs: the versions of the plugins that bring a part of it, by module.
         subwords: the subwords of both languages.
         weights: the parameters by name.
 
@@ -47,6 +49,7 @@ class Trained:
     path: Path
     config: Config
     manifest: Config
+    needs: Mapping[str, str]
     subwords: Subwords
     weights: dict[str, Tensor]
 
@@ -73,8 +76,9 @@ class Trained:
             root: the folder of the text files, if they have moved.
 
         Raises:
-            UserError: no such split, or its text is not that of the training.
+            UserError: no such split, its text is not that of the training, or a plugin is missing.
         """
+        check_loaded(self.needs, self.path)
         corpus = build_corpus(self.config["data"], root)
         split = pick(corpus.splits, name, "split")
         check_manifest(self.manifest, manifest(corpus, self.subwords, [name]), [name])
@@ -89,9 +93,10 @@ class Trained:
             dials: values of the mechanism's dials that differ from those of the training.
 
         Raises:
-            UserError: an option that this package does not define, weights of another model, or a
-                dial that the mechanism does not have.
+            UserError: a plugin is missing, an option that this package does not define, weights of
+                another model, or a dial that the mechanism does not have.
         """
+        check_loaded(self.needs, self.path)
         mechanism = build_mechanism(self.config["mechanism"]).turned(dials)
         model = outline_model(self.config["model"], mechanism, self.subwords.vocabulary)
         fill(model, self.weights, self.path, assign=True)

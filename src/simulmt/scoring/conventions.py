@@ -4,6 +4,7 @@ AL of one paper is not AL of another: the unit, the length that sets the pace an
 differ. A convention names one such choice, and each of its figures carries a signature.
 """
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -52,6 +53,8 @@ _ATD = Metric("ATD", latency.average_token_delay, "")
 
 METRICS = {"AP": _AP, "AL": _AL, "AL_ref": _AL_REF, "LAAL": _LAAL, "DAL": _DAL, "CW": _CW}
 """The latencies of the convention `paper`, and of the oracle."""
+ADDED: dict[str, Metric] = {}
+"""Latencies of plugins, which the convention `paper` counts, too."""
 UNITS = ("word", "subword")
 
 
@@ -99,7 +102,7 @@ def _named(*metrics: Metric) -> dict[str, Metric]:
 
 _WORD, _SUBWORD = UNITS
 CONVENTIONS: Mapping[str, Convention] = {
-    "paper": Convention(UNITS, METRICS, clipped=True, chrf=True),
+    "paper": Convention(UNITS, ChainMap(ADDED, METRICS), clipped=True, chrf=True),
     "simuleval": Convention((_WORD,), _named(_AL_REF, _DAL, _AP_REF, _LAAL, _ATD), clipped=False),
     "omnisteval": Convention(
         (_WORD,), _named(_YAAL, _AL_REF, _LAAL, _AP_REF, _DAL), clipped=False, chrf=True

@@ -9,7 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
@@ -155,6 +158,14 @@ def attention_span(instance: Instance) -> float | None:
             stood = [min(position or last, last) for position in heads]
             spans.append(max(stood) - min(stood))
     return sum(spans) / len(spans) if spans else None
+
+
+def sentence_scores(instances: Sequence[Instance]) -> Float[NDArray[np.float64], "N 2"]:
+    """Return chrF and word-level DAL of each sentence, at least one; 0 where no word is written."""
+    metric = CHRF()
+    chrf = [metric.sentence_score(i.prediction, [i.reference]).score for i in instances]
+    delays = METRICS["DAL"].values(*_tensors(_rows(instances, "word")))
+    return np.array([chrf, delays], dtype=float).T
 
 
 def _attention_span(ordered: Sequence[Instance]) -> Score | None:

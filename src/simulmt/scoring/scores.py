@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from simulmt.decoding.search import Search
-from simulmt.scoring.conventions import CONVENTIONS
+from simulmt.scoring.conventions import ADDED, CONVENTIONS
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Scores:
     def __post_init__(self) -> None:
         for name, convention in CONVENTIONS.items():
             for unit in convention.units:
-                if missing := {*convention.figures} - {*self[name, unit]}:
+                if missing := {*convention.figures} - {*ADDED} - {*self[name, unit]}:
                     raise ValueError(f"{name} lacks {', '.join(sorted(missing))} in {unit}s")
 
     def __getitem__(self, counted: tuple[str, str]) -> Figures:

@@ -27,8 +27,8 @@ from simulmt.run_directory import (
 from simulmt.scoring.conventions import UNITS
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Scores
+from simulmt.training.loggers import sample, show_samples
 from simulmt.training.module import TranslationModule
-from simulmt.training.weights_and_biases import sample, show_samples
 
 SAMPLED = 5
 """The number of sentences of the development set that every validation shows."""
@@ -95,14 +95,14 @@ class SimultaneousDecoding(pl.Callback):
 
 
 def _show_samples(trainer: pl.Trainer, folder: Path, instances: Sequence[Instance]) -> None:
-    """Write sample translations into the run directory, and show them in W&B."""
+    """Write sample translations into the run directory, and show them."""
     rows = [("source", "reference", "prediction", "delays"), *map(sample, instances)]
     folder.mkdir(exist_ok=True)
     text = "".join("\t".join(row) + "\n" for row in rows)
     name = STEP.format(step=trainer.global_step)
     with replacing(folder / f"{name}.tsv") as unfinished:
         unfinished.write_text(text, encoding="utf-8")
-    show_samples(trainer.loggers, "valid/samples", instances)
+    show_samples(trainer.loggers, "valid/samples", instances, trainer.global_step - 1)
 
 
 class TrainingRecord(pl.Callback):

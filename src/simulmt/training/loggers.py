@@ -1,9 +1,8 @@
 """The loggers of metrics: a CSV file in every run directory; on demand, W&B or TensorBoard."""
 
 import csv
-import importlib.util
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,16 @@ from pytorch_lightning.loggers import Logger, TensorBoardLogger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
 
 from simulmt.console import say
+from simulmt.decoding.instance import Instance
 from simulmt.disk import writing
 from simulmt.errors import UserError
 from simulmt.metrics import read_metrics
 from simulmt.options import Config, construct, pick
 from simulmt.processes import is_first_process
-from simulmt.run_directory import METRICS, TENSORBOARD, replacing
-from simulmt.training.weights_and_biases import Open, wandb
+from simulmt.run_directory import METRICS, replacing
+from simulmt.training.board import Board, Open
+from simulmt.training.tensorboard import TensorBoard, tensorboard
+from simulmt.training.weights_and_biases import WeightsAndBiases, wandb
 
 
 class MetricsFile(Logger):
@@ -90,20 +92,17 @@ class MetricsFile(Logger):
 
 def csv_only() -> Open:
     """`logger=csv`: no logger besides the CSV file."""
-    return lambda folder, stage, config: None
-
-
-def tensorboard() -> Open:
-    """`logger=tensorboard`: event files in the run directory."""
-    if importlib.util.find_spec("tensorboard") is None:
-        raise UserError('logger=tensorboard needs a package: pip install "simulmt[tensorboard]"')
-    return lambda folder, stage, config: TensorBoardLogger(folder, name=TENSORBOARD, version="")
+    return lambda folder, stage, resume_at, config: None
 
 
 LOGGERS: dict[str, Callable[..., Open]] = {
     "csv": csv_only,
     "tensorboard": tensorboard,
     "wandb": wandb,
+}
+BOARDS: dict[type[Logger], Callable[..., Board]] = {
+    TensorBoardLogger: TensorBoard,
+    WandbLogger: WeightsAndBiases,
 }
 
 
@@ -121,7 +120,7 @@ def open_loggers(
     """Open the CSV file and, on the first process, the chosen logger; close both in any case."""
     loggers: list[Logger] = [MetricsFile(stage, resume_at)]
     if is_first_process():
-        extra = open_extra(folder, stage, config)
+        extra = open_extra(folder, stage, resume_at, config)
         loggers += [extra] if extra else []
     status, code = "failed", 1
     try:
@@ -135,3 +134,30 @@ def open_loggers(
             opened.finish(exit_code=code)
             if opened.offline:
                 say(f"not uploaded yet: wandb sync {Path(opened.dir).parent}")
+
+
+def show_samples(
+    loggers: Iterable[Logger], key: str, instances: Sequence[Instance], step: int
+) -> None:
+    """Show a table of translations with their delays, wherever tables can be shown."""
+    columns = ["source", "reference", "translation", "delays"]
+    for board in _boards(loggers):
+        board.show_table(key, columns, [*map(sample, instances)], step)
+
+
+def sample(instance: Instance) -> tuple[str, str, str, str]:
+    """Return source, reference, translation and delays of a sentence."""
+    delays = " ".join(map(str, instance.delays))
+    return instance.source, instance.reference, instance.prediction, delays
+
+
+def show_results(loggers: Iterable[Logger], folder: Path, step: int) -> None:
+    """Show the path of a sentence and the curve of all validations, wherever pictures can be."""
+    for board in _boards(loggers):
+        board.show_results(folder, step)
+
+
+def _boards(loggers: Iterable[Logger]) -> Iterator[Board]:
+    for logger in loggers:
+        if type(logger) in BOARDS:
+            yield BOARDS[type(logger)](logger)

@@ -8,25 +8,21 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from pytorch_lightning.loggers import Logger, WandbLogger
 
-from simulmt.decoding.instance import Instance
 from simulmt.metrics import read_columns
 from simulmt.options import Config
 from simulmt.run_directory import PICTURE, WANDB_ID, replacing
+from simulmt.training.board import Open
 
 UPDATES = "trainer/global_step"
 """The x axis of all curves."""
-
-
-Open: TypeAlias = Callable[[Path, Path, Config], Logger | None]
-"""Opens a logger for a run directory, the folder that the run writes into until its first
-validation, and a configuration; None where there is no logger."""
 
 
 def wandb(project: str, mode: Literal["online", "offline"]) -> Open:
@@ -38,7 +34,9 @@ def wandb(project: str, mode: Literal["online", "offline"]) -> Open:
     return partial(_open, project, mode)
 
 
-def _open(project: str, mode: str, folder: Path, stage: Path, config: Config) -> Logger:
+def _open(
+    project: str, mode: str, folder: Path, stage: Path, resume_at: int | None, config: Config
+) -> Logger:
     """Start or resume the run, and return its logger."""
     import wandb  # noqa: PLC0415  (seconds to import, and most runs do without)
 
@@ -77,33 +75,27 @@ def run_name(config: Config) -> str:
     return " ".join([mechanism["name"], *(f"{name}={value}" for name, value in options.items())])
 
 
-def show_samples(loggers: Iterable[Logger], key: str, instances: Sequence[Instance]) -> None:
-    """Log a table of translations with their delays."""
-    columns = ["source", "reference", "translation", "delays"]
-    for logger in _wandb(loggers):
-        logger.log_text(key, columns=columns, data=[[*sample(i)] for i in instances])
+@dataclass(frozen=True)
+class WeightsAndBiases:
+    """The board of a W&B logger, which knows the step by itself."""
 
+    logger: WandbLogger
 
-def sample(instance: Instance) -> tuple[str, str, str, str]:
-    """Return source, reference, translation and delays of a sentence."""
-    delays = " ".join(map(str, instance.delays))
-    return instance.source, instance.reference, instance.prediction, delays
+    def show_table(
+        self, key: str, columns: Sequence[str], rows: Sequence[Sequence[str]], step: int
+    ) -> None:
+        """Log a table."""
+        self.logger.log_text(key, columns=[*columns], data=[[*row] for row in rows])
 
-
-def show_results(loggers: Iterable[Logger], folder: Path) -> None:
-    """Log the picture of a path as media, and BLEU over DAL of every validation as a chart."""
-    for logger in _wandb(loggers):
+    def show_results(self, folder: Path, step: int) -> None:
+        """Log the picture of a path as media, and BLEU over DAL of every validation as a chart."""
         import wandb  # noqa: PLC0415
 
-        logger.log_image("test/path", images=[str(folder / PICTURE)])
+        self.logger.log_image("test/path", images=[str(folder / PICTURE)])
         points = read_columns(folder, "valid/word/DAL", "valid/BLEU")
         table = wandb.Table(columns=["DAL", "BLEU"], data=[[*point] for point in points])
         chart = wandb.plot.scatter(table, "DAL", "BLEU", title="BLEU over DAL, every validation")
-        logger.experiment.log({"valid/curve": chart})
-
-
-def _wandb(loggers: Iterable[Logger]) -> Iterator[WandbLogger]:
-    return (logger for logger in loggers if isinstance(logger, WandbLogger))
+        self.logger.experiment.log({"valid/curve": chart})
 
 
 def _run_id(kept: Path) -> str:

@@ -1,0 +1,9 @@
+"""The laws of simulmt, which every mechanism obeys."""
+
+from catch_up import CatchUp
+from simulmt.attention import Lookback, Mechanism
+from simulmt.laws import hold
+
+
+def test_laws() -> None:
+    hold(Mechanism(CatchUp(k=3, steady=2), Lookback(), name="catch_up"))

@@ -1,0 +1,63 @@
+"""The command `simulmt VERB ...`, and `python train.py ...` and its neighbours in a clone."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from simulmt import __version__, ending
+from simulmt.errors import UserError
+from simulmt.plugins import CONF, HOME, conf_folders, named
+
+VERBS = ("train", "evaluate", "translate", "report", "analyse", "align", "export")
+"""Each has a file in `conf`, which explains it, and a function in `simulmt.programs.verbs`."""
+_HELP = ("-h", "--help")
+
+
+def main(verb: str | None = None) -> None:
+    """Run a verb with the arguments of the command line.
+
+    Args:
+        verb: the verb that a script stands for; None to take the first argument.
+
+    Raises:
+        SystemExit: with 2 on bad input, with 130 after Ctrl-C.
+    """
+    words = sys.argv[1:]
+    if verb is None:
+        verb, *words = words or [_HELP[0]]
+    if verb in VERBS and not {*_HELP} & {*words}:
+        if verb == "train":
+            ending.begin()  # at once: the other imports may take a minute
+        from simulmt.programs import command, verbs  # noqa: PLC0415
+
+        command.run(getattr(verbs, verb), verb, words)
+        return
+    try:
+        print(_answer(verb, words))
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _answer(verb: str, words: Sequence[str]) -> str:
+    """Return what is printed at once, without Hydra and torch."""
+    from simulmt.programs.completion import complete, script  # noqa: PLC0415  (for this alone)
+    from simulmt.programs.help import explain, usage  # noqa: PLC0415
+
+    if verb in VERBS:
+        return explain(verb, [word for word in words if word not in _HELP], _folders(words))
+    if verb in _HELP:
+        return usage(VERBS, _folders(words))
+    if verb in {"-V", "--version"}:
+        return f"simulmt {__version__}"
+    if verb == "--completion":
+        return script(words[0] if words else "")
+    if verb == "--complete":
+        line = " ".join(words)
+        return "\n".join(complete(line, VERBS, _folders(line.split())))
+    raise UserError(f"{verb!r} is no verb; choose one of {', '.join(VERBS)}")
+
+
+def _folders(words: Sequence[str]) -> list[Path]:
+    """Return the configuration folders, those of plugins last."""
+    return [HOME / CONF, *conf_folders(named(words)).values()]

@@ -1,0 +1,155 @@
+"""The parts that names in a configuration stand for: simulmt's own, and those of plugins.
+
+A plugin keeps its parts in a variable `parts`:
+
+    from simulmt.parts import Parts
+
+    parts = Parts(schedules={"catch_up": CatchUp})
+
+From then on `mechanism.schedule=catch_up` names the class. A checkpoint holds only such names.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from simulmt.attention.clock import ClockRecipe
+from simulmt.attention.schedule import ScheduleRecipe
+from simulmt.attention.schedules import SCHEDULES
+from simulmt.attention.scores import SCORES, ScoreFactory
+from simulmt.attention.spans import SPANS, SpanRecipe
+from simulmt.builders import CORPORA, MODELS
+from simulmt.data.corpus import Corpus
+from simulmt.errors import UserError
+from simulmt.models.model import Model
+from simulmt.objective import OBJECTIVES, Objective
+from simulmt.objective.latency_augmented import LATENCIES
+from simulmt.options import Config, flat_options
+from simulmt.plugins import installed, locate, version_of
+from simulmt.scoring.conventions import ADDED, Metric
+
+VARIABLE = "parts"
+"""The name that a plugin gives to its parts."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a plugin brings, each by the name that a configuration uses.
+
+    Attributes:
+        schedules: Clocks and schedules, for `mechanism.schedule`.
+        spans: For `mechanism.span`.
+        scores: For `mechanism.score`.
+        models: For `model.name`.
+        corpora: Functions that return a corpus, for `data.corpus`.
+        objectives: For `objective.name`.
+        latencies: Scored beside those of the papers, and drawn by `latency=` of a report; a
+            training minimises one by its name in small letters, in `objective.latency`.
+    """
+
+    schedules: Mapping[str, type[ClockRecipe] | type[ScheduleRecipe]] = field(default_factory=dict)
+    spans: Mapping[str, type[SpanRecipe]] = field(default_factory=dict)
+    scores: Mapping[str, ScoreFactory] = field(default_factory=dict)
+    models: Mapping[str, type[Model]] = field(default_factory=dict)
+    corpora: Mapping[str, Callable[..., Corpus]] = field(default_factory=dict)
+    objectives: Mapping[str, type[Objective]] = field(default_factory=dict)
+    latencies: Mapping[str, Metric] = field(default_factory=dict)
+
+
+_loaded: dict[str, Parts] = {}
+
+
+def load(modules: Iterable[str] = ()) -> None:
+    """Add the parts of the installed plugins and of the named ones to the tables.
+
+    Args:
+        modules: the plugins that the user named; installed plugins need no name.
+
+    Raises:
+        UserError: a plugin cannot be imported, has no parts, or uses a name that is taken.
+    """
+    for module in dict.fromkeys((*installed(), *modules)):
+        if module not in _loaded:
+            _loaded[module] = _add(module, _parts_of(module))
+
+
+def needed_by(config: Config) -> dict[str, str]:
+    """Return the versions of the plugins that a configuration takes parts of, by module."""
+    options = flat_options(config)
+    return {
+        module: version_of(module)
+        for module, parts in _loaded.items()
+        if any(options.get(option) in own for option, _, own in _entries(parts))
+    }
+
+
+def check_loaded(needed: Mapping[str, str], where: object) -> None:
+    """Refuse a trained model that needs plugins which are neither installed nor named.
+
+    Args:
+        needed: the versions of the plugins, as `needed_by` returned them for the training.
+        where: the model, for the message.
+
+    Raises:
+        UserError: a plugin is missing.
+    """
+    load()
+    if missing := [module for module in needed if module not in _loaded]:
+        packages = ", ".join(f"{m} {needed[m]}".rstrip() for m in missing)
+        raise UserError(
+            f"{where} needs {packages}, which brings a part of it: install that package, or give "
+            f"plugins=[{','.join(missing)}] if you trust it (--plugins for SimulEval, "
+            f"simulmt.parts.load({missing}) in Python)"
+        )
+
+
+def _parts_of(module: str) -> Parts:
+    """Import a plugin and return its parts."""
+    file = locate(module)
+    try:
+        parts = getattr(import_module(module), VARIABLE, None)
+    except Exception as error:  # of any kind: the code is not ours
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise UserError(
+            f"plugins={module}: {file} cannot be imported ({why}); `python -c 'import {module}'` "
+            "shows where"
+        ) from error
+    if not isinstance(parts, Parts):
+        raise UserError(
+            f"plugins={module}: {file} has no parts; a plugin says what it brings, such as "
+            "`parts = simulmt.parts.Parts(schedules={'mine': Mine})`"
+        )
+    return parts
+
+
+def _add(module: str, parts: Parts) -> Parts:
+    """Add parts to the tables, all or none."""
+    for option, table, own in _entries(parts):
+        if taken := sorted({*own} & {*table}):
+            raise UserError(
+                f"plugins={module}: {option}={taken[0]} is taken, by simulmt or by another plugin; "
+                f"rename it in {VARIABLE} of {module}"
+            )
+    for _, table, own in _entries(parts):
+        table.update(own)
+    return parts
+
+
+def _entries(parts: Parts) -> list[tuple[str, dict[str, Any], Mapping[str, Any]]]:
+    """Return for each kind the option that names a part, its table, and the entries to add."""
+    trained = {name.lower(): metric.formula for name, metric in parts.latencies.items()}
+    return [
+        ("mechanism.schedule", SCHEDULES, parts.schedules),
+        ("mechanism.span", SPANS, parts.spans),
+        ("mechanism.score", SCORES, parts.scores),
+        ("model.name", MODELS, parts.models),
+        ("data.corpus", CORPORA, parts.corpora),
+        ("objective.name", OBJECTIVES, parts.objectives),
+        (
+            "objective.latency",
+            LATENCIES,
+            trained,
+        ),
+        ("latency", ADDED, parts.latencies),
+    ]

@@ -1,0 +1,80 @@
+"""Plugins: other packages that bring parts (`simulmt.parts`) and configuration of their own.
+
+A plugin is a module, found by an entry point of the group `simulmt.plugins` or named on the command
+line (`plugins=[my_package]`). The folder `conf` beside its file joins Hydra's search path. Nothing
+else, above all no checkpoint, makes simulmt import a module.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import entry_points, packages_distributions, version
+from importlib.util import find_spec
+from pathlib import Path
+
+import simulmt
+from simulmt.errors import UserError
+
+ENTRY_POINTS = "simulmt.plugins"
+CONF = "conf"
+_PACKAGE = Path(simulmt.__file__).resolve().parent
+HOME = _PACKAGE if (_PACKAGE / CONF).is_dir() else _PACKAGE.parents[1]
+"""The folder that holds simulmt's `conf` and `experiments`: its package or, in a clone, the top."""
+
+
+@cache
+def installed() -> tuple[str, ...]:
+    """Return the modules that the entry points of installed packages name, in alphabetic order."""
+    return tuple(sorted({point.module for point in entry_points(group=ENTRY_POINTS)}))
+
+
+def named(words: Sequence[str]) -> list[str]:
+    """Return the plugins that a command line names.
+
+    Raises:
+        UserError: `plugins=` is no list.
+    """
+    modules: list[str] = []
+    for word in words:
+        if re.match(r"\+*plugins=", word):
+            listed = re.fullmatch(r"\+*plugins=\[([\w., ]*)\]", word)
+            if not listed:
+                raise UserError(f"{word!r} is no list; write plugins=[PACKAGE] or plugins=[A,B]")
+            modules += re.findall(r"[\w.]+", listed[1])
+    return modules
+
+
+def locate(module: str) -> Path:
+    """Return the file of a plugin; of a package, its `__init__.py`.
+
+    Modules are looked for in the current directory, too, behind all others.
+
+    Raises:
+        UserError: there is no such module.
+    """
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)
+    try:
+        spec = find_spec(module)
+    except (ImportError, ValueError):  # a package above it is absent; no name of a module
+        spec = None
+    if spec is None or spec.origin is None:
+        raise UserError(
+            f"plugins={module}: there is no such package; install it, or start in the folder that "
+            "holds it"
+        )
+    return Path(spec.origin)
+
+
+def conf_folders(modules: Sequence[str]) -> dict[str, Path]:
+    """Return the configuration folders of the installed plugins and of modules, by module."""
+    folders = {name: locate(name).parent / CONF for name in dict.fromkeys((*installed(), *modules))}
+    return {name: folder for name, folder in folders.items() if folder.is_dir()}
+
+
+def version_of(module: str) -> str:
+    """Return the version of the package that a module belongs to; empty if none is installed."""
+    packages = packages_distributions().get(module.partition(".")[0], [])
+    return version(packages[0]) if packages else ""

@@ -1,0 +1,71 @@
+"""Where Hydra finds the configuration: simulmt's `conf` and `experiments`, then that of plugins."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hydra._internal.core_plugins.file_config_source import FileConfigSource
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.object_type import ObjectType
+from hydra.core.plugins import Plugins
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+
+from simulmt.plugins import HOME, conf_folders
+
+_PRESETS = "experiments"
+_folders: dict[str, Path] = {}
+
+
+class Presets(FileConfigSource):
+    """A folder of which Hydra sees the folder `experiments` alone, as a group of that name.
+
+    Presets lie beside the figures that they led to, outside `conf`.
+    """
+
+    @staticmethod
+    def scheme() -> str:
+        """Return the word before `://` in the search path."""
+        return _PRESETS
+
+    def available(self) -> bool:
+        """Return whether the folder is there."""
+        return self.is_group(_PRESETS)
+
+    def is_group(self, config_path: str) -> bool:
+        """Return whether a path names a folder of presets."""
+        return _is_ours(config_path) and super().is_group(config_path)
+
+    def is_config(self, config_path: str) -> bool:
+        """Return whether a path names a preset."""
+        return _is_ours(config_path) and super().is_config(config_path)
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        """Return the names in a folder."""
+        if _is_ours(config_path):
+            return super().list(config_path, results_filter)
+        return [_PRESETS] if config_path == "" and results_filter != ObjectType.CONFIG else []
+
+
+class SearchPath(SearchPathPlugin):
+    """Adds presets and plugins behind simulmt's own configuration, which Hydra is given."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Append the folders."""
+        search_path.append("simulmt", f"{Presets.scheme()}://{HOME}")
+        for module, folder in _folders.items():
+            search_path.append(module, f"file://{folder}")
+
+
+def register(plugins: Sequence[str] = ()) -> None:
+    """Make Hydra search presets and the folders of the installed plugins and of the named ones.
+
+    Raises:
+        UserError: there is no such plugin.
+    """
+    _folders.clear()
+    _folders.update(conf_folders(plugins))
+    for part in (Presets, SearchPath):
+        Plugins.instance().register(part)
+
+
+def _is_ours(config_path: str) -> bool:
+    return config_path.split("/", maxsplit=1)[0] == _PRESETS

@@ -1,0 +1,91 @@
+"""What Hydra calls for each verb of the command: the program, once a configuration is composed.
+
+The programs are imported here and not above, since torch takes seconds.
+"""
+
+# ruff: noqa: PLC0415
+
+from pathlib import Path
+
+from hydra.conf import HydraConf
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import DictConfig
+
+from simulmt.programs.command import job
+
+
+def train(config: DictConfig) -> float | None:
+    """Train, test, and write everything into the run directory."""
+    chosen = HydraConfig.get()
+    folder = chosen.runtime.output_dir
+    with job(config):
+        if chosen.mode == RunMode.MULTIRUN:
+            from simulmt.programs.sweep import sweep_run
+
+            waits = not _may_postpone(chosen)
+            return sweep_run(config, Path(folder), chosen.job.num, waits=waits)
+        from simulmt.programs.train import train
+
+        train(config, folder)
+    return None
+
+
+def _may_postpone(chosen: HydraConf) -> bool:
+    """Return whether runs can wait for the end of the sweep, which then trains them right here.
+
+    A search needs the value of a run at once, and a cluster trains on other machines.
+    """
+    parts = (chosen.sweeper._target_, chosen.launcher._target_)
+    sweeper, launcher = (part.rpartition(".")[2] for part in parts)
+    return sweeper == "BasicSweeper" and launcher in {"BasicLauncher", "JoblibLauncher"}
+
+
+def evaluate(config: DictConfig) -> None:
+    """Decode a split with a checkpoint and write and print its scores."""
+    with job(config):
+        from simulmt.programs.evaluate import evaluate
+
+        evaluate(config)
+
+
+def translate(config: DictConfig) -> None:
+    """Translate standard input live, or a file in batches."""
+    with job(config):
+        from simulmt.programs.translate import translate
+
+        translate(config)
+
+
+def report(config: DictConfig) -> None:
+    """Compare all finished runs of a folder: a table, CSV files, curves, and a page of it all."""
+    with job(config):
+        from simulmt.analysis.report import report
+        from simulmt.plugins import HOME
+        from simulmt.programs.plain import plain
+
+        report(plain(config), HOME)
+
+
+def analyse(config: DictConfig) -> None:
+    """Make one study of one or several runs, and write its figure and its table."""
+    with job(config):
+        from simulmt.programs.analyse import analyse
+
+        analyse(config)
+
+
+def align(config: DictConfig) -> None:
+    """Align sentence pairs, and write their links."""
+    with job(config):
+        from simulmt.programs.align import align
+
+        align(config)
+
+
+def export(config: DictConfig) -> None:
+    """Write weights, configuration, subword model and a card with its scores."""
+    with job(config):
+        from simulmt.programs.export import export
+
+        export(config)

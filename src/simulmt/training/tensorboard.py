@@ -1,0 +1,90 @@
+"""TensorBoard: the event files of a run, with what they hold besides metrics.
+
+Steps are those of `metrics.csv`, whose figures have the same names.
+"""
+
+import importlib.util
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytorch_lightning.loggers import Logger, TensorBoardLogger
+
+from simulmt.errors import UserError
+from simulmt.metrics import read_columns
+from simulmt.options import Config, flat_options
+from simulmt.run_directory import PICTURE, TENSORBOARD
+from simulmt.training.board import Open
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+FINAL = ("test/BLEU", "test/chrF", "test/word/AL", "test/word/AP", "test/word/DAL")
+"""The scores beside the hyperparameters."""
+_MARKDOWN = re.compile(r"[\\`*_{}\[\]<>()#+.!|~&$-]")
+
+
+def tensorboard() -> Open:
+    """`logger=tensorboard`: event files in the run directory."""
+    if importlib.util.find_spec("tensorboard") is None:
+        raise UserError('logger=tensorboard needs a package: pip install "simulmt[tensorboard]"')
+    return _open
+
+
+def _open(folder: Path, stage: Path, resume_at: int | None, config: Config) -> Logger:
+    """Return a logger; TensorBoard drops earlier events from the update at which a run resumes."""
+    logger = TensorBoardLogger(folder, name=TENSORBOARD, version="", purge_step=resume_at)
+    _log_hyperparameters(logger.experiment, config)
+    return logger
+
+
+@dataclass(frozen=True)
+class TensorBoard:
+    """The board of a TensorBoard logger."""
+
+    logger: TensorBoardLogger
+
+    def show_table(
+        self, key: str, columns: Sequence[str], rows: Sequence[Sequence[str]], step: int
+    ) -> None:
+        """Show a table as text."""
+        lines = [columns, ["---"] * len(columns), *(map(_escape, row) for row in rows)]
+        self.logger.experiment.add_text(key, "\n".join(map(_row, lines)), step)
+
+    def show_results(self, folder: Path, step: int) -> None:
+        """Show the picture of a path and the curve of all validations as images."""
+        # seconds to import
+        from matplotlib.image import imread  # noqa: PLC0415
+
+        from simulmt.analysis.curve import draw_validations  # noqa: PLC0415
+
+        writer = self.logger.experiment
+        writer.add_image("test/path", imread(folder / PICTURE), step, dataformats="HWC")
+        points = read_columns(folder, "valid/word/DAL", "valid/BLEU")
+        writer.add_figure("valid/curve", draw_validations(points), step)
+
+
+def _log_hyperparameters(writer: "SummaryWriter", config: Config) -> None:
+    """Log the configuration; TensorBoard finds the scores by their names once they are logged."""
+    from torch.utils.tensorboard.summary import hparams  # noqa: PLC0415  (seconds to import)
+
+    options: dict[str, Any] = {
+        name: value if isinstance(value, bool | int | float | str) else str(value)
+        for name, value in flat_options(config).items()
+    }
+    scores = dict.fromkeys(FINAL)
+    experiment, start, _ = hparams(options, scores)  # type: ignore[no-untyped-call]
+    events = writer._get_file_writer()  # type: ignore[no-untyped-call]
+    for summary in (experiment, start):
+        events.add_summary(summary)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _escape(text: str) -> str:
+    """Return a text that Markdown and HTML show as it is."""
+    return _MARKDOWN.sub(lambda sign: f"&#{ord(sign[0])};", text)

@@ -1,0 +1,135 @@
+"""Parts and configuration of another package: what it may bring, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from commands import Answer, type_in
+from simulmt import parts
+from simulmt.errors import UserError
+from simulmt.parts import Parts, needed_by
+from small_runs import ROOT, TINY
+
+OF_EVERY_KIND = '''
+"""One part of every kind, under names of its own."""
+
+from simulmt.attention import Lookback, WaitK
+from simulmt.attention.scores import General
+from simulmt.data.verbfinal import verbfinal
+from simulmt.models.transformer import Transformer
+from simulmt.objective import LatencyAugmented
+from simulmt.parts import Parts
+from simulmt.scoring.conventions import Metric
+
+
+def first_delay(delays, source, target):
+    """The first delay of each sentence."""
+    return delays[:, 0]
+
+
+parts = Parts(
+    schedules={"late": WaitK},
+    spans={"back": Lookback},
+    scores={"bilinear": General},
+    models={"thin": Transformer},
+    corpora={"toy": verbfinal},
+    objectives={"own": LatencyAugmented},
+    latencies={"FIRST": Metric("FIRST", first_delay, "")},
+)
+'''
+CONF = {
+    "mechanism/late": "defaults: [wait_k, override /objective@_global_.objective: own, _self_]\n"
+    "name: late\nschedule: late\nspan: back\nscore: bilinear\nk: 4\n",
+    "model/thin": "defaults: [transformer, _self_]\nname: thin\n",
+    "data/toy": "defaults: [verbfinal, _self_]\nname: toy\ncorpus: toy\n",
+    "objective/own": "defaults: [latency_augmented, _self_]\nname: own\nlatency: first\n",
+    "experiments/short": "# @package _global_\ntrainer: {max_updates: 6, validate_every: 3}\n",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A folder with the module `kinds`, its configuration, and modules that are no plugins."""
+    folder = tmp_path_factory.mktemp("plugin")
+    (folder / "kinds.py").write_text(OF_EVERY_KIND)
+    (folder / "broken.py").write_text("import nothing_of_that_name\n")
+    (folder / "bare.py").write_text("")
+    (folder / "evil.py").write_text("import pathlib\npathlib.Path('touched').touch()\n")
+    for name, text in CONF.items():
+        path = folder / "conf" / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def commands(folder: Path, *lines: list[str]) -> list[Answer]:
+    return type_in(*[[str(ROOT / f"{verb}.py"), *words] for verb, *words in lines], cwd=folder)
+
+
+def test_one_part_of_every_kind_trains_and_is_scored(folder):
+    chosen = ["mechanism=late", "model=thin", "data=toy", "experiments=short"]
+    here = ["plugins=[kinds]", "hydra.run.dir=run"]
+    answers = commands(
+        folder,
+        ["train", *TINY, *chosen, *here],
+        ["evaluate", "checkpoint=run", "device=cpu", "dial.k=2", "plugins=[kinds]"],
+        ["report", "runs=run", "latency=[DAL,FIRST]", "resamples=40", "plugins=[kinds]"],
+    )
+    assert [answer.status for answer in answers] == [0, 0, 0], answers
+    scores = json.loads((folder / "run" / "test_scores.json").read_text())
+    first = scores["figures"]["paper"]["subword"]["FIRST"]
+    assert first["value"] == 4
+    assert first["signature"].startswith("FIRST|u:subword|")
+    assert (folder / "run" / "curve-FIRST.png").is_file()
+    assert "FIRST_subword" in (folder / "run" / "curves.csv").read_text()
+    needs = torch.load(folder / "run/checkpoints/best.ckpt", weights_only=True)["simulmt"]["needs"]
+    assert needs == {"kinds": ""}
+    assert "kinds" in json.loads((folder / "run" / "provenance.json").read_text())["versions"]
+
+
+def test_what_is_no_plugin_is_refused_in_one_line(folder):
+    asked = {
+        "plugins=[absent]": "error: plugins=absent: there is no such package; install it, or start",
+        "plugins=[broken]": "broken.py cannot be imported (ModuleNotFoundError: No module named",
+        "plugins=[bare]": "bare.py has no parts; a plugin says what it brings, such as `parts =",
+        "plugins=bare": "error: 'plugins=bare' is no list; write plugins=[PACKAGE] or plugins=[A,",
+        "mechanism=late": "wait_k; for one of another package, install that package or give",
+    }
+    answers = commands(folder, *(["train", word] for word in asked))
+    for text, answer in zip(asked.values(), answers, strict=True):
+        assert answer.status == 2
+        assert text in answer.err
+        assert answer.err.count("\n") == 1
+
+
+def test_a_checkpoint_makes_nothing_be_imported(folder, trained_once, tmp_path):
+    """Neither its configuration nor its passport: both are only names."""
+    run = trained_once("mechanism=wait_k")
+    checkpoint = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)
+    checkpoint["simulmt"]["config"]["plugins"] = ["evil"]
+    checkpoint["simulmt"]["needs"] = {"evil": "1.0"}
+    torch.save(checkpoint, tmp_path / "model.ckpt")
+    evaluate = ["evaluate", f"checkpoint={tmp_path / 'model.ckpt'}", "device=cpu"]
+    (refused,) = commands(folder, evaluate)
+    assert refused.status == 2
+    assert "needs evil 1.0, which brings a part of it: install that package, or" in refused.err
+    assert not (folder / "touched").exists()
+
+
+def test_a_name_that_is_taken_is_refused(monkeypatch):
+    taken = Parts(schedules={"own": parts.SCHEDULES["wait_k"], "wait_k": parts.SCHEDULES["wait_k"]})
+    monkeypatch.setattr(parts, "_parts_of", lambda module: taken)
+    with pytest.raises(UserError, match=r"mechanism\.schedule=wait_k is taken, by simulmt or by"):
+        parts.load(["another"])
+    assert "own" not in parts.SCHEDULES, "all of its parts or none"
+
+
+def test_only_used_plugins_are_needed(monkeypatch):
+    own = {"one": Parts(schedules={"mine": parts.SCHEDULES["wait_k"]}), "other": Parts()}
+    monkeypatch.setattr(parts, "_loaded", own)
+    assert needed_by({"mechanism": {"schedule": "mine"}}) == {"one": ""}
+    assert needed_by({"mechanism": {"schedule": "wait_k"}}) == {}

@@ -1,0 +1,118 @@
+"""TensorBoard: what a run shows there, read back from its event files; a run that resumes."""
+
+from __future__ import annotations
+
+import html
+import io
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams import plugin_data_pb2
+
+from simulmt.decoding.instance import read_instances
+from simulmt.options import flat_options
+from simulmt.programs.plain import plain
+from simulmt.programs.train import train
+from simulmt.training.loggers import choose_logger
+from simulmt.training.tensorboard import FINAL, TensorBoard
+from small_runs import SMALL, configuration, metrics
+
+CHOSEN = [*SMALL, "mechanism=mma_il", "lambda=0.2", "logger=tensorboard", "ckpt_path=last"]
+
+
+def read(folder: Path) -> EventAccumulator:
+    events = EventAccumulator(str(folder / "tensorboard"), size_guidance={"images": 0})
+    return events.Reload()
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory) -> Path:
+    """A run that has stopped after its first validation and has resumed there."""
+    folder = tmp_path_factory.mktemp("run")
+    for more in (["trainer.max_updates=3"], []):
+        train(configuration("train", *CHOSEN, f"cache={folder / 'cache'}", *more), str(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def events(logged) -> EventAccumulator:
+    return read(logged)
+
+
+def test_figures_are_those_of_the_metrics_file_also_after_a_resume(logged, events):
+    rows = metrics(logged)
+    names = {*rows[0]} - {"step"}
+    assert {*events.Tags()["scalars"]} - {"epoch"} == names
+    for name in names:
+        shown = [(event.step, event.value) for event in events.Scalars(name)]
+        in_file = [(int(row["step"]), float(row[name])) for row in rows if row[name]]
+        assert [step for step, _ in shown] == [step for step, _ in in_file], name
+        values = [value for _, value in in_file]
+        assert [value for _, value in shown] == pytest.approx(values, rel=1e-4, nan_ok=True)
+
+
+def test_translations_are_shown_word_for_word(logged, events):
+    assert {"valid/samples/text_summary", "test/samples/text_summary"} <= {
+        *events.Tags()["tensors"]
+    }
+    samples = events.Tensors("valid/samples/text_summary")
+    assert [event.step for event in samples] == [2, 5]
+    (*_, last) = events.Tensors("test/samples/text_summary")
+    text = last.tensor_proto.string_val[0].decode()
+    head, _, *lines = text.split("\n")
+    assert head == "| source | reference | translation | delays |"
+    instances = read_instances(logged / "instances.log")
+    assert len(lines) == len(instances)
+    for line, instance in zip(lines, instances, strict=True):
+        shown = [html.unescape(cell.strip()) for cell in line.strip("|").split("|")]
+        delays = " ".join(map(str, instance.delays))
+        assert shown == [instance.source, instance.reference, instance.prediction, delays]
+
+
+def test_the_path_and_the_curve_are_pictures(logged, events):
+    assert {*events.Tags()["images"]} == {"test/path", "valid/curve"}
+    (*_, path) = events.Images("test/path")
+    shown = imread(io.BytesIO(path.encoded_image_string))
+    assert shown.shape[:2] == imread(logged / "path.png").shape[:2]
+    (*_, curve) = events.Images("valid/curve")
+    assert curve.step == path.step == 5
+    assert min(curve.width, curve.height) > 300
+
+
+def test_hyperparameters_stand_beside_the_final_scores(logged, events):
+    def content(name: str) -> plugin_data_pb2.HParamsPluginData:
+        data = events.SummaryMetadata(name).plugin_data.content
+        return plugin_data_pb2.HParamsPluginData.FromString(data)
+
+    values = content("_hparams_/session_start_info").session_start_info.hparams
+    config = flat_options(plain(configuration("train", *CHOSEN)))
+    assert {*values} == {*config}
+    assert values["lambda"].number_value == pytest.approx(0.2)
+    assert values["mechanism.name"].string_value == "mma_il"
+    infos = content("_hparams_/experiment").experiment.metric_infos
+    assert [info.name.tag for info in infos] == [*FINAL]
+    assert {*FINAL} <= {*events.Tags()["scalars"]}
+
+
+def test_what_a_resumed_run_does_again_is_shown_once(tmp_path):
+    open_logger = choose_logger({"kind": "tensorboard"})
+    for first, resume_at in ((0, None), (2, 2)):
+        logger = open_logger(tmp_path, tmp_path, resume_at, {"seed": 1})
+        for step in range(first, 4):
+            logger.log_metrics({"loss": step + first}, step)
+        logger.finalize("failed")
+    shown = [(event.step, event.value) for event in read(tmp_path).Scalars("loss")]
+    assert shown == [(0, 0), (1, 1), (2, 4), (3, 5)]
+
+
+def test_markup_in_a_translation_stays_text(tmp_path):
+    logger = choose_logger({"kind": "tensorboard"})(tmp_path, tmp_path, None, {})
+    evil = "a | b <script>*x*</script> [y](z) `c` & # \\|"
+    TensorBoard(logger).show_table("t", ["text"], [[evil]], 0)
+    logger.finalize("failed")
+    (shown,) = read(tmp_path).Tensors("t/text_summary")
+    *_, row = shown.tensor_proto.string_val[0].decode().split("\n")
+    assert not {*row[2:-2]} & {*"|<>*[]()`\\"}
+    assert html.unescape(row) == f"| {evil} |"

@@ -1,0 +1,109 @@
+"""The wheel in an environment of its own, with a plugin beside it, used from another folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from small_runs import ROOT, SMALL
+
+EXAMPLE = ROOT / "examples" / "catch_up"
+Simulmt = partial[subprocess.CompletedProcess[str]]
+
+
+def pip(*arguments: str | Path) -> None:
+    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+    subprocess.run(list(map(str, command)), check=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory) -> Path:
+    """The wheels of simulmt and of the example, built without the network."""
+    folder = tmp_path_factory.mktemp("wheels")
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, ROOT, EXAMPLE)
+    return folder
+
+
+def environment(folder: Path, *wheels: Path) -> Path:
+    """An environment with these wheels, which has torch and the rest from the one of the tests."""
+    venv.create(folder, symlinks=True)
+    python = folder / "bin" / "python"
+    pip("--python", python, "install", "--no-deps", "--no-index", *wheels)
+    (packages,) = folder.glob("lib/*/site-packages")
+    (packages / "shared.pth").write_text(sysconfig.get_path("purelib"))
+    return folder / "bin" / "simulmt"
+
+
+@pytest.fixture(scope="module")
+def simulmt(wheels, tmp_path_factory) -> Simulmt:
+    """The command `simulmt` of an environment that also has the example."""
+    command = environment(tmp_path_factory.mktemp("env"), *wheels.glob("*.whl"))
+    return partial(checked, command, tmp_path_factory.mktemp("elsewhere"))
+
+
+def checked(
+    command: Path, here: Path, *words: str | Path, status: int = 0
+) -> subprocess.CompletedProcess[str]:
+    done = typed(command, here, *words)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
+def typed(command: Path, here: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    clean = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"OMP_NUM_THREADS": "1"}
+    line = list(map(str, (command, *words)))
+    return subprocess.run(
+        line, cwd=here, env=clean, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+SWEEP = ("hydra.sweep.dir=sweep", "hydra.sweep.subdir=k${mechanism.k}")
+
+
+def test_a_plugin_goes_through_every_verb(simulmt, tmp_path):
+    """Nothing of the plugin is in simulmt: an entry point names it."""
+    answer = simulmt("train", "-m", *SMALL, "mechanism=catch_up", "mechanism.k=1,2", *SWEEP)
+    assert "catch_up k=2 steady=6" in answer.stdout
+    assert "2 runs, 0 failed" in answer.stdout
+    run, device = "checkpoint=sweep/k2", "device=cpu"
+    simulmt("evaluate", run, device, "dial.k=5")
+    simulmt("export", run, f"to={tmp_path / 'exported'}")
+    (tmp_path / "text").write_text("das ist ein Haus\n", encoding="utf-8")
+    live = simulmt("translate", run, device, f"input={tmp_path / 'text'}").stdout
+    exported = f"checkpoint={tmp_path / 'exported'}"
+    assert simulmt("translate", exported, device, f"input={tmp_path / 'text'}").stdout == live
+    simulmt("report", "runs=sweep", f"to={tmp_path}", "published=milk/table5", "resamples=40")
+    assert "catch_up" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    simulmt("analyse", "study=initial_delay", "runs=sweep/k2")
+
+
+def test_a_model_of_a_missing_plugin_says_what_it_needs(simulmt, wheels, tmp_path):
+    """`plugins=` names a package of the current folder, if none is installed."""
+    bare = environment(tmp_path / "env", *wheels.glob("simulmt*"))
+    run = simulmt.args[1] / "sweep" / "k2"
+    evaluate = ("evaluate", f"checkpoint={run}", "device=cpu")
+    refused = typed(bare, tmp_path, *evaluate)
+    assert refused.returncode == 2
+    assert "needs catch_up 0.1.0, which brings a part of it: install that" in refused.stderr
+    absent = typed(bare, tmp_path, *evaluate, "plugins=[catch_up]")
+    assert absent.stderr.startswith("error: plugins=catch_up: there is no such package; install it")
+    shutil.copytree(EXAMPLE / "catch_up", tmp_path / "catch_up")
+    scored = typed(bare, tmp_path, *evaluate, "plugins=[catch_up]")
+    assert scored.returncode == 0, scored.stderr
+
+
+def test_help_and_version_are_immediate(simulmt):
+    """That is, they import nothing that is slow."""
+    assert re.fullmatch(r"simulmt \d+\.\d+\.\d+\n", simulmt("--version").stdout)
+    assert "translate" in simulmt("--help").stdout
+    refused = simulmt("trian", status=2)
+    assert refused.stderr.startswith("error: 'trian' is no verb; choose one of train,")
