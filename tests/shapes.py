@@ -24,6 +24,7 @@ CHECKED = (
     "simulmt.data.verbfinal_lexicon",
     "simulmt.decoding",
     "simulmt.latency",
+    "simulmt.laws",
     "simulmt.live",
     "simulmt.models",
     "simulmt.objective",

@@ -12,9 +12,10 @@ import zoo
 from simulmt.attention.scores.luong import Location
 from simulmt.attention.spans import Look, Window, weights
 from simulmt.attention.spans.luong import Guess
+from simulmt.laws import small
 
 NEAR = {"rtol": 0, "atol": 1e-10}  # float64: rounding only
-S, T, DIM = 6, 5, zoo.SIZES["luong"]["dim"]
+S, T, DIM = 6, 5, small.DIM
 
 
 def additive(score, s: Tensor, h: Tensor) -> Tensor:

@@ -144,7 +144,7 @@ def test_the_energy_bias_decides_whether_fresh_heads_read_on(kind: str, name: st
     source, mask = zoo.sentences(3, 7)
     target = torch.randint(4, zoo.VOCABULARY, (3, 4))
     for bias, reads_all in ((-1e6, True), (1e6, False)):
-        made = zoo.model(zoo.MECHANISMS[name] | {"energy_bias": bias}, kind=kind, calibrated=False)
+        made = zoo.fresh(zoo.MECHANISMS[name] | {"energy_bias": bias}, kind)
         _, read = zoo.forced_steps(made, source, mask, target)
         chosen = zoo.MECHANISMS[name]
         ahead = chosen["window"] if chosen["span"] == "window" else 0

@@ -23,18 +23,16 @@ from simulmt.attention.memory import Memory
 from simulmt.attention.plan import NO_LOSSES, Stops, reweighted
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
 from simulmt.attention.scores import Score
-from simulmt.builders import MODELS
-from simulmt.decoding.greedy import greedy
 from simulmt.decoding.incremental import SentenceStream
 from simulmt.decoding.policies import OWN
 from simulmt.decoding.policy import Decision, Policy, Progress
 from simulmt.decoding.streaming import stream
+from simulmt.laws import hold
 from simulmt.models.model import DecoderStep, Model
 from simulmt.training.module import sentence_draws
 from simulmt.vocabulary import Vocabulary
 
 NEAR = {"rtol": 0, "atol": 1e-9}  # float64: rounding only
-PLAIN = ("transformer", "rnmt_plus", "luong")
 
 
 @dataclass(frozen=True)
@@ -142,38 +140,17 @@ NEW = {
     "random wait": Mechanism(RandomWait(most=4), Lookback(), name="random wait"),
 }
 new = pytest.mark.parametrize("name", NEW)
-everywhere = pytest.mark.parametrize("kind", PLAIN)
+everywhere = pytest.mark.parametrize("kind", zoo.SMALL)
 
 
 def model(name: str, kind: str, seed: int = 0, **changes) -> Model:
     torch.manual_seed(seed)
-    mechanism = NEW[name].turned(changes)
-    options = zoo.SIZES[kind] | {"vocabulary": zoo.SPECIAL, "mechanism": mechanism}
-    return MODELS[kind](**options).double().eval()
+    return zoo.SMALL[kind](mechanism=NEW[name].turned(changes)).double().eval()
 
 
 @new
-@everywhere
-def test_training_is_hard_decoding(name: str, kind: str) -> None:
-    made = model(name, kind)
-    source, mask = zoo.sentences(6, 9)
-    target = torch.randint(4, zoo.VOCABULARY, (6, 7))
-    steps, read = zoo.forced_steps(made, source, mask, target)
-    torch.testing.assert_close(made(source, mask, target).logits, steps, **NEAR)
-    assert (read < mask.sum(1, keepdim=True)).any(), "without early decisions the law says nothing"
-
-
-@new
-@everywhere
-def test_batches_are_streams(name: str, kind: str) -> None:
-    made = model(name, kind)
-    source, mask = zoo.sentences(4, 9)
-    for row, real, hypothesis in zip(source, mask, greedy(made, source, mask), strict=True):
-        assert stream(made, row[real].tolist()) == hypothesis
-        live = SentenceStream(made)
-        for token in row[real].tolist():
-            live.read(token)
-        assert live.written == hypothesis
+def test_a_new_mechanism_obeys_the_laws(name: str) -> None:
+    hold(NEW[name])
 
 
 @everywhere

@@ -10,6 +10,7 @@ import torch
 
 import zoo
 from simulmt.errors import UserError
+from simulmt.laws.of_training import training_is_hard_decoding
 from simulmt.models.model import Model
 from zoo import SIZES
 
@@ -69,21 +70,12 @@ def test_multihead_attention_with_one_head_is_its_parent(many, one, kind):
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_both_norms_train_and_decode_alike(norm):
-    made = zoo.sharpen(zoo.model(zoo.options("mma_il"), norm=norm), 1e6)
-    source, mask = zoo.sentences(4, 9)
-    target = torch.randint(4, zoo.VOCABULARY, (4, 7))
-    steps, _ = zoo.forced_steps(made, source, mask, target)
-    torch.testing.assert_close(steps, made(source, mask, target).logits, rtol=0, atol=1e-8)
+    training_is_hard_decoding(zoo.case(zoo.options("mma_il"), norm=norm))
 
 
 @pytest.mark.parametrize("feeding", [True, False])
 def test_luong_trains_and_decodes_alike_with_and_without_input_feeding(feeding):
-    made = zoo.model(zoo.options("milk"), kind="luong", input_feeding=feeding)
-    made = zoo.sharpen(made, 1e6)
-    source, mask = zoo.sentences(4, 9)
-    target = torch.randint(4, zoo.VOCABULARY, (4, 7))
-    steps, _ = zoo.forced_steps(made, source, mask, target)
-    torch.testing.assert_close(steps, made(source, mask, target).logits, rtol=0, atol=1e-8)
+    training_is_hard_decoding(zoo.case(zoo.options("milk"), "luong", input_feeding=feeding))
 
 
 @pytest.mark.parametrize("kind", ["transformer", "rnmt_plus"])

@@ -1,9 +1,8 @@
 """The laws of simulmt, which every mechanism obeys."""
 
-from simulmt.laws import hold
-
 from catch_up import CatchUp
 from simulmt.attention import Lookback, Mechanism
+from simulmt.laws import hold
 
 
 def test_laws() -> None:

@@ -65,6 +65,11 @@ class ScheduleRecipe(ABC):
     dials: ClassVar[tuple[str, ...]] = ()
     """The options that trade quality for latency in a trained model."""
 
+    @property
+    def leaks(self) -> bool:
+        """Whether heads may run off the end of the source, where they attend to nothing."""
+        return False
+
     @abstractmethod
     def build(self, dim: int, heads: int, score: Callable[[int, int], Score]) -> Schedule:
         """The schedule of one layer.

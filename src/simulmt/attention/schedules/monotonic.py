@@ -37,6 +37,11 @@ class Monotonic(ScheduleRecipe):
     energy_bias: Finite
     mass_preservation: bool
 
+    @property
+    def leaks(self) -> bool:
+        """Heads need not stop at EOS."""
+        return not self.mass_preservation
+
     def build(self, dim: int, heads: int, score: Callable[[int, int], Score]) -> Schedule:
         """The heads of one layer, with a score and an `r` of their own."""
         return MonotonicHeads(self, score(dim, heads), heads)

@@ -1,0 +1,90 @@
+"""What a law is asked of: a mechanism on a model, and how a law says that it is broken."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from simulmt.attention import Mechanism, Moment, Plan
+from simulmt.attention.memory import Memory
+from simulmt.attention.plan import Expected, Stops
+from simulmt.attention.schedule import Schedule, ScheduleRecipe
+from simulmt.laws.small import Make, vary
+from simulmt.models.model import Model
+
+CERTAIN = 1e9
+"""Factor of log odds that makes them certain."""
+NEAR = 1e-9
+"""In float64 far above rounding, and far below any real difference."""
+
+
+def certain(schedule: Schedule) -> None:
+    """Scale the odds that a schedule plans in training until they are 0 or infinite."""
+    plan = schedule.plan
+
+    def scaled(query: torch.Tensor, memory: Memory, state: torch.Tensor, moment: Moment) -> Plan:
+        found = plan(query, memory, state, moment)
+        if isinstance(found.alignment, Expected):
+            raise AssertionError(
+                "The schedule plans an `Expected` alignment: pass `sharpen=` a function that makes "
+                "the schedule's decisions certain."
+            )
+        if isinstance(found.alignment, Stops):
+            return found
+        odds = found.alignment
+        return found._replace(alignment=odds._replace(logit=odds.logit * CERTAIN))
+
+    schedule.plan = scaled  # type: ignore[method-assign]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mechanism on a model.
+
+    Args:
+        mechanism: the mechanism.
+        make: builds the model.
+        sharpen: makes the decisions of a schedule certain in training.
+    """
+
+    mechanism: Mechanism
+    make: Make
+    sharpen: Callable[[Schedule], object] = certain
+
+    def model(self, seed: int = 0) -> Model:
+        """A fresh model in float64 and evaluation mode, whose heads take varied decisions."""
+        torch.manual_seed(seed)
+        made = self.make(mechanism=self.mechanism).double().eval()
+        vary(made)
+        return made
+
+    @property
+    def leaks(self) -> bool:
+        """Whether heads may run off the end of the source."""
+        schedule = self.mechanism.schedule
+        return isinstance(schedule, ScheduleRecipe) and schedule.leaks
+
+
+class VacuousError(AssertionError):
+    """A law holds, but of nothing: what it speaks of has not happened."""
+
+
+def demand(holds: bool | torch.Tensor, otherwise: str) -> None:
+    """Go on if a condition holds.
+
+    Raises:
+        AssertionError: the condition does not hold.
+    """
+    if not holds:
+        raise AssertionError(otherwise)
+
+
+def same(actual: object, expected: object, what: str, atol: float = NEAR) -> None:
+    """Go on if two tensors, or tuples of tensors, are the same but for rounding.
+
+    Raises:
+        AssertionError: they differ; the message has the place and the size of the difference.
+    """
+    torch.testing.assert_close(
+        actual, expected, rtol=0, atol=atol, msg=lambda found: f"{what}. {found}"
+    )

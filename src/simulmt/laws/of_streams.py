@@ -1,0 +1,163 @@
+"""Laws of decoding while the source arrives."""
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from simulmt.attention import Source
+from simulmt.decoding.greedy import greedy
+from simulmt.decoding.hypothesis import Hypothesis
+from simulmt.decoding.incremental import SentenceStream
+from simulmt.decoding.policy import Policy
+from simulmt.decoding.streaming import stream
+from simulmt.laws.case import Case, VacuousError, demand, same
+from simulmt.laws.sentences import BRIEF, forced_steps, sentences, targets
+from simulmt.models.model import Model
+
+NOT_EARLY = "nothing is written before the source's end"
+
+
+def batches_are_streams(case: Case) -> None:
+    """A batch gives each sentence what the sentence gets alone, and what a stream writes.
+
+    The hypotheses are brief: what a step writes depends on what was read and written before.
+    """
+    if case.mechanism.offline:
+        return
+    early = late = False
+    for seed in range(9):
+        made = case.model(seed)
+        source, mask = sentences(4, 9, seed, made.vocabulary)
+        for hypothesis, length in decoded_in_every_way(made, source, mask, BRIEF):
+            early |= any(delay < length for delay in hypothesis.delays)
+            late |= hypothesis.delays.count(length) > 1
+        late |= case.leaks
+        if early and late:
+            return
+    raise VacuousError("nothing is written after the source's end" if early else NOT_EARLY)
+
+
+def decoded_in_every_way(
+    made: Model, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], policy: Policy
+) -> Iterator[tuple[Hypothesis, int]]:
+    """Hypotheses and lengths of the sources: the batch's, if streams and each row alone agree."""
+    batch = greedy(made, source, mask, policy)
+    for row, length, hypothesis in zip(source, mask.sum(1).tolist(), batch, strict=True):
+        tokens = row[:length].tolist()
+        live = SentenceStream(made, policy=policy)
+        for token in tokens:
+            live.read(token)
+        (alone,) = greedy(made, row[None, :length], mask[:1, :length] | True, policy)
+        ways = {
+            "alone": alone,
+            "a stream": stream(made, tokens, policy=policy),
+            "a stream with state": live.written,
+        }
+        for way, other in ways.items():
+            demand(other == hypothesis, f"{way} gives {other}, a batch {hypothesis}.")
+        demand(live.done, "The stream has not ended after EOS.")
+        yield hypothesis, length
+
+
+def unread_tokens_have_no_gradient(case: Case) -> None:
+    """Source tokens that were not read have a gradient of exactly 0 on what was written."""
+    if case.mechanism.offline:
+        return
+    early = influenced = False
+    for seed in range(3):
+        made = case.model(seed)
+        source, mask = sentences(1, 9, vocabulary=made.vocabulary)
+        target = targets(1, 5, vocabulary=made.vocabulary)
+        embedded, logits, read = _traced(made, source, mask, target)
+        for step, delay in enumerate(read[0].tolist()):
+            (gradient,) = torch.autograd.grad(
+                logits[0, step].logsumexp(0), embedded, retain_graph=True
+            )
+            unread = gradient[0, delay:]
+            same(unread, torch.zeros_like(unread), f"Step {step + 1} has read {delay} tokens", 0)
+            influenced |= bool((gradient[0, :delay] != 0).any())
+            early |= delay < source.shape[1]
+        influenced |= case.leaks  # heads that all ran off the end have seen nothing
+        if early and influenced:
+            return
+    raise VacuousError("no token that was read has an influence" if early else NOT_EARLY)
+
+
+def _traced(
+    made: Model, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], target: Int[Tensor, "B T"]
+) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B T V"], Int[Tensor, "B T"]]:
+    """The embedded source, and logits and delays with gradients."""
+    embedded: list[Tensor] = []
+
+    def keep(_: nn.Module, inputs: tuple[Tensor, ...], out: Tensor) -> Tensor:
+        if not torch.equal(inputs[0], source):
+            return out
+        embedded.append(out.requires_grad_())
+        return out
+
+    tables = [part for part in made.modules() if isinstance(part, nn.Embedding)]
+    handles = [table.register_forward_hook(keep) for table in tables]
+    logits, read = forced_steps(made, source, mask, target, gradients=True)
+    for handle in handles:
+        handle.remove()
+    demand(bool(embedded), "The model should embed the source with an nn.Embedding.")
+    return embedded[0], logits, read
+
+
+def later_tokens_change_nothing(case: Case) -> None:
+    """Other tokens later in the source change nothing that was written before them."""
+    if case.mechanism.offline:
+        return
+    cut = 9
+    for seed in range(4):
+        made = case.model(seed)
+        source, mask = sentences(1, 16, seed=5, vocabulary=made.vocabulary)
+        other, _ = sentences(1, 16, seed=6, vocabulary=made.vocabulary)
+        other = torch.cat([source[:, :cut], other[:, cut:]], 1)
+        (before,) = greedy(made, source, mask, BRIEF)
+        (after,) = greedy(made, other, mask, BRIEF)
+        settled = sum(delay <= cut for delay in before.delays)
+        one, two = ([*zip(h.tokens, h.delays, strict=True)][:settled] for h in (before, after))
+        demand(one == two, f"Tokens and delays were {one}; with other later tokens they are {two}.")
+        if settled:
+            return
+    raise VacuousError(NOT_EARLY)
+
+
+@torch.no_grad()
+def listening_is_encoding(case: Case) -> None:
+    """Listening token by token gives the states and the steps of the whole source."""
+    made = case.model()
+    source, mask = sentences(3, 8, vocabulary=made.vocabulary)
+    whole = made.encode(source, mask | True)
+    heard, state = None, None
+    for place, token in enumerate(source.unbind(1)):
+        piece, heard = made.listen(token, heard)
+        _same_place(piece, whole, place)
+        state = made.start(piece) if state is None else made.extend(state, piece)
+    if piece.prefixes is not None:  # of which a decoder keeps the last, so it may not lag behind
+        return
+    start = made.start(whole._replace(finished=source[:, -1] == made.vocabulary.eos))
+    waits = torch.zeros_like(mask[:, 0])
+    for token in targets(3, 4, vocabulary=made.vocabulary).unbind(1):
+        one, other = made.step(token, state), made.step(token, start)
+        same(one.wants_to_read, other.wants_to_read, "Not the same sentences want to read")
+        waits = waits | one.wants_to_read  # all else is void then
+        same(one.logits[~waits], other.logits[~waits], "Logits differ")
+        same(one.read[~waits], other.read[~waits], "Delays differ")
+        state, start = one.state, other.state
+
+
+def _same_place(piece: Source, whole: Source, place: int) -> None:
+    """Compare what `listen` and `encode` say of one token."""
+    if piece.prefixes is not None:  # the states of one token change with later ones
+        assert whole.prefixes is not None, "what listens to prefixes encodes prefixes"
+        prefix = whole.prefixes[:, place, : place + 1]
+        same(piece.prefixes[:, 0], prefix, "The states of a prefix differ")
+    else:
+        same(piece.states, whole.states[:, place : place + 1], "States differ")
+    if piece.averages is not None:
+        assert whole.averages is not None, "what listens to averages encodes averages"
+        same(piece.averages, whole.averages[:, place : place + 1], "Averages differ")

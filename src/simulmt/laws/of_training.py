@@ -1,0 +1,57 @@
+"""Laws of a model in training."""
+
+import torch
+from torch.nn.functional import pad
+
+from simulmt.attention.schedule import Schedule
+from simulmt.decoding.greedy import greedy
+from simulmt.laws.case import Case, VacuousError, demand, same
+from simulmt.laws.sentences import BRIEF, forced_steps, sentences, targets
+
+ROUNDING = 1e-8
+"""Training and decoding add up in another order."""
+
+
+def training_is_hard_decoding(case: Case) -> None:
+    """Training with certain decisions gives the logits of decoding with hard ones."""
+    for seed in range(3):
+        made = case.model(seed)
+        for part in made.modules():
+            if isinstance(part, Schedule):
+                case.sharpen(part)
+        source, mask = sentences(12, 9, vocabulary=made.vocabulary)
+        target = targets(12, 7, vocabulary=made.vocabulary)
+        steps, read = forced_steps(made, source, mask, target)
+        with torch.no_grad():
+            trained = made(source, mask, target).logits
+        same(trained, steps, "Logits of training differ from those of decoding", ROUNDING)
+        length = mask.sum(1, keepdim=True)
+        demand((read.diff(dim=1) >= 0).all(), "A delay is shorter than the one before.")
+        demand((read <= length).all(), "A delay is longer than the source.")
+        if case.mechanism.offline or (read < length).any():
+            return
+    raise VacuousError("all of the source is read before each decision")
+
+
+def padding_changes_nothing(case: Case) -> None:
+    """More padding of source and target changes neither logits nor translations."""
+    made = case.model()
+    source, mask = sentences(4, 8, vocabulary=made.vocabulary)
+    target = targets(4, 6, vocabulary=made.vocabulary)
+    longer, more = pad(source, (0, 5), value=made.vocabulary.pad), pad(mask, (0, 5))
+    with torch.no_grad():
+        padded = made(longer, more, pad(target, (0, 3), value=made.vocabulary.pad)).logits[:, :6]
+        same(padded, made(source, mask, target).logits, "Logits differ")
+    one, other = greedy(made, source, mask, BRIEF), greedy(made, longer, more, BRIEF)
+    demand(one == other, f"The translations are {other} with more padding, and {one} without.")
+
+
+def every_parameter_learns(case: Case) -> None:
+    """Every parameter gets a gradient."""
+    made = case.model().train()
+    source, mask = sentences(4, 9, vocabulary=made.vocabulary)
+    out = made(source, mask, targets(4, 7, vocabulary=made.vocabulary))
+    total = out.logits.log_softmax(-1)[..., -1].sum()
+    (total + sum(loss.sum() for loss in out.losses.values())).backward()
+    silent = [n for n, p in made.named_parameters() if p.grad is None or not p.grad.any()]
+    demand(not silent, f"No gradient reaches {', '.join(silent)}.")

@@ -1,0 +1,75 @@
+"""Random sentences, and hard decisions along them."""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from simulmt.decoding import forced
+from simulmt.decoding.policies import OWN
+from simulmt.decoding.policy import Decision, Policy, Progress
+from simulmt.models.model import DecoderStep, Model
+from simulmt.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary(30)
+
+
+def sentences(
+    count: int, longest: int, seed: int = 1, vocabulary: Vocabulary = VOCABULARY
+) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
+    """Random sources ending in EOS, padded, with their mask; the first has full length."""
+    generator = torch.Generator().manual_seed(seed)
+    source = _words(count, longest, generator, vocabulary)
+    lengths = torch.randint(1, longest + 1, (count,), generator=generator)
+    lengths[0] = longest
+    places = torch.arange(longest)
+    source[places == lengths[:, None] - 1] = vocabulary.eos
+    mask = places < lengths[:, None]
+    return source.masked_fill(~mask, vocabulary.pad), mask
+
+
+def targets(
+    count: int, length: int, seed: int = 2, vocabulary: Vocabulary = VOCABULARY
+) -> Int[Tensor, "B T"]:
+    """Random inputs of the decoder, BOS first."""
+    target = _words(count, length, torch.Generator().manual_seed(seed), vocabulary)
+    target[:, 0] = vocabulary.bos
+    return target
+
+
+def _words(
+    count: int, length: int, generator: torch.Generator, vocabulary: Vocabulary
+) -> Int[Tensor, "B N"]:
+    special = max(vocabulary[1:])
+    return torch.randint(special + 1, vocabulary.size, (count, length), generator=generator)
+
+
+def forced_steps(
+    made: Model,
+    source: Int[Tensor, "B S"],
+    mask: Bool[Tensor, "B S"],
+    target: Int[Tensor, "B T"],
+    gradients: bool = False,
+) -> tuple[Float[Tensor, "B T V"], Int[Tensor, "B T"]]:
+    """Logits and delays of step-by-step decoding along given target tokens."""
+    with torch.set_grad_enabled(gradients):
+        steps = [*forced.forced_steps(made, made.encode(source, mask), target)]
+    if any(step.wants_to_read.any() for step in steps):
+        raise AssertionError("A step wants to read on after the source's end.")
+    logits, delays = [step.logits for step in steps], [step.read for step in steps]
+    return torch.stack(logits, 1), torch.stack(delays, 1)
+
+
+class Brief(Policy):
+    """The model's own decision, and an earlier end: untrained models write until they are stopped.
+
+    Like the real limit, this one depends on nothing but what the heads have read.
+    """
+
+    def decide(self, vocabulary: Vocabulary, progress: Progress, step: DecoderStep) -> Decision:
+        """Read, write or end, at the latest three tokens after the last one read."""
+        own = OWN.decide(vocabulary, progress, step)
+        full = progress.written >= step.read + 3
+        return own._replace(ends=own.ends | (full & ~own.reads))
+
+
+BRIEF = Brief()

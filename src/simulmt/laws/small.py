@@ -1,0 +1,100 @@
+"""Small models of every kind, and how their fresh weights come to decide now this way, now that."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from simulmt.attention.schedules import MonotonicHeads
+from simulmt.attention.scores import NormalisedAdditive, ScaledDotProduct
+from simulmt.attention.spans.luong import Guess
+from simulmt.laws.sentences import VOCABULARY, sentences
+from simulmt.models.luong import Luong
+from simulmt.models.model import Model
+from simulmt.models.rnmt_plus import RnmtPlus
+from simulmt.models.transformer import Transformer
+
+Make = Callable[..., Model]
+"""Builds a small model: `make(mechanism=...)`."""
+
+DIM = 32
+QUANTILE = 0.3
+
+transformer = partial(
+    Transformer,
+    vocabulary=VOCABULARY,
+    dim=DIM,
+    ffn=48,
+    heads=4,
+    encoder_layers=2,
+    decoder_layers=2,
+    dropout=0.0,
+    norm="pre",
+    encoder="causal",
+)
+SMALL: dict[str, Make] = {
+    "transformer": transformer,
+    "rnmt_plus": partial(
+        RnmtPlus,
+        vocabulary=VOCABULARY,
+        dim=DIM,
+        heads=4,
+        encoder_layers=3,
+        decoder_layers=3,
+        dropout=0.0,
+        encoder="causal",
+    ),
+    "luong": partial(
+        Luong,
+        vocabulary=VOCABULARY,
+        dim=DIM,
+        heads=4,
+        encoder_layers=3,
+        decoder_layers=3,
+        dropout=0.0,
+        input_feeding=True,
+    ),
+}
+"""Models that take every mechanism."""
+GUIDED = "transformer with averages"
+REENCODING = "transformer that encodes every prefix"
+VARIANTS: dict[str, Make] = {
+    GUIDED: partial(transformer, average_embedding=True),
+    REENCODING: partial(transformer, encoder="reencoding"),
+}
+"""Models that refuse some mechanisms."""
+
+
+def vary(made: Model) -> None:
+    """Enlarge the fresh weights of this package's parts, so that their decisions vary."""
+    for part in made.modules():
+        if isinstance(part, ScaledDotProduct):
+            part.query.bias.data.normal_()
+        elif isinstance(part, NormalisedAdditive):
+            part.hidden.query.weight.data *= 20
+            part.hidden.key.weight.data *= 20
+        elif isinstance(part, Guess):
+            part.hidden.weight.data *= 20
+    _calibrate(made)
+
+
+def _calibrate(made: Model) -> None:
+    """Choose r so that a lone head often stops, and the slowest of many soon enough."""
+    schedules = [part for part in made.modules() if isinstance(part, MonotonicHeads)]
+    if not schedules:
+        return
+    energies: list[list[Tensor]] = [[] for _ in schedules]
+    handles = [
+        part.score.register_forward_hook(lambda _, __, out, seen=seen: seen.append(out))
+        for part, seen in zip(schedules, energies, strict=True)
+    ]
+    source, mask = sentences(8, 9, seed=7, vocabulary=made.vocabulary)
+    with torch.no_grad():
+        made(source, mask, source)
+    for handle in handles:
+        handle.remove()
+    heads = sum(part.heads for part in schedules)
+    for part, seen in zip(schedules, energies, strict=True):
+        found = torch.cat(seen, 2).transpose(0, 1).flatten(1)  # (H, ...)
+        part.energy_bias.data = -found.quantile(QUANTILE / heads, 1)[:, None, None]

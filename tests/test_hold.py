@@ -1,0 +1,164 @@
+"""Parts of somebody else's package: right ones obey the laws, wrong ones are caught by name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from simulmt.attention import Lookback, Mechanism, Memory, Moment, Plan, Source, Stand
+from simulmt.attention.clock import Ticks, Timetable
+from simulmt.attention.memory import places
+from simulmt.attention.plan import Expected, Odds, Stops
+from simulmt.attention.schedules import Monotonic, MonotonicHeads
+from simulmt.attention.scores import Score
+from simulmt.attention.spans import Look
+from simulmt.attention.spans.span import PlainSpan
+from simulmt.laws import LAWS, VacuousError, hold
+from simulmt.laws.small import SMALL
+from simulmt.models.luong import Luong
+
+MINE = {"transformer": SMALL["transformer"]}
+
+
+@dataclass(frozen=True)
+class CatchUp(Timetable):
+    """Writes two tokens for each one read."""
+
+    k: int = 3
+
+    def wanted(self, step: Tensor) -> Tensor:
+        return self.k + (step - 1) // 2
+
+
+class Peeks(CatchUp):
+    """Goes by tokens that have not been read."""
+
+    def start(self, source: Source) -> Ticks:
+        return super().start(source)._replace(written=source.tokens.sum(1) % 3)
+
+    def plan(self, source: Source, target: Tensor, moment: Moment) -> Plan:
+        steps = self.start(source).written[:, None] + places(target, target.shape[1])
+        stops = self.wanted(steps).minimum(source.mask.sum(1, keepdim=True))
+        return Plan(Stops(stops[:, None]))
+
+
+class Insatiable(CatchUp):
+    """Wants to read after the source's end."""
+
+    def step(self, state: Ticks, token: Tensor) -> Stand:
+        wanted = self.wanted(state.written + 1)
+        return super().step(state, token)._replace(wants_to_read=wanted > state.read)
+
+
+class LooksAhead(PlainSpan):
+    """Sees a token that it does not ask to be read."""
+
+    def look(self, query: Tensor, position: Tensor, length: int) -> Look:
+        return Look(places(position, length) <= position[..., None] + 1)
+
+
+class Heads(MonotonicHeads):
+    """Computes its alignment itself."""
+
+    sharpness = 1.0
+
+    def plan(self, query: Tensor, memory: Memory, state: Tensor, moment: Moment) -> Plan:
+        odds = Odds(self.logits(query, memory) * self.sharpness, state)
+        return Plan(Expected(odds.expected()))
+
+
+class HastyHeads(MonotonicHeads):
+    """Stops earlier when it decodes than when it trains."""
+
+    def step(self, query: Tensor, memory: Memory, state: Tensor) -> Stand:
+        stand = super().step(query, memory, state)
+        return stand._replace(position=(stand.position - 1).clamp(min=1))
+
+
+@dataclass(frozen=True)
+class Learned(Monotonic):
+    """Some kind of learned heads."""
+
+    noise: float = 1.0
+    energy_bias: float = 0.0
+    mass_preservation: bool = True
+    kind: type[MonotonicHeads] = Heads
+
+    def build(self, dim: int, heads: int, score: Callable[[int, int], Score]) -> MonotonicHeads:
+        return self.kind(self, score(dim, heads), heads)
+
+
+class SeesAll(Luong):
+    """Adds to each state what comes later."""
+
+    def encode(self, source: Tensor, mask: Tensor) -> Source:
+        encoded = super().encode(source, mask)
+        later = (encoded.states * mask[..., None]).sum(1, keepdim=True)
+        return encoded._replace(states=encoded.states + later)
+
+
+def test_a_right_mechanism_is_held_quietly(capfd: pytest.CaptureFixture[str]) -> None:
+    before = torch.get_rng_state()
+    hold(Mechanism(CatchUp(), Lookback(), name="catch_up"))
+    assert capfd.readouterr() == ("", "")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_example_of_a_package_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples" / "catch_up")
+    importlib.import_module("test_catch_up").test_laws()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "law"),
+    [
+        (Mechanism(Peeks(), Lookback()), "listening_is_encoding"),
+        (Mechanism(Insatiable(), Lookback()), "training_is_hard_decoding"),
+        (Mechanism(CatchUp(), LooksAhead()), "batches_are_streams"),
+        (Mechanism(Learned(kind=HastyHeads), Lookback()), "training_is_hard_decoding"),
+    ],
+    ids=["a clock peeks", "a clock never has enough", "a span peeks", "a step is not its plan"],
+)
+def test_a_wrong_mechanism_breaks_a_law(wrong: Mechanism, law: str) -> None:
+    with pytest.raises(AssertionError, match=f"mechanism=mechanism on transformer breaks {law}: "):
+        hold(wrong, MINE)
+
+
+def test_a_broken_law_is_told_with_its_size() -> None:
+    with pytest.raises(AssertionError) as caught:
+        hold(Mechanism(Learned(kind=HastyHeads), Lookback()), MINE)
+    assert "Training with certain decisions gives the logits of decoding" in str(caught.value)
+    assert "Greatest absolute difference: " in str(caught.value)
+
+
+def test_a_model_is_held_too() -> None:
+    right, mechanism = SMALL["luong"], Mechanism(CatchUp(), Lookback())
+    hold(mechanism, {"mine": right})
+    with pytest.raises(AssertionError, match="on mine breaks listening_is_encoding"):
+        hold(mechanism, {"mine": partial(SeesAll, **right.keywords)})
+
+
+def test_a_law_about_early_decisions_asks_for_some() -> None:
+    with pytest.raises(VacuousError, match="Choose other options"):
+        hold(Mechanism(CatchUp(k=20), Lookback()), MINE)
+
+
+def test_a_schedule_with_an_alignment_of_its_own_says_how_it_gets_certain() -> None:
+    mechanism = Mechanism(Learned(), Lookback())
+    with pytest.raises(AssertionError, match="sharpen="):
+        hold(mechanism, MINE)
+    hold(mechanism, MINE, sharpen=lambda heads: setattr(heads, "sharpness", 1e9))
+
+
+def test_every_law_states_itself_in_one_sentence() -> None:
+    for law in LAWS:
+        first = law.__doc__.partition("\n")[0]
+        assert first.endswith(".")
+        assert first.count(". ") == 0
