@@ -29,6 +29,8 @@ from test_picture import data_of
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
+EMPTY = {"config": {}, "manifest": {}, "needs": {}}
+
 
 def copy_of(run: Path, tmp_path_factory) -> Path:
     return Path(shutil.copytree(run, tmp_path_factory.mktemp("copy") / "run"))
@@ -235,7 +237,7 @@ def test_what_strangers_might_send_is_refused(given_away, tmp_path):
     refused("model.dim is .* 1 to 100,000", lambda f: spoil_config(f, "model", dim=2**40))
     refused("describes no model", lambda f: (f / "config.json").write_text("[1]"))
     refused("lacks mechanism, of type dict",
-            lambda f: (f / "config.json").write_text('{"config": {}, "manifest": {}, "needs": {}}'))  # fmt: skip
+            lambda f: (f / "config.json").write_text(json.dumps(EMPTY)))  # fmt: skip
     refused("no readable weights", lambda f: (f / "model.safetensors").write_bytes(b"\x80\x04."))
     refused("Missing key", lambda f: save_file({"x": torch.zeros(1)}, f / "model.safetensors"))
     refused("no SentencePiece model", lambda f: (f / "subwords.model").write_bytes(b"\xff" * 9))
