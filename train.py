@@ -16,24 +16,27 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from simulmt.programs.command import job, run
-from simulmt.training.run_name import run_name
+from simulmt.programs.plain import hydra_record
+from simulmt.training.run_name import run_name, within
 
 OmegaConf.register_new_resolver("run_name", run_name, replace=True)
+OmegaConf.register_new_resolver("within", within, replace=True)
 
 
 @hydra.main(config_path="conf", config_name="train", version_base="1.3")
 def main(config: DictConfig) -> float | None:
     """Train, test, and write everything into the run directory."""
     chosen = HydraConfig.get()
-    folder = chosen.runtime.output_dir
+    folder, record = chosen.runtime.output_dir, hydra_record(config)
     if chosen.mode == RunMode.MULTIRUN:
         from simulmt.programs.sweep import sweep_run  # noqa: PLC0415
 
-        return sweep_run(config, Path(folder), chosen.job.num, waits=not _may_postpone(chosen))
+        waits = not _may_postpone(chosen)
+        return sweep_run(config, Path(folder), chosen.job.num, record, waits=waits)
     from simulmt.programs.train import train  # noqa: PLC0415  (torch, only once there is work)
 
     with job():
-        train(config, folder)
+        train(config, folder, record)
     return None
 
 

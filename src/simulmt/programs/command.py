@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NoReturn
 
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
@@ -14,6 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 from simulmt.disk import explain, os_error
 from simulmt.errors import UserError
 from simulmt.programs.plain import explain_entry
+from simulmt.programs.traces import tidy
 
 _NULL = "a group (data, mechanism, model, ...) needs a choice, it cannot be null"
 
@@ -30,9 +32,11 @@ def run(main: Callable[[], None]) -> None:
         _refuse_empty(sys.argv[1:])
         main()
     except KeyboardInterrupt as error:
-        _end(str(error) or "interrupted", 130)
+        end(str(error) or "interrupted", 130)
     except Exception as error:  # of Hydra: `job` lets no other one out
-        _end(_explain(error))
+        end(why(error))
+    finally:
+        tidy()
 
 
 @contextmanager
@@ -42,12 +46,12 @@ def job() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except UserError as error:
-        _end(str(error))
+        end(str(error))
     except OSError as error:
         if error.filename is None:  # of the output: Python would try to write it again
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):  # the reader of the output has gone
-            _end(explain(error))
+            end(explain(error))
     except Exception:
         traceback.print_exc()
         sys.exit(1)
@@ -57,13 +61,13 @@ def _refuse_empty(arguments: Sequence[str]) -> None:
     """Refuse `model={}`: Hydra merges an empty group into the default, which stays as it is."""
     for argument in arguments:
         if empty := re.fullmatch(r"\+*([^=]+)=(?:.*,)?\s*\{\s*\}\s*(?:,.*)?", argument):
-            _end(
+            end(
                 f"{argument!r} chooses nothing, and would leave {empty[1]} as it is; leave it out, "
                 f"or give {empty[1]}=CHOICE or {empty[1]}.KEY=VALUE"
             )
 
 
-def _explain(error: Exception) -> str:
+def why(error: Exception) -> str:
     """Return what Hydra found; for a misspelt key or choice, also list those that exist."""
     if isinstance(error, OverrideParseException):
         why = error.message.partition("\nSee ")[0]
@@ -72,8 +76,8 @@ def _explain(error: Exception) -> str:
     if isinstance(cause, OmegaConfBaseException) and cause.parent_node is not None:
         keys = ", ".join(map(str, cause.parent_node))
         return f"{text.splitlines()[0]} The keys there are: {keys}"
-    if isinstance(error, OmegaConfBaseException):
-        return explain_entry(error)
+    if isinstance(error, UserError | OmegaConfBaseException):
+        return str(error) if isinstance(error, UserError) else explain_entry(error)
     if isinstance(error, HydraException):
         text = re.split(r"\n(?:Config search path:|full_key:)|, set env var", text)[0]
         return re.sub("\n\t", ", ", re.sub(r"\n+(.*):\n\t", r"; \1: ", text))
@@ -83,6 +87,7 @@ def _explain(error: Exception) -> str:
     return _NULL if null else f"Hydra cannot start with these options: {text}"
 
 
-def _end(message: str, status: int = 2) -> None:
+def end(message: str, status: int = 2) -> NoReturn:
+    """Print the message in one line, and exit with the status."""
     print(f"error: {' '.join(message.splitlines())}", file=sys.stderr)
     sys.exit(status)
