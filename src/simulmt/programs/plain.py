@@ -26,9 +26,9 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
 
 def hydra_record(cfg: DictConfig) -> dict[str, str]:
     """Return the files of Hydra's record of a job, by name: configuration and overrides."""
-    chosen = HydraConfig.instance().cfg
-    assert chosen is not None
-    parts = {"config": cfg, "hydra": chosen, "overrides": chosen.hydra.overrides.task}
+    chosen = HydraConfig.get()
+    hydra = OmegaConf.create({"hydra": chosen})
+    parts = {"config": cfg, "hydra": hydra, "overrides": chosen.overrides.task}
     return {f"{name}.yaml": OmegaConf.to_yaml(part) for name, part in parts.items()}
 
 

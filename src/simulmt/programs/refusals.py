@@ -66,7 +66,7 @@ def _check_jobs(config: DictConfig) -> None:
         try:
             composed = loader.load_sweep_config(config, [*job])
             names.add(composed.name)
-            keys = [key for key in composed if key != "hydra"]
+            keys = [str(key) for key in composed if key != "hydra"]
             check_choices(plain(OmegaConf.masked_copy(composed, keys)))
         except (UserError, HydraException, OmegaConfBaseException) as error:
             own = [word for word in job if any(word not in other for other in jobs)]
