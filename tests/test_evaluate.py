@@ -81,7 +81,7 @@ def test_files_need_none_of_the_data_of_the_run(finished, tmp_path):
     files = tmp_path / "one.de", tmp_path / "one.en"
     files[0].write_text("der Mann\n")
     files[1].write_text("the man\n")
-    options = ["name=mine", "word_ms=9", "batch_tokens=50"]
+    options = ["text=mine", "word_ms=9", "batch_tokens=50"]
     scores = scored(folder, "mine-given_away-word_ms9", *given(files), *options)
     assert scores.sentences == 1
     assert scores.decoding.word_ms == 9
@@ -127,14 +127,17 @@ def test_several_values_at_once_leave_nothing_but_their_evaluations(finished, tm
     [
         (["source=a.de"], "source is a.de, target None; give both files, or neither"),
         (["target=a.en"], "source is None, target a.en; give both"),
-        (["name=news"], "name=news without files; give source=FILE target=FILE"),
+        (["text=news"], "text=news without files; give source=FILE target=FILE"),
         (["source=a.de", "target=a.en"], "a.de cannot be read .No such file.*: check the path"),
         (["source=a.de", "target=a.en", "split=valid"], "split=valid with source=a.de: files are"),
         (["source=a.de", "target=a.en", "data_root=x"], "data_root=x with source=a.de: files are"),
-        (["source=a.de", "target=a.en", "name=b/c"], "name is 'b/c'; it is part of a folder's"),
-        (["source=a.de", "target=a.en", "name=''"], "name is ''; it is part of a folder's name"),
-        (["source=test.de", "target=a.en"], "name is 'test'; .* none of the splits"),
-        (["source=test.de.gz", "target=a.en"], "name is 'test'; .* set name=NAME"),
+        (
+            ["source=a.de", "target=a.en", "text=b/c"],
+            "text is 'b/c'; it must be a name for a folder",
+        ),
+        (["source=a.de", "target=a.en", "text=''"], "text is ''; it must be a name for a folder"),
+        (["source=test.de", "target=a.en"], "text is 'test'; .* none of the splits"),
+        (["source=test.de.gz", "target=a.en"], "text is 'test'; .* set text=NAME"),
         (["batch_tokens=0"], "batch_tokens is 0; it must be from 1 to"),
         (["word_ms=1e-300"], "word_ms is 1e-300; it must be from 0.001 to"),
         (["dial=5"], "evaluate.py.dial is 5; it must be of type dict"),

@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from simulmt.builders import MODELS
 from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
-from simulmt.training.run_name import run_name
+from simulmt.training.run_name import run_name, within
 
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / "experiments"
@@ -54,6 +54,7 @@ def _anywhere_on_a_machine_with_a_gpu(monkeypatch, tmp_path):
 def composed(preset: str, *overrides: str) -> DictConfig:
     """The configuration of a preset, with Hydra's own part."""
     OmegaConf.register_new_resolver("run_name", run_name, replace=True)
+    OmegaConf.register_new_resolver("within", within, replace=True)
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         return compose("train", [f"experiments={preset}", *overrides], return_hydra_config=True)
 

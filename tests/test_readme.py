@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from simulmt.analysis.studies import STUDIES
 from simulmt.data.corpus import oracle_delays
 from simulmt.data.verbfinal import verbfinal
-from simulmt.training.run_name import run_name
+from simulmt.training.run_name import run_name, within
 
 ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -127,6 +127,7 @@ def combinations(overrides: list[str], multirun: bool) -> list[list[str]]:
 
 def composed(program: str, overrides: list[str]) -> DictConfig:
     OmegaConf.register_new_resolver("run_name", run_name, replace=True)
+    OmegaConf.register_new_resolver("within", within, replace=True)
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         return compose(program, [o if not o.startswith("dial.") else f"++{o}" for o in overrides])
 

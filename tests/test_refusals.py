@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 
@@ -127,6 +128,46 @@ def test_the_command_line_answers_without_a_traceback(tmp_path):
         assert message in answer.err
         assert answer.err.startswith("error: ")
         assert answer.err.count("\n") == 1
+
+
+def test_a_refused_command_leaves_what_was_there(tmp_path, cache):
+    tiny = [*SMALL, f"cache={cache}"]
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    refused = [
+        (["name=../x"], "name is '../x'; it must be a name for a folder"),
+        (["seed=-1"], "seed is -1"),
+        (["name=a", "data.test=0"], "no test pairs"),
+        ([f"hydra.run.dir={mine}", "init_from=nowhere"], "no checkpoint at nowhere"),
+        (["-m", "name=a,b"], "a sweep has one name"),
+        (["-m", "name=a", "mechanism=soft,milk", "lambda=0,0.1"], "1 of the 4 runs of this sweep"),
+        (["-m", "mechanism=milk,wait_k", "mechanism.k=1,3"], "mechanism=milk mechanism.k=1, mech"),
+        (["-m", "lambda=0.1", "objective.hold=1,100"], "hold=100: lambda is held"),
+        (["-m", "lambda=0,0.1", "+data.foo=1"], "data has no option foo"),
+    ]
+    typed = [
+        [ROOT / "train.py", *sorted([*tiny, *words], key=lambda word: word[0] != "-")]
+        for words, _ in refused
+    ]
+    for answer, (_, message) in zip(type_in(*typed, cwd=tmp_path), refused, strict=True):
+        assert answer.status == 2
+        assert message in answer.err
+        assert answer.err.count("\n") == 1
+    assert [*tmp_path.rglob("*")] == [mine]
+
+
+def test_a_refused_command_leaves_an_earlier_run_as_it_was(trained_once, tmp_path, cache):
+    folder = shutil.copytree(trained_once("mechanism=mma_il", "lambda=0.2"), tmp_path / "run")
+    (folder / ".hydra").mkdir()
+    (folder / ".hydra" / "overrides.yaml").write_text("- lambda=0.2\n")
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    chosen = [f"hydra.run.dir={folder}", *SMALL, f"cache={cache}", "data.test=0"]
+    (answer,) = type_in(["train.py", *chosen])
+    assert answer.status == 2
+    after = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    unlocked = {path for path in before if not path.name.startswith(".lock")}
+    assert {path: after[path] for path in unlocked} == {path: before[path] for path in unlocked}
+    assert after.keys() == before.keys()
 
 
 def test_the_shell_sees_the_status_and_no_traceback(tmp_path):

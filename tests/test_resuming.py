@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 
 from simulmt.errors import UserError
+from simulmt.training.callbacks import Progress
 from simulmt.training.run import Patience
 from small_runs import LONGER, metrics, run, weights
 
@@ -112,6 +115,36 @@ def test_a_checkpoint_without_an_update_left_is_refused_elsewhere(finished, tmp_
     checkpoint = finished / "checkpoints" / "last.ckpt"
     with pytest.raises(UserError, match=r"trained for 6 updates.*max_updates is 6: raise it"):
         run(tmp_path / "kept", cache, f"ckpt_path={checkpoint}")
+
+
+def test_a_finished_run_says_so_and_stays(finished, tmp_path, cache, capsys):
+    folder = shutil.copytree(finished, tmp_path / "copy")
+    before = {path: path.stat().st_mtime_ns for path in (folder / "checkpoints").iterdir()}
+    run(folder, cache, "ckpt_path=last", "name=renamed")
+    assert "is finished: raise trainer.max_updates to train on" in capsys.readouterr().out
+    assert before == {path: path.stat().st_mtime_ns for path in (folder / "checkpoints").iterdir()}
+    run(folder, cache, "ckpt_path=last", "trainer.max_updates=9")
+    assert json.loads((folder / "training.json").read_text())["updates"] == 9
+
+
+def test_the_bar_of_a_resumed_run_never_shows_more_than_the_total(tmp_path, cache, monkeypatch):
+    """The run resumes after 6 of 8 batches, with fewer updates left than batches done."""
+    shown: list[tuple[float, float]] = []
+
+    def update(bar, task, current, *_: object, **__: object) -> None:
+        if task == bar.train_progress_bar_id:
+            shown.append((current, bar.progress.tasks[task].total))
+
+    monkeypatch.setattr(Progress, "_update", update)
+    monkeypatch.setattr(
+        "simulmt.training.run.console", Console(file=StringIO(), force_terminal=True)
+    )
+    options = ["data.batch_tokens=1000", "trainer.progress=true"]
+    run(tmp_path, cache, *options)
+    assert shown == [(done, 8) for done in range(1, 7)]
+    shown.clear()
+    run(tmp_path, cache, *options, "ckpt_path=last", "trainer.max_updates=9")
+    assert shown == [(7, 8), (8, 8), (1, 8)]
 
 
 def test_the_patience_is_that_of_the_command():

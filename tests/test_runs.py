@@ -108,8 +108,12 @@ def test_the_same_command_gives_the_same_numbers(finished, tmp_path, cache):
 
 
 def test_starting_from_another_mechanism(finished, tmp_path, cache, capsys):
-    run(tmp_path, cache, f"init_from={finished}", "mechanism=soft", "lambda=0", "decoding.beam=1")
-    assert "parameter tensors start from" in capsys.readouterr().out
+    run(tmp_path, cache, f"init_from={finished}", "mechanism=milk")
+    said = capsys.readouterr().out
+    taken, of = map(int, re.findall(r"(\d+) of (\d+) parameter tensors start", said)[0])
+    assert taken == of - 1
+    assert "of another shape there: decoder.*.source_attention.schedule.* (1)\n" in said
+    assert "not there" not in said
 
 
 def test_fine_tuning_on_other_sentences(finished, tmp_path, cache, capsys):

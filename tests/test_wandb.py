@@ -130,4 +130,5 @@ def test_runs_are_named_by_what_sets_their_latency():
 
     assert named("mechanism=mma_il", "lambda=0.2") == "mma_il lambda=0.2 seed=1"
     assert named("mechanism=wait_k", "mechanism.k=5", "seed=3") == "wait_k k=5 seed=3"
+    assert named("mechanism=milk", "name=mine") == "mine: milk seed=1"
     assert named("mechanism=milk", "lambda_var=0.1") == "milk lambda_var=0.1 seed=1"

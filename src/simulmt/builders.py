@@ -31,7 +31,7 @@ from simulmt.models.rnmt_plus import RnmtPlus
 from simulmt.models.transformer import Transformer
 from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.teacher import Teacher
-from simulmt.options import Tokens, asked_of, check, construct, pick
+from simulmt.options import Tokens, asked_of, check, check_options, construct, pick
 from simulmt.vocabulary import Vocabulary
 
 T = TypeVar("T")
@@ -94,9 +94,26 @@ def build_corpus(options: Mapping[str, Any], root: Path | None = None) -> Corpus
     """
     if root is not None:
         options = {**options, "root": str(root)}
+    read, own = _reader(options)
+    return construct(read, own, "data")
+
+
+def check_data(options: Mapping[str, Any]) -> None:
+    """Refuse a `conf/data` group with a bad option, before anything is read.
+
+    Raises:
+        UserError: as for `build_corpus`.
+    """
+    check({name: options[name] for name in OF_DATA if name in options}, OF_DATA, "data")
+    read, own = _reader(options)
+    check_options(read, own, "data")
+
+
+def _reader(options: Mapping[str, Any]) -> tuple[Callable[..., Corpus], dict[str, Any]]:
+    """Return the function that reads the corpus of a `conf/data` group, and its options."""
     read = pick(CORPORA, options.get("corpus"), "data.corpus")
-    ours = set(OF_DATA) - set(inspect.signature(read).parameters)  # the rest is the reader's
-    return construct(read, {k: v for k, v in options.items() if k not in ours}, "data")
+    ours = set(OF_DATA) - set(inspect.signature(read).parameters)
+    return read, {name: value for name, value in options.items() if name not in ours}
 
 
 def build_model(options: Mapping[str, Any], mechanism: Mechanism, vocabulary: Vocabulary) -> Model:

@@ -8,6 +8,7 @@ anything is built. A class that is `limited` refuses values out of range in Pyth
 import functools
 import inspect
 import math
+import re
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
@@ -45,8 +46,15 @@ Positive: TypeAlias = Annotated[
     float, Limit("above 0, and finite", lambda x: 0 < x < math.inf), _FLOAT32
 ]
 Share: TypeAlias = Annotated[float, Limit("at least 0 and below 1", lambda x: 0 <= x < 1)]
+FOLDER_NAME = Limit(
+    "a name for a folder: up to 60 letters, digits or ._+-, with no dot in front",
+    lambda name: (
+        not isinstance(name, bool) and re.fullmatch(r"(?!\.)[\w.+-]{1,60}", str(name)) is not None
+    ),
+)
 
 SAME_RUN = (
+    "name",  # of the folder
     "ckpt_path",  # a resumed run ends as an uninterrupted run does
     "cache",  # the folder of cached files
     "logger",  # the destinations of the metrics
@@ -92,13 +100,27 @@ def construct(
         UserError: as for `check`; or `make` raised a ValueError, whose message it then has.
     """
     given = given or {}
-    parameters = inspect.signature(make).parameters.items()
-    optional = {name for name, p in parameters if p.default is not inspect.Parameter.empty}
-    checked = check(options, asked_of(make, given), where, optional)
+    checked = check_options(make, options, where, given)
     try:
         return make(**checked, **given)
     except ValueError as error:
         raise UserError(f"{where}: {error}") from None
+
+
+def check_options(
+    make: Callable[..., object],
+    options: Mapping[str, Any],
+    where: str,
+    given: Mapping[str, Any] = types.MappingProxyType({}),
+) -> dict[str, Any]:
+    """Return the options as `construct` passes them, without the arguments that are given.
+
+    Raises:
+        UserError: as for `check`.
+    """
+    parameters = inspect.signature(make).parameters.items()
+    optional = {name for name, p in parameters if p.default is not inspect.Parameter.empty}
+    return check(options, asked_of(make, given), where, optional)
 
 
 def limited(make: type[T]) -> type[T]:

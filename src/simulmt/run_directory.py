@@ -7,8 +7,8 @@ Files are written whole: a reader, or a restart after a kill, never meets half o
 import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,6 +36,7 @@ LANDING = ".landing"  # the same while its files move into the directory
 LOCK = ".lock"
 LOCKED_BY = ".locked_by"  # the process and the host, also of the last lock
 LOG = "train.log"
+HYDRA = ".hydra"  # configuration and overrides, as in any program with Hydra
 CHECKPOINTS = "checkpoints"
 BEST, LAST, AVERAGE = (f"{CHECKPOINTS}/{name}.ckpt" for name in ("best", "last", "average"))
 STEP = "step-{step:07d}"  # a checkpoint, or a file of samples
@@ -49,7 +50,7 @@ LEFT_BY_KILLS = (f"*{_UNFINISHED}", f"{CHECKPOINTS}/*{_UNFINISHED}")
 RESULTS = (SCORES, INSTANCES, PICTURE)
 FILES = (MANIFEST, CONFIG, TRAITS, PROVENANCE, TRAINING, METRICS, WANDB_ID)
 OF_LOGGERS = (TENSORBOARD, "wandb")
-FOLDERS = (CHECKPOINTS, SAMPLES, EVALUATION, *OF_LOGGERS)
+FOLDERS = (CHECKPOINTS, SAMPLES, EVALUATION, HYDRA, *OF_LOGGERS)
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,20 @@ def write_json(path: Path, content: object) -> None:
         unfinished.write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
+def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write text files by name; the folder is made if there are any."""
+    for name, text in texts.items():
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        with replacing(folder / name) as unfinished:
+            unfinished.write_text(text, encoding="utf-8")
+
+
+def read_texts(folder: Path) -> dict[str, str]:
+    """Return the text files of a folder, by name."""
+    return {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*")}
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object that a JSON file holds.
 
@@ -175,6 +190,18 @@ def read_provenance(folder: Path) -> Provenance | None:
     return read_record(file, Provenance) if file.exists() else None
 
 
+def absent(folder: Path) -> list[Path]:
+    """Return a folder and those above it, as far as they do not exist, the innermost first."""
+    return [place for place in (folder, *folder.parents) if not place.exists()]
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Remove those of the folders that are empty, in their order."""
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
+
+
 def has_begun(folder: Path) -> bool:
     """Return whether a training has begun in a folder; a refused command begins none."""
     return (folder / CONFIG).is_file() and (folder / MANIFEST).is_file()
@@ -187,7 +214,7 @@ def check_own(folder: Path) -> None:
         UserError: the directory is somebody's own.
     """
     ours = (*FOLDERS, *FILES, *RESULTS)
-    foreign = [name for name in ours if (folder / name).exists()]
+    foreign = [name for name in ours if name != HYDRA and (folder / name).exists()]
     if foreign and not (folder / MARK).is_file():
         raise UserError(
             f"{folder.resolve()} is no run directory, but holds {', '.join(foreign)}, which a run "

@@ -14,6 +14,8 @@ from faults.world import CHOSEN, EARLIER, Case, World, complaints, results
 MEMORY = 2 << 30
 """What a program may take beside the warm process."""
 SECONDS = 40
+RESUMED = ["ckpt_path=last", "trainer.max_updates=9"]
+"""With more updates than the finished run has made."""
 
 
 def files(world: World, few: bool) -> list[Case]:
@@ -56,7 +58,7 @@ def command(world: World, program: str) -> list[str]:
         "analyse": ["analyse.py", f"runs={here}", "study=by_length"],
         "study": ["analyse.py", f"runs={here}", "study=layers_heads"],
         "export": ["export.py", f"checkpoint={here}", f"to={out}"],
-        "resume": [*train, f"cache={world.cache}", f"hydra.run.dir={here}", "ckpt_path=last"],
+        "resume": [*train, f"cache={world.cache}", f"hydra.run.dir={here}", *RESUMED],
         "again": [*train, f"cache={world.cache}", f"hydra.run.dir={here}"],
         "start": [*train, f"cache={world.cache}", f"hydra.run.dir={out}", f"init_from={here}"],
         "cached": [*train, f"cache={here}", f"hydra.run.dir={out}"],

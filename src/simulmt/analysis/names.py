@@ -13,11 +13,12 @@ _OF_VARIANTS = ("mechanism.", "model.", "teacher.")
 def row_names(runs: Sequence[Run]) -> dict[str, str]:
     """Return a name for each run, by folder.
 
-    The name has the mechanism, the model if there are several, the dials, and the options that
-    differ from those of another run with that name. The last resort is the folder.
+    The name has the user's own name if there is one, the mechanism, the model if there are several,
+    the dials, and the options that differ from those of another run with that name. The last resort
+    is the folder.
     """
     lines = variants(runs)
-    names = {run.folder: " ".join([lines[run.folder], *run.dials()]) for run in runs}
+    names = {run.folder: " ".join([*_own(run), lines[run.folder], *run.dials()]) for run in runs}
     for name in set(names.values()):
         alike = [run for run in runs if names[run.folder] == name]
         keys = differing(alike)  # none for a single run
@@ -75,6 +76,12 @@ def effective_options(run: Run) -> frozenset[tuple[str, str]]:
     """Return the options that affect the model, except the weights of `Run.dials`."""
     options = run.options.items()
     return frozenset((k, str(value)) for k, value in options if not k.startswith(_NO_DIFFERENCE))
+
+
+def _own(run: Run) -> list[str]:
+    """Return the name that the user gave a run or its sweep, if any."""
+    name = run.options.get("name")
+    return [] if name is None else [f"{name}:"]
 
 
 def _varied(key: str, runs: Sequence[Run]) -> bool:

@@ -20,7 +20,7 @@ from simulmt.parts import load
 from simulmt.processes import is_first_process
 from simulmt.programs.outcome import CHOSEN, failure, write_outcome
 from simulmt.programs.train import train
-from simulmt.run_directory import LOG
+from simulmt.run_directory import HYDRA, LOG, read_texts
 
 
 def main(folder: Path, record: Path, ckpt_path: str) -> int:
@@ -42,8 +42,9 @@ def main(folder: Path, record: Path, ckpt_path: str) -> int:
         load(config.plugins)
         if is_first_process():
             form = "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s"  # Hydra's
-            logging.basicConfig(filename=folder / LOG, level=logging.INFO, format=form)
-        train(config, str(folder), locked=True)
+            handler = logging.FileHandler(folder / LOG, delay=True)
+            logging.basicConfig(handlers=[handler], level=logging.INFO, format=form)
+        train(config, str(folder), read_texts(record / HYDRA), locked=True)
     except Exception as error:
         failed = failure(error)
         try:

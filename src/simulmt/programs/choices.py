@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from simulmt.attention import Mechanism
 from simulmt.builders import (
-    OF_DATA,
     SMALLEST,
     build_mechanism,
     build_objective,
     build_search,
+    check_data,
     outline_model,
 )
 from simulmt.data.subwords import MOST_SUBWORDS
@@ -18,7 +18,7 @@ from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.memory import check_memory
 from simulmt.objective import Objective
-from simulmt.options import Limit, Weight, check, construct
+from simulmt.options import FOLDER_NAME, Limit, Weight, check, construct
 from simulmt.programs import teacher
 from simulmt.training.board import Open
 from simulmt.training.callbacks import count_parameters
@@ -33,6 +33,7 @@ OF_ROOT: dict[str, Any] = {
     **dict.fromkeys((*GROUPS, "objective", "decoding", "sweep"), dict),
     **dict.fromkeys(("lambda", "lambda_var"), Weight),
     "seed": Annotated[int, SEEDS],
+    "name": Annotated[Any, FOLDER_NAME] | None,
     "ckpt_path": str | None,
     "init_from": str | None,
     "cache": str,
@@ -63,7 +64,7 @@ class Choices:
 
 
 def check_choices(config: Mapping[str, Any]) -> Choices:
-    """Return the parts.
+    """Return the parts; which machine trains them makes no difference.
 
     Raises:
         UserError: an option that is unknown, missing or out of range, or two that do not go
@@ -72,14 +73,12 @@ def check_choices(config: Mapping[str, Any]) -> Choices:
     check(config, OF_ROOT, "")
     plan = construct(Plan, config["trainer"], "trainer")
     mechanism = build_mechanism(config["mechanism"])
-    check({k: v for k, v in config["data"].items() if k in OF_DATA}, OF_DATA, "data")
+    check_data(config["data"])
     model = outline_model(config["model"], mechanism, _vocabulary(config["data"].get("subwords")))
-    parameters = count_parameters(model)
-    check_memory(plan.accelerator, plan.devices, parameters)
     _check_objective(build_objective(config), mechanism, plan)
     return Choices(
         plan=plan,
-        parameters=parameters,
+        parameters=count_parameters(model),
         mechanism=mechanism,
         teacher=teacher.choose_teacher(config),
         adam=make_adam(config["optim"]),
@@ -87,6 +86,17 @@ def check_choices(config: Mapping[str, Any]) -> Choices:
         search=build_search(config["decoding"], model),
         sweep=construct(Sweep, config["sweep"], "sweep"),
     )
+
+
+def check_machine(choices: Choices) -> None:
+    """Refuse a run that this machine cannot train; another one of a cluster might.
+
+    Raises:
+        UserError: it has too few GPUs, or too little memory for the parameters.
+    """
+    plan = choices.plan
+    plan.check_devices()
+    check_memory(plan.accelerator, plan.devices, choices.parameters)
 
 
 def _vocabulary(subwords: object) -> Vocabulary:

@@ -20,11 +20,10 @@ from simulmt.errors import UserError
 from simulmt.plugins import CONF, HOME, named
 from simulmt.programs import search_path
 from simulmt.programs.plain import explain_entry
-from simulmt.training.run_name import run_name
+from simulmt.programs.traces import tidy
+from simulmt.training.run_name import run_name, within
 
 _NULL = "a group (data, mechanism, model, ...) needs a choice, it cannot be null"
-
-
 _ELSEWHERE = "; for one of another package, install that package or give plugins=[PACKAGE]"
 _typed: list[str] = []
 """The command line, once Hydra has read its part of it."""
@@ -48,17 +47,18 @@ def run(program: Callable[[DictConfig], Any], verb: str, words: Sequence[str]) -
         search_path.register(named(words))
         with TemporaryDirectory() as scratch:
             OmegaConf.register_new_resolver("run_name", run_name, replace=True)
+            OmegaConf.register_new_resolver("within", within, replace=True)
             OmegaConf.register_new_resolver("scratch", lambda: scratch, replace=True)
             _typed[:] = sys.argv
             # Hydra takes any dial: a mechanism says which ones it has
             sys.argv[1:] = [f"++{word}" if word.startswith("dial.") else word for word in words]
             hydra.main(str(HOME / CONF), verb, version_base="1.3")(program)()
     except KeyboardInterrupt as error:
-        _end(str(error) or "interrupted", 130)
-    except UserError as error:
-        _end(str(error))
+        end(str(error) or "interrupted", 130)
     except Exception as error:  # of Hydra: `job` lets no other one out
-        _end(_explain(error))
+        end(why(error))
+    finally:
+        tidy()
 
 
 @contextmanager
@@ -76,12 +76,12 @@ def job(config: DictConfig) -> Iterator[None]:
         yield
         sys.stdout.flush()
     except UserError as error:
-        _end(str(error))
+        end(str(error))
     except OSError as error:
         if error.filename is None:  # of the output: Python would try to write it again
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):  # the reader of the output has gone
-            _end(explain(error))
+            end(explain(error))
     except Exception:
         traceback.print_exc()
         sys.exit(1)
@@ -91,13 +91,13 @@ def _refuse_empty(arguments: Sequence[str]) -> None:
     """Refuse `model={}`: Hydra merges an empty group into the default, which stays as it is."""
     for argument in arguments:
         if empty := re.fullmatch(r"\+*([^=]+)=(?:.*,)?\s*\{\s*\}\s*(?:,.*)?", argument):
-            _end(
+            end(
                 f"{argument!r} chooses nothing, and would leave {empty[1]} as it is; leave it out, "
                 f"or give {empty[1]}=CHOICE or {empty[1]}.KEY=VALUE"
             )
 
 
-def _explain(error: Exception) -> str:
+def why(error: Exception) -> str:
     """Return what Hydra found; for a misspelt key or choice, also list those that exist."""
     if isinstance(error, OverrideParseException):
         why = error.message.partition("\nSee ")[0]
@@ -106,8 +106,8 @@ def _explain(error: Exception) -> str:
     if isinstance(cause, OmegaConfBaseException) and cause.parent_node is not None:
         keys = ", ".join(map(str, cause.parent_node))
         return f"{text.splitlines()[0]} The keys there are: {keys}"
-    if isinstance(error, OmegaConfBaseException):
-        return explain_entry(error)
+    if isinstance(error, UserError | OmegaConfBaseException):
+        return str(error) if isinstance(error, UserError) else explain_entry(error)
     if isinstance(error, HydraException):
         text = re.split(r"\n(?:Config search path:|full_key:)|, set env var", text)[0]
         text = re.sub("\n\t", ", ", re.sub(r"\n+(.*):\n\t", r"; \1: ", text))
@@ -118,6 +118,7 @@ def _explain(error: Exception) -> str:
     return _NULL if null else f"Hydra cannot start with these options: {text}"
 
 
-def _end(message: str, status: int = 2) -> NoReturn:
+def end(message: str, status: int = 2) -> NoReturn:
+    """Print the message in one line, and exit with the status."""
     print(f"error: {' '.join(message.splitlines())}", file=sys.stderr)
     sys.exit(status)

@@ -1,6 +1,5 @@
 """`evaluate.py`: score a trained model on a split of its data, or on any other pair of files."""
 
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +21,7 @@ from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
 from simulmt.memory import enough_memory
 from simulmt.models.model import Model
-from simulmt.options import Limit, Tokens, construct
+from simulmt.options import FOLDER_NAME, Limit, Tokens, construct
 from simulmt.programs.plain import plain
 from simulmt.run_directory import EVALUATED, EVALUATION, INSTANCES, run_of, write_json
 from simulmt.saved import checkpoint
@@ -31,7 +30,6 @@ from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores, Text
 
 DURATION = Limit("from 0.001 to 1,000,000", lambda ms: 0.001 <= ms <= 1_000_000)
-_NAME = re.compile(r"[\w.+-]{1,60}")
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class Options:
     split: str
     source: Path | None
     target: Path | None
-    name: Any
+    text: Any
     device: str
     batch_tokens: Tokens | None
     beam: int | None
@@ -60,8 +58,8 @@ class Options:
             )
         if (self.source, self.target) != (None, None):
             self._check_files()
-        elif self.name is not None:
-            raise UserError(f"name={self.name} without files; give source=FILE target=FILE, too")
+        elif self.text is not None:
+            raise UserError(f"text={self.text} without files; give source=FILE target=FILE, too")
 
     def _check_files(self) -> None:
         if self.source is None or self.target is None:
@@ -76,10 +74,10 @@ class Options:
                     f"{key}={value} with source={self.source}: files are scored instead of a "
                     f"split; leave out {key}, or source and target"
                 )
-        if not _NAME.fullmatch(self.scored) or self.scored.lower() in SPLITS:
+        if not FOLDER_NAME.holds(self.scored) or self.scored.lower() in SPLITS:
             raise UserError(
-                f"name is {self.scored!r}; it is part of a folder's name, up to 60 letters, digits "
-                f"or ._+-, and none of the splits {', '.join(SPLITS)}: set name=NAME"
+                f"text is {self.scored!r}; it must be {FOLDER_NAME.text}, and none of the splits "
+                f"{', '.join(SPLITS)}: set text=NAME"
             )
 
     @property
@@ -95,7 +93,7 @@ class Options:
         if self.source is None:
             return self.split
         stem = Path(self.source.name.removesuffix(".gz")).stem
-        return stem if self.name is None else str(self.name)
+        return stem if self.text is None else str(self.text)
 
     def given(self, *names: str) -> dict[str, float]:
         """The options of these names that are not null, which means: as in training."""

@@ -26,6 +26,7 @@ from simulmt.disk import explain
 from simulmt.ending import remedy
 from simulmt.errors import UserError
 from simulmt.programs.plain import plain
+from simulmt.programs.traces import remove_unused
 from simulmt.run_directory import read_record, replacing, write_json
 
 SWEEP = "SIMULMT_SWEEP"
@@ -133,19 +134,24 @@ class SweepEnd(Callback):
 
         folder, sweep = Path(config.hydra.sweep.dir), Path(os.environ[SWEEP])
         finish_postponed(sweep)
+        found = find_outcomes(sweep)
+        shutil.rmtree(sweep, ignore_errors=True)
+        remove_unused([Path(outcome.folder) for outcome in found], folder.resolve())
+        begun = any(Path(outcome.folder).is_dir() for outcome in found)
         outcomes = [
             dataclasses.replace(outcome, folder=os.path.relpath(outcome.folder, folder))
-            for outcome in find_outcomes(sweep)
+            for outcome in found
         ]
-        shutil.rmtree(sweep, ignore_errors=True)
         console.width = max(console.width, 0 if console.is_terminal else 140)
         try:
             report(plain(compose("report")) | {"runs": str(folder)})
         except UserError as error:  # nothing to compare is no failure of the sweep
             console.print(f"no report: {error}", markup=False, soft_wrap=True)
         console.print(outcome_table(outcomes))
-        write_table(outcomes, folder / "sweep.csv")
+        if begun:
+            write_table(outcomes, folder / "sweep.csv")
         failed = sum(outcome.outcome == "failed" for outcome in outcomes)
-        console.print(f"{len(outcomes)} runs, {failed} failed; written: {folder / 'sweep.csv'}")
+        written = f"written: {folder / 'sweep.csv'}" if begun else "no run has begun"
+        console.print(f"{len(outcomes)} runs, {failed} failed; {written}")
         if failed or not outcomes:
             sys.exit(1)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -21,6 +22,14 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
     assert isinstance(resolved, dict)
     resolved.pop("experiments", None)  # values that presets refer to
     return {str(key): value for key, value in resolved.items()}
+
+
+def hydra_record(cfg: DictConfig) -> dict[str, str]:
+    """Return the files of Hydra's record of a job, by name: configuration and overrides."""
+    chosen = HydraConfig.get()
+    hydra = OmegaConf.create({"hydra": chosen})
+    parts = {"config": cfg, "hydra": hydra, "overrides": chosen.overrides.task}
+    return {f"{name}.yaml": OmegaConf.to_yaml(part) for name, part in parts.items()}
 
 
 def explain_entry(error: OmegaConfBaseException) -> str:

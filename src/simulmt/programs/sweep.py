@@ -20,6 +20,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -28,7 +29,7 @@ from simulmt.console import console, say
 from simulmt.ending import ENDS_WITH, end_with, killed_by
 from simulmt.errors import UserError
 from simulmt.metrics import read_columns
-from simulmt.programs.choices import Sweep, check_choices
+from simulmt.programs.choices import Sweep, check_choices, check_machine
 from simulmt.programs.outcome import (
     CHOSEN,
     OUTCOME,
@@ -41,7 +42,7 @@ from simulmt.programs.outcome import (
 )
 from simulmt.programs.plain import plain
 from simulmt.programs.provenance import COMMAND, command
-from simulmt.run_directory import CONFIG, check_own
+from simulmt.run_directory import CONFIG, HYDRA, check_own, read_texts, write_texts
 from simulmt.training.resume import BusyError, State, alone_in, best_selection, read_state
 from simulmt.training.room import settle
 
@@ -50,13 +51,21 @@ FAILED = -10_000.0
 _OF_PROCESSES = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
-def sweep_run(cfg: DictConfig, folder: Path, number: int, *, waits: bool = True) -> float:
+def sweep_run(
+    cfg: DictConfig,
+    folder: Path,
+    number: int,
+    hydra: Mapping[str, str] = MappingProxyType({}),
+    *,
+    waits: bool = True,
+) -> float:
     """Train a run of a sweep unless it is finished; a failure raises nothing.
 
     Args:
         cfg: the configuration of the run.
         folder: the run directory.
         number: the place of the run in the sweep.
+        hydra: the files of Hydra's record, by name.
         waits: whether to wait for another process that trains the run; else the run is postponed.
 
     Returns:
@@ -69,9 +78,11 @@ def sweep_run(cfg: DictConfig, folder: Path, number: int, *, waits: bool = True)
     try:
         config = plain(cfg)
         choices = check_choices(config)
+        check_machine(choices)
         check_own(folder)
         record.mkdir(parents=True, exist_ok=True)
         OmegaConf.save(OmegaConf.create(config), record / CHOSEN)
+        write_texts(record / HYDRA, hydra)
         with alone_in(folder, waits=waits):
             outcome = _run(config, folder, record, choices.sweep)
     except BusyError as error:
@@ -94,7 +105,8 @@ def finish_postponed(sweep: Path) -> None:
         if outcome.outcome == "busy":
             config = OmegaConf.load(sweep / str(number) / CHOSEN)
             assert isinstance(config, DictConfig)
-            sweep_run(config, Path(outcome.folder), number)
+            hydra = read_texts(sweep / str(number) / HYDRA)
+            sweep_run(config, Path(outcome.folder), number, hydra)
 
 
 def _run(config: Mapping[str, Any], folder: Path, record: Path, options: Sweep) -> Outcome:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytorch_lightning as pl
@@ -16,7 +17,7 @@ from simulmt.console import busy, say, watch
 from simulmt.data.batches import check_enough
 from simulmt.data.corpus import SPLITS, Corpus
 from simulmt.data.encoded import EncodedSplit
-from simulmt.data.manifest import check_manifest, manifest
+from simulmt.data.manifest import manifest
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.instance import write_instances
 from simulmt.decoding.search import GREEDY
@@ -27,11 +28,13 @@ from simulmt.models.model import Model
 from simulmt.options import asked_of, check, construct
 from simulmt.parts import needed_by
 from simulmt.processes import is_first_process
-from simulmt.programs.choices import Choices, check_choices
+from simulmt.programs.choices import Choices, check_choices, check_machine
 from simulmt.programs.plain import plain
 from simulmt.programs.provenance import provenance
+from simulmt.programs.start import start_from
 from simulmt.run_directory import (
     CONFIG,
+    HYDRA,
     INSTANCES,
     MANIFEST,
     PROVENANCE,
@@ -40,10 +43,10 @@ from simulmt.run_directory import (
     Traits,
     check_own,
     write_json,
+    write_texts,
 )
 from simulmt.saved import checkpoint
-from simulmt.saved.checkpoint import load_matching, load_subwords, passport
-from simulmt.saved.trained import Trained
+from simulmt.saved.checkpoint import load_subwords, passport
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores
 from simulmt.training.callbacks import count_parameters, flat
@@ -52,7 +55,7 @@ from simulmt.training.loggers import open_loggers, show_results, show_samples
 from simulmt.training.machine import check_disk, prepare_machine
 from simulmt.training.module import TranslationModule
 from simulmt.training.ranks import one_voice
-from simulmt.training.resume import alone_in, check_resume, find_resume
+from simulmt.training.resume import alone_in, check_resume, find_resume, is_done
 from simulmt.training.room import make_room, settled
 from simulmt.training.run import Plan, fit, make_trainer
 
@@ -61,12 +64,19 @@ SHOWN = 50
 
 
 @one_voice()
-def train(cfg: DictConfig, run_directory: str, *, locked: bool = False) -> None:
+def train(
+    cfg: DictConfig,
+    run_directory: str,
+    record: Mapping[str, str] = MappingProxyType({}),
+    *,
+    locked: bool = False,
+) -> None:
     """Train and test the run that a configuration of `conf/train.yaml` describes.
 
     Args:
         cfg: the configuration.
         run_directory: its folder.
+        record: the files of Hydra's record, by name.
         locked: whether the sweep that has started this process has locked the run directory.
 
     Raises:
@@ -74,6 +84,7 @@ def train(cfg: DictConfig, run_directory: str, *, locked: bool = False) -> None:
     """
     config, folder = plain(cfg), Path(run_directory)
     choices = check_choices(config)
+    check_machine(choices)
     prepare_machine()
     check_own(folder)
     _check_disk(folder, choices, config)
@@ -85,7 +96,8 @@ def train(cfg: DictConfig, run_directory: str, *, locked: bool = False) -> None:
     accelerator, devices = choices.plan.accelerator, choices.plan.devices
     lock = nullcontext() if locked else alone_in(folder)
     with lock, settled(folder), enough_memory(remedy, accelerator, devices):
-        _train(config, folder, choices)
+        if not is_done(config["ckpt_path"], folder, config):
+            _train(config, folder, choices, record)
 
 
 def _check_disk(folder: Path, choices: Choices, config: Mapping[str, Any]) -> None:
@@ -97,7 +109,9 @@ def _check_disk(folder: Path, choices: Choices, config: Mapping[str, Any]) -> No
     check_disk(folder, parameters, number_bytes, kept, config["ckpt_path"] is not None)
 
 
-def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
+def _train(
+    config: dict[str, Any], folder: Path, choices: Choices, record: Mapping[str, str]
+) -> None:
     mechanism, plan = choices.mechanism, choices.plan
     start = checkpoint.load(Path(config["init_from"])) if config["init_from"] else None
     resume = find_resume(config["ckpt_path"], folder)
@@ -109,7 +123,7 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
         summary.repeated(name, corpus.splits[name], described)
     model = build_model(config["model"], mechanism, subwords.vocabulary)
     if start:
-        _start_from(start, model, described)
+        start_from(start, model, described)
     _say_model(model, config)
     resume_at = check_resume(resume, config, described, folder) if resume else None
     tokens = config["data"]["batch_tokens"]
@@ -131,7 +145,7 @@ def _train(config: dict[str, Any], folder: Path, choices: Choices) -> None:
         check_enough(len(encoded[name]), plan.devices, name)
     _check_batch(choices.plan, model, encoded["train"], tokens)
     stage = make_room(folder, resume, resume_at)  # after all checks
-    _describe(stage, config, mechanism, described)
+    _describe(stage, config, mechanism, described, record)
     with open_loggers(choices.logger, folder, stage, resume_at, config) as loggers:
         trainer = make_trainer(plan, folder, stage, valid, loggers, config)
         chosen = fit(trainer, module, data, resume, folder, plan.average)
@@ -183,13 +197,6 @@ def _given_subwords(options: Mapping[str, Any]) -> Subwords | None:
     return load_subwords(Path(place))
 
 
-def _start_from(trained: Trained, model: Model, described: Mapping[str, object]) -> None:
-    """Load the parameters of another run that have the name and shape of one of the model."""
-    check_manifest(trained.manifest, described, [])
-    loaded, total = load_matching(model, trained)
-    say(f"{loaded} of {total} parameter tensors start from {trained.path}")
-
-
 def _say_data(corpus: Corpus, subwords: Subwords, folder: Path) -> None:
     """Print the sizes of the data, the dropped pairs, and the run directory."""
     sizes = ", ".join(f"{len(split):,} {name}" for name, split in corpus.splits.items())
@@ -211,10 +218,15 @@ def _say_model(model: Model, config: Mapping[str, Any]) -> None:
 
 
 def _describe(
-    folder: Path, config: Mapping[str, Any], mechanism: Mechanism, described: Mapping[str, object]
+    folder: Path,
+    config: Mapping[str, Any],
+    mechanism: Mechanism,
+    described: Mapping[str, object],
+    record: Mapping[str, str],
 ) -> None:
     """Write configuration, provenance, the traits of the policy and the manifest of the data."""
     if is_first_process():
+        write_texts(folder / HYDRA, record)
         write_json(folder / CONFIG, config)
         write_json(
             folder / PROVENANCE, provenance(config["trainer"]["accelerator"], needed_by(config))

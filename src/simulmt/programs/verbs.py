@@ -13,21 +13,22 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from simulmt.programs.command import job
+from simulmt.programs.plain import hydra_record, plain
 
 
 def train(config: DictConfig) -> float | None:
     """Train, test, and write everything into the run directory."""
     chosen = HydraConfig.get()
-    folder = chosen.runtime.output_dir
+    folder, record = chosen.runtime.output_dir, hydra_record(config)
     with job(config):
         if chosen.mode == RunMode.MULTIRUN:
             from simulmt.programs.sweep import sweep_run
 
             waits = not _may_postpone(chosen)
-            return sweep_run(config, Path(folder), chosen.job.num, waits=waits)
+            return sweep_run(config, Path(folder), chosen.job.num, record, waits=waits)
         from simulmt.programs.train import train
 
-        train(config, folder)
+        train(config, folder, record)
     return None
 
 
@@ -62,7 +63,6 @@ def report(config: DictConfig) -> None:
     with job(config):
         from simulmt.analysis.report import report
         from simulmt.plugins import HOME
-        from simulmt.programs.plain import plain
 
         report(plain(config), HOME)
 

@@ -6,6 +6,7 @@ of the data, and the plugins that it needs. An exported folder holds the same in
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -100,11 +101,26 @@ def load_weights(model: nn.Module, path: Path) -> None:
     fill(model, _weights(read_checkpoint(path)), path)
 
 
-def load_matching(model: nn.Module, trained: Trained) -> tuple[int, int]:
+@dataclass(frozen=True)
+class Matched:
+    """The tensors of a model by what another model had for them.
+
+    Attributes:
+        loaded: The names of those that the other one had.
+        absent: The names of those that it had not.
+        reshaped: The names of those that it had in another shape.
+    """
+
+    loaded: Sequence[str]
+    absent: Sequence[str]
+    reshaped: Sequence[str]
+
+
+def load_matching(model: nn.Module, trained: Trained) -> Matched:
     """Load the parameters whose names and shapes match, for instance of another mechanism.
 
     Returns:
-        The number of tensors that were loaded, and the number in the model.
+        What was loaded, and what was not.
 
     Raises:
         UserError: no parameter matches.
@@ -120,7 +136,11 @@ def load_matching(model: nn.Module, trained: Trained) -> tuple[int, int]:
             f"init_from={trained.path}: no parameter has the name and shape of one here"
         )
     model.load_state_dict(matching, strict=False)
-    return len(matching), len(own)
+    return Matched(
+        loaded=[*matching],
+        absent=[name for name in own if name not in trained.weights],
+        reshaped=[name for name in own if name in trained.weights and name not in matching],
+    )
 
 
 def average_checkpoints(paths: Sequence[Path], target: Path) -> None:

@@ -57,6 +57,15 @@ class Progress(RichProgressBar):
         }
         return {"update": f"{trainer.global_step}/{trainer.max_steps}", **figures}
 
+    @property
+    def total_train_batches(self) -> int | float:
+        """The batches of an epoch.
+
+        Lightning's own number is that of the updates left, which the number of batches exceeds in
+        a run that resumes within an epoch.
+        """
+        return self.trainer.num_training_batches
+
     def _get_train_description(self, current_epoch: int) -> str:
         # Lightning's own text ends in "/-2" if no last epoch is set
         return f"epoch {current_epoch + 1}"

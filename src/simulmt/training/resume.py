@@ -15,7 +15,18 @@ from simulmt.data.manifest import check_manifest
 from simulmt.errors import UserError
 from simulmt.options import SAME_RUN, Config, flat_options
 from simulmt.processes import is_first_process
-from simulmt.run_directory import CONFIG, LAST, LOCK, LOCKED_BY, is_finished, read_json, replacing
+from simulmt.run_directory import (
+    CONFIG,
+    LAST,
+    LOCK,
+    LOCKED_BY,
+    MARK,
+    absent,
+    is_finished,
+    read_json,
+    remove_empty,
+    replacing,
+)
 from simulmt.saved.checkpoint import read_checkpoint
 
 _THE_SAME = ("model", "mechanism", "teacher", "optim")
@@ -56,6 +67,19 @@ def read_state(folder: Path, config: Config) -> State:
         return State("half", f"from update {read_checkpoint(folder / LAST).get('global_step')}")
     except UserError as error:
         return State("new", str(error))
+
+
+def is_done(choice: str | None, folder: Path, config: Config) -> bool:
+    """Return whether `ckpt_path=last` asks for a run that is finished; say what remains to do."""
+    if choice != "last" or read_state(folder, config).kind != "finished":
+        return False
+    most = "trainer.max_updates"
+    raised = most if config["trainer"]["patience"] is None else f"{most} or trainer.patience"
+    say(
+        f"the run in {folder} is finished: raise {raised} to train on, or leave out ckpt_path to "
+        "train it anew"
+    )
+    return True
 
 
 def best_selection(folder: Path, default: float) -> float:
@@ -157,12 +181,17 @@ def alone_in(folder: Path, *, waits: bool = False) -> Iterator[None]:
     if not is_first_process():  # the first process locks the directory for all
         yield
         return
+    made = absent(folder)
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK)
     _acquire(lock, folder, waits=waits)
     try:
         yield
     finally:
+        if not (folder / MARK).is_file():  # no run has begun: as if nothing had been here
+            for name in (LOCK, LOCKED_BY):
+                (folder / name).unlink(missing_ok=True)
+            remove_empty(made)
         lock.release()
 
 

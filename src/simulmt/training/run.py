@@ -34,6 +34,8 @@ _EXPECTED = (
     "exists and is not empty",  # the checkpoints of the run that resumes
     "smaller than the logging interval",  # an epoch of few batches
     "sync_dist",  # scores are gathered before they are logged: all ranks have the same
+    "in eval mode at the start of training",  # those of a teacher
+    "available but not used",  # a GPU, with trainer=cpu
     "`srun` command is available",  # as on any cluster; a single process needs none
 )
 """Warnings of Lightning that do not concern the user."""
@@ -72,6 +74,9 @@ class Plan:
                 f"trainer.dal_range is {[least, most]} with trainer.average={self.average}; it "
                 "runs from least to most and chooses one checkpoint: set average to 1"
             )
+
+    def check_devices(self) -> None:
+        """Refuse more GPUs than this machine has."""
         if self.accelerator == "gpu" and not torch.cuda.is_available():
             raise UserError("trainer=gpu, but no GPU was found; choose trainer=cpu")
         if self.accelerator != "cpu" and 0 < (gpus := torch.cuda.device_count()) < self.devices:

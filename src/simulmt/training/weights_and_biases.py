@@ -67,12 +67,17 @@ def _open(
 
 
 def run_name(config: Config) -> str:
-    """Return a run's name, by which runs of a mechanism differ: `mma_il lambda=0.2 seed=1`."""
+    """Return a run's name, by which runs of a mechanism differ: `mma_il lambda=0.2 seed=1`.
+
+    The user's own name, if there is one, comes first.
+    """
     mechanism = config["mechanism"]
     weights = {name: config[name] for name in ("lambda", "lambda_var") if config[name]}
     pace = {name: mechanism[name] for name in ("k", "chunk", "window") if name in mechanism}
     options = {**pace, **weights, "seed": config["seed"]}
-    return " ".join([mechanism["name"], *(f"{name}={value}" for name, value in options.items())])
+    named = [] if config["name"] is None else [f"{config['name']}:"]
+    listed = (f"{name}={value}" for name, value in options.items())
+    return " ".join([*named, mechanism["name"], *listed])
 
 
 @dataclass(frozen=True)

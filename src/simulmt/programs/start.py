@@ -1,0 +1,37 @@
+"""`init_from=RUN`: the parameters of another run, and what it does not have."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from simulmt.console import say
+from simulmt.data.manifest import check_manifest
+from simulmt.models.model import Model
+from simulmt.saved.checkpoint import load_matching
+from simulmt.saved.trained import Trained
+
+_LISTED = 6
+"""The number of modules that a line names."""
+
+
+def start_from(trained: Trained, model: Model, described: Mapping[str, object]) -> None:
+    """Load the parameters of another run that have the name and shape of one of the model."""
+    check_manifest(trained.manifest, described, [])
+    found = load_matching(model, trained)
+    total = len(found.loaded) + len(found.absent) + len(found.reshaped)
+    say(f"{len(found.loaded)} of {total} parameter tensors start from {trained.path}")
+    for names, where in ((found.absent, "not there"), (found.reshaped, "of another shape there")):
+        if names:
+            say(f"{where}: {grouped(names)}")
+
+
+def grouped(names: Sequence[str]) -> str:
+    """Return the modules of some tensors, each with the number of its tensors in all layers.
+
+    >>> grouped(["layers.0.norm.bias", "layers.1.norm.bias", "output.weight"])
+    'layers.*.norm.* (2), output.* (1)'
+    """
+    modules = (re.sub(r"\b\d+\b", "*", name.rpartition(".")[0]) for name in names)
+    listed = [f"{module}.* ({count})" for module, count in Counter(modules).items()]
+    more = len(listed) - _LISTED
+    return ", ".join(listed[:_LISTED]) + (f" and {more} more modules" if more > 0 else "")
