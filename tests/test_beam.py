@@ -224,6 +224,7 @@ def test_what_streams_is_not_searched():
 )
 def test_bad_choices_are_refused_before_the_data_are_read(overrides, message, tmp_path):
     chosen = [*SMALL, "mechanism=soft", "data=text", f"data.root={tmp_path}", "data.source=de"]
+    chosen += [f"data.{split}={split}" for split in ("train", "valid", "test")]
     with pytest.raises(UserError, match=message):
         train(
             configuration("train", *chosen, "data.target=en", *overrides),

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 from simulmt.disk import check_space, check_writable, explain, writing
 from simulmt.errors import UserError
@@ -92,7 +93,7 @@ def test_a_run_resumes_from_the_checkpoint_before_the_disk_was_full(tmp_path, ca
 def test_errors_of_the_system_end_a_program_in_one_line(error, said, status, capfd):
     kept = os.dup(1)
     try:
-        with pytest.raises(SystemExit) as end, job():
+        with pytest.raises(SystemExit) as end, job(OmegaConf.create({"plugins": []})):
             raise error
     finally:
         os.dup2(kept, 1)

@@ -17,9 +17,13 @@ from small_runs import ROOT, TINY
 OF_EVERY_KIND = '''
 """One part of every kind, under names of its own."""
 
+from dataclasses import dataclass
+
 from simulmt.attention import Lookback, WaitK
 from simulmt.attention.scores import General
 from simulmt.data.verbfinal import verbfinal
+from simulmt.decoding.policies import OwnDecision
+from simulmt.decoding.policy import Policy
 from simulmt.models.transformer import Transformer
 from simulmt.objective import LatencyAugmented
 from simulmt.parts import Parts
@@ -31,6 +35,18 @@ def first_delay(delays, source, target):
     return delays[:, 0]
 
 
+@dataclass(frozen=True)
+class Held(Policy):
+    """The model's own decision, once n source tokens have been read."""
+
+    n: int
+
+    def decide(self, vocabulary, progress, step):
+        decision = OwnDecision().decide(vocabulary, progress, step)
+        waits = (progress.read < self.n) & ~progress.finished
+        return decision._replace(reads=decision.reads | waits, ends=decision.ends & ~waits)
+
+
 parts = Parts(
     schedules={"late": WaitK},
     spans={"back": Lookback},
@@ -38,6 +54,7 @@ parts = Parts(
     models={"thin": Transformer},
     corpora={"toy": verbfinal},
     objectives={"own": LatencyAugmented},
+    policies={"held": Held},
     latencies={"FIRST": Metric("FIRST", first_delay, "")},
 )
 '''
@@ -47,6 +64,7 @@ CONF = {
     "model/thin": "defaults: [transformer, _self_]\nname: thin\n",
     "data/toy": "defaults: [verbfinal, _self_]\nname: toy\ncorpus: toy\n",
     "objective/own": "defaults: [latency_augmented, _self_]\nname: own\nlatency: first\n",
+    "policy/held": "name: held\nn: 6\n",
     "experiments/short": "# @package _global_\ntrainer: {max_updates: 6, validate_every: 3}\n",
 }
 
@@ -56,6 +74,7 @@ def folder(tmp_path_factory) -> Path:
     """A folder with the module `kinds`, its configuration, and modules that are no plugins."""
     folder = tmp_path_factory.mktemp("plugin")
     (folder / "kinds.py").write_text(OF_EVERY_KIND)
+    (folder / "text").write_text("das ist ein Haus\n")
     (folder / "broken.py").write_text("import nothing_of_that_name\n")
     (folder / "bare.py").write_text("")
     (folder / "evil.py").write_text("import pathlib\npathlib.Path('touched').touch()\n")
@@ -77,13 +96,17 @@ def test_one_part_of_every_kind_trains_and_is_scored(folder):
         folder,
         ["train", *TINY, *chosen, *here],
         ["evaluate", "checkpoint=run", "device=cpu", "dial.k=2", "plugins=[kinds]"],
+        ["evaluate", "checkpoint=run", "device=cpu", "policy=held", "plugins=[kinds]"],
+        ["translate", "checkpoint=run", "input=text", "policy=held", "plugins=[kinds]"],
         ["report", "runs=run", "latency=[DAL,FIRST]", "resamples=40", "plugins=[kinds]"],
     )
-    assert [answer.status for answer in answers] == [0, 0, 0], answers
+    assert [answer.status for answer in answers] == 5 * [0], answers
     scores = json.loads((folder / "run" / "test_scores.json").read_text())
     first = scores["figures"]["paper"]["subword"]["FIRST"]
     assert first["value"] == 4
     assert first["signature"].startswith("FIRST|u:subword|")
+    held = json.loads((folder / "run/evaluation/test-best-policyheld-n6/scores.json").read_text())
+    assert held["figures"]["paper"]["subword"]["FIRST"]["value"] == 6
     assert (folder / "run" / "curve-FIRST.png").is_file()
     assert "FIRST_subword" in (folder / "run" / "curves.csv").read_text()
     needs = torch.load(folder / "run/checkpoints/best.ckpt", weights_only=True)["simulmt"]["needs"]

@@ -44,6 +44,7 @@ def leave(folder: Path, config: DictConfig, *, scores: bool) -> None:
         "config": plain(config),
         "subwords": torch.zeros(1, dtype=torch.uint8),
         "manifest": {},
+        "needs": {},
     }
     checkpoint = {"state_dict": {}, "simulmt": passport, "global_step": 4}
     torch.save(checkpoint, folder / "checkpoints" / "last.ckpt")

@@ -23,6 +23,8 @@ from simulmt.attention.spans import SPANS
 from simulmt.data.corpus import Corpus
 from simulmt.data.text import read_text
 from simulmt.data.verbfinal import verbfinal
+from simulmt.decoding.policies import POLICIES
+from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.models.luong import Luong
@@ -158,6 +160,17 @@ def build_objective(config: Mapping[str, Any], teacher: Teacher | None = None) -
                 "or choose objective=latency_augmented"
             )
     return construct(make, options, "objective", {k: v for k, v in offered.items() if k in named})
+
+
+def build_policy(options: Mapping[str, Any]) -> Policy:
+    """Return the policy of a `conf/policy` group.
+
+    Raises:
+        UserError: an unknown name, or an option that is missing, unknown or out of range.
+    """
+    options = dict(options)
+    make = pick(POLICIES, options.pop("name", None), "policy.name")
+    return construct(make, options, "policy")
 
 
 class _Uninitialised(TorchFunctionMode):

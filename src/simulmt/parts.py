@@ -21,6 +21,8 @@ from simulmt.attention.scores import SCORES, ScoreFactory
 from simulmt.attention.spans import SPANS, SpanRecipe
 from simulmt.builders import CORPORA, MODELS
 from simulmt.data.corpus import Corpus
+from simulmt.decoding.policies import POLICIES
+from simulmt.decoding.policy import Policy
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.objective import OBJECTIVES, Objective
@@ -44,6 +46,7 @@ class Parts:
         models: For `model.name`.
         corpora: Functions that return a corpus, for `data.corpus`.
         objectives: For `objective.name`.
+        policies: For `policy.name`, with which a trained model translates.
         latencies: Scored beside those of the papers, and drawn by `latency=` of a report; a
             training minimises one by its name in small letters, in `objective.latency`.
     """
@@ -54,6 +57,7 @@ class Parts:
     models: Mapping[str, type[Model]] = field(default_factory=dict)
     corpora: Mapping[str, Callable[..., Corpus]] = field(default_factory=dict)
     objectives: Mapping[str, type[Objective]] = field(default_factory=dict)
+    policies: Mapping[str, type[Policy]] = field(default_factory=dict)
     latencies: Mapping[str, Metric] = field(default_factory=dict)
 
 
@@ -146,10 +150,7 @@ def _entries(parts: Parts) -> list[tuple[str, dict[str, Any], Mapping[str, Any]]
         ("model.name", MODELS, parts.models),
         ("data.corpus", CORPORA, parts.corpora),
         ("objective.name", OBJECTIVES, parts.objectives),
-        (
-            "objective.latency",
-            LATENCIES,
-            trained,
-        ),
+        ("policy.name", POLICIES, parts.policies),
+        ("objective.latency", LATENCIES, trained),
         ("latency", ADDED, parts.latencies),
     ]

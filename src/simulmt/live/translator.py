@@ -56,10 +56,10 @@ class Translator:
         return cls.of(checkpoint.load(Path(place)), device)
 
     @classmethod
-    def of(cls, trained: Trained, device: str) -> "Translator":
+    def of(cls, trained: Trained, device: str, policy: Policy = OWN) -> "Translator":
         """Return the translator of a trained model that is already loaded."""
         where = pick_device(device)
-        return cls(trained.build().to(where), trained.subwords, where)
+        return cls(trained.build().to(where), trained.subwords, where, policy)
 
     def reset(self) -> None:
         """Begin another sentence."""

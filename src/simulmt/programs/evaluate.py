@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from omegaconf import DictConfig
 
 from simulmt.analysis import summary
-from simulmt.builders import build_search, pick_device
+from simulmt.builders import build_policy, build_search, pick_device
 from simulmt.console import watch
 from simulmt.data.corpus import SPLITS, Split
 from simulmt.data.encoded import EncodedSplit
@@ -46,15 +46,17 @@ class Options:
     beam: int | None
     length_penalty: float | None
     dial: dict[str, Any]
+    policy: dict[str, Any]
     word_ms: Annotated[float, DURATION] | None
     data_root: Path | None
     plugins: list[str]
 
     def __post_init__(self) -> None:
-        if self.word_ms is not None and (self.beam or 1, self.length_penalty) != (1, None):
+        if self.streams and (self.beam or 1, self.length_penalty) != (1, None):
             raise UserError(
                 f"length_penalty={self.length_penalty} and beam={self.beam} with word_ms="
-                f"{self.word_ms}: a stream is greedy and compares no lengths; leave them out"
+                f"{self.word_ms} and policy={self.policy.get('name')}: a stream is greedy and "
+                "compares no lengths; leave them out"
             )
         if (self.source, self.target) != (None, None):
             self._check_files()
@@ -79,6 +81,16 @@ class Options:
                 f"text is {self.scored!r}; it must be {FOLDER_NAME.text}, and none of the splits "
                 f"{', '.join(SPLITS)}: set text=NAME"
             )
+
+    @property
+    def other_policy(self) -> dict[str, Any]:
+        """The options of the policy; empty for the model's own decision."""
+        return {} if self.policy == {"name": "own"} else self.policy
+
+    @property
+    def streams(self) -> bool:
+        """Whether sentences are decoded word by word: a policy may look at what has been read."""
+        return self.word_ms is not None or bool(self.other_policy)
 
     @property
     def files(self) -> tuple[Path, Path] | None:
@@ -108,7 +120,7 @@ def evaluate(cfg: DictConfig) -> None:
         UserError: anything a user can put right.
     """
     options = construct(Options, plain(cfg), "evaluate.py")
-    device = pick_device(options.device)
+    device, policy = pick_device(options.device), build_policy(options.policy)
     text = read_pair(*options.files) if options.files else None
     trained = checkpoint.load(options.checkpoint)
     model = trained.build(options.dial)
@@ -117,7 +129,7 @@ def evaluate(cfg: DictConfig) -> None:
     summary.dropped(options.scored, split)
     summary.repeated(options.scored, split, trained.manifest)
 
-    translator = Translator(model.to(device), trained.subwords, device)
+    translator = Translator(model.to(device), trained.subwords, device, policy)
     folder = _folder(options, trained.path)
     check_writable(folder)
     scores, instances = _decode(options, trained, translator, split, search)
@@ -139,15 +151,15 @@ def _search(options: Options, trained: Trained, model: Model) -> Search:
             f"length_penalty={options.length_penalty} with a beam of 1: greedy decoding compares "
             "no lengths; set beam above 1 (for a mechanism that reads the whole sentence first)"
         )
-    return search if options.word_ms is None else GREEDY
+    return GREEDY if options.streams else search
 
 
 def _decode(
     options: Options, trained: Trained, translator: Translator, split: Split, search: Search
 ) -> tuple[Scores, list[Instance]]:
-    """Decode in batches or, with `word_ms`, word by word."""
+    """Decode in batches or word by word."""
     subwords, computing, text = translator.subwords, None, None
-    if options.word_ms is None:
+    if not options.streams:
         tokens = options.batch_tokens or 2 * trained.config["data"]["batch_tokens"]
         decoder = SplitDecoder(
             split, EncodedSplit.encode(split, subwords), subwords, tokens, search
@@ -162,6 +174,7 @@ def _decode(
         Decoding.by(search, trained.path, options.scored),
         dials=options.dial,
         word_ms=options.word_ms,
+        policy=options.other_policy,
         text=text,
     )
     return score(instances, split.needs, decoding, computing), instances
@@ -170,7 +183,8 @@ def _decode(
 def _folder(options: Options, path: Path) -> Path:
     """Return a folder in the run's directory, or beside a checkpoint that lies elsewhere."""
     home = path if path.is_dir() else run_of(path) or path.parent
-    changes = options.dial | options.given("beam", "length_penalty", "word_ms")
+    policy = {"policy" if name == "name" else name: v for name, v in options.other_policy.items()}
+    changes = policy | options.dial | options.given("beam", "length_penalty", "word_ms")
     name = [options.scored, path.stem, *(f"{name}{value}" for name, value in changes.items())]
     return home / EVALUATION / "-".join(name)
 

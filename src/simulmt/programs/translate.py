@@ -7,16 +7,17 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from omegaconf import DictConfig
 from rich.console import Console
 
-from simulmt.builders import build_search
+from simulmt.builders import build_policy, build_search
 from simulmt.console import watch
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.text import normalise, text_lines
+from simulmt.decoding.policies import OwnDecision
 from simulmt.decoding.search import Search
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
@@ -41,6 +42,7 @@ class Options:
     picture: Path | None
     heads: str
     unit: Literal["word", "subword"]
+    policy: dict[str, Any]
     device: str
     batch_tokens: Tokens
     plugins: list[str]
@@ -63,9 +65,10 @@ def translate(cfg: DictConfig) -> None:
     if options.input and not options.input.is_file():
         raise UserError(f"input={options.input}: there is no such file")
     trained = checkpoint.load(options.checkpoint)
-    translator, sentences = Translator.of(trained, options.device), dict[int, str]()
+    policy, sentences = build_policy(options.policy), dict[int, str]()
+    translator = Translator.of(trained, options.device, policy)
     try:
-        if options.input and not options.actions:
+        if options.input and not options.actions and isinstance(policy, OwnDecision):
             lines = [*text_lines(options.input, errors="replace")]
             search = build_search(trained.config["decoding"], translator.model)
             for line in translate_lines(translator, search, lines, options.batch_tokens):

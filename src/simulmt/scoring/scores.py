@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from simulmt.decoding.search import Search
 from simulmt.scoring.conventions import ADDED, CONVENTIONS
@@ -53,6 +53,7 @@ class Decoding:
         length_penalty: The penalty of the beam search; None for greedy decoding.
         dials: The dials that were set, even if to their values in training.
         word_ms: The duration of a source word, if the model decoded word by word.
+        policy: The options of the policy; empty for the model's own decision.
         text: The files that were decoded instead of a split.
     """
 
@@ -62,6 +63,7 @@ class Decoding:
     length_penalty: float | None = None
     dials: Mapping[str, float] = field(default_factory=dict)
     word_ms: float | None = None
+    policy: Mapping[str, Any] = field(default_factory=dict)
     text: Text | None = None
 
     @classmethod
