@@ -8,9 +8,11 @@ import re
 from simulmt.training import lines
 from small_runs import run
 
-VALIDATED = (
-    r"update {} of {}: loss \S+, dev BLEU \S+, dev DAL \S+, lambda 0\.2, \S+ tokens/s, \d+ s left"
-)
+VALIDATED = r"update {} of {}: loss \S+, dev BLEU \S+, dev DAL \S+, lambda 0\.2, \S+ tokens/s"
+TESTED = [
+    r"testing update \d, the best on the development set",
+    r"test BLEU \d+\.\d, test DAL \d+\.\d\d words",
+]
 
 
 def test_a_line_for_each_validation_and_the_end(tmp_path, cache, capsys, caplog, no_pictures):
@@ -18,12 +20,14 @@ def test_a_line_for_each_validation_and_the_end(tmp_path, cache, capsys, caplog,
         run(tmp_path, cache)
         run(tmp_path, cache, "ckpt_path=last", "trainer.max_updates=9")
     told = [
-        VALIDATED.format(3, 6),
+        VALIDATED.format(3, 6) + r", \d+ s left",
         VALIDATED.format(6, 6),
         "trained for 6 of 6 updates: all of them",
+        *TESTED,
         "resumed at update 6 of 9",
         VALIDATED.format(9, 9),
         "trained for 9 of 9 updates: all of them",
+        *TESTED,
     ]
     logged = [record.getMessage() for record in caplog.records if record.name == "simulmt"]
     assert len(logged) == len(told)

@@ -11,6 +11,8 @@ from simulmt.processes import is_first_process
 
 T = TypeVar("T")
 console = Console(highlight=False)
+if not console.is_terminal:  # a file or a pipe has room for wide tables
+    console.width = max(console.width, 140)
 
 
 def say(text: str) -> None:

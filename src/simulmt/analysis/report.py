@@ -5,9 +5,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TypeAlias
 
-from rich.console import Console
-from rich.table import Table
-
 from simulmt.analysis.choices import Choices, read_choices
 from simulmt.analysis.names import row_names
 from simulmt.analysis.path import interleaved, word_staircase
@@ -21,7 +18,7 @@ from simulmt.analysis.significance import BETWEEN, COLUMNS, matched_pairs
 from simulmt.analysis.table import left_columns, score_table, selection_table
 from simulmt.analysis.target import REMEDY, write_html, write_rows
 from simulmt.analysis.typical import typical_places
-from simulmt.console import say
+from simulmt.console import console, say
 from simulmt.decoding.instance import Instance
 from simulmt.disk import check_writable, writing
 from simulmt.errors import UserError
@@ -55,18 +52,11 @@ def report(options: Config, home: Path = Path()) -> None:
     names = row_names(listed.runs)
     rows = {names[run.folder]: run.scores for run in listed.runs}
     left = left_columns(listed.runs, choices.training)
-    _show(score_table(rows, left, choices.convention, choices.unit))
+    console.print(score_table(rows, left, choices.convention, choices.unit))
     with writing(choices.to, REMEDY):
         choices.to.mkdir(parents=True, exist_ok=True)
         written = _write(choices, listed, names, published)
     say(f"written: {', '.join(map(str, written))}")
-
-
-def _show(table: Table) -> None:
-    """Print a table, in a file or a pipe at least 140 columns wide."""
-    console = Console(highlight=False)
-    console.width = max(console.width, 0 if console.is_terminal else 140)
-    console.print(table)
 
 
 def _read(choices: Choices) -> RunList:
@@ -113,7 +103,7 @@ def _write(
     if choices.select is not None:
         every_range = _select(choices, runs, names)
         selected = with_empty_ranges_together(every_range)
-        _show(selection_table(selected))
+        console.print(selection_table(selected))
         written.append(write_rows(every_range, to / "selected.csv"))
     curves = _draw(choices, runs, published)
     written += [path for curve in curves for path in curve.files]

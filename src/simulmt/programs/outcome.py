@@ -142,7 +142,6 @@ class SweepEnd(Callback):
             dataclasses.replace(outcome, folder=os.path.relpath(outcome.folder, folder))
             for outcome in found
         ]
-        console.width = max(console.width, 0 if console.is_terminal else 140)
         try:
             report(plain(compose("report")) | {"runs": str(folder)})
         except UserError as error:  # nothing to compare is no failure of the sweep

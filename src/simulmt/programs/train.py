@@ -51,6 +51,7 @@ from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores
 from simulmt.training.callbacks import count_parameters, flat
 from simulmt.training.datamodule import TranslationData
+from simulmt.training.lines import tell
 from simulmt.training.loggers import open_loggers, show_results, show_samples
 from simulmt.training.machine import check_disk, prepare_machine
 from simulmt.training.module import TranslationModule
@@ -249,6 +250,8 @@ def _test(
     module.to(trainer.strategy.root_device)
     instances = decoder(module.model, module.device, watch)
     scores = score(instances, decoder.split.needs, Decoding.by(decoder.search, chosen, "test"))
+    figures = scores["paper", "word"]
+    tell(f"test BLEU {figures['BLEU'].form(1)}, test DAL {figures['DAL'].form()} words")
     if is_first_process():
         write_instances(folder / INSTANCES, instances)
     summary.results(f"{module.model.mechanism.name} on test", scores, instances, chosen, folder)

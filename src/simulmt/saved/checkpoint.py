@@ -92,13 +92,18 @@ def read_checkpoint(path: Path) -> Config:
     return dict(checkpoint)
 
 
-def load_weights(model: nn.Module, path: Path) -> None:
+def load_weights(model: nn.Module, path: Path) -> int:
     """Load all parameters of the same model.
+
+    Returns:
+        The update that they are of; 0 for a mean of checkpoints.
 
     Raises:
         UserError: as for `read_checkpoint`; or they are those of another model.
     """
-    fill(model, _weights(read_checkpoint(path)), path)
+    checkpoint = read_checkpoint(path)
+    fill(model, _weights(checkpoint), path)
+    return int(checkpoint.get("global_step", 0))
 
 
 @dataclass(frozen=True)

@@ -66,15 +66,14 @@ class Lines(pl.Callback):
         now = time.monotonic()
         self._last = now
         done, planned = trainer.global_step, trainer.max_steps
-        left = (now - self._began) / max(done - self._first, 1) * (planned - done)
+        seconds = (now - self._began) / max(done - self._first, 1) * (planned - done)
+        left = f", {_duration(seconds)} left" if done < planned else ""
         figures = {
             name: value
             for name, value in trainer.callback_metrics.items()
             if validated or not name.startswith("valid/")
         }
-        tell(
-            f"update {done:,} of {planned:,}: {', '.join(_listed(figures))}, {_duration(left)} left"
-        )
+        tell(f"update {done:,} of {planned:,}: {', '.join(_listed(figures))}{left}")
 
 
 def tell(line: str) -> None:

@@ -23,7 +23,7 @@ from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.training.callbacks import Progress, SimultaneousDecoding, TrainingRecord
 from simulmt.training.checkpoints import Checkpoints, Succession, WholeFiles, keep
 from simulmt.training.datamodule import TranslationData
-from simulmt.training.lines import Lines
+from simulmt.training.lines import Lines, tell
 from simulmt.training.loggers import MetricsFile
 from simulmt.training.module import TranslationModule
 from simulmt.training.ranks import OneRun, end_together
@@ -208,5 +208,8 @@ def fit(
         average_checkpoints(step_checkpoints(folder)[-average:], folder / AVERAGE)
     trainer.strategy.barrier()
     checkpoint = folder / (AVERAGE if average > 1 else BEST)
-    load_weights(module.model, checkpoint)
+    update = load_weights(module.model, checkpoint)
+    mean = f"the mean of the last {average} validated checkpoints"
+    best = f"update {update:,}, the best on the development set"
+    tell(f"testing {mean if average > 1 else best}")
     return checkpoint
