@@ -101,6 +101,27 @@ def test_a_model_of_a_missing_plugin_says_what_it_needs(simulmt, wheels, tmp_pat
     assert scored.returncode == 0, scored.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("named", [False, True], ids=["installed", "named"])
+def test_processes_ranks_and_simuleval_see_a_plugin(named, wheels, tmp_path):
+    """Those of DDP and of joblib, and SimulEval's agent, by entry point and by name."""
+    shutil.copytree(EXAMPLE / "catch_up", tmp_path / "catch_up")
+    chosen = wheels.glob("simulmt*" if named else "*.whl")
+    run = partial(checked, environment(tmp_path / "env", *chosen), tmp_path)
+    plugin = ["mechanism=catch_up", *(["plugins=[catch_up]"] if named else [])]
+    run("train", *SMALL, *plugin, "trainer=ddp", "name=ranks")
+    swept = ["mechanism.k=1,2", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "name=sweep"]
+    assert "2 runs, 0 failed" in run("train", "-m", *SMALL, *plugin, *swept).stdout
+    for name in ("source", "target"):
+        (tmp_path / name).write_text("das ist ein Haus\n", encoding="utf-8")
+    agent = ["--agent-class", "simulmt.live.simuleval_agent.SimulmtAgent", "--checkpoint"]
+    words = [*agent, "runs/verbfinal/ranks", *(["--plugins", "catch_up"] if named else [])]
+    python = tmp_path / "env" / "bin" / "python"
+    files = ["--source", "source", "--target", "target", "--output", "evaluated"]
+    checked(python, tmp_path, "-m", "simuleval.cli", *words, *files)
+    assert (tmp_path / "evaluated" / "instances.log").is_file()
+
+
 def test_help_and_version_are_immediate(simulmt):
     """That is, they import nothing that is slow."""
     assert re.fullmatch(r"simulmt \d+\.\d+\.\d+\n", simulmt("--version").stdout)
