@@ -156,3 +156,12 @@ def test_only_used_plugins_are_needed(monkeypatch):
     monkeypatch.setattr(parts, "_loaded", own)
     assert needed_by({"mechanism": {"schedule": "mine"}}) == {"one": ""}
     assert needed_by({"mechanism": {"schedule": "wait_k"}}) == {}
+
+
+def test_a_latency_cannot_replace_one_of_the_papers(monkeypatch):
+    taken = Parts(latencies={"LAAL": parts.COUNTED["AP"]})
+    monkeypatch.setattr(parts, "_parts_of", lambda module: taken)
+    with pytest.raises(UserError, match="latency=LAAL is taken"):
+        parts.load(["another"])
+    assert parts.COUNTED["LAAL"].name == "LAAL"
+    assert "laal" not in parts.LATENCIES

@@ -9,7 +9,7 @@ A plugin keeps its parts in a variable `parts`:
 From then on `mechanism.schedule=catch_up` names the class. A checkpoint holds only such names.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -29,7 +29,7 @@ from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.latency_augmented import LATENCIES
 from simulmt.options import Config, flat_options
 from simulmt.plugins import installed, locate, version_of
-from simulmt.scoring.conventions import ADDED, Metric
+from simulmt.scoring.conventions import COUNTED, Metric
 
 VARIABLE = "parts"
 """The name that a plugin gives to its parts."""
@@ -140,7 +140,7 @@ def _add(module: str, parts: Parts) -> Parts:
     return parts
 
 
-def _entries(parts: Parts) -> list[tuple[str, dict[str, Any], Mapping[str, Any]]]:
+def _entries(parts: Parts) -> list[tuple[str, MutableMapping[str, Any], Mapping[str, Any]]]:
     """Return for each kind the option that names a part, its table, and the entries to add."""
     trained = {name.lower(): metric.formula for name, metric in parts.latencies.items()}
     return [
@@ -152,5 +152,5 @@ def _entries(parts: Parts) -> list[tuple[str, dict[str, Any], Mapping[str, Any]]
         ("objective.name", OBJECTIVES, parts.objectives),
         ("policy.name", POLICIES, parts.policies),
         ("objective.latency", LATENCIES, trained),
-        ("latency", ADDED, parts.latencies),
+        ("latency", COUNTED, parts.latencies),
     ]

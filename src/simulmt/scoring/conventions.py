@@ -52,9 +52,11 @@ _YAAL = Metric("YAAL", latency.yet_another_average_lagging, "max")
 _ATD = Metric("ATD", latency.average_token_delay, "")
 
 METRICS = {"AP": _AP, "AL": _AL, "AL_ref": _AL_REF, "LAAL": _LAAL, "DAL": _DAL, "CW": _CW}
-"""The latencies of the convention `paper`, and of the oracle."""
+"""The latencies of the papers, and of the oracle."""
 ADDED: dict[str, Metric] = {}
-"""Latencies of plugins, which the convention `paper` counts, too."""
+"""Latencies of plugins, by names that no latency of the papers has."""
+COUNTED = ChainMap(ADDED, METRICS)
+"""The latencies of the convention `paper`; what is added to them is added to `ADDED`."""
 UNITS = ("word", "subword")
 
 
@@ -102,7 +104,7 @@ def _named(*metrics: Metric) -> dict[str, Metric]:
 
 _WORD, _SUBWORD = UNITS
 CONVENTIONS: Mapping[str, Convention] = {
-    "paper": Convention(UNITS, ChainMap(ADDED, METRICS), clipped=True, chrf=True),
+    "paper": Convention(UNITS, COUNTED, clipped=True, chrf=True),
     "simuleval": Convention((_WORD,), _named(_AL_REF, _DAL, _AP_REF, _LAAL, _ATD), clipped=False),
     "omnisteval": Convention(
         (_WORD,), _named(_YAAL, _AL_REF, _LAAL, _AP_REF, _DAL), clipped=False, chrf=True
