@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 from commands import Answer, type_in
-from simulmt import parts
+from simulmt import parts, plugins
 from simulmt.errors import UserError
 from simulmt.parts import Parts, needed_by
 from small_runs import ROOT, TINY
@@ -77,6 +78,8 @@ def folder(tmp_path_factory) -> Path:
     (folder / "text").write_text("das ist ein Haus\n")
     (folder / "broken.py").write_text("import nothing_of_that_name\n")
     (folder / "bare.py").write_text("")
+    (folder / "torn").mkdir()
+    (folder / "torn" / "__init__.py").write_text("raise RuntimeError('boom')\n")
     (folder / "evil.py").write_text("import pathlib\npathlib.Path('touched').touch()\n")
     for name, text in CONF.items():
         path = folder / "conf" / f"{name}.yaml"
@@ -117,7 +120,9 @@ def test_one_part_of_every_kind_trains_and_is_scored(folder):
 def test_what_is_no_plugin_is_refused_in_one_line(folder):
     asked = {
         "plugins=[absent]": "error: plugins=absent: there is no such package; install it, or start",
-        "plugins=[broken]": "broken.py cannot be imported (ModuleNotFoundError: No module named",
+        "plugins=[broken]": "plugins=broken cannot be imported (ModuleNotFoundError: No module na",
+        "plugins=[torn.inner]": "plugins=torn.inner cannot be imported (RuntimeError: boom); `py",
+        "plugins=[torn_.inner]": "plugins=torn_.inner: there is no such package; install it, or",
         "plugins=[bare]": "bare.py has no parts; a plugin says what it brings, such as `parts =",
         "plugins=bare": "error: 'plugins=bare' is no list; write plugins=[PACKAGE] or plugins=[A,",
         "mechanism=late": "wait_k; for one of another package, install that package or give",
@@ -127,6 +132,14 @@ def test_what_is_no_plugin_is_refused_in_one_line(folder):
         assert answer.status == 2
         assert text in answer.err
         assert answer.err.count("\n") == 1
+
+
+def test_an_installed_plugin_that_is_gone_is_called_so(monkeypatch):
+    monkeypatch.setattr(plugins, "installed", lambda: ("gone",))
+    path = [*sys.path]
+    with pytest.raises(UserError, match=r"^installed plugin gone: there is no such .* or remove"):
+        plugins.conf_folders([])
+    assert sys.path == path, "only what the user names is looked for in the current directory"
 
 
 def test_a_checkpoint_makes_nothing_be_imported(folder, trained_once, tmp_path):

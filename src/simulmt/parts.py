@@ -28,7 +28,7 @@ from simulmt.models.model import Model
 from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.latency_augmented import LATENCIES
 from simulmt.options import Config, flat_options
-from simulmt.plugins import installed, locate, version_of
+from simulmt.plugins import broken, called, installed, locate, version_of
 from simulmt.scoring.conventions import COUNTED, Metric
 
 VARIABLE = "parts"
@@ -114,14 +114,10 @@ def _parts_of(module: str) -> Parts:
     try:
         parts = getattr(import_module(module), VARIABLE, None)
     except Exception as error:  # of any kind: the code is not ours
-        why = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise UserError(
-            f"plugins={module}: {file} cannot be imported ({why}); `python -c 'import {module}'` "
-            "shows where"
-        ) from error
+        raise broken(module, error) from error
     if not isinstance(parts, Parts):
         raise UserError(
-            f"plugins={module}: {file} has no parts; a plugin says what it brings, such as "
+            f"{called(module)}: {file} has no parts; a plugin says what it brings, such as "
             "`parts = simulmt.parts.Parts(schedules={'mine': Mine})`"
         )
     return parts
@@ -132,7 +128,7 @@ def _add(module: str, parts: Parts) -> Parts:
     for option, table, own in _entries(parts):
         if taken := sorted({*own} & {*table}):
             raise UserError(
-                f"plugins={module}: {option}={taken[0]} is taken, by simulmt or by another plugin; "
+                f"{called(module)}: {option}={taken[0]} is taken, by simulmt or by another plugin; "
                 f"rename it in {VARIABLE} of {module}"
             )
     for _, table, own in _entries(parts):

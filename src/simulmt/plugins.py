@@ -49,23 +49,39 @@ def named(words: Sequence[str]) -> list[str]:
 def locate(module: str) -> Path:
     """Return the file of a plugin; of a package, its `__init__.py`.
 
-    Modules are looked for in the current directory, too, behind all others.
+    What the user names may also lie in the current directory, which is searched last.
 
     Raises:
-        UserError: there is no such module.
+        UserError: there is no such module, or a package above it cannot be imported.
     """
-    if (here := os.getcwd()) not in sys.path:
+    if module not in installed() and (here := os.getcwd()) not in sys.path:
         sys.path.append(here)
     try:
         spec = find_spec(module)
-    except (ImportError, ValueError):  # a package above it is absent; no name of a module
+    except Exception as error:  # of any kind: it imports the packages above the module
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is None or not f"{module}.".startswith(f"{missing}."):
+            raise broken(module, error) from error
         spec = None
     if spec is None or spec.origin is None:
-        raise UserError(
-            f"plugins={module}: there is no such package; install it, or start in the folder that "
-            "holds it"
-        )
+        remedy = "install it, or start in the folder that holds it"
+        if module in installed():
+            remedy = "repair or remove the package that names it"
+        raise UserError(f"{called(module)}: there is no such package; {remedy}")
     return Path(spec.origin)
+
+
+def called(module: str) -> str:
+    """Return how messages call a plugin: as the user has named it, if so."""
+    return f"installed plugin {module}" if module in installed() else f"plugins={module}"
+
+
+def broken(module: str, error: Exception) -> UserError:
+    """Return what to raise for a plugin whose import raises an error."""
+    why = f"{type(error).__name__}: {error}".splitlines()[0]
+    return UserError(
+        f"{called(module)} cannot be imported ({why}); `python -c 'import {module}'` shows where"
+    )
 
 
 def conf_folders(modules: Sequence[str]) -> dict[str, Path]:
