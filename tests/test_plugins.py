@@ -23,8 +23,7 @@ from dataclasses import dataclass
 from simulmt.attention import Lookback, WaitK
 from simulmt.attention.scores import General
 from simulmt.data.verbfinal import verbfinal
-from simulmt.decoding.policies import OwnDecision
-from simulmt.decoding.policy import Policy
+from simulmt.decoding.policies import OWN, OwnDecision
 from simulmt.models.transformer import Transformer
 from simulmt.objective import LatencyAugmented
 from simulmt.parts import Parts
@@ -37,13 +36,13 @@ def first_delay(delays, source, target):
 
 
 @dataclass(frozen=True)
-class Held(Policy):
+class Held(OwnDecision):
     """The model's own decision, once n source tokens have been read."""
 
     n: int
 
     def decide(self, vocabulary, progress, step):
-        decision = OwnDecision().decide(vocabulary, progress, step)
+        decision = OWN.decide(vocabulary, progress, step)
         waits = (progress.read < self.n) & ~progress.finished
         return decision._replace(reads=decision.reads | waits, ends=decision.ends & ~waits)
 
@@ -101,9 +100,11 @@ def test_one_part_of_every_kind_trains_and_is_scored(folder):
         ["evaluate", "checkpoint=run", "device=cpu", "dial.k=2", "plugins=[kinds]"],
         ["evaluate", "checkpoint=run", "device=cpu", "policy=held", "plugins=[kinds]"],
         ["translate", "checkpoint=run", "input=text", "policy=held", "plugins=[kinds]"],
+        ["translate", "checkpoint=run", "picture=a.svg", "policy=held", "plugins=[kinds]"],
         ["report", "runs=run", "latency=[DAL,FIRST]", "resamples=40", "plugins=[kinds]"],
     )
-    assert [answer.status for answer in answers] == 5 * [0], answers
+    assert [answer.status for answer in answers] == [0, 0, 0, 0, 2, 0], answers
+    assert "picture=a.svg with policy=held: a picture shows" in answers[4].err
     scores = json.loads((folder / "run" / "test_scores.json").read_text())
     first = scores["figures"]["paper"]["subword"]["FIRST"]
     assert first["value"] == 4

@@ -162,6 +162,11 @@ def build_objective(config: Mapping[str, Any], teacher: Teacher | None = None) -
     return construct(make, options, "objective", {k: v for k, v in offered.items() if k in named})
 
 
+def other_policy(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options of a policy; empty for the model's own decision, which needs no stream."""
+    return {} if options == {"name": "own"} else options
+
+
 def build_policy(options: Mapping[str, Any]) -> Policy:
     """Return the policy of a `conf/policy` group.
 

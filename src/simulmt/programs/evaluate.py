@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from omegaconf import DictConfig
 
 from simulmt.analysis import summary
-from simulmt.builders import build_policy, build_search, pick_device
+from simulmt.builders import build_policy, build_search, other_policy, pick_device
 from simulmt.console import watch
 from simulmt.data.corpus import SPLITS, Split
 from simulmt.data.encoded import EncodedSplit
@@ -83,14 +83,9 @@ class Options:
             )
 
     @property
-    def other_policy(self) -> dict[str, Any]:
-        """The options of the policy; empty for the model's own decision."""
-        return {} if self.policy == {"name": "own"} else self.policy
-
-    @property
     def streams(self) -> bool:
         """Whether sentences are decoded word by word: a policy may look at what has been read."""
-        return self.word_ms is not None or bool(self.other_policy)
+        return self.word_ms is not None or bool(other_policy(self.policy))
 
     @property
     def files(self) -> tuple[Path, Path] | None:
@@ -174,7 +169,7 @@ def _decode(
         Decoding.by(search, trained.path, options.scored),
         dials=options.dial,
         word_ms=options.word_ms,
-        policy=options.other_policy,
+        policy=other_policy(options.policy),
         text=text,
     )
     return score(instances, split.needs, decoding, computing), instances
@@ -183,7 +178,8 @@ def _decode(
 def _folder(options: Options, path: Path) -> Path:
     """Return a folder in the run's directory, or beside a checkpoint that lies elsewhere."""
     home = path if path.is_dir() else run_of(path) or path.parent
-    policy = {"policy" if name == "name" else name: v for name, v in options.other_policy.items()}
+    other = other_policy(options.policy)
+    policy = {"policy" if name == "name" else name: v for name, v in other.items()}
     changes = policy | options.dial | options.given("beam", "length_penalty", "word_ms")
     name = [options.scored, path.stem, *(f"{name}{value}" for name, value in changes.items())]
     return home / EVALUATION / "-".join(name)

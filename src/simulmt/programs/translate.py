@@ -12,12 +12,11 @@ from typing import Any, Literal
 from omegaconf import DictConfig
 from rich.console import Console
 
-from simulmt.builders import build_policy, build_search
+from simulmt.builders import build_policy, build_search, other_policy
 from simulmt.console import watch
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.text import normalise, text_lines
-from simulmt.decoding.policies import OwnDecision
 from simulmt.decoding.search import Search
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
@@ -52,6 +51,11 @@ class Options:
             from simulmt.analysis.picture import check_picture  # noqa: PLC0415  (see draw)
 
             check_picture(str(self.picture), self.heads)
+            if other_policy(self.policy):
+                raise UserError(
+                    f"picture={self.picture} with policy={self.policy.get('name')}: a picture "
+                    "shows the model's own decision; leave out one of them"
+                )
 
 
 @enough_memory("batch_tokens")
@@ -68,7 +72,7 @@ def translate(cfg: DictConfig) -> None:
     policy, sentences = build_policy(options.policy), dict[int, str]()
     translator = Translator.of(trained, options.device, policy)
     try:
-        if options.input and not options.actions and isinstance(policy, OwnDecision):
+        if options.input and not options.actions and not other_policy(options.policy):
             lines = [*text_lines(options.input, errors="replace")]
             search = build_search(trained.config["decoding"], translator.model)
             for line in translate_lines(translator, search, lines, options.batch_tokens):
