@@ -149,6 +149,10 @@ def deep() -> dict:
         ("config", {}, "lacks mechanism, of type dict"),
         ("manifest", None, "in its manifest, it must be of type dict"),
         ("manifest", {"name": "a"}, "its manifest lacks source_language, of type str"),
+        ("needs", ["evil"], "in its needs, it must be of type dict"),
+        ("needs", {"a]; rm -rf": ""}, "it needs 'a]; rm -rf' of version '', which is no plugin"),
+        ("needs", {"evil": "\x1b[2J"}, r"of version '.x1b\[2J', which is no plugin"),
+        ("needs", {"evil": ["1"]}, r"of version \['1'\], which is no plugin"),
         ("subwords", torch.zeros(1, dtype=torch.uint8).expand(GIGABYTES), "it lacks subwords"),
         ("subwords", b"", "no readable checkpoint|it lacks subwords"),
         ("subwords", torch.zeros(9, dtype=torch.uint8), "bytes that are no SentencePiece model"),
@@ -302,6 +306,14 @@ def test_an_export_in_which_a_bit_has_flipped_is_refused(given_away):
             assert "\n" not in str(refused.value)
             (given_away / name).write_bytes(whole)
     assert checkpoint.load(given_away)
+
+
+def test_an_export_says_in_names_what_it_needs(given_away):
+    described = json.loads((given_away / "config.json").read_text())
+    described.pop("sha256")
+    for needs in ([["evil", "1"]], [[1, 2]], None, "evil", {"$(evil)": "1"}, {"evil": {"1": 1}}):
+        (given_away / "config.json").write_text(json.dumps(described | {"needs": needs}))
+        refuse(given_away, "describes no model|is no plugin")
 
 
 def test_a_message_has_one_line():

@@ -19,6 +19,8 @@ from simulmt.errors import UserError
 
 ENTRY_POINTS = "simulmt.plugins"
 CONF = "conf"
+MODULE = r"[\w.]+"
+"""The names of modules."""
 _PACKAGE = Path(simulmt.__file__).resolve().parent
 HOME = _PACKAGE if (_PACKAGE / CONF).is_dir() else _PACKAGE.parents[1]
 """The folder that holds simulmt's `conf` and `experiments`: its package or, in a clone, the top."""
@@ -42,7 +44,7 @@ def named(words: Sequence[str]) -> list[str]:
             listed = re.fullmatch(r"\+*plugins=\[([\w., ]*)\]", word)
             if not listed:
                 raise UserError(f"{word!r} is no list; write plugins=[PACKAGE] or plugins=[A,B]")
-            modules += re.findall(r"[\w.]+", listed[1])
+            modules += re.findall(MODULE, listed[1])
     return modules
 
 

@@ -21,7 +21,7 @@ from safetensors.torch import load, save
 from simulmt import __version__
 from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
-from simulmt.options import SAME_RUN, Config
+from simulmt.options import SAME_RUN, Config, convert
 from simulmt.run_directory import (
     CONFIG,
     EVALUATED,
@@ -106,7 +106,9 @@ def read(folder: Path) -> Trained:
     """
     try:
         described = read_json(folder / CONFIG)
-        config, manifest, needs = (dict(described[n]) for n in ("config", "manifest", "needs"))
+        config, manifest, needs = (
+            convert(described[name], dict) for name in ("config", "manifest", "needs")
+        )
     except (UserError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{folder / CONFIG} describes no model ({error})") from None
     subwords = Subwords.load(folder / SUBWORDS)

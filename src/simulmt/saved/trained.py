@@ -1,5 +1,6 @@
 """A trained model: its weights, configuration, subwords and manifest of the data."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.options import Config, pick
 from simulmt.parts import check_loaded
+from simulmt.plugins import MODULE
 
 UNTURNED: Mapping[str, float] = {}
 _NEEDED: Mapping[str, type] = {
@@ -43,7 +45,7 @@ class Trained:
         weights: the parameters by name.
 
     Raises:
-        UserError: the configuration or the manifest lacks an entry.
+        UserError: the configuration or the manifest lacks an entry, or a plugin has no name.
     """
 
     path: Path
@@ -56,6 +58,12 @@ class Trained:
     def __post_init__(self) -> None:
         self._check("configuration", self.config, _NEEDED)
         self._check("manifest", self.manifest, _DESCRIBED)
+        for module, version in self.needs.items():  # shown, to be typed again
+            if not re.fullmatch(MODULE, module) or not re.fullmatch(r"[\w.+!-]*", str(version)):
+                raise UserError(
+                    f"{self.path} is damaged: it needs {module!r} of version {version!r}, which is "
+                    "no plugin; train or export it anew"
+                )
 
     def _check(self, what: str, content: Config, needed: Mapping[str, type]) -> None:
         for place, kind in needed.items():
