@@ -216,3 +216,10 @@ print([name for name in ("torch", "hydra", "omegaconf", "numpy", "rich") if name
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_reader_that_leaves_early_sees_no_traceback():
+    command = f"set -o pipefail; {sys.executable} -m simulmt train --help | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "  simulmt train [GROUP=CHOICE] [KEY=VALUE] ...\n"

@@ -111,6 +111,7 @@ ANSWERS = [
     ("translate.py", ["hydra.run.dir=/proc/x", "hydra.output_subdir=x"], "/proc/x: No such file"),
     ("align.py", ["data=nothing"], "Available options in 'data': iwslt15_envi"),
     ("export.py", ["too=x"], "The keys there are: hydra, checkpoint, to"),
+    ("train.py", ["~plugins"], "plugins is None; it must be of type list[str]"),
     ("train.py", ["data=null"], "a group (data, mechanism, model, ...) needs a choice"),
     ("train.py", ["lambda=${nothing}"], "Interpolation key 'nothing' not found"),
     ("report.py", ["runs=${foo}"], "error: runs: Interpolation key 'foo' not found"),
@@ -119,10 +120,7 @@ ANSWERS = [
 
 def test_the_command_line_answers_without_a_traceback(tmp_path):
     here = [f"hydra.run.dir={tmp_path}", f"hydra.sweep.dir={tmp_path}"]
-    flags_first = [
-        sorted([*here, *options], key=lambda o: o[0] != "-") for _, options, _ in ANSWERS
-    ]
-    typed = [[name, *words] for (name, _, _), words in zip(ANSWERS, flags_first, strict=True)]
+    typed = [[name, *here, *options] for name, options, _ in ANSWERS]
     for answer, (_, _, message) in zip(type_in(*typed), ANSWERS, strict=True):
         assert (answer.status, answer.out) == (2, "")
         assert message in answer.err
@@ -143,12 +141,9 @@ def test_a_refused_command_leaves_what_was_there(tmp_path, cache):
         (["-m", "name=a", "mechanism=soft,milk", "lambda=0,0.1"], "1 of the 4 runs of this sweep"),
         (["-m", "mechanism=milk,wait_k", "mechanism.k=1,3"], "mechanism=milk mechanism.k=1, mech"),
         (["-m", "lambda=0.1", "objective.hold=1,100"], "hold=100: lambda is held"),
-        (["-m", "lambda=0,0.1", "+data.foo=1"], "data has no option foo"),
+        (["lambda=0,0.1", "-m", "+data.foo=1"], "data has no option foo"),
     ]
-    typed = [
-        [ROOT / "train.py", *sorted([*tiny, *words], key=lambda word: word[0] != "-")]
-        for words, _ in refused
-    ]
+    typed = [[ROOT / "train.py", *tiny, *words] for words, _ in refused]
     for answer, (_, message) in zip(type_in(*typed, cwd=tmp_path), refused, strict=True):
         assert answer.status == 2
         assert message in answer.err

@@ -33,7 +33,9 @@ def main(verb: str | None = None) -> None:
         command.run(getattr(verbs, verb), verb, words)
         return
     try:
-        print(_answer(verb, words))
+        print(_answer(verb, words), flush=True)
+    except BrokenPipeError:  # the reader, such as `head`, has gone
+        ending.drop_output()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

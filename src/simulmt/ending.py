@@ -100,6 +100,11 @@ def end_with(parent: int) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
+def drop_output() -> None:
+    """Drop what is still to be printed: nobody reads it, and Python would try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def remedy(text: str) -> None:
     """Set what the line that this process prints at its end tells the user to do."""
     _end.remedy = f"; {text}"

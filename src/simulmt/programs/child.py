@@ -19,6 +19,7 @@ from simulmt.errors import UserError
 from simulmt.parts import load
 from simulmt.processes import is_first_process
 from simulmt.programs.outcome import CHOSEN, failure, write_outcome
+from simulmt.programs.plain import plugins_of
 from simulmt.programs.train import train
 from simulmt.run_directory import HYDRA, LOG, read_texts
 
@@ -39,7 +40,7 @@ def main(folder: Path, record: Path, ckpt_path: str) -> int:
         config = OmegaConf.load(record / CHOSEN)
         assert isinstance(config, DictConfig)
         config.ckpt_path = ckpt_path or None
-        load(config.plugins)
+        load(plugins_of(config))
         if is_first_process():
             form = "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s"  # Hydra's
             handler = logging.FileHandler(folder / LOG, delay=True)

@@ -16,10 +16,11 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from simulmt.disk import explain, os_error
+from simulmt.ending import drop_output
 from simulmt.errors import UserError
 from simulmt.plugins import CONF, HOME, named
 from simulmt.programs import search_path
-from simulmt.programs.plain import explain_entry
+from simulmt.programs.plain import explain_entry, plugins_of
 from simulmt.programs.traces import tidy
 from simulmt.training.run_name import run_name, within
 
@@ -50,8 +51,7 @@ def run(program: Callable[[DictConfig], Any], verb: str, words: Sequence[str]) -
             OmegaConf.register_new_resolver("within", within, replace=True)
             OmegaConf.register_new_resolver("scratch", lambda: scratch, replace=True)
             _typed[:] = sys.argv
-            # Hydra takes any dial: a mechanism says which ones it has
-            sys.argv[1:] = [f"++{word}" if word.startswith("dial.") else word for word in words]
+            sys.argv[1:] = _for_hydra(words)
             hydra.main(str(HOME / CONF), verb, version_base="1.3")(program)()
     except KeyboardInterrupt as error:
         end(str(error) or "interrupted", 130)
@@ -59,6 +59,16 @@ def run(program: Callable[[DictConfig], Any], verb: str, words: Sequence[str]) -
         end(why(error))
     finally:
         tidy()
+
+
+def _for_hydra(words: Sequence[str]) -> list[str]:
+    """Return a command line as Hydra takes it: the flags together, and any dial.
+
+    A mechanism says which dials it has.
+    """
+    overrides = [word for word in words if re.match(r"~|[^-].*=", word)]
+    others = [word for word in words if word not in overrides]
+    return [*(f"++{w}" if w.startswith("dial.") else w for w in overrides), *others]
 
 
 @contextmanager
@@ -72,14 +82,14 @@ def job(config: DictConfig) -> Iterator[None]:
 
     sys.argv[:] = _typed or sys.argv  # with which Lightning starts the other processes of a run
     try:
-        load(config.plugins)
+        load(plugins_of(config))
         yield
         sys.stdout.flush()
     except UserError as error:
         end(str(error))
     except OSError as error:
-        if error.filename is None:  # of the output: Python would try to write it again
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.filename is None:  # of the output
+            drop_output()
         if not isinstance(error, BrokenPipeError):  # the reader of the output has gone
             end(explain(error))
     except Exception:

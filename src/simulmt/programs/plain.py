@@ -7,6 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from simulmt.errors import UserError
+from simulmt.options import check
 
 
 def plain(cfg: DictConfig) -> dict[str, Any]:
@@ -22,6 +23,17 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
     assert isinstance(resolved, dict)
     resolved.pop("experiments", None)  # values that presets refer to
     return {str(key): value for key, value in resolved.items()}
+
+
+def plugins_of(cfg: DictConfig) -> list[str]:
+    """Return the plugins that a configuration names, by a command line or a preset.
+
+    Raises:
+        UserError: they are no list of names.
+    """
+    named = cfg.get("plugins")
+    given = OmegaConf.to_container(named) if OmegaConf.is_config(named) else named
+    return list(check({"plugins": given}, {"plugins": list[str]}, "")["plugins"])
 
 
 def hydra_record(cfg: DictConfig) -> dict[str, str]:

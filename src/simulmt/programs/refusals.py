@@ -16,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from simulmt.errors import UserError
 from simulmt.options import FOLDER_NAME
 from simulmt.programs.command import end, why
-from simulmt.programs.plain import plain
+from simulmt.programs.plain import plain, plugins_of
 from simulmt.programs.traces import expect
 
 _LISTED = 3
@@ -60,7 +60,7 @@ def _check_jobs(config: DictConfig) -> None:
     from simulmt.parts import load  # noqa: PLC0415  (seconds to import)
     from simulmt.programs.choices import check_choices  # noqa: PLC0415
 
-    load(config.plugins)
+    load(plugins_of(config))
     loader = GlobalHydra.instance().config_loader()
     jobs, names = _jobs(config), set()
     refused: dict[str, list[str]] = {}
