@@ -12,6 +12,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from simulmt.plugins import HOME
 from simulmt.programs.command import job
 from simulmt.programs.plain import hydra_record, plain
 
@@ -62,7 +63,6 @@ def report(config: DictConfig) -> None:
     """Compare all finished runs of a folder: a table, CSV files, curves, and a page of it all."""
     with job(config):
         from simulmt.analysis.report import report
-        from simulmt.plugins import HOME
 
         report(plain(config), HOME)
 
