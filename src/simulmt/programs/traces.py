@@ -1,6 +1,7 @@
 """What a command leaves: the folders that Hydra has made go again unless a run begins there."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from simulmt.run_directory import LOG, absent, remove_empty
@@ -18,10 +19,11 @@ def tidy() -> None:
     """Remove the folders that were made for this command, if nothing has come of it."""
     made = [*_expected]
     _expected.clear()
-    names = {path.name for path in made[0].iterdir()} if made and made[0].is_dir() else set()
-    if names <= _OF_HYDRA:
-        for name in names:
-            (made[0] / name).unlink()
+    with suppress(OSError):  # another process of the same command may be faster
+        left = [*made[0].iterdir()] if made else []
+        if {path.name for path in left} <= _OF_HYDRA:
+            for path in left:
+                path.unlink(missing_ok=True)
     remove_empty(made)
 
 
