@@ -179,7 +179,9 @@ def test_two_processes_train_and_score_as_one(tmp_path, cache):
 
 
 def test_export_refuses_keys_that_it_does_not_have():
-    with pytest.raises(UserError, match=r"export.py has no option split; its options are: check"):
+    with pytest.raises(
+        UserError, match=r"the configuration has no option split; its options are: check"
+    ):
         export(configuration("export", "checkpoint=nowhere", "to=there", "+split=test"))
 
 
