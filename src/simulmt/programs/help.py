@@ -20,16 +20,16 @@ from simulmt.programs.keys import (
 )
 
 FLAGS = (
-    ("simulmt VERB --help", "the keys of a verb, each with its default and what it means"),
-    ("simulmt --version", "the version"),
-    ("simulmt --completion SHELL", "complete words in bash, zsh or fish; in ~/.bashrc:"),
+    ("simulmt VERB --help", "explain the keys of a verb, with their defaults"),
+    ("simulmt --version", "print the version"),
+    ("simulmt --completion SHELL", "print its completion for bash, zsh or fish; in ~/.bashrc:"),
     ("", 'eval "$(simulmt --completion bash)"'),
     ("", "in config.fish: simulmt --completion fish | source"),
 )
 FLAGS_OF_VERB = (
     ("-m, --multirun", "one run for each combination of the values in KEY=A,B,..."),
-    ("--cfg job [--resolve]", "print the configuration, [without references,] and stop"),
-    ("--help", "this text; after GROUP=CHOICE, with the keys of that choice"),
+    ("--cfg job [--resolve]", "print the configuration and stop; --resolve fills in references"),
+    ("--help", "this text; with GROUP=CHOICE it explains the keys of that choice"),
 )
 WIDEST_NAME = 34
 """The column of the explanations is at most this far from the left, plus margins."""
