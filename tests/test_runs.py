@@ -112,8 +112,8 @@ def test_starting_from_another_mechanism(finished, tmp_path, cache, capsys):
     said = capsys.readouterr().out
     taken, of = map(int, re.findall(r"(\d+) of (\d+) parameter tensors start", said)[0])
     assert taken == of - 1
-    assert "of another shape there: decoder.*.source_attention.schedule.* (1)\n" in said
-    assert "not there" not in said
+    assert "of another shape in that run: decoder.*.source_attention.schedule.* (1)\n" in said
+    assert "not in that run" not in said
 
 
 def test_fine_tuning_on_other_sentences(finished, tmp_path, cache, capsys):

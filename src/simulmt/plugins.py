@@ -1,8 +1,8 @@
-"""Plugins: other packages that bring parts (`simulmt.parts`) and configuration of their own.
+"""Plugins: other packages that add parts (`simulmt.parts`) and configuration.
 
-A plugin is a module, found by an entry point of the group `simulmt.plugins` or named on the command
-line (`plugins=[my_package]`). The folder `conf` beside its file joins Hydra's search path. Nothing
-else, above all no checkpoint, makes simulmt import a module.
+A plugin is a module. An entry point of the group `simulmt.plugins` or the command line
+(`plugins=[my_package]`) names it. Hydra also searches the folder `conf` beside the module's file.
+simulmt imports no other module of a user; a checkpoint cannot make it import one.
 """
 
 import os
@@ -21,7 +21,7 @@ ENTRY_POINTS = "simulmt.plugins"
 CONF = "conf"
 _PACKAGE = Path(simulmt.__file__).resolve().parent
 HOME = _PACKAGE if (_PACKAGE / CONF).is_dir() else _PACKAGE.parents[1]
-"""The folder that holds simulmt's `conf` and `experiments`: its package or, in a clone, the top."""
+"""The folder with simulmt's `conf` and `experiments`: the package or, in a clone, its top."""
 
 
 @cache
@@ -34,22 +34,22 @@ def named(words: Sequence[str]) -> list[str]:
     """Return the plugins that a command line names.
 
     Raises:
-        UserError: `plugins=` is no list.
+        UserError: `plugins=` is not a list.
     """
     modules: list[str] = []
     for word in words:
         if re.match(r"\+*plugins=", word):
             listed = re.fullmatch(r"\+*plugins=\[([\w., ]*)\]", word)
             if not listed:
-                raise UserError(f"{word!r} is no list; write plugins=[PACKAGE] or plugins=[A,B]")
+                raise UserError(f"{word!r} is not a list; write plugins=[PACKAGE] or plugins=[A,B]")
             modules += re.findall(r"[\w.]+", listed[1])
     return modules
 
 
 def locate(module: str) -> Path:
-    """Return the file of a plugin; of a package, its `__init__.py`.
+    """Return the file of a plugin; for a package, its `__init__.py`.
 
-    Modules are looked for in the current directory, too, behind all others.
+    The search ends with the current directory.
 
     Raises:
         UserError: there is no such module.
@@ -58,7 +58,7 @@ def locate(module: str) -> Path:
         sys.path.append(here)
     try:
         spec = find_spec(module)
-    except (ImportError, ValueError):  # a package above it is absent; no name of a module
+    except (ImportError, ValueError):  # a package above it is absent; the name is invalid
         spec = None
     if spec is None or spec.origin is None:
         raise UserError(
@@ -69,12 +69,12 @@ def locate(module: str) -> Path:
 
 
 def conf_folders(modules: Sequence[str]) -> dict[str, Path]:
-    """Return the configuration folders of the installed plugins and of modules, by module."""
+    """Return the configuration folders of the installed plugins and of `modules`, by module."""
     folders = {name: locate(name).parent / CONF for name in dict.fromkeys((*installed(), *modules))}
     return {name: folder for name, folder in folders.items() if folder.is_dir()}
 
 
 def version_of(module: str) -> str:
-    """Return the version of the package that a module belongs to; empty if none is installed."""
+    """Return the version of a module's installed package; empty if there is no such package."""
     packages = packages_distributions().get(module.partition(".")[0], [])
     return version(packages[0]) if packages else ""
