@@ -140,8 +140,11 @@ def test_several_values_at_once_leave_nothing_but_their_evaluations(finished, tm
         (["source=test.de.gz", "target=a.en"], "text is 'test'; .* set text=NAME"),
         (["batch_tokens=0"], "batch_tokens is 0; it must be from 1 to"),
         (["word_ms=1e-300"], "word_ms is 1e-300; it must be from 0.001 to"),
-        (["dial=5"], "evaluate.py.dial is 5; it must be of type dict"),
-        (["+mechanism.k=5"], "evaluate.py has no option mechanism; its options are: checkpoint,"),
+        (["dial=5"], "dial is 5; it must be of type dict"),
+        (
+            ["+mechanism.k=5"],
+            "the configuration has no option mechanism; its options are: checkpoint,",
+        ),
     ],
 )
 def test_what_is_wrong_with_the_command_is_said_before_anything_is_loaded(overrides, message):

@@ -134,7 +134,7 @@ def test_a_wrong_mechanism_breaks_a_law(wrong: Mechanism, law: str) -> None:
 def test_a_broken_law_is_told_with_its_size() -> None:
     with pytest.raises(AssertionError) as caught:
         hold(Mechanism(Learned(kind=HastyHeads), Lookback()), MINE)
-    assert "Training with certain decisions gives the logits of decoding" in str(caught.value)
+    assert "Training with certain decisions gives the same logits" in str(caught.value)
     assert "Greatest absolute difference: " in str(caught.value)
 
 

@@ -22,11 +22,11 @@ def test_a_line_for_each_validation_and_the_end(tmp_path, cache, capsys, caplog,
     told = [
         VALIDATED.format(3, 6) + r", \d+ s left",
         VALIDATED.format(6, 6),
-        "trained for 6 of 6 updates: all of them",
+        "trained for 6 updates, as planned",
         *TESTED,
         "resumed at update 6 of 9",
         VALIDATED.format(9, 9),
-        "trained for 9 of 9 updates: all of them",
+        "trained for 9 updates, as planned",
         *TESTED,
     ]
     logged = [record.getMessage() for record in caplog.records if record.name == "simulmt"]

@@ -124,9 +124,9 @@ def test_what_is_no_plugin_is_refused_in_one_line(folder):
         "plugins=[broken]": "plugins=broken cannot be imported (ModuleNotFoundError: No module na",
         "plugins=[torn.inner]": "plugins=torn.inner cannot be imported (RuntimeError: boom); `py",
         "plugins=[torn_.inner]": "plugins=torn_.inner: there is no such package; install it, or",
-        "plugins=[bare]": "bare.py has no parts; a plugin says what it brings, such as `parts =",
-        "plugins=bare": "error: 'plugins=bare' is no list; write plugins=[PACKAGE] or plugins=[A,",
-        "mechanism=late": "wait_k; for one of another package, install that package or give",
+        "plugins=[bare]": "bare.py has no variable `parts`; add one, such as `parts =",
+        "plugins=bare": "error: 'plugins=bare' is not a list; write plugins=[PACKAGE] or plugins=[",
+        "mechanism=late": "wait_k; if it belongs to another package, install that package or give",
     }
     answers = commands(folder, *(["train", word] for word in asked))
     for text, answer in zip(asked.values(), answers, strict=True):
@@ -153,14 +153,14 @@ def test_a_checkpoint_makes_nothing_be_imported(folder, trained_once, tmp_path):
     evaluate = ["evaluate", f"checkpoint={tmp_path / 'model.ckpt'}", "device=cpu"]
     (refused,) = commands(folder, evaluate)
     assert refused.status == 2
-    assert "needs evil 1.0, which brings a part of it: install that package, or" in refused.err
+    assert "uses parts of evil 1.0; install what is missing, or give" in refused.err
     assert not (folder / "touched").exists()
 
 
 def test_a_name_that_is_taken_is_refused(monkeypatch):
     taken = Parts(schedules={"own": parts.SCHEDULES["wait_k"], "wait_k": parts.SCHEDULES["wait_k"]})
     monkeypatch.setattr(parts, "_parts_of", lambda module: taken)
-    with pytest.raises(UserError, match=r"mechanism\.schedule=wait_k is taken, by simulmt or by"):
+    with pytest.raises(UserError, match=r"mechanism\.schedule=wait_k is already taken by simulmt"):
         parts.load(["another"])
     assert "own" not in parts.SCHEDULES, "all of its parts or none"
 
@@ -175,7 +175,7 @@ def test_only_used_plugins_are_needed(monkeypatch):
 def test_a_latency_cannot_replace_one_of_the_papers(monkeypatch):
     taken = Parts(latencies={"LAAL": parts.COUNTED["AP"]})
     monkeypatch.setattr(parts, "_parts_of", lambda module: taken)
-    with pytest.raises(UserError, match="latency=LAAL is taken"):
+    with pytest.raises(UserError, match="latency=LAAL is already taken"):
         parts.load(["another"])
     assert parts.COUNTED["LAAL"].name == "LAAL"
     assert "laal" not in parts.LATENCIES

@@ -100,7 +100,7 @@ def test_bad_choices_end_in_one_line(overrides, message, tmp_path, cache):
 
 ANSWERS = [
     ("train.py", ["lambda=0.1", "mechanism=soft"], "its schedule is fixed"),
-    ("train.py", ["mechanism.nois=1"], "The keys there are: name, schedule, span, heads, score, n"),
+    ("train.py", ["mechanism.nois=1"], "The valid keys are: name, schedule, span, heads, score, n"),
     ("train.py", ["mechanism=mma"], "Could not find 'mechanism/mma'"),
     ("train.py", ["trainer.dal_range=[1,"], "'trainer.dal_range=[1,' cannot be read (no viable"),
     ("train.py", ["model={}"], "'model={}' chooses nothing"),
@@ -110,7 +110,7 @@ ANSWERS = [
     ("train.py", ["hydra.job_logging.root.level=LOUD"], "Unable to configure root logger"),
     ("translate.py", ["hydra.run.dir=/proc/x", "hydra.output_subdir=x"], "/proc/x: No such file"),
     ("align.py", ["data=nothing"], "Available options in 'data': iwslt15_envi"),
-    ("export.py", ["too=x"], "The keys there are: hydra, checkpoint, to"),
+    ("export.py", ["too=x"], "The valid keys are: hydra, checkpoint, to"),
     ("train.py", ["~plugins"], "plugins is None; it must be of type list[str]"),
     ("train.py", ["data=null"], "a group (data, mechanism, model, ...) needs a choice"),
     ("train.py", ["lambda=${nothing}"], "Interpolation key 'nothing' not found"),

@@ -112,8 +112,8 @@ def test_starting_from_another_mechanism(finished, tmp_path, cache, capsys):
     said = capsys.readouterr().out
     taken, of = map(int, re.findall(r"(\d+) of (\d+) parameter tensors start", said)[0])
     assert taken == of - 1
-    assert "of another shape there: decoder.*.source_attention.schedule.* (1)\n" in said
-    assert "not there" not in said
+    assert "of another shape in that run: decoder.*.source_attention.schedule.* (1)\n" in said
+    assert "not in that run" not in said
 
 
 def test_fine_tuning_on_other_sentences(finished, tmp_path, cache, capsys):
@@ -179,7 +179,9 @@ def test_two_processes_train_and_score_as_one(tmp_path, cache):
 
 
 def test_export_refuses_keys_that_it_does_not_have():
-    with pytest.raises(UserError, match=r"export.py has no option split; its options are: check"):
+    with pytest.raises(
+        UserError, match=r"the configuration has no option split; its options are: check"
+    ):
         export(configuration("export", "checkpoint=nowhere", "to=there", "+split=test"))
 
 

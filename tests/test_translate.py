@@ -145,7 +145,7 @@ def test_a_line_that_is_too_long_is_refused_by_number_or_cut(finished, tmp_path,
     ("overrides", "message"),
     [
         (["input=nowhere.txt"], "input=nowhere.txt: there is no such file"),
-        (["actions=perhaps"], "translate.py.actions is 'perhaps'"),
+        (["actions=perhaps"], "actions is 'perhaps'"),
         (["batch_tokens=0"], "batch_tokens is 0"),
         (["checkpoint=12"], "no checkpoint at 12"),
         (["device=tpu"], "device is 'tpu'"),

@@ -93,7 +93,7 @@ def test_a_model_of_a_missing_plugin_says_what_it_needs(simulmt, wheels, tmp_pat
     evaluate = ("evaluate", f"checkpoint={run}", "device=cpu")
     refused = typed(bare, tmp_path, *evaluate)
     assert refused.returncode == 2
-    assert "needs catch_up 0.1.0, which brings a part of it: install that" in refused.stderr
+    assert "uses parts of catch_up 0.1.0; install what is missing" in refused.stderr
     absent = typed(bare, tmp_path, *evaluate, "plugins=[catch_up]")
     assert absent.stderr.startswith("error: plugins=catch_up: there is no such package; install it")
     shutil.copytree(EXAMPLE / "catch_up", tmp_path / "catch_up")
@@ -127,4 +127,4 @@ def test_help_and_version_are_immediate(simulmt):
     assert re.fullmatch(r"simulmt \d+\.\d+\.\d+\n", simulmt("--version").stdout)
     assert "translate" in simulmt("--help").stdout
     refused = simulmt("trian", status=2)
-    assert refused.stderr.startswith("error: 'trian' is no verb; choose one of train,")
+    assert refused.stderr.startswith("error: 'trian' is not a verb; choose one of train,")

@@ -1,4 +1,4 @@
-"""The laws of simulmt, which every mechanism obeys."""
+"""The mechanism obeys simulmt's laws."""
 
 from catch_up import CatchUp
 from simulmt.attention import Lookback, Mechanism

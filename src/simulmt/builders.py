@@ -204,7 +204,7 @@ def build_search(options: Mapping[str, Any], model: Model) -> Search:
         raise UserError(
             f"decoding.beam={search.beam} with mechanism={mechanism.name}: the mechanism writes "
             "before it has read the whole sentence, and what was written cannot be taken back for "
-            "a better hypothesis; set decoding.beam=1 (evaluate.py: beam=1), or take mechanism=soft"
+            "a better hypothesis; set decoding.beam=1 (beam=1 to evaluate), or take mechanism=soft"
         )
     return search
 

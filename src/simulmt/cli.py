@@ -42,8 +42,8 @@ def main(verb: str | None = None) -> None:
 
 
 def _answer(verb: str, words: Sequence[str]) -> str:
-    """Return what is printed at once, without Hydra and torch."""
-    from simulmt.programs.completion import complete, script  # noqa: PLC0415  (for this alone)
+    """Return the answer to a command that needs neither Hydra nor torch."""
+    from simulmt.programs.completion import complete, script  # noqa: PLC0415  (only used here)
     from simulmt.programs.help import explain, usage  # noqa: PLC0415
 
     if verb in VERBS:
@@ -57,7 +57,7 @@ def _answer(verb: str, words: Sequence[str]) -> str:
     if verb == "--complete":
         line = " ".join(words)
         return "\n".join(complete(line, VERBS, _folders(line.split())))
-    raise UserError(f"{verb!r} is no verb; choose one of {', '.join(VERBS)}")
+    raise UserError(f"{verb!r} is not a verb; choose one of {', '.join(VERBS)}")
 
 
 def _folders(words: Sequence[str]) -> list[Path]:

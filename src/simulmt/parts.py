@@ -1,4 +1,4 @@
-"""The parts that names in a configuration stand for: simulmt's own, and those of plugins.
+"""The parts that a configuration names: simulmt's own, and those of plugins.
 
 A plugin keeps its parts in a variable `parts`:
 
@@ -37,7 +37,7 @@ VARIABLE = "parts"
 
 @dataclass(frozen=True)
 class Parts:
-    """What a plugin brings, each by the name that a configuration uses.
+    """The parts that a plugin adds, by the names that a configuration uses.
 
     Attributes:
         schedules: Clocks and schedules, for `mechanism.schedule`.
@@ -46,9 +46,9 @@ class Parts:
         models: For `model.name`.
         corpora: Functions that return a corpus, for `data.corpus`.
         objectives: For `objective.name`.
-        policies: For `policy.name`, with which a trained model translates.
-        latencies: Scored beside those of the papers, and drawn by `latency=` of a report; a
-            training minimises one by its name in small letters, in `objective.latency`.
+        policies: For `policy.name`, when a trained model translates.
+        latencies: Scored beside those of the papers. They are for `latency=` of a report and, in
+            lower case, for `objective.latency`.
     """
 
     schedules: Mapping[str, type[ClockRecipe] | type[ScheduleRecipe]] = field(default_factory=dict)
@@ -71,7 +71,7 @@ def load(modules: Iterable[str] = ()) -> None:
         modules: the plugins that the user named; installed plugins need no name.
 
     Raises:
-        UserError: a plugin cannot be imported, has no parts, or uses a name that is taken.
+        UserError: a plugin cannot be imported, has no parts, or uses a name that is already taken.
     """
     for module in dict.fromkeys((*installed(), *modules)):
         if module not in _loaded:
@@ -79,7 +79,7 @@ def load(modules: Iterable[str] = ()) -> None:
 
 
 def needed_by(config: Config) -> dict[str, str]:
-    """Return the versions of the plugins that a configuration takes parts of, by module."""
+    """Return the versions of the plugins whose parts a configuration uses, by module."""
     options = flat_options(config)
     return {
         module: version_of(module)
@@ -89,10 +89,10 @@ def needed_by(config: Config) -> dict[str, str]:
 
 
 def check_loaded(needed: Mapping[str, str], where: object) -> None:
-    """Refuse a trained model that needs plugins which are neither installed nor named.
+    """Refuse a trained model that needs plugins that are neither installed nor named.
 
     Args:
-        needed: the versions of the plugins, as `needed_by` returned them for the training.
+        needed: the versions of the plugins, from `needed_by` when the model was trained.
         where: the model, for the message.
 
     Raises:
@@ -102,7 +102,7 @@ def check_loaded(needed: Mapping[str, str], where: object) -> None:
     if missing := [module for module in needed if module not in _loaded]:
         packages = ", ".join(f"{m} {needed[m]}".rstrip() for m in missing)
         raise UserError(
-            f"{where} needs {packages}, which brings a part of it: install that package, or give "
+            f"{where} uses parts of {packages}; install what is missing, or give "
             f"plugins=[{','.join(missing)}] if you trust it (--plugins for SimulEval, "
             f"simulmt.parts.load({missing}) in Python)"
         )
@@ -117,7 +117,7 @@ def _parts_of(module: str) -> Parts:
         raise broken(module, error) from error
     if not isinstance(parts, Parts):
         raise UserError(
-            f"{called(module)}: {file} has no parts; a plugin says what it brings, such as "
+            f"{called(module)}: {file} has no variable `parts`; add one, such as "
             "`parts = simulmt.parts.Parts(schedules={'mine': Mine})`"
         )
     return parts
@@ -128,8 +128,8 @@ def _add(module: str, parts: Parts) -> Parts:
     for option, table, own in _entries(parts):
         if taken := sorted({*own} & {*table}):
             raise UserError(
-                f"{called(module)}: {option}={taken[0]} is taken, by simulmt or by another plugin; "
-                f"rename it in {VARIABLE} of {module}"
+                f"{called(module)}: {option}={taken[0]} is already taken by simulmt or another "
+                f"plugin; rename it in `{VARIABLE}` of {module}"
             )
     for _, table, own in _entries(parts):
         table.update(own)
@@ -137,7 +137,7 @@ def _add(module: str, parts: Parts) -> Parts:
 
 
 def _entries(parts: Parts) -> list[tuple[str, MutableMapping[str, Any], Mapping[str, Any]]]:
-    """Return for each kind the option that names a part, its table, and the entries to add."""
+    """Return for each kind of part the option that names it, its table, and the entries to add."""
     trained = {name.lower(): metric.formula for name, metric in parts.latencies.items()}
     return [
         ("mechanism.schedule", SCHEDULES, parts.schedules),

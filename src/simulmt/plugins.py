@@ -1,8 +1,8 @@
-"""Plugins: other packages that bring parts (`simulmt.parts`) and configuration of their own.
+"""Plugins: other packages that add parts (`simulmt.parts`) and configuration.
 
-A plugin is a module, found by an entry point of the group `simulmt.plugins` or named on the command
-line (`plugins=[my_package]`). The folder `conf` beside its file joins Hydra's search path. Nothing
-else, above all no checkpoint, makes simulmt import a module.
+A plugin is a module. An entry point of the group `simulmt.plugins` or the command line
+(`plugins=[my_package]`) names it. Hydra also searches the folder `conf` beside the module's file.
+simulmt imports no other module of a user; a checkpoint cannot make it import one.
 """
 
 import os
@@ -23,7 +23,7 @@ MODULE = r"[\w.]+"
 """The names of modules."""
 _PACKAGE = Path(simulmt.__file__).resolve().parent
 HOME = _PACKAGE if (_PACKAGE / CONF).is_dir() else _PACKAGE.parents[1]
-"""The folder that holds simulmt's `conf` and `experiments`: its package or, in a clone, the top."""
+"""The folder with simulmt's `conf` and `experiments`: the package or, in a clone, its top."""
 
 
 @cache
@@ -36,22 +36,22 @@ def named(words: Sequence[str]) -> list[str]:
     """Return the plugins that a command line names.
 
     Raises:
-        UserError: `plugins=` is no list.
+        UserError: `plugins=` is not a list.
     """
     modules: list[str] = []
     for word in words:
         if re.match(r"\+*plugins=", word):
             listed = re.fullmatch(r"\+*plugins=\[([\w., ]*)\]", word)
             if not listed:
-                raise UserError(f"{word!r} is no list; write plugins=[PACKAGE] or plugins=[A,B]")
+                raise UserError(f"{word!r} is not a list; write plugins=[PACKAGE] or plugins=[A,B]")
             modules += re.findall(MODULE, listed[1])
     return modules
 
 
 def locate(module: str) -> Path:
-    """Return the file of a plugin; of a package, its `__init__.py`.
+    """Return the file of a plugin; for a package, its `__init__.py`.
 
-    What the user names may also lie in the current directory, which is searched last.
+    The search for a module that the user named ends with the current directory.
 
     Raises:
         UserError: there is no such module, or a package above it cannot be imported.
@@ -87,12 +87,12 @@ def broken(module: str, error: Exception) -> UserError:
 
 
 def conf_folders(modules: Sequence[str]) -> dict[str, Path]:
-    """Return the configuration folders of the installed plugins and of modules, by module."""
+    """Return the configuration folders of the installed plugins and of `modules`, by module."""
     folders = {name: locate(name).parent / CONF for name in dict.fromkeys((*installed(), *modules))}
     return {name: folder for name, folder in folders.items() if folder.is_dir()}
 
 
 def version_of(module: str) -> str:
-    """Return the version of the package that a module belongs to; empty if none is installed."""
+    """Return the version of a module's installed package; empty if there is no such package."""
     packages = packages_distributions().get(module.partition(".")[0], [])
     return version(packages[0]) if packages else ""

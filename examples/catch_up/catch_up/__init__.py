@@ -13,11 +13,11 @@ from simulmt.parts import Parts
 @limited
 @dataclass(frozen=True)
 class CatchUp(Timetable):
-    """Wait-k for the first `steady` target tokens, then two of them for each token read.
+    """Wait-k for the first `steady` target tokens, then two target tokens for each token read.
 
     Args:
         k: source tokens to read before the first target token.
-        steady: steps at wait-k's pace.
+        steady: target tokens at wait-k's pace.
     """
 
     k: Count
@@ -25,7 +25,7 @@ class CatchUp(Timetable):
     dials = ("k", "steady")
 
     def wanted(self, step: Int[Tensor, "*N"]) -> Int[Tensor, "*N"]:
-        """`k + min(i - 1, n) + floor(max(i - 1 - n, 0) / 2)`."""
+        """Return `k + min(i - 1, n) + floor(max(i - 1 - n, 0) / 2)`, where n is `steady`."""
         done = step - 1
         return self.k + done.clamp(max=self.steady) + (done - self.steady).clamp(min=0) // 2
 

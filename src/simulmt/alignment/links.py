@@ -73,7 +73,7 @@ def read_links(path: Path, sources: Sequence[str], targets: Sequence[str]) -> li
     if len(lines) != len(sources):
         raise UserError(
             f"links={path} has {len(lines)} lines, the text {len(sources)} sentence pairs; give a "
-            "line for each pair, as align.py writes them"
+            "line for each pair, as `simulmt align` writes them"
         )
     links = []
     for number, (line, source, target) in enumerate(zip(lines, sources, targets, strict=True), 1):

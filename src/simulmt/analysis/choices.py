@@ -70,7 +70,7 @@ def read_choices(options: Config) -> Choices:
     filled |= {key: _listed(options[key]) for key in ("latency", "published") if key in options}
     if isinstance(select := options.get("select"), str):
         filled["select"] = select.lower()
-    return construct(Choices, filled, "report")
+    return construct(Choices, filled, "")
 
 
 def _listed(value: Any) -> list[Any]:

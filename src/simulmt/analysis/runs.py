@@ -94,7 +94,7 @@ def comparable(listed: RunList, folder: Path) -> list[Run]:
     if not listed.runs:
         raise UserError(
             f"there is no finished run in {folder} ({len(listed.begun)} unfinished, "
-            f"{len(listed.damaged)} damaged); train.py ends with writing {SCORES}"
+            f"{len(listed.damaged)} damaged); a training ends with writing {SCORES}"
         )
     sets: dict[str, str] = {}  # by digest, since the same name may stand for different text
     for run in listed.runs:

@@ -1,4 +1,4 @@
-"""The sentences of a corpus that are shown: typical ones, neither the best nor the worst."""
+"""Which sentences of a corpus to show: typical ones, neither the best nor the worst."""
 
 from collections.abc import Sequence
 
@@ -16,8 +16,8 @@ def typical_places(instances: Sequence[Instance]) -> list[int]:
     """Return the places of the sentences, the most typical sentence first.
 
     A typical sentence is close to the corpus's medians of chrF, DAL, source words and written
-    words. Each distance is counted in mean distances from its median. If most sentences show the
-    policy at work, they come before the others. Equally typical sentences keep their order.
+    words. Each distance is divided by the mean distance from that median. If at least half of the
+    sentences show the policy at work, these come first. Equally typical sentences keep their order.
     """
     lengths = [(i.source_length, i.prediction_length) for i in instances]
     traits = np.hstack([sentence_scores(instances), np.array(lengths, dtype=float)])  # (N, 4)
@@ -30,5 +30,5 @@ def typical_places(instances: Sequence[Instance]) -> list[int]:
 
 
 def _show_policy(instances: Sequence[Instance]) -> Bool[NDArray[np.bool_], "N"]:
-    """Return for each sentence whether it is no trifle and some word is read between writes."""
+    """Return for each sentence whether it is long enough and has a read between two writes."""
     return np.array([i.source_length >= _SHORTEST and len({*i.delays}) > 1 for i in instances])

@@ -1,4 +1,4 @@
-"""The laws that every mechanism obeys on every model, also those of another package.
+"""The laws that every mechanism obeys on every model, in simulmt and in any other package.
 
     from simulmt.attention import Lookback, Mechanism
     from simulmt.laws import hold
@@ -6,9 +6,9 @@
     def test_the_laws() -> None:
         hold(Mechanism(CatchUp(k=3, steady=6), Lookback(), name="catch_up"))
 
-All is computed in float64, on small models with random weights and on random sentences of up to 16
-tokens. Choose options with which the mechanism sometimes writes before it has read nine tokens:
-a law about early decisions says nothing without any, and `hold` tells you so.
+The laws compute in float64, with small models, random weights and random sentences of up to 16
+tokens. Choose options that let the mechanism sometimes write before it has read nine tokens.
+Without such early decisions some laws say nothing, and `hold` raises an error.
 """
 
 from collections.abc import Callable, Mapping
@@ -56,8 +56,8 @@ LAWS: tuple[Law, ...] = (
     unread_tokens_have_no_gradient,
     later_tokens_change_nothing,
 )
-"""Each states itself in the first line of its docstring. Streams come last: with a step that reads
-on after the source's end, which `training_is_hard_decoding` finds, they would never end."""
+"""The first line of a law's docstring states it. `training_is_hard_decoding` finds a step that
+reads on after the source's end; it comes before the laws of streams, which would never end."""
 
 
 def hold(
@@ -69,15 +69,15 @@ def hold(
 
     Args:
         mechanism: with options that let it write before it has read nine tokens.
-        models: functions that build a small model for `mechanism=`, by name; None for the models of
-            this package, with those variants of the Transformer that take the mechanism.
-        sharpen: makes the decisions of a schedule certain in training, in place. Known stops are
-            certain already, and odds are scaled by default. A schedule that plans an `Expected`
-            alignment has to bring its own.
+        models: functions that build a small model from `mechanism=`, by name; None for simulmt's
+            models, with those variants of the Transformer that take the mechanism.
+        sharpen: changes a schedule in place, so that its decisions in training are certain. The
+            default scales odds; known stops are certain already. A schedule that plans an
+            `Expected` alignment needs a function of its own.
 
     Raises:
-        AssertionError: a law is broken, or says nothing of the mechanism. The message names the
-            law, the mechanism and the model, and has the size of the deviation.
+        AssertionError: a law is broken, or says nothing about the mechanism. The message names the
+            law, the mechanism and the model, and gives the size of the deviation.
     """
     with torch.random.fork_rng(devices=[]):
         for kind, make in (_taking(mechanism) if models is None else models).items():
@@ -86,7 +86,7 @@ def hold(
 
 
 def check(law: Law, case: Case, kind: str) -> None:
-    """Check one law of a mechanism on a model called `kind`.
+    """Check one law on a case, whose model is called `kind` in messages.
 
     Raises:
         AssertionError: the law is broken, or says nothing.
@@ -97,15 +97,15 @@ def check(law: Law, case: Case, kind: str) -> None:
         law(case)
     except VacuousError as error:
         raise VacuousError(
-            f"{law.__name__} says nothing of {where}, since {error}. The law: {statement} Choose "
-            "other options of the mechanism."
+            f"{law.__name__} says nothing about {where}, since {error}. The law: {statement} "
+            "Choose other options for the mechanism."
         ) from None
     except AssertionError as error:
         raise AssertionError(f"{where} breaks {law.__name__}: {statement}\n{error}") from error
 
 
 def _taking(mechanism: Mechanism) -> dict[str, Make]:
-    """The small models, without the variants that refuse the mechanism."""
+    """Return the small models, without the variants that refuse the mechanism."""
     found: dict[str, Make] = {**SMALL}
     for kind, make in VARIANTS.items():
         try:

@@ -1,4 +1,4 @@
-"""What a law is asked of: a mechanism on a model, and how a law says that it is broken."""
+"""What a law checks: a mechanism on a model; and how it reports that it is broken."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from simulmt.laws.small import Make, vary
 from simulmt.models.model import Model
 
 CERTAIN = 1e9
-"""Factor of log odds that makes them certain."""
+"""A factor for log odds that makes decisions certain."""
 NEAR = 1e-9
-"""In float64 far above rounding, and far below any real difference."""
+"""Far above rounding in float64, and far below any real difference."""
 
 
 def certain(schedule: Schedule) -> None:
@@ -26,8 +26,8 @@ def certain(schedule: Schedule) -> None:
         found = plan(query, memory, state, moment)
         if isinstance(found.alignment, Expected):
             raise AssertionError(
-                "The schedule plans an `Expected` alignment: pass `sharpen=` a function that makes "
-                "the schedule's decisions certain."
+                "The schedule plans an `Expected` alignment: pass `sharpen=`, a function that "
+                "makes the schedule's decisions certain."
             )
         if isinstance(found.alignment, Stops):
             return found
@@ -52,7 +52,7 @@ class Case:
     sharpen: Callable[[Schedule], object] = certain
 
     def model(self, seed: int = 0) -> Model:
-        """A fresh model in float64 and evaluation mode, whose heads take varied decisions."""
+        """Return a fresh model in float64 and evaluation mode; its heads make varied decisions."""
         torch.manual_seed(seed)
         made = self.make(mechanism=self.mechanism).double().eval()
         vary(made)
@@ -66,11 +66,11 @@ class Case:
 
 
 class VacuousError(AssertionError):
-    """A law holds, but of nothing: what it speaks of has not happened."""
+    """A law says nothing: the case that it is about has not occurred."""
 
 
 def demand(holds: bool | torch.Tensor, otherwise: str) -> None:
-    """Go on if a condition holds.
+    """Require a condition.
 
     Raises:
         AssertionError: the condition does not hold.
@@ -80,10 +80,10 @@ def demand(holds: bool | torch.Tensor, otherwise: str) -> None:
 
 
 def same(actual: object, expected: object, what: str, atol: float = NEAR) -> None:
-    """Go on if two tensors, or tuples of tensors, are the same but for rounding.
+    """Require that two tensors, or tuples of tensors, are the same up to rounding.
 
     Raises:
-        AssertionError: they differ; the message has the place and the size of the difference.
+        AssertionError: they differ; the message gives the place and the size of the difference.
     """
     torch.testing.assert_close(
         actual, expected, rtol=0, atol=atol, msg=lambda found: f"{what}. {found}"

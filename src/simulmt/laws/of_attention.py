@@ -1,4 +1,4 @@
-"""Laws of one attention in training. A model with an attention of its own is free of them."""
+"""Laws of one attention in training. They hold trivially for a model without an `Attention`."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from simulmt.laws.sentences import sentences, targets
 
 
 class Layer(NamedTuple):
-    """An attention with all that it is called with."""
+    """An attention and the arguments of its call."""
 
     attention: Attention
     queries: Float[Tensor, "B T D"]
@@ -23,7 +23,7 @@ class Layer(NamedTuple):
     """The clock's plan; None where the attention's schedule plans."""
 
     def plan(self) -> Plan:
-        """A new plan, by whoever plans."""
+        """Return the plan of the clock, or a new one of the schedule."""
         if self.clocked is not None:
             return self.clocked
         schedule = self.attention.schedule
@@ -32,7 +32,7 @@ class Layer(NamedTuple):
         return schedule.plan(self.queries, self.memory, start, TRAINED)
 
     def in_expectation(self, plan: Plan) -> Plan:
-        """The same plan with known stops as an alignment that is 1 there."""
+        """Return the same plan, with known stops as an alignment that is 1 there."""
         if not isinstance(plan.alignment, Stops):
             return plan
         position = plan.alignment.position.expand(-1, self.attention.heads, -1)
@@ -40,12 +40,12 @@ class Layer(NamedTuple):
         return plan._replace(alignment=Expected(alpha))
 
     def contexts(self, plan: Plan | None) -> Float[Tensor, "B T D"]:
-        """What the attention gives to the decoder."""
+        """Return the contexts that the attention gives to the decoder."""
         return self.attention(self.queries, self.memory, None, plan, TRAINED).context  # type: ignore[no-any-return]
 
 
 def layers(case: Case) -> list[Layer]:
-    """The first attention of the case's model, or nothing."""
+    """Return the first attention of the case's model; an empty list if it has none."""
     made = case.model()
     attention = next((part for part in made.modules() if isinstance(part, Attention)), None)
     if attention is None:
@@ -63,8 +63,8 @@ def layers(case: Case) -> list[Layer]:
 def attention_is_a_distribution(case: Case) -> None:
     """Attention and alignment are distributions over real tokens.
 
-    They may sum to less than 1 in two cases: a schedule says that it `leaks`, or the `traits` of a
-    span say that it dampens.
+    They may sum to less than 1 in two cases: the schedule `leaks`, or the span's `traits` say that
+    it dampens.
     """
     for layer in layers(case):
         plan = layer.in_expectation(layer.plan())
@@ -87,7 +87,7 @@ def attention_is_a_distribution(case: Case) -> None:
 
 @torch.no_grad()
 def rows_are_the_whole(case: Case) -> None:
-    """One call for each target step gives what one call for all steps gives."""
+    """One call for each target step gives the same as one call for all steps."""
     for layer in layers(case):
         attention, queries, memory, clocked = layer
         whole = attention(queries, memory, None, clocked, TRAINED)
@@ -104,7 +104,7 @@ def rows_are_the_whole(case: Case) -> None:
 
 @torch.no_grad()
 def attention_is_an_expectation(case: Case) -> None:
-    """Expected attention is the expectation of what `look` shows from where a head may stand."""
+    """Expected attention is the mean of what `look` shows, over all places of a head."""
     for layer in layers(case):
         attention, queries, memory, _ = layer
         plan = layer.in_expectation(layer.plan())
@@ -116,7 +116,7 @@ def attention_is_an_expectation(case: Case) -> None:
 
 @torch.no_grad()
 def known_stops_are_certain(case: Case) -> None:
-    """Known stops give the contexts of an alignment that is 1 there."""
+    """Known stops give the same contexts as an alignment that is 1 there."""
     for layer in layers(case):
         plan = layer.plan()
         if isinstance(plan.alignment, Stops):

@@ -20,9 +20,9 @@ NOT_EARLY = "nothing is written before the source's end"
 
 
 def batches_are_streams(case: Case) -> None:
-    """A batch gives each sentence what the sentence gets alone, and what a stream writes.
+    """A sentence has the same hypothesis in a batch, alone and in a stream.
 
-    The hypotheses are brief: what a step writes depends on what was read and written before.
+    Short hypotheses are enough, since a step depends only on earlier reads and writes.
     """
     if case.mechanism.offline:
         return
@@ -42,7 +42,7 @@ def batches_are_streams(case: Case) -> None:
 def decoded_in_every_way(
     made: Model, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], policy: Policy
 ) -> Iterator[tuple[Hypothesis, int]]:
-    """Hypotheses and lengths of the sources: the batch's, if streams and each row alone agree."""
+    """Yield the batch's hypotheses with the lengths of their sources, if all ways agree."""
     batch = greedy(made, source, mask, policy)
     for row, length, hypothesis in zip(source, mask.sum(1).tolist(), batch, strict=True):
         tokens = row[:length].tolist()
@@ -56,13 +56,13 @@ def decoded_in_every_way(
             "a stream with state": live.written,
         }
         for way, other in ways.items():
-            demand(other == hypothesis, f"{way} gives {other}, a batch {hypothesis}.")
+            demand(other == hypothesis, f"{way} gives {other}, a batch gives {hypothesis}.")
         demand(live.done, "The stream has not ended after EOS.")
         yield hypothesis, length
 
 
 def unread_tokens_have_no_gradient(case: Case) -> None:
-    """Source tokens that were not read have a gradient of exactly 0 on what was written."""
+    """What was written has a gradient of exactly 0 for source tokens that were not read."""
     if case.mechanism.offline:
         return
     early = influenced = False
@@ -88,7 +88,7 @@ def unread_tokens_have_no_gradient(case: Case) -> None:
 def _traced(
     made: Model, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], target: Int[Tensor, "B T"]
 ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B T V"], Int[Tensor, "B T"]]:
-    """The embedded source, and logits and delays with gradients."""
+    """Return the embedded source, the logits with gradients, and the delays."""
     embedded: list[Tensor] = []
 
     def keep(_: nn.Module, inputs: tuple[Tensor, ...], out: Tensor) -> Tensor:
@@ -107,7 +107,7 @@ def _traced(
 
 
 def later_tokens_change_nothing(case: Case) -> None:
-    """Other tokens later in the source change nothing that was written before them."""
+    """A change of later source tokens changes nothing that was written before them."""
     if case.mechanism.offline:
         return
     cut = 9
@@ -128,7 +128,7 @@ def later_tokens_change_nothing(case: Case) -> None:
 
 @torch.no_grad()
 def listening_is_encoding(case: Case) -> None:
-    """Listening token by token gives the states and the steps of the whole source."""
+    """Listening token by token gives the same states and steps as encoding the whole source."""
     made = case.model()
     source, mask = sentences(3, 8, vocabulary=made.vocabulary)
     whole = made.encode(source, mask | True)
@@ -137,22 +137,22 @@ def listening_is_encoding(case: Case) -> None:
         piece, heard = made.listen(token, heard)
         _same_place(piece, whole, place)
         state = made.start(piece) if state is None else made.extend(state, piece)
-    if piece.prefixes is not None:  # of which a decoder keeps the last, so it may not lag behind
+    if piece.prefixes is not None:  # a decoder keeps only the last prefix, so it cannot lag behind
         return
     start = made.start(whole._replace(finished=source[:, -1] == made.vocabulary.eos))
     waits = torch.zeros_like(mask[:, 0])
     for token in targets(3, 4, vocabulary=made.vocabulary).unbind(1):
         one, other = made.step(token, state), made.step(token, start)
         same(one.wants_to_read, other.wants_to_read, "Not the same sentences want to read")
-        waits = waits | one.wants_to_read  # all else is void then
+        waits = waits | one.wants_to_read  # the rest of their step says nothing
         same(one.logits[~waits], other.logits[~waits], "Logits differ")
         same(one.read[~waits], other.read[~waits], "Delays differ")
         state, start = one.state, other.state
 
 
 def _same_place(piece: Source, whole: Source, place: int) -> None:
-    """Compare what `listen` and `encode` say of one token."""
-    if piece.prefixes is not None:  # the states of one token change with later ones
+    """Require the same states of one token from `listen` and `encode`."""
+    if piece.prefixes is not None:  # later tokens change the states of earlier ones
         assert whole.prefixes is not None, "what listens to prefixes encodes prefixes"
         prefix = whole.prefixes[:, place, : place + 1]
         same(piece.prefixes[:, 0], prefix, "The states of a prefix differ")

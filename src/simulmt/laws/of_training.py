@@ -9,11 +9,11 @@ from simulmt.laws.case import Case, VacuousError, demand, same
 from simulmt.laws.sentences import BRIEF, forced_steps, sentences, targets
 
 ROUNDING = 1e-8
-"""Training and decoding add up in another order."""
+"""Training and decoding add up in different orders."""
 
 
 def training_is_hard_decoding(case: Case) -> None:
-    """Training with certain decisions gives the logits of decoding with hard ones."""
+    """Training with certain decisions gives the same logits as decoding with hard decisions."""
     for seed in range(3):
         made = case.model(seed)
         for part in made.modules():

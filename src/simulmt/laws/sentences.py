@@ -1,4 +1,4 @@
-"""Random sentences, and hard decisions along them."""
+"""Random sentences, and decoding along given targets."""
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,7 +16,7 @@ VOCABULARY = Vocabulary(30)
 def sentences(
     count: int, longest: int, seed: int = 1, vocabulary: Vocabulary = VOCABULARY
 ) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
-    """Random sources ending in EOS, padded, with their mask; the first has full length."""
+    """Return padded random sources, each ending in EOS, with their mask; the first is `longest`."""
     generator = torch.Generator().manual_seed(seed)
     source = _words(count, longest, generator, vocabulary)
     lengths = torch.randint(1, longest + 1, (count,), generator=generator)
@@ -30,7 +30,7 @@ def sentences(
 def targets(
     count: int, length: int, seed: int = 2, vocabulary: Vocabulary = VOCABULARY
 ) -> Int[Tensor, "B T"]:
-    """Random inputs of the decoder, BOS first."""
+    """Return random inputs of the decoder, BOS first."""
     target = _words(count, length, torch.Generator().manual_seed(seed), vocabulary)
     target[:, 0] = vocabulary.bos
     return target
@@ -50,7 +50,7 @@ def forced_steps(
     target: Int[Tensor, "B T"],
     gradients: bool = False,
 ) -> tuple[Float[Tensor, "B T V"], Int[Tensor, "B T"]]:
-    """Logits and delays of step-by-step decoding along given target tokens."""
+    """Return logits and delays of step-by-step decoding along given target tokens."""
     with torch.set_grad_enabled(gradients):
         steps = [*forced.forced_steps(made, made.encode(source, mask), target)]
     if any(step.wants_to_read.any() for step in steps):
@@ -60,13 +60,13 @@ def forced_steps(
 
 
 class Brief(Policy):
-    """The model's own decision, and an earlier end: untrained models write until they are stopped.
+    """The model's own decision with an earlier end, since untrained models rarely end early.
 
-    Like the real limit, this one depends on nothing but what the heads have read.
+    Like the real limit, this one depends only on what the heads have read.
     """
 
     def decide(self, vocabulary: Vocabulary, progress: Progress, step: DecoderStep) -> Decision:
-        """Read, write or end, at the latest three tokens after the last one read."""
+        """Return the model's decision, but end once it has written 3 tokens more than it read."""
         own = OWN.decide(vocabulary, progress, step)
         full = progress.written >= step.read + 3
         return own._replace(ends=own.ends | (full & ~own.reads))

@@ -1,4 +1,4 @@
-"""Small models of every kind, and how their fresh weights come to decide now this way, now that."""
+"""Small models of every kind, whose fresh weights make varied decisions."""
 
 from collections.abc import Callable
 from functools import partial
@@ -80,7 +80,7 @@ def vary(made: Model) -> None:
 
 
 def _calibrate(made: Model) -> None:
-    """Choose r so that a lone head often stops, and the slowest of many soon enough."""
+    """Choose each energy bias so that the slowest head stops about as often as a single head."""
     schedules = [part for part in made.modules() if isinstance(part, MonotonicHeads)]
     if not schedules:
         return

@@ -54,7 +54,7 @@ def align(cfg: DictConfig) -> None:
     Raises:
         UserError: anything a user can put right.
     """
-    options = construct(Options, plain(cfg), "align.py")
+    options = construct(Options, plain(cfg), "")
     check_installed()
     aligned, *more = _splits(options)
     sources = [line for split in (aligned, *more) for line in split.sources]

@@ -53,7 +53,7 @@ def analyse(cfg: DictConfig) -> None:
     Raises:
         UserError: anything a user can put right.
     """
-    options = construct(Options, plain(cfg), "analyse.py")
+    options = construct(Options, plain(cfg), "")
     study, folder = pick(STUDIES, options.study, "study"), options.runs
     reader = _Reader(options.data_root, pick_device(options.device))
     found = find_runs(folder, decodings=False)

@@ -1,4 +1,4 @@
-"""Runs the Hydra programs: an error that a user can put right is one line, without a traceback."""
+"""Runs the programs under Hydra. An error that a user can put right is one line, no traceback."""
 
 import logging
 import os
@@ -25,9 +25,9 @@ from simulmt.programs.traces import tidy
 from simulmt.training.run_name import run_name, within
 
 _NULL = "a group (data, mechanism, model, ...) needs a choice, it cannot be null"
-_ELSEWHERE = "; for one of another package, install that package or give plugins=[PACKAGE]"
+_ELSEWHERE = "; if it belongs to another package, install that package or give plugins=[PACKAGE]"
 _typed: list[str] = []
-"""The command line, once Hydra has read its part of it."""
+"""The command line as the user typed it; `run` changes it for Hydra."""
 
 
 def run(program: Callable[[DictConfig], Any], verb: str, words: Sequence[str]) -> None:
@@ -36,12 +36,12 @@ def run(program: Callable[[DictConfig], Any], verb: str, words: Sequence[str]) -
     Args:
         program: takes the configuration.
         verb: the name of the configuration in `conf`.
-        words: the command line behind the verb.
+        words: the command line after the verb.
 
     Raises:
         SystemExit: with 2 on bad input, with 130 after Ctrl-C.
     """
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra then hands exceptions on
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra then raises the exceptions themselves
     logging.raiseExceptions = False  # a log on a full disk is no reason to print tracebacks
     try:
         _refuse_empty(words)
@@ -55,7 +55,7 @@ def run(program: Callable[[DictConfig], Any], verb: str, words: Sequence[str]) -
             hydra.main(str(HOME / CONF), verb, version_base="1.3")(program)()
     except KeyboardInterrupt as error:
         end(str(error) or "interrupted", 130)
-    except Exception as error:  # of Hydra: `job` lets no other one out
+    except Exception as error:  # from Hydra: `job` handles all others
         end(why(error))
     finally:
         tidy()
@@ -73,14 +73,16 @@ def _for_hydra(words: Sequence[str]) -> list[str]:
 
 @contextmanager
 def job(config: DictConfig) -> Iterator[None]:
-    """Wrap the work of a program: its errors end it before Hydra adds lines to the message.
+    """Load the plugins for the work of a program, and end the process on its errors.
+
+    Otherwise Hydra would add lines to the message.
 
     Args:
-        config: names the plugins, which are loaded first.
+        config: names the plugins.
     """
     from simulmt.parts import load  # noqa: PLC0415  (torch, only once there is work)
 
-    sys.argv[:] = _typed or sys.argv  # with which Lightning starts the other processes of a run
+    sys.argv[:] = _typed or sys.argv  # Lightning starts the other processes of a run with it
     try:
         load(plugins_of(config))
         yield
@@ -88,9 +90,9 @@ def job(config: DictConfig) -> Iterator[None]:
     except UserError as error:
         end(str(error))
     except OSError as error:
-        if error.filename is None:  # of the output
+        if error.filename is None:  # standard output
             drop_output()
-        if not isinstance(error, BrokenPipeError):  # the reader of the output has gone
+        if not isinstance(error, BrokenPipeError):  # which says that nobody reads the output
             end(explain(error))
     except Exception:
         traceback.print_exc()
@@ -108,21 +110,21 @@ def _refuse_empty(arguments: Sequence[str]) -> None:
 
 
 def why(error: Exception) -> str:
-    """Return what Hydra found; for a misspelt key or choice, also list those that exist."""
+    """Return Hydra's error in one line; for a misspelt key or choice, with the valid ones."""
     if isinstance(error, OverrideParseException):
         why = error.message.partition("\nSee ")[0]
         return f"{error.override!r} cannot be read ({why}); write KEY=VALUE or GROUP=CHOICE"
     cause, text = error.__cause__, str(error)
     if isinstance(cause, OmegaConfBaseException) and cause.parent_node is not None:
         keys = ", ".join(map(str, cause.parent_node))
-        return f"{text.splitlines()[0]} The keys there are: {keys}"
+        return f"{text.splitlines()[0]} The valid keys are: {keys}"
     if isinstance(error, UserError | OmegaConfBaseException):
         return str(error) if isinstance(error, UserError) else explain_entry(error)
     if isinstance(error, HydraException):
         text = re.split(r"\n(?:Config search path:|full_key:)|, set env var", text)[0]
         text = re.sub("\n\t", ", ", re.sub(r"\n+(.*):\n\t", r"; \1: ", text))
         return f"{text}{_ELSEWHERE if 'Could not find' in text else ''}"
-    if (refused := os_error(error)) is not None:  # such as a directory that cannot be made
+    if (refused := os_error(error)) is not None:  # such as a folder that cannot be made
         return explain(refused, "Hydra's record in the run directory")
     null = text.endswith("Got NoneType")
     return _NULL if null else f"Hydra cannot start with these options: {text}"

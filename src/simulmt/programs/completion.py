@@ -1,7 +1,7 @@
 """Completion of `simulmt` in bash, zsh and fish: verbs, groups, choices, keys, values and files.
 
-The script of a shell hands the line up to the cursor to `simulmt --complete LINE`, which prints the
-words that may end it, one in a line.
+The script of a shell passes the line up to the cursor to `simulmt --complete LINE`. That command
+prints the words that may end the line, one per line.
 """
 
 import os
@@ -22,7 +22,7 @@ from simulmt.programs.keys import (
     read,
 )
 
-# A shell adds a space behind a word, unless more of the word is to follow.
+# A shell adds a space after a word unless the word goes on.
 _BASH = r"""
 _simulmt() {
     local IFS=$'\n' typed=${COMP_LINE:0:COMP_POINT} word candidate
@@ -54,18 +54,18 @@ end
 complete -c simulmt -f -a '(_simulmt)'
 """
 SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
-"""The script of each shell, to be evaluated by it."""
+"""The script that each shell evaluates."""
 AFTER_FLAG = {"--cfg": ("job", "hydra", "all")}
 _PATH = re.compile(r"\b(file|folder|directory|checkpoint|run|translation)\b(?!')")
-"""The words by which a comment says that a value is a path."""
+"""A comment with one of these words says that the value is a path."""
 _CHOICES = re.compile(r"((?:[\w-]+, )*[\w-]+ )?or ([\w-]+(?:, [\w-]+)*)(?=[;:,.]|$)")
 
 
 def script(shell: str) -> str:
-    """Return what a shell evaluates to complete the words of `simulmt`.
+    """Return the script that a shell evaluates to complete the words of `simulmt`.
 
     Raises:
-        UserError: no script for this shell.
+        UserError: there is no script for this shell.
     """
     if shell not in SCRIPTS:
         raise UserError(f"no completion for {shell!r}; choose one of {', '.join(SCRIPTS)}")
@@ -73,7 +73,7 @@ def script(shell: str) -> str:
 
 
 def complete(line: str, verbs: Sequence[str], folders: Sequence[Path]) -> list[str]:
-    """Return the words that may stand where the last word of a line stands.
+    """Return the words that may complete the last word of a line.
 
     A word that ends with `=`, `.` or `/` goes on.
 
@@ -85,7 +85,7 @@ def complete(line: str, verbs: Sequence[str], folders: Sequence[Path]) -> list[s
     *words, last = re.split(r"\s+", line.lstrip())
     try:
         found = sorted(set(_candidates(words[1:], last, verbs, folders)))
-    except (UserError, OSError):  # a line that is no time for messages
+    except (UserError, OSError):  # a message would disturb the line that is being typed
         return []
     return [word for word in found if word.startswith(last) and not re.search(r"\s", word)]
 
@@ -93,7 +93,7 @@ def complete(line: str, verbs: Sequence[str], folders: Sequence[Path]) -> list[s
 def _candidates(
     words: Sequence[str], last: str, verbs: Sequence[str], folders: Sequence[Path]
 ) -> Iterable[str]:
-    """Return words that may follow `words`, whatever they begin with."""
+    """Return the words that may follow `words`, also those that do not begin like `last`."""
     if not words:
         return _flags(FLAGS) if last.startswith("-") else verbs
     if words[-1] == "--completion":
@@ -115,7 +115,7 @@ def _flags(rows: Sequence[tuple[str, str]]) -> list[str]:
 def _overrides(
     verb: str, words: Sequence[str], last: str, folders: Sequence[Path]
 ) -> Iterator[str]:
-    """Yield `GROUP=`, `KEY=` and `GROUP.`, or the same with what may follow the sign."""
+    """Yield `GROUP=`, `KEY=` and `GROUP.`; after `=`, yield them with their possible values."""
     groups = {group.name: group for group in read(find(folders, verb)).groups}
     name, sign, value = last.partition("=")
     mark = re.match(r"[+~]*", name).group()  # type: ignore[union-attr]
@@ -145,7 +145,7 @@ def _keys(
 
 
 def _values(key: Key, typed: str) -> Iterable[str]:
-    """Return the values that a key's own value and comment suggest, or the files for a path."""
+    """Return the values that a key's default and comment suggest, or the files for a path."""
     if key.value in ("true", "false"):
         return ("true", "false")
     if named := _CHOICES.match(re.sub(r" \([^)]*\)", "", key.why)):
@@ -156,7 +156,7 @@ def _values(key: Key, typed: str) -> Iterable[str]:
 
 
 def _files(typed: str) -> Iterator[str]:
-    """Yield the entries of the folder that a path is in, with a slash behind folders."""
+    """Yield the entries of a path's folder, with a slash after each folder."""
     folder, name = re.fullmatch(r"((?:.*/)?)([^/]*)", typed).groups()  # type: ignore[union-attr]
     with os.scandir(Path(folder or ".").expanduser()) as entries:
         for entry in entries:
@@ -165,6 +165,6 @@ def _files(typed: str) -> Iterator[str]:
 
 
 def _step(name: str, typed: str, sign: str) -> str:
-    """Return a name up to and including the first sign behind what is typed already."""
+    """Return a name up to and including the first sign after the part that is typed already."""
     end = name.find(sign, len(typed)) if name.startswith(typed) else -1
     return name if end < 0 else name[: end + 1]

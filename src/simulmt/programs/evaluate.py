@@ -114,7 +114,7 @@ def evaluate(cfg: DictConfig) -> None:
     Raises:
         UserError: anything a user can put right.
     """
-    options = construct(Options, plain(cfg), "evaluate.py")
+    options = construct(Options, plain(cfg), "")
     device, policy = pick_device(options.device), build_policy(options.policy)
     text = read_pair(*options.files) if options.files else None
     trained = checkpoint.load(options.checkpoint)

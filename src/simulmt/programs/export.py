@@ -34,7 +34,7 @@ def export(cfg: DictConfig) -> None:
     Raises:
         UserError: no such checkpoint, or a folder that is in use.
     """
-    options = construct(Options, plain(cfg), "export.py")
+    options = construct(Options, plain(cfg), "")
     trained = checkpoint.load(options.checkpoint)
     trained.build()  # raises if the model could not be loaded from the folder
     scores = _test_scores(trained.path)

@@ -20,23 +20,23 @@ from simulmt.programs.keys import (
 )
 
 FLAGS = (
-    ("simulmt VERB --help", "the keys of a verb, each with its default and what it means"),
-    ("simulmt --version", "the version"),
-    ("simulmt --completion SHELL", "complete words in bash, zsh or fish; in ~/.bashrc:"),
+    ("simulmt VERB --help", "explain the keys of a verb, with their defaults"),
+    ("simulmt --version", "print the version"),
+    ("simulmt --completion SHELL", "print its completion for bash, zsh or fish; in ~/.bashrc:"),
     ("", 'eval "$(simulmt --completion bash)"'),
     ("", "in config.fish: simulmt --completion fish | source"),
 )
 FLAGS_OF_VERB = (
     ("-m, --multirun", "one run for each combination of the values in KEY=A,B,..."),
-    ("--cfg job [--resolve]", "print the configuration, [without references,] and stop"),
-    ("--help", "this text; after GROUP=CHOICE, with the keys of that choice"),
+    ("--cfg job [--resolve]", "print the configuration and stop; --resolve fills in references"),
+    ("--help", "this text; with GROUP=CHOICE it explains the keys of that choice"),
 )
 WIDEST_NAME = 34
-"""The column of the explanations is at most this far from the left, plus margins."""
+"""Longer names stand on a line of their own, above their explanations."""
 
 
 def usage(verbs: Sequence[str], folders: Sequence[Path]) -> str:
-    """Return what simulmt is, and what can be typed.
+    """Return the text of `simulmt --help`: every verb and what it does.
 
     Args:
         verbs: the verbs, each with a file `VERB.yaml`, whose first comment describes it.
@@ -52,7 +52,7 @@ def usage(verbs: Sequence[str], folders: Sequence[Path]) -> str:
 
 
 def explain(verb: str, words: Sequence[str], folders: Sequence[Path]) -> str:
-    """Return the keys and groups of a verb, with the comments that explain them.
+    """Return the text of `simulmt VERB --help`: its groups and keys, explained by their comments.
 
     Args:
         verb: the verb.
@@ -62,7 +62,7 @@ def explain(verb: str, words: Sequence[str], folders: Sequence[Path]) -> str:
             of all folders.
 
     Raises:
-        UserError: a choice that does not exist, or a file that is no YAML.
+        UserError: a choice does not exist, or a file is not YAML.
     """
     page = read(find(folders, verb))
     pairs = chosen(page.groups, words)
@@ -86,7 +86,7 @@ def _typical(verb: str, page: Page) -> str:
 
 
 def _choices(folders: Sequence[Path], group: Group) -> str:
-    """Return a group with its choices; those in folders of their own are listed by folder."""
+    """Return a group with its choices; choices in subfolders are listed by folder."""
     rows, nested = [], dict[str, list[str]]()
     for choice in choices(folders, group.name):
         folder, _, name = choice.rpartition("/")

@@ -17,19 +17,20 @@ from simulmt.errors import UserError
 REQUIRED = "???"
 """The value of a key that the user must set."""
 SELF = "_self_"
-"""The file itself, in the order of its parents."""
+"""The file itself, in the list of its parents."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _GLOBAL = "# @package _global_"
 _PRESETS = "experiments"
-"""The group whose choices may be anything that a preset names; other files there are no choices."""
+"""The group of presets: a file there is a choice only if its first line says `_GLOBAL`."""
 
 
 class Key(NamedTuple):
-    """A key, with dots as it is typed."""
+    """A key of a configuration file."""
 
     name: str
+    """The key as a user types it, with dots."""
     value: str | None
-    """The value that the file has; None for a key that only has keys below it."""
+    """The value in the file; None for a key that only has keys below it."""
     why: str
     """The explanation, in one line; "" if there is none."""
 
@@ -47,9 +48,9 @@ class Page(NamedTuple):
     """What one file says."""
 
     header: tuple[str, ...]
-    """The lines of the comment that the file begins with."""
+    """The lines of the comment at the top of the file."""
     parents: tuple[str, ...]
-    """The files that this one inherits from and `_self_`; the last one prevails."""
+    """The files that this one inherits from, and `_self_`; the last one prevails."""
     groups: tuple[Group, ...]
     keys: tuple[Key, ...]
 
@@ -63,7 +64,7 @@ def read(path: Path) -> Page:
     """Return what a file says.
 
     Raises:
-        UserError: the file cannot be read, or is no YAML.
+        UserError: the file cannot be read, or is not YAML.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -100,7 +101,7 @@ def find(folders: Sequence[Path], name: str) -> Path:
 
 
 def choices(folders: Sequence[Path], group: str) -> list[str]:
-    """Return the choices of a group in all folders, those in folders of their own last."""
+    """Return the choices of a group in all folders, those in subfolders last."""
     names = set()
     for root in _places(folders, group):
         for path in root.rglob("*.yaml"):
@@ -124,7 +125,7 @@ def keys_of(folders: Sequence[Path], name: str) -> dict[str, Key]:
 
 
 def keys_of_choice(folders: Sequence[Path], group: Group, choice: str) -> list[Key]:
-    """Return the keys of a choice of a group, as they are typed; a preset has none of its own."""
+    """Return the keys of a choice as a user types them; a preset has none of its own."""
     if group.name == _PRESETS:
         return []
     known = {} if group.default == "null" else keys_of(folders, f"{group.name}/{group.default}")
@@ -151,7 +152,7 @@ def chosen(groups: Sequence[Group], words: Sequence[str]) -> list[tuple[Group, s
 
 
 def _places(folders: Sequence[Path], group: str) -> list[Path]:
-    """Return the folders of a group; simulmt's presets lie beside its configuration."""
+    """Return the folders of a group; simulmt's presets are beside its configuration."""
     presets = [folders[0].parent / group] if group == _PRESETS else []
     return [*(folder / group for folder in folders), *presets]
 
@@ -162,7 +163,7 @@ def _is_preset(path: Path) -> bool:
 
 
 class _File:
-    """The text of a file, in which YAML's nodes have their places and comments have not."""
+    """The text of a file, for the comments, which YAML's nodes do not have."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -172,7 +173,7 @@ class _File:
         self.header = tuple(c.strip("# ") for c in comments if not c.startswith("# @package"))
 
     def keys(self, key: yaml.Node, value: yaml.Node, prefix: str = "") -> Iterator[Key]:
-        """Yield a key and all keys below it, but none whose value is computed from others."""
+        """Yield a key and all keys below it, except keys whose values refer to others."""
         name = f"{prefix}{key.value}"
         if isinstance(value, yaml.MappingNode):
             yield Key(name, None, self.comment(key, value))
@@ -182,20 +183,20 @@ class _File:
             yield Key(name, written, self.comment(key, value))
 
     def groups(self, node: yaml.Node) -> Iterator[Group]:
-        """Yield the group of an item of the defaults list; what overrides one is none."""
+        """Yield the group of an item of the defaults list; an override is not a group."""
         for key, value in node.value if isinstance(node, yaml.MappingNode) else []:
             if re.fullmatch(r"[\w/]+", key.value):
                 yield Group(key.value, self.written(value), self.comment(key, value))
 
     def written(self, node: yaml.Node) -> str:
-        """Return a value as it would be typed."""
+        """Return a value as a user would type it."""
         if isinstance(node, yaml.SequenceNode):
             return f"[{','.join(map(self.written, node.value))}]"
         raw = self.text[node.start_mark.index : node.end_mark.index]
         return " ".join(raw.split()) or "null"
 
     def comment(self, key: yaml.Node, value: yaml.Node) -> str:
-        """Return the comment behind a value, aligned lines below it included, or that above."""
+        """Return the comment after a value, with the aligned lines below, or the one above."""
         row, end = key.start_mark.line, value.end_mark
         here = end.line == row and end.column > key.end_mark.column
         column = end.column if here else key.end_mark.column
@@ -208,7 +209,7 @@ class _File:
         return " ".join(reversed(above))
 
     def _comments(self, rows: range, column: int) -> list[str]:
-        """Return the lines from the first on that only hold a comment that begins in a column."""
+        """Return the comments of the first rows, as long as each stands alone in this column."""
         found = []
         for row in rows:
             if not re.match(rf" {{{column}}}#", self.lines[row]):

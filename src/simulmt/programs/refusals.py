@@ -1,4 +1,4 @@
-"""What is refused before Hydra makes a folder or starts a job: names, and jobs of a sweep."""
+"""Checks before Hydra makes a folder or starts a job: of the name, and of a sweep's jobs."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ from simulmt.programs.plain import plain, plugins_of
 from simulmt.programs.traces import expect
 
 _LISTED = 3
-"""The number of reasons, and of refused runs for each, that the message names."""
+"""The message names at most this many reasons, and this many refused runs for each."""
 
 
 class Refusals(Callback):
@@ -33,7 +33,7 @@ class Refusals(Callback):
             expect(Path(config.hydra.run.dir))
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Refuse a bad name, or a sweep of which a run would be refused."""
+        """Refuse a bad name, or a sweep with a run that cannot be trained."""
         with _refused():
             _check_name(config)
             if config.hydra.sweeper._target_.endswith(f".{BasicSweeper.__name__}"):
@@ -43,7 +43,7 @@ class Refusals(Callback):
 
 @contextmanager
 def _refused() -> Iterator[None]:
-    """End the program where Hydra, which calls this, would print a warning and go on."""
+    """End the program on an error, where Hydra would print a warning and go on."""
     try:
         yield
     except (UserError, HydraException, OmegaConfBaseException) as error:
@@ -72,7 +72,7 @@ def _check_jobs(config: DictConfig) -> None:
             check_choices(plain(OmegaConf.masked_copy(composed, keys)))
         except (UserError, HydraException, OmegaConfBaseException) as error:
             own = [word for word in job if any(word not in other for other in jobs)]
-            refused.setdefault(why(error), []).append(" ".join(own) or "each of them")
+            refused.setdefault(why(error), []).append(" ".join(own) or "every run")
     if len(names) > 1:
         raise UserError("a sweep has one name, that of its folder: give name=NAME, or none")
     if refused:

@@ -16,9 +16,9 @@ _folders: dict[str, Path] = {}
 
 
 class Presets(FileConfigSource):
-    """A folder of which Hydra sees the folder `experiments` alone, as a group of that name.
+    """A folder that shows Hydra only its folder `experiments`, as a group of that name.
 
-    Presets lie beside the figures that they led to, outside `conf`.
+    Presets are outside `conf`, beside the figures that they produced.
     """
 
     @staticmethod
@@ -46,7 +46,7 @@ class Presets(FileConfigSource):
 
 
 class SearchPath(SearchPathPlugin):
-    """Adds presets and plugins behind simulmt's own configuration, which Hydra is given."""
+    """Adds presets and plugins after simulmt's own configuration."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Append the folders."""
@@ -56,7 +56,7 @@ class SearchPath(SearchPathPlugin):
 
 
 def register(plugins: Sequence[str] = ()) -> None:
-    """Make Hydra search presets and the folders of the installed plugins and of the named ones.
+    """Make Hydra search presets, the installed plugins and the named ones.
 
     Raises:
         UserError: there is no such plugin.

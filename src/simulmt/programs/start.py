@@ -1,4 +1,4 @@
-"""`init_from=RUN`: the parameters of another run, and what it does not have."""
+"""`init_from=RUN`: starts from the parameters of another run, and names those that do not match."""
 
 import re
 from collections import Counter
@@ -15,14 +15,15 @@ _LISTED = 6
 
 
 def start_from(trained: Trained, model: Model, described: Mapping[str, object]) -> None:
-    """Load the parameters of another run that have the name and shape of one of the model."""
+    """Load the parameters of another run whose name and shape match the model's."""
     check_manifest(trained.manifest, described, [])
     found = load_matching(model, trained)
     total = len(found.loaded) + len(found.absent) + len(found.reshaped)
     say(f"{len(found.loaded)} of {total} parameter tensors start from {trained.path}")
-    for names, where in ((found.absent, "not there"), (found.reshaped, "of another shape there")):
+    reasons = ((found.absent, "not in that run"), (found.reshaped, "of another shape in that run"))
+    for names, reason in reasons:
         if names:
-            say(f"{where}: {grouped(names)}")
+            say(f"{reason}: {grouped(names)}")
 
 
 def grouped(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""What a command leaves: the folders that Hydra has made go again unless a run begins there."""
+"""Removes the folders that Hydra made for a command, unless a run has begun there."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -16,7 +16,7 @@ def expect(folder: Path) -> None:
 
 
 def tidy() -> None:
-    """Remove the folders that were made for this command, if nothing has come of it."""
+    """Remove the folders that Hydra made for this command, unless a run wrote into them."""
     made = [*_expected]
     _expected.clear()
     with suppress(OSError):  # another process of the same command may be faster
@@ -28,7 +28,7 @@ def tidy() -> None:
 
 
 def remove_unused(folders: Iterable[Path], sweep: Path) -> None:
-    """Remove the folders of a sweep in which no run has begun, and those above that are empty."""
+    """Remove the run folders of a sweep that are empty, and empty folders above them."""
     for folder in folders:
         inside = [place for place in (folder, *folder.parents) if sweep in place.parents]
         remove_empty(inside)

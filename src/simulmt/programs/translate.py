@@ -65,7 +65,7 @@ def translate(cfg: DictConfig) -> None:
     Raises:
         UserError: anything a user can put right.
     """
-    options = construct(Options, plain(cfg), "translate.py")
+    options = construct(Options, plain(cfg), "")
     if options.input and not options.input.is_file():
         raise UserError(f"input={options.input}: there is no such file")
     trained = checkpoint.load(options.checkpoint)

@@ -1,6 +1,6 @@
-"""What Hydra calls for each verb of the command: the program, once a configuration is composed.
+"""A function for each verb, which Hydra calls with the composed configuration.
 
-The programs are imported here and not above, since torch takes seconds.
+Each function imports its program itself, since torch takes seconds to import.
 """
 
 # ruff: noqa: PLC0415
@@ -18,7 +18,11 @@ from simulmt.programs.plain import hydra_record, plain
 
 
 def train(config: DictConfig) -> float | None:
-    """Train, test, and write everything into the run directory."""
+    """Train, test, and write everything into the run directory.
+
+    Returns:
+        In a sweep, the value that a search maximises.
+    """
     chosen = HydraConfig.get()
     folder, record = chosen.runtime.output_dir, hydra_record(config)
     with job(config):
@@ -34,7 +38,7 @@ def train(config: DictConfig) -> float | None:
 
 
 def _may_postpone(chosen: HydraConf) -> bool:
-    """Return whether runs can wait for the end of the sweep, which then trains them right here.
+    """Return whether the sweep may leave a run until its end and then train it in this process.
 
     A search needs the value of a run at once, and a cluster trains on other machines.
     """
@@ -60,7 +64,7 @@ def translate(config: DictConfig) -> None:
 
 
 def report(config: DictConfig) -> None:
-    """Compare all finished runs of a folder: a table, CSV files, curves, and a page of it all."""
+    """Compare all finished runs of a folder in a table, CSV files, curves and a page."""
     with job(config):
         from simulmt.analysis.report import report
 
@@ -84,7 +88,7 @@ def align(config: DictConfig) -> None:
 
 
 def export(config: DictConfig) -> None:
-    """Write weights, configuration, subword model and a card with its scores."""
+    """Write weights, configuration, subword model and a card with the scores."""
     with job(config):
         from simulmt.programs.export import export
 

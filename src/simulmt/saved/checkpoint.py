@@ -40,7 +40,7 @@ def load(place: Path) -> Trained:
     if path is None:
         raise UserError(
             f"no checkpoint at {place}: give a .ckpt file, a run directory that holds {BEST} or "
-            f"{AVERAGE}, or a folder that export.py wrote"
+            f"{AVERAGE}, or a folder that `simulmt export` wrote"
         )
     if path.is_dir():
         return exported.read(path)

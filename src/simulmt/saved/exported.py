@@ -154,7 +154,7 @@ def card(trained: Trained, scores: Scores | None) -> str:
     if scores:
         lines += ["", "## On its test set", "", *_table(scores)]
     lines += [
-        "", "## Use", "", "```bash", "python translate.py checkpoint=THIS_FOLDER", "```", "",
+        "", "## Use", "", "```bash", "simulmt translate checkpoint=THIS_FOLDER", "```", "",
         "```python", "from simulmt.live.translator import Translator", "",
         'translator = Translator.load("THIS_FOLDER")',
         'translator.read("word")  # the words of the translation that are now decided',

@@ -1,4 +1,4 @@
-"""What W&B and TensorBoard have in common: both are opened, and show more than figures."""
+"""What W&B and TensorBoard share: how a run opens them, and what they show besides metrics."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,13 +9,14 @@ from pytorch_lightning.loggers import Logger
 from simulmt.options import Config
 
 Open: TypeAlias = Callable[[Path, Path, int | None, Config], Logger | None]
-"""Opens a logger for a run directory, the folder that the run writes into until its first
-validation, the update at which the run resumes (None for a new run), and a configuration; None
-where there is no logger."""
+"""Opens a logger, or returns None if there is none.
+
+The arguments are the run directory, the folder that the run writes into until its first validation,
+the update at which the run resumes (None for a new run), and the configuration."""
 
 
 class Board(Protocol):
-    """Shows what is no figure of an update."""
+    """Shows tables and pictures, beside the metrics."""
 
     def show_table(
         self, key: str, columns: Sequence[str], rows: Sequence[Sequence[str]], step: int

@@ -27,7 +27,7 @@ _log = logging.getLogger("simulmt")
 
 
 class Lines(pl.Callback):
-    """Tells how far the training is.
+    """Prints the progress of the training.
 
     Args:
         each_minute: whether a line appears between validations that are more than a minute apart.
@@ -39,7 +39,7 @@ class Lines(pl.Callback):
         self._first = 0
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Start the clock, after a checkpoint has been restored."""
+        """Start the clock; a checkpoint is already restored."""
         self._began = self._last = time.monotonic()
         self._first = trainer.global_step
         if self._first:
@@ -59,8 +59,8 @@ class Lines(pl.Callback):
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Say why the training has ended."""
         done, planned = trainer.global_step, trainer.max_steps
-        why = "all of them" if done >= planned else "the last validations brought no improvement"
-        tell(f"trained for {done:,} of {planned:,} updates: {why}")
+        early = f" of {planned:,} updates: the last validations brought no improvement"
+        tell(f"trained for {done:,}{early if done < planned else ' updates, as planned'}")
 
     def _tell(self, trainer: pl.Trainer, validated: bool) -> None:
         now = time.monotonic()
@@ -84,7 +84,7 @@ def tell(line: str) -> None:
 
 
 def _listed(figures: Mapping[str, Tensor]) -> list[str]:
-    """Return the figures that there are, each with its name or unit."""
+    """Return the available figures, each with its name or unit."""
     return [form.format(float(figures[n])) for n, form in _FIGURES.items() if n in figures]
 
 

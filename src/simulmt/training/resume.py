@@ -153,7 +153,7 @@ def check_resume(path: Path, config: Config, described: Mapping[str, object], fo
     if step >= most and not is_own(path, folder):
         raise UserError(
             f"ckpt_path={path} has been trained for {step:,} updates, trainer.max_updates is "
-            f"{most:,}: raise it, or evaluate the checkpoint as it is (evaluate.py)"
+            f"{most:,}: raise it, or score the checkpoint as it is with `simulmt evaluate`"
         )
     return step
 

@@ -15,9 +15,9 @@ def run_name(overrides: Sequence[str], name: object = None) -> str:
     """Return the name of a run's folder: the given one, or one made from the overrides.
 
     The order of the overrides makes no difference. The name contains no `=` and no `,`, which would
-    need quotes on a command line. Of a path it has the last part. If it is too long, it begins with
-    groups and weights, and has the last part of each key. A name in which something was left out or
-    replaced ends in a digest of all overrides.
+    need quotes on a command line. It keeps only the last part of a path. If it is too long, it puts
+    groups and weights first and keeps only the last part of each key. A name that leaves out or
+    replaces anything ends in a digest of all overrides.
 
     >>> run_name(["mechanism=mma_il", "lambda=0.2"])
     'lambda-0.2+mechanism-mma_il'
@@ -40,7 +40,7 @@ def run_name(overrides: Sequence[str], name: object = None) -> str:
 
 
 def within(folder: str, name: object) -> str:
-    """Return the folder of that name within a folder; without a name, the folder itself.
+    """Return the folder `name` within a folder; without a name, the folder itself.
 
     >>> within("runs/verbfinal", "first")
     'runs/verbfinal/first'

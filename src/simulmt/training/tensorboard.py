@@ -1,6 +1,6 @@
-"""TensorBoard: the event files of a run, with what they hold besides metrics.
+"""TensorBoard: the event files of a run, and what they hold besides metrics.
 
-Steps are those of `metrics.csv`, whose figures have the same names.
+Metrics have the steps and names that they have in `metrics.csv`.
 """
 
 import importlib.util
@@ -22,19 +22,23 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 FINAL = ("test/BLEU", "test/chrF", "test/word/AL", "test/word/AP", "test/word/DAL")
-"""The scores beside the hyperparameters."""
+"""The scores that TensorBoard shows beside the hyperparameters."""
 _MARKDOWN = re.compile(r"[\\`*_{}\[\]<>()#+.!|~&$-]")
 
 
 def tensorboard() -> Open:
-    """`logger=tensorboard`: event files in the run directory."""
+    """Return what opens `logger=tensorboard`: event files in the run directory.
+
+    Raises:
+        UserError: the package tensorboard is not installed.
+    """
     if importlib.util.find_spec("tensorboard") is None:
         raise UserError('logger=tensorboard needs a package: pip install "simulmt[tensorboard]"')
     return _open
 
 
 def _open(folder: Path, stage: Path, resume_at: int | None, config: Config) -> Logger:
-    """Return a logger; TensorBoard drops earlier events from the update at which a run resumes."""
+    """Return a logger, which drops earlier events from the update where a run resumes."""
     logger = TensorBoardLogger(folder, name=TENSORBOARD, version="", purge_step=resume_at)
     _log_hyperparameters(logger.experiment, config)
     return logger
