@@ -20,6 +20,7 @@ from simulmt.attention.schedules import Monotonic, MonotonicHeads
 from simulmt.attention.scores import Score
 from simulmt.attention.spans import Look
 from simulmt.attention.spans.span import PlainSpan
+from simulmt.errors import UserError
 from simulmt.laws import LAWS, VacuousError, hold
 from simulmt.laws.small import SMALL
 from simulmt.models.luong import Luong
@@ -162,3 +163,13 @@ def test_every_law_states_itself_in_one_sentence() -> None:
         first = law.__doc__.partition("\n")[0]
         assert first.endswith(".")
         assert first.count(". ") == 0
+
+
+@pytest.mark.parametrize(
+    "wanted", [lambda i: i - 1, lambda i: (7 - i).clamp(min=1), lambda i: i / 2]
+)
+def test_a_timetable_that_breaks_its_contract_is_refused(wanted, monkeypatch):
+    """It starts at 0, it falls, or it is no whole number."""
+    monkeypatch.setattr(CatchUp, "wanted", lambda _, step: wanted(step))
+    with pytest.raises(UserError, match=r"CatchUp\.wanted returns \[.*must return whole numbers"):
+        CatchUp().build(dim=16)

@@ -13,7 +13,7 @@ from commands import Answer, type_in
 from simulmt import parts, plugins
 from simulmt.errors import UserError
 from simulmt.parts import Parts, needed_by
-from small_runs import ROOT, TINY
+from small_runs import ROOT, SMALL, TINY
 
 OF_EVERY_KIND = '''
 """One part of every kind, under names of its own."""
@@ -92,30 +92,35 @@ def commands(folder: Path, *lines: list[str]) -> list[Answer]:
 
 
 def test_one_part_of_every_kind_trains_and_is_scored(folder):
-    chosen = ["mechanism=late", "model=thin", "data=toy", "experiments=short"]
-    here = ["plugins=[kinds]", "hydra.run.dir=run"]
+    plugin, chosen = "plugins=[kinds]", ["mechanism=late", "model=thin", "data=toy"]
+    checkpoint = ["checkpoint=runs/own", plugin]
     answers = commands(
         folder,
-        ["train", *TINY, *chosen, *here],
-        ["evaluate", "checkpoint=run", "device=cpu", "dial.k=2", "plugins=[kinds]"],
-        ["evaluate", "checkpoint=run", "device=cpu", "policy=held", "plugins=[kinds]"],
-        ["translate", "checkpoint=run", "input=text", "policy=held", "plugins=[kinds]"],
-        ["translate", "checkpoint=run", "picture=a.svg", "policy=held", "plugins=[kinds]"],
-        ["report", "runs=run", "latency=[DAL,FIRST]", "resamples=40", "plugins=[kinds]"],
+        ["train", *SMALL, "hydra.run.dir=runs/without"],
+        ["train", *TINY, *chosen, "experiments=short", plugin, "hydra.run.dir=runs/own"],
+        ["evaluate", *checkpoint, "device=cpu", "dial.k=2"],
+        ["evaluate", *checkpoint, "device=cpu", "policy=held"],
+        ["translate", *checkpoint, "input=text", "policy=held"],
+        ["translate", *checkpoint, "picture=a.svg", "policy=held"],
+        ["report", "runs=runs", "latency=[DAL,FIRST]", "resamples=40", plugin],
     )
-    assert [answer.status for answer in answers] == [0, 0, 0, 0, 2, 0], answers
-    assert "picture=a.svg with policy=held: a picture shows" in answers[4].err
-    scores = json.loads((folder / "run" / "test_scores.json").read_text())
-    first = scores["figures"]["paper"]["subword"]["FIRST"]
-    assert first["value"] == 4
-    assert first["signature"].startswith("FIRST|u:subword|")
-    held = json.loads((folder / "run/evaluation/test-best-policyheld-n6/scores.json").read_text())
-    assert held["figures"]["paper"]["subword"]["FIRST"]["value"] == 6
-    assert (folder / "run" / "curve-FIRST.png").is_file()
-    assert "FIRST_subword" in (folder / "run" / "curves.csv").read_text()
-    needs = torch.load(folder / "run/checkpoints/best.ckpt", weights_only=True)["simulmt"]["needs"]
-    assert needs == {"kinds": ""}
-    assert "kinds" in json.loads((folder / "run" / "provenance.json").read_text())["versions"]
+    assert [answer.status for answer in answers] == [0, 0, 0, 0, 0, 2, 0], answers
+    assert "picture=a.svg with policy=held: a picture shows" in answers[5].err
+    assert "FIRST" in answers[-1].out
+    assert (folder / "runs/curve-FIRST.png").is_file()
+    assert "FIRST_subword" in (folder / "runs/curves.csv").read_text()
+    run = folder / "runs/own"
+    assert first_delay(run / "test_scores.json") == 4
+    assert first_delay(run / "evaluation/test-best-policyheld-n6/scores.json") == 6
+    passport = torch.load(run / "checkpoints/best.ckpt", weights_only=True)["simulmt"]
+    assert [*passport["needs"]] == ["kinds"]
+    assert "kinds" in json.loads((run / "provenance.json").read_text())["versions"]
+
+
+def first_delay(scores: Path) -> float:
+    figure = json.loads(scores.read_text())["figures"]["paper"]["subword"]["FIRST"]
+    assert figure["signature"].startswith("FIRST|u:subword|")
+    return figure["value"]
 
 
 def test_what_is_no_plugin_is_refused_in_one_line(folder):

@@ -89,9 +89,13 @@ class Run:
         """BLEU."""
         return float(self.figures["BLEU"])
 
+    def value(self, name: str) -> float | None:
+        """Return a figure; None if no sentence has it, or if its plugin was not there to score."""
+        return _value(self.figures, name)
+
     def latency(self, name: str) -> float:
-        """Return a latency; infinite if no sentence has a translation, or if it was not scored."""
-        value = _value(self.figures, name)
+        """Return a latency; infinite if it is unknown."""
+        value = self.value(name)
         return math.inf if value is None else value
 
     def row(self) -> Row:
@@ -130,7 +134,7 @@ class Run:
 
 
 def _value(figures: Figures, name: str) -> float | None:
-    """Return a figure; None if it has no value, or if a plugin's latency was not scored."""
+    """Return the value of a figure; None if there is none."""
     return figures[name].value if name in figures else None
 
 

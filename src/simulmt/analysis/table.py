@@ -7,7 +7,7 @@ from rich.text import Text
 
 from simulmt.analysis.names import row_names
 from simulmt.analysis.run import Row, Run
-from simulmt.scoring.conventions import CONVENTIONS, UNITS
+from simulmt.scoring.conventions import ADDED, CONVENTIONS, UNITS
 from simulmt.scoring.scores import Figures, Scores
 
 _PAPER = ("BLEU", "chrF", "AL", "DAL", "AP", "LAAL")
@@ -37,7 +37,7 @@ def score_table(
     figures = [scores[convention, unit] for scores in rows.values()]
     if convention == "paper":
         second = next(name for name in UNITS if name != unit)
-        names = (*_PAPER, f"DAL {second}")
+        names = (*_PAPER, *ADDED, f"DAL {second}")
         dals = [scores["paper", second]["DAL"] for scores in rows.values()]
         figures = [{**f, names[-1]: dal} for f, dal in zip(figures, dals, strict=True)]
     heads = [*(head for head, _ in left), *(Column(name, justify="right") for name in names)]

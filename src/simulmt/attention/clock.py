@@ -16,7 +16,9 @@ from simulmt.attention.memory import places
 from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Plan, Stand, Stops
 from simulmt.attention.source import Source
+from simulmt.errors import UserError
 
+_CHECKED = 64
 ClockState = Any
 """A clock between two target steps: nested named tuples of tensors, a row for each sentence."""
 
@@ -84,7 +86,19 @@ class Timetable(ClockRecipe, Clock, ABC):
         """
 
     def build(self, dim: int) -> Clock:
-        """The timetable itself, since it has no parameters."""
+        """The timetable itself, since it has no parameters.
+
+        Raises:
+            UserError: `wanted` breaks what its docstring asks.
+        """
+        with torch.device("cpu"):  # the model may be an outline on the meta device
+            wanted = self.wanted(torch.arange(1, _CHECKED + 1))
+        broken = wanted < torch.cat([torch.ones_like(wanted[:1]), wanted[:-1]])
+        if wanted.is_floating_point() or broken.any():
+            raise UserError(
+                f"{type(self).__name__}.wanted returns {wanted[:12].tolist()}... for steps 1 to "
+                f"{_CHECKED}; it must return whole numbers of at least 1 that never fall"
+            )
         return self
 
     def plan(self, source: Source, target: Int[Tensor, "B T"], moment: Moment) -> Plan:
