@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
 
 from commands import Answer, type_in
 from simulmt import parts, plugins
+from simulmt.attention import Lookback, WaitK
+from simulmt.attention.clock import Timetable
 from simulmt.errors import UserError
 from simulmt.parts import Parts, needed_by
 from small_runs import ROOT, SMALL, TINY
@@ -130,10 +133,12 @@ def test_what_is_no_plugin_is_refused_in_one_line(folder):
         "plugins=[torn.inner]": "plugins=torn.inner cannot be imported (RuntimeError: boom); `py",
         "plugins=[torn_.inner]": "plugins=torn_.inner: there is no such package; install it, or",
         "plugins=[bare]": "bare.py has no variable `parts`; add one, such as `parts =",
-        "plugins=bare": "error: 'plugins=bare' is not a list; write plugins=[PACKAGE] or plugins=[",
+        "plugins=bare": "error: 'plugins=bare' is not a list of packages; write plugins=[PACK",
+        "plugins=[bare.py]": "there is no such package; write plugins=[bare]",
+        "plugins=[kinds] mechanism=x": f"; also looked in {folder / 'conf'}",
         "mechanism=late": "wait_k; if it belongs to another package, install that package or give",
     }
-    answers = commands(folder, *(["train", word] for word in asked))
+    answers = commands(folder, *(["train", *words.split()] for words in asked))
     for text, answer in zip(asked.values(), answers, strict=True):
         assert answer.status == 2
         assert text in answer.err
@@ -170,7 +175,38 @@ def test_a_name_that_is_taken_is_refused(monkeypatch):
     assert "own" not in parts.SCHEDULES, "all of its parts or none"
 
 
+class Dreamy(WaitK):
+    dials = ("k", "pace")
+
+
+@pytest.mark.parametrize(
+    ("brought", "why"),
+    [
+        ({"schedules": {"a": Timetable}}, r"lacks wanted; define what ClockRecipe or ScheduleReci"),
+        ({"schedules": {"a": Lookback}}, r"Lookback'>; it must be a class derived from ClockRecip"),
+        ({"schedules": {"a": WaitK(3)}}, r"WaitK\(k=3.*; it must be a class derived from ClockRec"),
+        ({"schedules": {"a": Dreamy}}, "has dials pace, which are not among its options"),
+        ({"latencies": {"a": len}}, "is <built-in function len>, not a Metric"),
+    ],
+)
+def test_a_part_of_the_wrong_kind_is_refused_at_once(brought, why, monkeypatch):
+    strange = ModuleType("strange")
+    strange.parts = Parts(**brought)
+    monkeypatch.setitem(sys.modules, "strange", strange)
+    monkeypatch.setattr(parts, "locate", lambda module: Path("strange.py"))
+    with pytest.raises(UserError, match=rf"plugins=strange: \w+\[.a.\] of `parts` .*{why}"):
+        parts.load(["strange"])
+
+
+def test_the_version_of_a_plugin_tells_its_code(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    before = plugins.version_of("bare")
+    (folder / "bare.py").write_text("more = 1\n")
+    assert plugins.version_of("bare") != before
+
+
 def test_only_used_plugins_are_needed(monkeypatch):
+    monkeypatch.setattr(parts, "version_of", lambda module: "")
     own = {"one": Parts(schedules={"mine": parts.SCHEDULES["wait_k"]}), "other": Parts()}
     monkeypatch.setattr(parts, "_loaded", own)
     assert needed_by({"mechanism": {"schedule": "mine"}}) == {"one": ""}

@@ -9,8 +9,10 @@ A plugin keeps its parts in a variable `parts`:
 From then on `mechanism.schedule=catch_up` names the class. A checkpoint holds only such names.
 """
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -20,6 +22,7 @@ from simulmt.attention.schedules import SCHEDULES
 from simulmt.attention.scores import SCORES, ScoreFactory
 from simulmt.attention.spans import SPANS, SpanRecipe
 from simulmt.builders import CORPORA, MODELS
+from simulmt.console import say
 from simulmt.data.corpus import Corpus
 from simulmt.decoding.policies import POLICIES
 from simulmt.decoding.policy import Policy
@@ -61,6 +64,14 @@ class Parts:
     latencies: Mapping[str, Metric] = field(default_factory=dict)
 
 
+_BASES: Mapping[str, tuple[type, ...]] = {
+    "schedules": (ClockRecipe, ScheduleRecipe),
+    "spans": (SpanRecipe,),
+    "models": (Model,),
+    "objectives": (Objective,),
+    "policies": (Policy,),
+}
+"""What the classes of each kind derive from."""
 _loaded: dict[str, Parts] = {}
 
 
@@ -99,6 +110,9 @@ def check_loaded(needed: Mapping[str, str], where: object) -> None:
         UserError: a plugin is missing.
     """
     load()
+    for module in needed.keys() & _loaded.keys():
+        if (here := version_of(module)) != needed[module]:
+            _warn(f"{where} was trained with {module} {needed[module]}, but {here} runs now")
     if missing := [module for module in needed if module not in _loaded]:
         packages = ", ".join(f"{m} {needed[m]}".rstrip() for m in missing)
         raise UserError(
@@ -108,19 +122,45 @@ def check_loaded(needed: Mapping[str, str], where: object) -> None:
         )
 
 
+@cache  # said once
+def _warn(text: str) -> None:
+    say(f"warning: {text}")
+
+
 def _parts_of(module: str) -> Parts:
     """Import a plugin and return its parts."""
     file = locate(module)
     try:
         parts = getattr(import_module(module), VARIABLE, None)
-    except Exception as error:  # of any kind: the code is not ours
+    except (Exception, SystemExit) as error:  # of any kind: the code is not ours
         raise broken(module, error) from error
     if not isinstance(parts, Parts):
         raise UserError(
             f"{called(module)}: {file} has no variable `parts`; add one, such as "
             "`parts = simulmt.parts.Parts(schedules={'mine': Mine})`"
         )
+    for kind, bases in _BASES.items():
+        for name, part in getattr(parts, kind).items():
+            if why := _misfit(part, bases):
+                raise UserError(f"{called(module)}: {kind}[{name!r}] of `{VARIABLE}` {why}")
+    latencies: Mapping[str, object] = parts.latencies
+    for name, metric in latencies.items():
+        if not isinstance(metric, Metric):
+            why = f"is {metric!r}, not a Metric"
+            raise UserError(f"{called(module)}: latencies[{name!r}] of `{VARIABLE}` {why}")
     return parts
+
+
+def _misfit(part: object, bases: tuple[type, ...]) -> str:
+    """Return why a part is no class derived from one of the bases; empty if it is one."""
+    known = " or ".join(base.__name__ for base in bases)
+    if not isinstance(part, type) or not issubclass(part, bases):
+        return f"is {part!r}; it must be a class derived from {known}"
+    if lacking := sorted(getattr(part, "__abstractmethods__", ())):
+        return f"lacks {', '.join(lacking)}; define what {known} asks for"
+    if strange := sorted({*getattr(part, "dials", ())} - {*inspect.signature(part).parameters}):
+        return f"has dials {', '.join(strange)}, which are not among its options"
+    return ""
 
 
 def _add(module: str, parts: Parts) -> Parts:

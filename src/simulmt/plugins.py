@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Sequence
 from functools import cache
+from hashlib import sha256
 from importlib.metadata import entry_points, packages_distributions, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,9 +42,11 @@ def named(words: Sequence[str]) -> list[str]:
     modules: list[str] = []
     for word in words:
         if re.match(r"\+*plugins=", word):
-            listed = re.fullmatch(r"\+*plugins=\[([\w., ]*)\]", word)
+            listed = re.fullmatch(r"\+*plugins=\[([\w., '\"]*)\]", word)
             if not listed:
-                raise UserError(f"{word!r} is not a list; write plugins=[PACKAGE] or plugins=[A,B]")
+                raise UserError(
+                    f"{word!r} is not a list of packages; write plugins=[PACKAGE] or plugins=[A,B]"
+                )
             modules += re.findall(MODULE, listed[1])
     return modules
 
@@ -67,6 +70,8 @@ def locate(module: str) -> Path:
         spec = None
     if spec is None or spec.origin is None:
         remedy = "install it, or start in the folder that holds it"
+        if module.endswith(".py"):
+            remedy = f"write plugins=[{module.removesuffix('.py')}]"
         if module in installed():
             remedy = "repair or remove the package that names it"
         raise UserError(f"{called(module)}: there is no such package; {remedy}")
@@ -78,7 +83,7 @@ def called(module: str) -> str:
     return f"installed plugin {module}" if module in installed() else f"plugins={module}"
 
 
-def broken(module: str, error: Exception) -> UserError:
+def broken(module: str, error: BaseException) -> UserError:
     """Return what to raise for a plugin whose import raises an error."""
     why = f"{type(error).__name__}: {error}".splitlines()[0]
     return UserError(
@@ -93,6 +98,9 @@ def conf_folders(modules: Sequence[str]) -> dict[str, Path]:
 
 
 def version_of(module: str) -> str:
-    """Return the version of a module's installed package; empty if there is no such package."""
+    """Return the version of a plugin: of its package, if installed, and a digest of its code."""
     packages = packages_distributions().get(module.partition(".")[0], [])
-    return version(packages[0]) if packages else ""
+    file = locate(module)
+    files = sorted(file.parent.rglob("*.py")) if file.name == "__init__.py" else [file]
+    digest = sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()[:8]
+    return "+".join([*map(version, packages[:1]), digest])

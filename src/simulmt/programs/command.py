@@ -25,7 +25,6 @@ from simulmt.programs.traces import tidy
 from simulmt.training.run_name import run_name, within
 
 _NULL = "a group (data, mechanism, model, ...) needs a choice, it cannot be null"
-_ELSEWHERE = "; if it belongs to another package, install that package or give plugins=[PACKAGE]"
 _typed: list[str] = []
 """The command line as the user typed it; `run` changes it for Hydra."""
 
@@ -123,7 +122,7 @@ def why(error: Exception) -> str:
     if isinstance(error, HydraException):
         text = re.split(r"\n(?:Config search path:|full_key:)|, set env var", text)[0]
         text = re.sub("\n\t", ", ", re.sub(r"\n+(.*):\n\t", r"; \1: ", text))
-        return f"{text}{_ELSEWHERE if 'Could not find' in text else ''}"
+        return f"{text}{search_path.elsewhere() if 'Could not find' in text else ''}"
     if (refused := os_error(error)) is not None:  # such as a folder that cannot be made
         return explain(refused, "Hydra's record in the run directory")
     null = text.endswith("Got NoneType")

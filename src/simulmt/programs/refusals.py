@@ -13,6 +13,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from simulmt.console import watch
 from simulmt.errors import UserError
 from simulmt.options import FOLDER_NAME
 from simulmt.programs.command import end, why
@@ -64,7 +65,7 @@ def _check_jobs(config: DictConfig) -> None:
     loader = GlobalHydra.instance().config_loader()
     jobs, names = _jobs(config), set()
     refused: dict[str, list[str]] = {}
-    for job in jobs:
+    for job in watch(jobs, "checking the runs"):
         try:
             composed = loader.load_sweep_config(config, [*job])
             names.add(composed.name)

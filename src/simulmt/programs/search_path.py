@@ -9,10 +9,12 @@ from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
-from simulmt.plugins import HOME, conf_folders
+from simulmt.plugins import CONF, HOME, conf_folders, locate
 
 _PRESETS = "experiments"
 _folders: dict[str, Path] = {}
+_searched: list[Path] = []
+"""Where the files of the named plugins lie or should lie."""
 
 
 class Presets(FileConfigSource):
@@ -63,8 +65,17 @@ def register(plugins: Sequence[str] = ()) -> None:
     """
     _folders.clear()
     _folders.update(conf_folders(plugins))
+    _searched[:] = [locate(module).parent / CONF for module in plugins]
     for part in (Presets, SearchPath):
         Plugins.instance().register(part)
+
+
+def elsewhere() -> str:
+    """Return where else a file may be that Hydra has not found, as the end of a message."""
+    if not _searched:
+        return "; if it belongs to another package, install that package or give plugins=[PACKAGE]"
+    folders = (f"{folder}{'' if folder.is_dir() else ' (absent)'}" for folder in _searched)
+    return f"; also looked in {', '.join(folders)}"
 
 
 def _is_ours(config_path: str) -> bool:

@@ -149,6 +149,8 @@ def card(trained: Trained, scores: Scores | None) -> str:
         "data": f"{manifest['name']}, {manifest['splits']['train']['pairs']:,} training pairs",
         "made with": f"simulmt {__version__}",
     }
+    if trained.needs:
+        facts["needs"] = ", ".join(f"{name} {version}" for name, version in trained.needs.items())
     lines = [f"# {config['mechanism']['name']} on {config['model']['name']}, {pair}", ""]
     lines += [f"- **{name}**: {value}" for name, value in facts.items()]
     if scores:

@@ -14,6 +14,7 @@ from simulmt.console import say
 from simulmt.data.manifest import check_manifest
 from simulmt.errors import UserError
 from simulmt.options import SAME_RUN, Config, flat_options
+from simulmt.parts import needed_by
 from simulmt.processes import is_first_process
 from simulmt.run_directory import (
     CONFIG,
@@ -24,6 +25,7 @@ from simulmt.run_directory import (
     absent,
     is_finished,
     read_json,
+    read_provenance,
     remove_empty,
     replacing,
 )
@@ -58,7 +60,7 @@ def read_state(folder: Path, config: Config) -> State:
     if not (folder / CONFIG).is_file():
         return State("new")
     try:
-        if changed := differences(read_json(folder / CONFIG), config):
+        if changed := differences(read_json(folder / CONFIG), config) + _edited(folder, config):
             return State("new", f"settings changed: {', '.join(changed)}")
         if is_finished(folder):
             return State("finished")
@@ -99,6 +101,17 @@ def differences(before: Config, after: Config) -> list[str]:
         f"{key} was {old.get(key)}, is {new.get(key)}"
         for key in {**old, **new}
         if old.get(key) != new.get(key) and not key.startswith(SAME_RUN)
+    ]
+
+
+def _edited(folder: Path, config: Config) -> list[str]:
+    """Return the plugins whose code has changed since the run in a directory began."""
+    provenance = read_provenance(folder)
+    then = provenance.versions if provenance else {}
+    return [
+        f"{module} was {then.get(module)}, is {now}"
+        for module, now in needed_by(config).items()
+        if then.get(module) != now
     ]
 
 
