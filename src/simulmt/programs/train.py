@@ -12,23 +12,20 @@ from omegaconf import DictConfig
 from simulmt import ending
 from simulmt.analysis import summary
 from simulmt.attention import Mechanism
-from simulmt.builders import build_corpus, build_model, build_objective
-from simulmt.console import busy, say, watch
+from simulmt.builders import build_model, build_objective
+from simulmt.console import say, watch
 from simulmt.data.batches import check_enough
-from simulmt.data.corpus import SPLITS, Corpus
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.manifest import manifest
-from simulmt.data.subwords import Subwords
 from simulmt.decoding.instance import write_instances
 from simulmt.decoding.search import GREEDY
 from simulmt.decoding.split_decoder import SplitDecoder
-from simulmt.errors import UserError
 from simulmt.memory import check_memory, enough_memory
 from simulmt.models.model import Model
-from simulmt.options import asked_of, check, construct
 from simulmt.parts import needed_by
 from simulmt.processes import is_first_process
 from simulmt.programs.choices import Choices, check_choices, check_machine
+from simulmt.programs.data import build_data, say_data
 from simulmt.programs.plain import plain
 from simulmt.programs.provenance import provenance
 from simulmt.programs.start import start_from
@@ -46,7 +43,7 @@ from simulmt.run_directory import (
     write_texts,
 )
 from simulmt.saved import checkpoint
-from simulmt.saved.checkpoint import load_subwords, passport
+from simulmt.saved.checkpoint import passport
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores
 from simulmt.training.callbacks import count_parameters, flat
@@ -119,7 +116,8 @@ def _train(
     pl.seed_everything(config["seed"], workers=True, verbose=False)
     corpus, subwords, encoded = build_data(config)
     described = manifest(corpus, subwords)
-    _say_data(corpus, subwords, folder)
+    say_data(corpus, subwords)
+    say(f"run directory: {folder}")
     for name in ("valid", "test"):
         summary.repeated(name, corpus.splits[name], described)
     model = build_model(config["model"], mechanism, subwords.vocabulary)
@@ -160,54 +158,6 @@ def _check_batch(plan: Plan, model: Model, split: EncodedSplit, tokens: int) -> 
     largest = min(tokens, int(split.lengths[:, 1].sum()))
     logits = largest * model.vocabulary.size
     check_memory(plan.accelerator, plan.devices, count_parameters(model), logits)
-
-
-def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, EncodedSplit]]:
-    """Return the corpus, its subwords (given, cached or trained) and encoded splits."""
-    options = dict(config["data"]["subwords"])
-    subwords = _given_subwords(options)
-    corpus = build_corpus(config["data"])
-    # small splits first: their errors then show before the long work
-    splits = {name: corpus.splits[name] for name in reversed(SPLITS)}
-    if subwords is None:
-        with busy("subwords"):
-            options.pop("model", None)
-            text = {"sentences": splits["train"].text, "cache": Path(config["cache"]) / "subwords"}
-            subwords = construct(Subwords.train, options, "data.subwords", text)
-    with busy("encoding"):
-        encoded = {n: EncodedSplit.encode(s, subwords) for n, s in splits.items()}
-    return corpus, subwords, encoded
-
-
-def _given_subwords(options: Mapping[str, Any]) -> Subwords | None:
-    """Return the subwords that `data.subwords.model` names; None if it is null.
-
-    Raises:
-        UserError: an option is unknown or of the wrong type, or there is no usable model.
-    """
-    asked = asked_of(Subwords.train, {"sentences": None, "cache": None}) | {"model": str | None}
-    check(options, asked, "data.subwords", optional=asked)
-    place = options.get("model")
-    if place is None:
-        return None
-    if not Path(place).exists():
-        raise UserError(
-            f"data.subwords.model={place}: there is no such file or folder; give a SentencePiece "
-            ".model file, a run or a checkpoint, or null to train the subwords on the text"
-        )
-    return load_subwords(Path(place))
-
-
-def _say_data(corpus: Corpus, subwords: Subwords, folder: Path) -> None:
-    """Print the sizes of the data, the dropped pairs, and the run directory."""
-    sizes = ", ".join(f"{len(split):,} {name}" for name, split in corpus.splits.items())
-    say(
-        f"{corpus.name} {corpus.source_language}-{corpus.target_language}: {sizes} pairs, "
-        f"{len(subwords):,} subwords"
-    )
-    for name, split in corpus.splits.items():
-        summary.dropped(name, split)
-    say(f"run directory: {folder}")
 
 
 def _say_model(model: Model, config: Mapping[str, Any]) -> None:

@@ -1,0 +1,62 @@
+"""The data of a run: its corpus, its subwords, and its splits as subwords."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from simulmt.analysis import summary
+from simulmt.builders import build_corpus
+from simulmt.console import busy, say
+from simulmt.data.corpus import SPLITS, Corpus
+from simulmt.data.encoded import EncodedSplit
+from simulmt.data.subwords import Subwords
+from simulmt.errors import UserError
+from simulmt.options import asked_of, check, construct
+from simulmt.saved.checkpoint import load_subwords
+
+
+def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, EncodedSplit]]:
+    """Return the corpus, its subwords (given, cached or trained) and encoded splits."""
+    options = dict(config["data"]["subwords"])
+    subwords = _given_subwords(options)
+    corpus = build_corpus(config["data"])
+    # small splits first: their errors then show before the long work
+    splits = {name: corpus.splits[name] for name in reversed(SPLITS)}
+    if subwords is None:
+        with busy("subwords"):
+            options.pop("model", None)
+            text = {"sentences": splits["train"].text, "cache": Path(config["cache"]) / "subwords"}
+            subwords = construct(Subwords.train, options, "data.subwords", text)
+    with busy("encoding"):
+        encoded = {n: EncodedSplit.encode(s, subwords) for n, s in splits.items()}
+    return corpus, subwords, encoded
+
+
+def _given_subwords(options: Mapping[str, Any]) -> Subwords | None:
+    """Return the subwords that `data.subwords.model` names; None if it is null.
+
+    Raises:
+        UserError: an option is unknown or of the wrong type, or there is no usable model.
+    """
+    asked = asked_of(Subwords.train, {"sentences": None, "cache": None}) | {"model": str | None}
+    check(options, asked, "data.subwords", optional=asked)
+    place = options.get("model")
+    if place is None:
+        return None
+    if not Path(place).exists():
+        raise UserError(
+            f"data.subwords.model={place}: there is no such file or folder; give a SentencePiece "
+            ".model file, a run or a checkpoint, or null to train the subwords on the text"
+        )
+    return load_subwords(Path(place))
+
+
+def say_data(corpus: Corpus, subwords: Subwords) -> None:
+    """Print the sizes of the data and the dropped pairs."""
+    sizes = ", ".join(f"{len(split):,} {name}" for name, split in corpus.splits.items())
+    say(
+        f"{corpus.name} {corpus.source_language}-{corpus.target_language}: {sizes} pairs, "
+        f"{len(subwords):,} subwords"
+    )
+    for name, split in corpus.splits.items():
+        summary.dropped(name, split)
