@@ -114,7 +114,7 @@ def check_loaded(needed: Mapping[str, str], where: object) -> None:
         if (here := version_of(module)) != needed[module]:
             _warn(f"{where} was trained with {module} {needed[module]}, but {here} runs now")
     if missing := [module for module in needed if module not in _loaded]:
-        packages = ", ".join(f"{m} {needed[m]}".rstrip() for m in missing)
+        packages = ", ".join(f"{m} {needed[m].partition('+')[0]}".rstrip() for m in missing)
         raise UserError(
             f"{where} uses parts of {packages}; install what is missing, or give "
             f"plugins=[{','.join(missing)}] if you trust it (--plugins for SimulEval, "

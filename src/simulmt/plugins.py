@@ -98,9 +98,12 @@ def conf_folders(modules: Sequence[str]) -> dict[str, Path]:
 
 
 def version_of(module: str) -> str:
-    """Return the version of a plugin: of its package, if installed, and a digest of its code."""
+    """Return the version of a plugin, such as `0.1.0+1a2b3c4d`.
+
+    A digest of the code follows the version of the package, which is empty if none is installed.
+    """
     packages = packages_distributions().get(module.partition(".")[0], [])
     file = locate(module)
     files = sorted(file.parent.rglob("*.py")) if file.name == "__init__.py" else [file]
     digest = sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()[:8]
-    return "+".join([*map(version, packages[:1]), digest])
+    return f"{version(packages[0]) if packages else ''}+{digest}"
