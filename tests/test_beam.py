@@ -172,13 +172,12 @@ def test_finished_sentences_leave_and_hopeless_ones_are_given_up():
     assert len(sure.rows) == 1, "nothing can beat an end of probability 1"
 
 
-@pytest.fixture(scope="module", params=zoo.SIZES)
+@pytest.fixture(scope="module", params=zoo.kinds(zoo.options("soft")))
 def soft(request) -> Model:
     return zoo.model(zoo.options("soft"), seed=2, kind=request.param)
 
 
-@pytest.mark.parametrize("kind", zoo.SIZES)
-@pytest.mark.parametrize("name", zoo.OFFLINE)
+@pytest.mark.parametrize(("name", "kind"), zoo.pairs(zoo.OFFLINE))
 def test_a_beam_of_one_is_greedy(name, kind):
     made = zoo.model(zoo.MECHANISMS[name], kind=kind)
     source, mask = zoo.sentences(6, 9)

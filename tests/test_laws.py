@@ -14,15 +14,13 @@ from simulmt.builders import build_mechanism
 from simulmt.laws import LAWS, Law, VacuousError, check
 from simulmt.laws.of_attention import known_stops_are_certain
 from simulmt.laws.of_training import every_parameter_learns, training_is_hard_decoding
-from zoo import MECHANISMS, SIZES
+from zoo import MECHANISMS
 
-everywhere = pytest.mark.parametrize("kind", SIZES)
 OF_TRAINING = [law for law in LAWS if not law.__module__.endswith("of_streams")]
 
 
 @pytest.mark.parametrize("law", OF_TRAINING, ids=lambda law: law.__name__)
-@pytest.mark.parametrize("name", MECHANISMS)
-@everywhere
+@pytest.mark.parametrize(("name", "kind"), zoo.pairs(MECHANISMS))
 def test_every_mechanism_obeys(law: Law, name: str, kind: str) -> None:
     case = zoo.case(MECHANISMS[name], kind)
     if (name, law) == (zoo.READS_ALL, training_is_hard_decoding):
@@ -32,7 +30,7 @@ def test_every_mechanism_obeys(law: Law, name: str, kind: str) -> None:
         check(law, case, kind)
 
 
-@everywhere
+@pytest.mark.parametrize("kind", zoo.kinds(zoo.options("mocha")))
 def test_a_chunk_of_one_state_has_no_score_to_learn(kind: str) -> None:
     every_parameter_learns(zoo.case(zoo.options("mocha") | {"chunk": 1}, kind))
 

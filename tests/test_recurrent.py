@@ -67,14 +67,14 @@ def test_luong_has_an_attentional_vector_and_feeds_it() -> None:
     assert fed - parameters("luong", "soft", 100, input_feeding=False) == 4 * d * d
 
 
-@pytest.mark.parametrize("kind", zoo.SIZES)
+@pytest.mark.parametrize("kind", zoo.kinds(zoo.options("soft")))
 @pytest.mark.parametrize("bad", [{"heads": 3}, {"dim": 0}, {"decoder_layers": 0}, {"dropout": 1.0}])
 def test_sizes_that_no_model_has_are_refused(kind: str, bad: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=next(iter(bad))):
         zoo.model(zoo.options("soft"), kind=kind, **bad)
 
 
-@pytest.mark.parametrize("kind", zoo.SIZES)
+@pytest.mark.parametrize("kind", zoo.kinds(zoo.options("milk")))
 def test_a_mechanism_of_one_head_has_the_context_of_its_paper(kind: str) -> None:
     """Sums of source states in recurrent models, projected values in Transformers."""
     made = zoo.model(zoo.options("milk"), kind=kind)
@@ -83,8 +83,14 @@ def test_a_mechanism_of_one_head_has_the_context_of_its_paper(kind: str) -> None
     assert projected == {kind.startswith("transformer")}
 
 
-@pytest.mark.parametrize("score", ["dot", "general", "concat", "location", "additive"])
-@pytest.mark.parametrize("kind", zoo.SIZES)
+SCORED = [
+    (score, kind)
+    for score in ("dot", "general", "concat", "location", "additive")
+    for kind in zoo.kinds(zoo.options("wait_k") | {"score": score})
+]
+
+
+@pytest.mark.parametrize(("score", "kind"), SCORED)
 def test_any_score_serves_any_span_that_weighs(score: str, kind: str) -> None:
     made = zoo.model(zoo.options("wait_k") | {"score": score}, kind=kind)
     source, mask = zoo.sentences(3, 7)
@@ -138,8 +144,7 @@ def silence(layer: LSTM) -> None:
     layer.bias.data[2] = -1e4
 
 
-@pytest.mark.parametrize("kind", zoo.SIZES)
-@pytest.mark.parametrize("name", zoo.LEARNED)
+@pytest.mark.parametrize(("name", "kind"), zoo.pairs(zoo.LEARNED))
 def test_the_energy_bias_decides_whether_fresh_heads_read_on(kind: str, name: str) -> None:
     source, mask = zoo.sentences(3, 7)
     target = torch.randint(4, zoo.VOCABULARY, (3, 4))

@@ -12,10 +12,8 @@ import zoo
 from simulmt.errors import UserError
 from simulmt.laws.of_training import training_is_hard_decoding
 from simulmt.models.model import Model
-from zoo import SIZES
 
 NEAR = {"rtol": 0, "atol": 1e-9}
-everywhere = pytest.mark.parametrize("kind", SIZES)
 
 
 def with_weights_of(one: dict, other: dict, **overrides):
@@ -52,7 +50,7 @@ def with_weights_of(one: dict, other: dict, **overrides):
         ),
     ],
 )
-@everywhere
+@pytest.mark.parametrize("kind", zoo.kinds(zoo.options("monotonic")))
 def test_one_mechanism_is_a_case_of_another(one, other, kind):
     for a, b in zip(*with_weights_of(one, other, kind=kind), strict=True):
         torch.testing.assert_close(a, b, **NEAR)
@@ -61,7 +59,7 @@ def test_one_mechanism_is_a_case_of_another(one, other, kind):
 @pytest.mark.parametrize(
     ("many", "one"), [("mma_h", "monotonic"), ("mma_c", "mocha"), ("mma_il", "milk")]
 )
-@everywhere
+@pytest.mark.parametrize("kind", zoo.kinds(zoo.options("monotonic")))
 def test_multihead_attention_with_one_head_is_its_parent(many, one, kind):
     pair = with_weights_of(zoo.options(many), zoo.options(one), kind=kind, heads=1)
     for a, b in zip(*pair, strict=True):
@@ -103,7 +101,7 @@ def test_only_offline_mechanisms_may_look_ahead(encoder, kind):
             zoo.model(zoo.options("wait_k"), kind=kind, encoder=encoder)
 
 
-@everywhere
+@pytest.mark.parametrize("kind", zoo.kinds(zoo.options("luong_local_m")))
 def test_local_m_waits_like_wait_k(kind):
     made = zoo.model(zoo.options("luong_local_m") | {"window": 3}, kind=kind)
     waiting = zoo.model(zoo.options("wait_k") | {"k": 4}, kind=kind)
@@ -114,7 +112,7 @@ def test_local_m_waits_like_wait_k(kind):
 
 
 @pytest.mark.parametrize(("k", "rate"), [(1, 1.0), (3, 1.0), (2, 1.1), (2, 0.5), (100, 1.0)])
-@everywhere
+@pytest.mark.parametrize("kind", zoo.kinds(zoo.options("wait_k")))
 def test_wait_k_schedule(k, rate, kind):
     made = zoo.model(zoo.options("wait_k") | {"k": k, "emission_rate": rate}, kind=kind)
     source, mask = zoo.sentences(2, 40)

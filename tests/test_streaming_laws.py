@@ -11,15 +11,13 @@ from simulmt.decoding.policies import OWN
 from simulmt.decoding.streaming import stream
 from simulmt.laws import LAWS, Law, VacuousError, check
 from simulmt.laws.of_streams import decoded_in_every_way, listening_is_encoding
-from zoo import MECHANISMS, OFFLINE, SIZES, STREAMING
+from zoo import MECHANISMS, OFFLINE, STREAMING
 
-everywhere = pytest.mark.parametrize("kind", SIZES)
 OF_STREAMS = [law for law in LAWS if law.__module__.endswith("of_streams")]
 
 
 @pytest.mark.parametrize("law", OF_STREAMS, ids=lambda law: law.__name__)
-@pytest.mark.parametrize("name", STREAMING)
-@everywhere
+@pytest.mark.parametrize(("name", "kind"), zoo.pairs(STREAMING))
 def test_every_mechanism_obeys(law: Law, name: str, kind: str) -> None:
     case = zoo.case(MECHANISMS[name], kind)
     if name == zoo.READS_ALL and law is not listening_is_encoding:
@@ -29,8 +27,7 @@ def test_every_mechanism_obeys(law: Law, name: str, kind: str) -> None:
         check(law, case, kind)
 
 
-@pytest.mark.parametrize("name", OFFLINE)
-@everywhere
+@pytest.mark.parametrize(("name", "kind"), zoo.pairs(OFFLINE))
 def test_what_does_not_stream_listens_too(name: str, kind: str) -> None:
     check(listening_is_encoding, zoo.case(MECHANISMS[name], kind), kind)
 

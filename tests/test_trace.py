@@ -17,15 +17,14 @@ from simulmt.decoding.instance import word_positions
 from simulmt.decoding.policies import own_decision
 from simulmt.decoding.split_decoder import write_down
 from simulmt.decoding.trace import Trace, record, trace_sentence
-from zoo import EOS, MECHANISMS, SIZES
+from zoo import EOS, MECHANISMS
 
 CPU = torch.device("cpu")
 TEXTS = ["der alte Bauer geht heim .", "", "Haus", "unbekannt \u4f60 geht"]
 TAKES_SOME = ("luong_local_p", "gaussian", "predicted")  # a Gaussian beside the softmax
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
-@pytest.mark.parametrize("kind", SIZES)
+@pytest.mark.parametrize(("name", "kind"), zoo.pairs(MECHANISMS))
 def test_a_record_is_greedy_decoding_with_its_attention(kind, name, monkeypatch):
     # Untrained models write until they are stopped; that takes longer than it tells.
     monkeypatch.setattr(own_decision, "length_limit", lambda read: read + 3)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from simulmt.builders import build_mechanism
@@ -61,11 +61,7 @@ SIZES = SMALL | VARIANTS
 
 
 def case(chosen: dict[str, Any], kind: str = "transformer", **overrides: Any) -> Case:
-    """A small model of some kind, for a law; skips what is not defined."""
-    if kind == GUIDED and not averages(chosen):
-        pytest.skip("averages are not defined for a Gaussian or for an additive score")
-    if kind == REENCODING and (chosen["schedule"] != "wait_k" or chosen["span"] == "window"):
-        pytest.skip("prefixes are encoded again for wait-k only")
+    """A small model of some kind, for a law."""
     return Case(build_mechanism(chosen), partial(SIZES[kind], **overrides))
 
 
@@ -80,6 +76,23 @@ def fresh(chosen: dict[str, Any], kind: str = "transformer") -> Model:
     """The same with its initial weights, in float32."""
     found = case(chosen, kind)
     return found.make(mechanism=found.mechanism).eval()
+
+
+def pairs(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Each of these mechanisms on each kind of model that takes it."""
+    return [(name, kind) for name in names for kind in kinds(MECHANISMS[name])]
+
+
+def kinds(chosen: dict[str, Any]) -> list[str]:
+    """The kinds of model that take a mechanism."""
+    return [kind for kind in SIZES if takes(kind, chosen)]
+
+
+def takes(kind: str, chosen: dict[str, Any]) -> bool:
+    """Whether a kind of model is defined for a mechanism; re-encoding is for wait-k only."""
+    if kind == REENCODING:
+        return chosen["schedule"] == "wait_k" and chosen["span"] != "window"
+    return kind != GUIDED or averages(chosen)
 
 
 def averages(chosen: dict[str, Any]) -> bool:
