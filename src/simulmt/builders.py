@@ -33,7 +33,7 @@ from simulmt.models.rnmt_plus import RnmtPlus
 from simulmt.models.transformer import Transformer
 from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.teacher import Teacher
-from simulmt.options import Tokens, asked_of, check, check_options, construct, pick
+from simulmt.options import Config, Tokens, asked_of, check, check_options, construct, pick
 from simulmt.vocabulary import Vocabulary
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ MODELS: dict[str, type[Model]] = {
 }
 
 
-def build_mechanism(options: Mapping[str, Any]) -> Mechanism:
+def build_mechanism(options: Config) -> Mechanism:
     """Return the mechanism of a `conf/mechanism` group.
 
     Each option goes to the part whose signature names it.
@@ -78,13 +78,13 @@ def build_mechanism(options: Mapping[str, Any]) -> Mechanism:
     )
 
 
-def _part(make: Callable[..., T], options: Mapping[str, Any]) -> T:
+def _part(make: Callable[..., T], options: Config) -> T:
     """Return a schedule or a span with the options that its signature names."""
     own = {key: options[key] for key in asked_of(make, {})}
     return construct(make, own, f"mechanism={options['name']}")
 
 
-def build_corpus(options: Mapping[str, Any], root: Path | None = None) -> Corpus:
+def build_corpus(options: Config, root: Path | None = None) -> Corpus:
     """Return the corpus of a `conf/data` group.
 
     Args:
@@ -100,7 +100,7 @@ def build_corpus(options: Mapping[str, Any], root: Path | None = None) -> Corpus
     return construct(read, own, "data")
 
 
-def check_data(options: Mapping[str, Any]) -> None:
+def check_data(options: Config) -> None:
     """Refuse a `conf/data` group with a bad option, before anything is read.
 
     Raises:
@@ -111,14 +111,14 @@ def check_data(options: Mapping[str, Any]) -> None:
     check_options(read, own, "data")
 
 
-def _reader(options: Mapping[str, Any]) -> tuple[Callable[..., Corpus], dict[str, Any]]:
+def _reader(options: Config) -> tuple[Callable[..., Corpus], dict[str, Any]]:
     """Return the function that reads the corpus of a `conf/data` group, and its options."""
     read = pick(CORPORA, options.get("corpus"), "data.corpus")
     ours = set(OF_DATA) - set(inspect.signature(read).parameters)
     return read, {name: value for name, value in options.items() if name not in ours}
 
 
-def build_model(options: Mapping[str, Any], mechanism: Mechanism, vocabulary: Vocabulary) -> Model:
+def build_model(options: Config, mechanism: Mechanism, vocabulary: Vocabulary) -> Model:
     """Return the model of a `conf/model` group."""
     options = dict(options)
     make = pick(MODELS, options.pop("name", None), "model.name")
@@ -127,14 +127,14 @@ def build_model(options: Mapping[str, Any], mechanism: Mechanism, vocabulary: Vo
 
 
 def outline_model(
-    options: Mapping[str, Any], mechanism: Mechanism, vocabulary: Vocabulary = SMALLEST
+    options: Config, mechanism: Mechanism, vocabulary: Vocabulary = SMALLEST
 ) -> Model:
     """Return the same model on the meta device: its parameters have shapes, but no memory."""
     with torch.device("meta"), _Uninitialised():
         return build_model(options, mechanism, vocabulary)
 
 
-def build_objective(config: Mapping[str, Any], teacher: Teacher | None = None) -> Objective:
+def build_objective(config: Config, teacher: Teacher | None = None) -> Objective:
     """The objective of a `conf/objective` group.
 
     lambda, lambda_var and the teacher, which are no options of the group, go to an objective whose
@@ -162,12 +162,12 @@ def build_objective(config: Mapping[str, Any], teacher: Teacher | None = None) -
     return construct(make, options, "objective", {k: v for k, v in offered.items() if k in named})
 
 
-def other_policy(options: Mapping[str, Any]) -> Mapping[str, Any]:
+def other_policy(options: Config) -> Config:
     """Return the options of a policy; empty for the model's own decision, which needs no stream."""
     return {} if options == {"name": "own"} else options
 
 
-def build_policy(options: Mapping[str, Any]) -> Policy:
+def build_policy(options: Config) -> Policy:
     """Return the policy of a `conf/policy` group.
 
     Raises:
@@ -191,7 +191,7 @@ class _Uninitialised(TorchFunctionMode):
         return func(*args, **given)
 
 
-def build_search(options: Mapping[str, Any], model: Model) -> Search:
+def build_search(options: Config, model: Model) -> Search:
     """Return the search for the test set, from the `decoding` group.
 
     A beam of None means the model's usual beam, or 1 for a mechanism that streams.

@@ -18,7 +18,7 @@ from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.memory import check_memory
 from simulmt.objective import Objective
-from simulmt.options import FOLDER_NAME, Limit, Weight, check, construct
+from simulmt.options import FOLDER_NAME, Config, Limit, Weight, check, construct
 from simulmt.programs import teacher
 from simulmt.training.board import Open
 from simulmt.training.callbacks import count_parameters
@@ -63,7 +63,7 @@ class Choices:
     sweep: Sweep
 
 
-def check_choices(config: Mapping[str, Any]) -> Choices:
+def check_choices(config: Config) -> Choices:
     """Return the parts; which machine trains them makes no difference.
 
     Raises:

@@ -1,8 +1,6 @@
 """The data of a run: its corpus, its subwords, and its splits as subwords."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from simulmt.analysis import summary
 from simulmt.builders import build_corpus
@@ -11,11 +9,11 @@ from simulmt.data.corpus import SPLITS, Corpus
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
-from simulmt.options import asked_of, check, construct
+from simulmt.options import Config, asked_of, check, construct
 from simulmt.saved.checkpoint import load_subwords
 
 
-def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, EncodedSplit]]:
+def build_data(config: Config) -> tuple[Corpus, Subwords, dict[str, EncodedSplit]]:
     """Return the corpus, its subwords (given, cached or trained) and encoded splits."""
     options = dict(config["data"]["subwords"])
     subwords = _given_subwords(options)
@@ -32,7 +30,7 @@ def build_data(config: Mapping[str, Any]) -> tuple[Corpus, Subwords, dict[str, E
     return corpus, subwords, encoded
 
 
-def _given_subwords(options: Mapping[str, Any]) -> Subwords | None:
+def _given_subwords(options: Config) -> Subwords | None:
     """Return the subwords that `data.subwords.model` names; None if it is null.
 
     Raises:

@@ -21,7 +21,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -29,6 +28,7 @@ from simulmt.console import console, say
 from simulmt.ending import ENDS_WITH, end_with, killed_by
 from simulmt.errors import UserError
 from simulmt.metrics import read_columns
+from simulmt.options import Config
 from simulmt.programs.choices import Sweep, check_choices, check_machine
 from simulmt.programs.outcome import (
     CHOSEN,
@@ -109,7 +109,7 @@ def finish_postponed(sweep: Path) -> None:
             sweep_run(config, Path(outcome.folder), number, hydra)
 
 
-def _run(config: Mapping[str, Any], folder: Path, record: Path, options: Sweep) -> Outcome:
+def _run(config: Config, folder: Path, record: Path, options: Sweep) -> Outcome:
     """Train a run until it is finished or has failed too often."""
     state = State("new", "sweep.restart=true") if options.restart else _state(folder, config)
     if state.kind == "finished":
@@ -136,13 +136,13 @@ def _begun_at(folder: Path) -> int:
     return config.stat().st_mtime_ns if config.is_file() else 0
 
 
-def _state(folder: Path, config: Mapping[str, Any]) -> State:
+def _state(folder: Path, config: Config) -> State:
     """Return the state of a run, once what a kill has left is in order."""
     settle(folder)
     return read_state(folder, config)
 
 
-def _ckpt_path(config: Mapping[str, Any], state: State) -> str:
+def _ckpt_path(config: Config, state: State) -> str:
     """Return the checkpoint to resume from: the run's own last one, or the user's."""
     if state.kind != "new":
         return "last"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from simulmt.attention import FullSentence, Lookback, Mechanism
 from simulmt.builders import build_model, outline_model
@@ -10,7 +10,7 @@ from simulmt.data.manifest import check_manifest
 from simulmt.errors import UserError
 from simulmt.models.reencoding import REENCODING
 from simulmt.objective.teacher import Joint, Pretrained, Teacher
-from simulmt.options import Weight, construct, pick
+from simulmt.options import Config, Weight, construct, pick
 from simulmt.saved import checkpoint as checkpoints
 from simulmt.vocabulary import Vocabulary
 
@@ -20,12 +20,12 @@ Build: TypeAlias = Callable[[Mapping[str, object], Vocabulary], Teacher | None]
 """Builds a teacher for data, given as their manifest, and a vocabulary."""
 
 
-def without_teacher(config: Mapping[str, Any]) -> Build:
+def without_teacher(config: Config) -> Build:
     """`teacher=none`."""
     return lambda manifest, vocabulary: None
 
 
-def joint_teacher(encoder: str, lambda_kd: Weight, config: Mapping[str, Any]) -> Build:
+def joint_teacher(encoder: str, lambda_kd: Weight, config: Config) -> Build:
     """`teacher=joint`: an untrained model of the student's sizes that shares no parameter with it.
 
     Args:
@@ -44,7 +44,7 @@ def joint_teacher(encoder: str, lambda_kd: Weight, config: Mapping[str, Any]) ->
     return lambda manifest, vocabulary: Joint(build_model(options, FULL, vocabulary), lambda_kd)
 
 
-def pretrained_teacher(checkpoint: Path, lambda_kd: Weight, config: Mapping[str, Any]) -> Build:
+def pretrained_teacher(checkpoint: Path, lambda_kd: Weight, config: Config) -> Build:
     """`teacher=pretrained`: the model of a run whose mechanism reads the whole sentence first.
 
     Args:
@@ -80,7 +80,7 @@ KINDS: dict[str, Callable[..., Build]] = {
 }
 
 
-def choose_teacher(config: Mapping[str, Any]) -> Build:
+def choose_teacher(config: Config) -> Build:
     """Return a function that builds the teacher of a `conf/teacher` group.
 
     Raises:

@@ -22,6 +22,7 @@ from simulmt.decoding.search import GREEDY
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.memory import check_memory, enough_memory
 from simulmt.models.model import Model
+from simulmt.options import Config
 from simulmt.parts import needed_by
 from simulmt.processes import is_first_process
 from simulmt.programs.choices import Choices, check_choices, check_machine
@@ -98,7 +99,7 @@ def train(
             _train(config, folder, choices, record)
 
 
-def _check_disk(folder: Path, choices: Choices, config: Mapping[str, Any]) -> None:
+def _check_disk(folder: Path, choices: Choices, config: Config) -> None:
     """Refuse a run whose checkpoints, a teacher's parameters among them, do not fit."""
     plan = choices.plan
     parameters = choices.parameters * (1 if config["teacher"]["kind"] == "none" else 2)
@@ -160,7 +161,7 @@ def _check_batch(plan: Plan, model: Model, split: EncodedSplit, tokens: int) -> 
     check_memory(plan.accelerator, plan.devices, count_parameters(model), logits)
 
 
-def _say_model(model: Model, config: Mapping[str, Any]) -> None:
+def _say_model(model: Model, config: Config) -> None:
     """Print the model's size, and a warning if nothing trains its latency."""
     name, mechanism = config["model"]["name"], model.mechanism
     say(f"{name} with {mechanism.name}: {count_parameters(model):,} parameters")
@@ -170,7 +171,7 @@ def _say_model(model: Model, config: Mapping[str, Any]) -> None:
 
 def _describe(
     folder: Path,
-    config: Mapping[str, Any],
+    config: Config,
     mechanism: Mechanism,
     described: Mapping[str, object],
     record: Mapping[str, str],

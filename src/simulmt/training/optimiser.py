@@ -4,12 +4,12 @@
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from simulmt.errors import UserError
-from simulmt.options import Count, Natural, Positive, Share, asked_of, check, pick
+from simulmt.options import Config, Count, Natural, Positive, Share, asked_of, check, pick
 
 
 class LearningRate(Protocol):
@@ -97,7 +97,7 @@ class Adam:
         return self.rate.lr * self.rate.factor(update)
 
 
-def make_adam(options: Mapping[str, Any]) -> Adam:
+def make_adam(options: Config) -> Adam:
     """Return Adam for the options of a `conf/optim` group; each goes to the part that names it.
 
     Raises:

@@ -14,7 +14,7 @@ from pytorch_lightning.strategies.launchers import _SubprocessScriptLauncher
 
 from simulmt.ending import TERMINATED, end, killed_by
 from simulmt.errors import UserError
-from simulmt.options import flat_options
+from simulmt.options import Config, flat_options
 from simulmt.processes import gather, is_first_process, rank_and_world_size
 
 _OF_THE_FIRST = 12.0
@@ -33,7 +33,7 @@ class OneRun(pl.Callback):
         config: the configuration of this process.
     """
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Config) -> None:
         self._options = flat_options(config)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:

@@ -3,7 +3,7 @@
 import logging
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from pytorch_lightning.loggers import Logger
 from simulmt.console import console
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
-from simulmt.options import Count, Few, Limit, Natural
+from simulmt.options import Config, Count, Few, Limit, Natural
 from simulmt.run_directory import AVERAGE, BEST, STEP, step_checkpoints
 from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.training.callbacks import Progress, SimultaneousDecoding, TrainingRecord
@@ -115,7 +115,7 @@ def make_trainer(
     stage: Path,
     valid: SplitDecoder,
     loggers: list[Logger],
-    config: Mapping[str, Any],
+    config: Config,
 ) -> pl.Trainer:
     """Return the Lightning trainer of a plan.
 
