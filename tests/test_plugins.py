@@ -153,6 +153,15 @@ def test_an_installed_plugin_that_is_gone_is_called_so(monkeypatch):
     assert sys.path == path, "only what the user names is looked for in the current directory"
 
 
+def test_an_installed_plugin_that_is_broken_stops_nobody_else(folder, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(parts, "installed", lambda: ("broken",))
+    parts.load()
+    assert "broken cannot be imported (ModuleNotFoundError" in capsys.readouterr().err
+    with pytest.raises(UserError, match="broken cannot be imported"):
+        parts.load(["broken"])
+
+
 def test_a_checkpoint_makes_nothing_be_imported(folder, trained_once, tmp_path):
     """Neither its configuration nor its passport: both are only names."""
     run = trained_once("mechanism=wait_k")

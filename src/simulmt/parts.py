@@ -10,7 +10,8 @@ From then on `mechanism.schedule=catch_up` names the class. A checkpoint holds o
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+import sys
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -22,7 +23,6 @@ from simulmt.attention.schedules import SCHEDULES
 from simulmt.attention.scores import SCORES, ScoreFactory
 from simulmt.attention.spans import SPANS, SpanRecipe
 from simulmt.builders import CORPORA, MODELS
-from simulmt.console import say
 from simulmt.data.corpus import Corpus
 from simulmt.decoding.policies import POLICIES
 from simulmt.decoding.policy import Policy
@@ -32,6 +32,7 @@ from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.latency_augmented import LATENCIES
 from simulmt.options import Config, flat_options
 from simulmt.plugins import broken, called, installed, locate, version_of
+from simulmt.processes import is_first_process
 from simulmt.scoring.conventions import COUNTED, Metric
 
 VARIABLE = "parts"
@@ -75,18 +76,25 @@ _BASES: Mapping[str, tuple[type, ...]] = {
 _loaded: dict[str, Parts] = {}
 
 
-def load(modules: Iterable[str] = ()) -> None:
+def load(modules: Sequence[str] = ()) -> None:
     """Add the parts of the installed plugins and of the named ones to the tables.
+
+    An installed plugin that is broken is left out with a warning: the user may not need it.
 
     Args:
         modules: the plugins that the user named; installed plugins need no name.
 
     Raises:
-        UserError: a plugin cannot be imported, has no parts, or uses a name that is already taken.
+        UserError: a named plugin cannot be imported, has no parts, or uses a name that is taken.
     """
     for module in dict.fromkeys((*installed(), *modules)):
-        if module not in _loaded:
-            _loaded[module] = _add(module, _parts_of(module))
+        try:
+            if module not in _loaded:
+                _loaded[module] = _add(module, _parts_of(module))
+        except UserError as error:
+            if module in modules:
+                raise
+            _warn(str(error))
 
 
 def needed_by(config: Config) -> dict[str, str]:
@@ -124,7 +132,8 @@ def check_loaded(needed: Mapping[str, str], where: object) -> None:
 
 @cache  # said once
 def _warn(text: str) -> None:
-    say(f"warning: {text}")
+    if is_first_process():  # not among translations, which may go into a pipe
+        print(f"warning: {text}", file=sys.stderr)
 
 
 def _parts_of(module: str) -> Parts:
