@@ -26,7 +26,7 @@ from simulmt.programs.outcome import (
     write_table,
 )
 from simulmt.programs.plain import plain
-from simulmt.run_directory import write_json
+from simulmt.run_directory import Provenance, write_json
 from simulmt.scoring.score import score
 from simulmt.training.callbacks import selection
 from simulmt.training.loggers import MetricsFile
@@ -175,6 +175,18 @@ def test_only_the_same_settings_count_as_finished(tmp_path):
     )
     changed = differences({"a": 1, "gone": 1, "cache": 1}, {"a": 1, "came": 2})
     assert changed == ["gone was 1, is None", "came was None, is 2"]
+
+
+def test_a_run_whose_plugin_has_changed_is_trained_again(tmp_path, monkeypatch):
+    config = plain(configuration("train"))
+    leave(tmp_path, configuration("train"), scores=True)
+    versions = {"mine": "0.1+a"}
+    write_json(tmp_path / "provenance.json", Provenance("", "", None, versions, "", ""))
+    monkeypatch.setattr("simulmt.training.resume.needed_by", lambda _: versions)
+    assert read_state(tmp_path, config).kind == "finished"
+    monkeypatch.setattr("simulmt.training.resume.needed_by", lambda _: {"mine": "0.1+b"})
+    state = read_state(tmp_path, config)
+    assert (state.kind, state.reason) == ("new", "settings changed: mine was 0.1+a, is 0.1+b")
 
 
 def test_half_written_files_are_not_taken_for_whole(tmp_path):
