@@ -20,6 +20,8 @@ from simulmt.errors import UserError
 
 ENTRY_POINTS = "simulmt.plugins"
 CONF = "conf"
+HINT = "if it belongs to another package, install that package or give plugins=[PACKAGE]"
+"""What to do about a choice that is not found."""
 MODULE = r"[\w.]+"
 """The names of modules."""
 _PACKAGE = Path(simulmt.__file__).resolve().parent

@@ -9,7 +9,7 @@ from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
-from simulmt.plugins import CONF, HOME, conf_folders, locate
+from simulmt.plugins import CONF, HINT, HOME, conf_folders, locate
 
 _PRESETS = "experiments"
 _folders: dict[str, Path] = {}
@@ -73,7 +73,7 @@ def register(plugins: Sequence[str] = ()) -> None:
 def elsewhere() -> str:
     """Return where else a file may be that Hydra has not found, as the end of a message."""
     if not _searched:
-        return "; if it belongs to another package, install that package or give plugins=[PACKAGE]"
+        return f"; {HINT}"
     folders = (f"{folder}{'' if folder.is_dir() else ' (absent)'}" for folder in _searched)
     return f"; also looked in {', '.join(folders)}"
 
