@@ -1,5 +1,6 @@
 """The data of a run: its corpus, its subwords, and its splits as subwords."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from simulmt.analysis import summary
@@ -49,8 +50,8 @@ def _given_subwords(options: Config) -> Subwords | None:
     return load_subwords(Path(place))
 
 
-def say_data(corpus: Corpus, subwords: Subwords) -> None:
-    """Print the sizes of the data and the dropped pairs."""
+def say_data(corpus: Corpus, subwords: Subwords, described: Mapping[str, object]) -> None:
+    """Print the sizes of the data, the dropped pairs, and the splits that repeat the training."""
     sizes = ", ".join(f"{len(split):,} {name}" for name, split in corpus.splits.items())
     say(
         f"{corpus.name} {corpus.source_language}-{corpus.target_language}: {sizes} pairs, "
@@ -58,3 +59,5 @@ def say_data(corpus: Corpus, subwords: Subwords) -> None:
     )
     for name, split in corpus.splits.items():
         summary.dropped(name, split)
+    for name in ("valid", "test"):
+        summary.repeated(name, corpus.splits[name], described)

@@ -75,6 +75,21 @@ def sweep_run(
     if os.environ.get(ENDS_WITH, str(os.getpid())) != str(os.getpid()):  # a launcher's worker
         end_with(os.getppid())
     record = Path(os.environ.get(SWEEP, folder / ".sweep"), str(number))
+    outcome = _attempt(cfg, folder, record, hydra, waits)
+    seconds = round(time.monotonic() - began, 1)
+    try:
+        write_outcome(record, replace(outcome, seconds=seconds, folder=str(folder)))
+    except UserError as error:  # the disk is full: the next run may have room
+        outcome = replace(outcome, outcome="failed", reason=outcome.reason or str(error))
+    line = f"{folder.name}: {outcome.outcome}{': ' if outcome.reason else ''}{outcome.reason}"
+    console.print(line, markup=False, soft_wrap=True)
+    return FAILED if outcome.outcome in {"busy", "failed"} else value(folder)
+
+
+def _attempt(
+    cfg: DictConfig, folder: Path, record: Path, hydra: Mapping[str, str], waits: bool
+) -> Outcome:
+    """Check and train a run, and return its outcome, whatever happens."""
     try:
         config = plain(cfg)
         choices = check_choices(config)
@@ -84,19 +99,11 @@ def sweep_run(
         OmegaConf.save(OmegaConf.create(config), record / CHOSEN)
         write_texts(record / HYDRA, hydra)
         with alone_in(folder, waits=waits):
-            outcome = _run(config, folder, record, choices.sweep)
+            return _run(config, folder, record, choices.sweep)
     except BusyError as error:
-        outcome = Outcome("busy", str(error), tries=0)
+        return Outcome("busy", str(error), tries=0)
     except Exception as error:  # the other runs of the sweep go on
-        outcome = replace(failure(error), tries=0)
-    seconds = round(time.monotonic() - began, 1)
-    try:
-        write_outcome(record, replace(outcome, seconds=seconds, folder=str(folder)))
-    except UserError as error:  # the disk is full: the next run may have room
-        outcome = replace(outcome, outcome="failed", reason=outcome.reason or str(error))
-    line = f"{folder.name}: {outcome.outcome}{': ' if outcome.reason else ''}{outcome.reason}"
-    console.print(line, markup=False, soft_wrap=True)
-    return FAILED if outcome.outcome in {"busy", "failed"} else value(folder)
+        return replace(failure(error), tries=0)
 
 
 def finish_postponed(sweep: Path) -> None:

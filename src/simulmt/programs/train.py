@@ -117,10 +117,8 @@ def _train(
     pl.seed_everything(config["seed"], workers=True, verbose=False)
     corpus, subwords, encoded = build_data(config)
     described = manifest(corpus, subwords)
-    say_data(corpus, subwords)
+    say_data(corpus, subwords, described)
     say(f"run directory: {folder}")
-    for name in ("valid", "test"):
-        summary.repeated(name, corpus.splits[name], described)
     model = build_model(config["model"], mechanism, subwords.vocabulary)
     if start:
         start_from(start, model, described)
@@ -141,9 +139,7 @@ def _train(
         skip=plan.skip,
     )
     data = TranslationData(encoded["train"], encoded["valid"], tokens, config["seed"])
-    for name in ("valid", "test"):
-        check_enough(len(encoded[name]), plan.devices, name)
-    _check_batch(choices.plan, model, encoded["train"], tokens)
+    _check_batches(plan, model, encoded, tokens)
     stage = make_room(folder, resume, resume_at)  # after all checks
     _describe(stage, config, mechanism, described, record)
     with open_loggers(choices.logger, folder, stage, resume_at, config) as loggers:
@@ -154,9 +150,13 @@ def _train(
         write_json(folder / SCORES, scores)
 
 
-def _check_batch(plan: Plan, model: Model, split: EncodedSplit, tokens: int) -> None:
-    """Refuse batches that are too large for the memory."""
-    largest = min(tokens, int(split.lengths[:, 1].sum()))
+def _check_batches(
+    plan: Plan, model: Model, splits: Mapping[str, EncodedSplit], tokens: int
+) -> None:
+    """Refuse fewer sentences than processes, and batches that are too large for the memory."""
+    for name in ("valid", "test"):
+        check_enough(len(splits[name]), plan.devices, name)
+    largest = min(tokens, int(splits["train"].lengths[:, 1].sum()))
     logits = largest * model.vocabulary.size
     check_memory(plan.accelerator, plan.devices, count_parameters(model), logits)
 
