@@ -134,6 +134,7 @@ def test_a_refused_command_leaves_what_was_there(tmp_path, cache):
     mine.mkdir()
     refused = [
         (["name=../x"], "name is '../x'; it must be a name for a folder"),
+        (["name=nan"], "name is nan; it must be a name for a folder"),
         (["seed=-1"], "seed is -1"),
         (["name=a", "data.test=0"], "no test pairs"),
         ([f"hydra.run.dir={mine}", "init_from=nowhere"], "no checkpoint at nowhere"),

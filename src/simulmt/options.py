@@ -49,7 +49,9 @@ Share: TypeAlias = Annotated[float, Limit("at least 0 and below 1", lambda x: 0 
 FOLDER_NAME = Limit(
     "a name for a folder: up to 60 letters, digits or ._+-, with no dot in front",
     lambda name: (
-        not isinstance(name, bool) and re.fullmatch(r"(?!\.)[\w.+-]{1,60}", str(name)) is not None
+        not isinstance(name, bool)
+        and not (isinstance(name, float) and not math.isfinite(name))  # nan, as Hydra reads it
+        and re.fullmatch(r"(?!\.)[\w.+-]{1,60}", str(name)) is not None
     ),
 )
 
