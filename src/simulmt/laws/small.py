@@ -14,6 +14,7 @@ from simulmt.models.luong import Luong
 from simulmt.models.model import Model
 from simulmt.models.rnmt_plus import RnmtPlus
 from simulmt.models.transformer import Transformer
+from simulmt.options import Config
 
 Make = Callable[..., Model]
 """Builds a small model: `make(mechanism=...)`."""
@@ -33,28 +34,14 @@ transformer = partial(
     norm="pre",
     encoder="causal",
 )
+_RECURRENT: Config = {
+    **{"vocabulary": VOCABULARY, "dim": DIM, "heads": 4, "dropout": 0.0},
+    **{"encoder_layers": 3, "decoder_layers": 3},
+}
 SMALL: dict[str, Make] = {
     "transformer": transformer,
-    "rnmt_plus": partial(
-        RnmtPlus,
-        vocabulary=VOCABULARY,
-        dim=DIM,
-        heads=4,
-        encoder_layers=3,
-        decoder_layers=3,
-        dropout=0.0,
-        encoder="causal",
-    ),
-    "luong": partial(
-        Luong,
-        vocabulary=VOCABULARY,
-        dim=DIM,
-        heads=4,
-        encoder_layers=3,
-        decoder_layers=3,
-        dropout=0.0,
-        input_feeding=True,
-    ),
+    "rnmt_plus": partial(RnmtPlus, **_RECURRENT, encoder="causal"),
+    "luong": partial(Luong, **_RECURRENT, input_feeding=True),
 }
 """Models that take every mechanism."""
 GUIDED = "transformer with averages"
