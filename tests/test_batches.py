@@ -19,7 +19,7 @@ from simulmt.data.batches import BucketBatches, ordered_batches
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import Batch, EncodedSplit, collate
 from simulmt.data.subwords import Subwords
-from simulmt.data.text import read_text
+from simulmt.data.reader import read_text
 from simulmt.errors import UserError
 from simulmt.vocabulary import Vocabulary
 from zoo import BOS, EOS, PAD
@@ -59,7 +59,7 @@ def test_collate_by_hand() -> None:
 
 def test_encoded_split_stores_and_returns() -> None:
     sources, targets = [[5, 6], [], [7]], [[8], [9, 10], []]
-    split = EncodedSplit(iter(sources), targets, LARGE)
+    split = EncodedSplit.of(iter(sources), targets, LARGE)
     assert len(split) == 3
     assert [split[n] for n in range(3)] == [
         ([*source, EOS], [*target, EOS], n)
@@ -70,14 +70,14 @@ def test_encoded_split_stores_and_returns() -> None:
         split[3]
     assert split.lengths.tolist() == [[3, 2], [1, 3], [2, 1]]
     assert pickle.loads(pickle.dumps(split))[1] == split[1]
-    assert split._sides[0][0].dtype == np.int32
-    small = EncodedSplit([[65_535]], [[4]], vocabulary=Vocabulary(65_536))
-    assert small._sides[0][0].dtype == np.uint16
+    assert split.sources.values.dtype == np.int32
+    small = EncodedSplit.of([[65_535]], [[4]], Vocabulary(65_536))
+    assert small.sources.values.dtype == np.uint16
     assert small[0] == ([65_535, EOS], [4, EOS], 0)
-    assert EncodedSplit([[65_536]], [[4]], vocabulary=Vocabulary(65_537))[0][0] == [65_536, EOS]
-    assert len(EncodedSplit([], [], LARGE)) == 0
+    assert EncodedSplit.of([[65_536]], [[4]], Vocabulary(65_537))[0][0] == [65_536, EOS]
+    assert len(EncodedSplit.of([], [], LARGE)) == 0
     with pytest.raises(AssertionError, match="as many sources as targets"):
-        EncodedSplit([[5]], [], LARGE)
+        EncodedSplit.of([[5]], [], LARGE)
 
 
 def test_encodes_a_split() -> None:
@@ -254,7 +254,7 @@ def test_ordered_batches_keep_long_pairs() -> None:
 @pytest.mark.parametrize("workers", [0, 2])
 def test_through_a_data_loader(workers: int) -> None:
     rows = [[4 + n] * (1 + n % 9) for n in range(50)]
-    split = EncodedSplit(rows, reversed(rows), LARGE)
+    split = EncodedSplit.of(rows, reversed(rows), LARGE)
     sampler = BucketBatches(split.lengths, 40, seed=0)
     loader = DataLoader(
         split,
@@ -277,7 +277,7 @@ def test_real_corpus() -> None:
     folder = str(SHARED / "multi30k")
     corpus = read_text(folder, "de", "en", "train", "val", "test_2016_flickr", 100, "multi30k")
     train = corpus.splits["train"]
-    subwords = Subwords.train(train.text, 4000, "bpe")
+    subwords = Subwords.train(train.sample(), 4000, "bpe")
     split = EncodedSplit.encode(train, subwords)
     sampler = BucketBatches(split.lengths, 4096, seed=0)
     batches = list(sampler)

@@ -33,7 +33,7 @@ def text() -> tuple[Subwords, list[str]]:
     """Subwords, and sentences of `WORDS` words."""
     split = verbfinal(1, 20, 200, 20).splits["valid"]
     long = [source.split() for source in split.sources if len(source.split()) >= WORDS]
-    subwords = Subwords.train(split.text, 200, "bpe")
+    subwords = Subwords.train(split.sample(), 200, "bpe")
     return subwords, [" ".join(words[:WORDS]) for words in long]
 
 

@@ -14,7 +14,8 @@ import sentencepiece
 
 from simulmt.data import subwords as module
 from simulmt.data.subwords import Subwords
-from simulmt.data.text import normalise, read_text
+from simulmt.data.reader import read_text
+from simulmt.data.text import normalise
 from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
 from simulmt.options import construct
@@ -50,8 +51,9 @@ def test_round_trip(subwords: Subwords) -> None:
         assert subwords.decode(ids) == line
         assert UNK not in ids
         assert min(ids) > EOS
-    assert subwords.encode_batch(TEXT) == [subwords.encode(line) for line in TEXT]
-    assert subwords.encode_batch([]) == []
+    rows = subwords.encode_rows(TEXT)
+    assert [row.tolist() for row in rows] == [[*subwords.encode(line), EOS] for line in TEXT]
+    assert len(subwords.encode_rows([])) == 0
 
 
 @pytest.mark.parametrize(
@@ -239,10 +241,10 @@ def test_same_text_same_bytes_in_another_process(kind: str) -> None:
 
 @pytest.mark.skipif(sentencepiece.__version__ != "0.2.3", reason="digests of SentencePiece 0.2.3")
 def test_models_and_cache_keys_stay_the_same(tmp_path: Path) -> None:
-    text = verbfinal(1, 500, 0, 0).splits["train"].text
+    text = verbfinal(1, 500, 0, 0).splits["train"].sample()
     subwords = Subwords.train(text, 120, "bpe", cache=tmp_path)
     assert subwords.digest.startswith("205c1fd4ed8a")
-    assert [entry.name[:12] for entry in tmp_path.iterdir()] == ["776ef37f4746"]
+    assert [entry.name[:12] for entry in tmp_path.iterdir()] == ["6eadaf7fbaef"]
 
 
 def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,12 +306,12 @@ def test_real_text() -> None:
     folder = str(SHARED / "multi30k")
     corpus = read_text(folder, "de", "en", "train", "val", "test_2016_flickr", 100, "multi30k")
     train = corpus.splits["train"]
-    lines = [*train.text]
+    lines = [*train.sample()]
     subwords = Subwords.train(lines, 8000)
-    encoded = subwords.encode_batch(lines)
+    encoded = [row[:-1].tolist() for row in subwords.encode_rows(lines)]
     assert [subwords.decode(ids) for ids in encoded] == lines
     assert [len(subwords.word_ends(ids)) for ids in encoded] == [len(x.split()) for x in lines]
     test = corpus.splits["test"].sources
-    decoded = [subwords.decode(ids) for ids in subwords.encode_batch(test)]
+    decoded = [subwords.decode(subwords.encode(line)) for line in test]
     assert all(a == b or "⁇" in a for a, b in zip(decoded, test, strict=True))
     assert sum("⁇" in line for line in decoded) < 10

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from simulmt.data.corpus import Corpus, Split
-from simulmt.data.lines import PackedLines
-from simulmt.data.text import LONGEST_LINE, normalise, read_text, word_count
+from simulmt.data.lines import Lines
+from simulmt.data.reader import read_text
+from simulmt.data.text import LONGEST_LINE, normalise, word_count
 from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
 from simulmt.options import construct
@@ -88,8 +89,9 @@ def test_the_lines_of_a_corpus_are_normalised(root: Path) -> None:
     write(root, "val", odd, odd)
     for corpus in (read(root), verbfinal(1, 500, 50, 50)):
         for split in corpus.splits.values():
-            assert [*map(normalise, split.text)] == split.text
-            assert [*map(word_count, split.text)] == [len(line.split()) for line in split.text]
+            text = [*split.sample()]
+            assert [*map(normalise, text)] == text
+            assert [*map(word_count, text)] == [len(line.split()) for line in text]
 
 
 def test_normalise_is_idempotent() -> None:
@@ -220,7 +222,7 @@ def test_real_layouts() -> None:
     train = wmt.splits["train"]
     assert len(train) + sum(train.dropped.values()) == 20000
     assert train.dropped["too_long"] > 0
-    assert max(len(line.split()) for line in train.text) == 80
+    assert max(len(line.split()) for line in train.sample()) == 80
     folder = str(SHARED / "iwslt15_envi_devtest")
     iwslt = read_text(folder, "en", "vi", "tst2012", "tst2012", "tst2013", 200, "iwslt")
     assert [len(split) for split in iwslt.splits.values()] == [1553, 1553, 1268]
@@ -230,9 +232,7 @@ def test_real_layouts() -> None:
 
 def test_lines_are_a_list_of_strings():
     text = ["ein Hut", "", "zwei Hüte", "三顶帽子", "🎩"]
-    lines = PackedLines()
-    for line in text:
-        lines.append(line)
+    lines = Lines.of(text)
     assert lines == text
     assert text == lines
     assert lines != text[:-1]
@@ -247,6 +247,6 @@ def test_lines_are_a_list_of_strings():
 
 def test_large_corpora_are_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simulmt.data.corpus.SAMPLE", 3)
-    assert Split([*"abcd"], [*"efgh"]).text == ["a", "c", "f"]
-    assert Split(["a"], ["b"]).text == ["a", "b"]
-    assert Split([], []).text == []
+    assert [*Split([*"abcd"], [*"efgh"]).sample()] == ["a", "c", "f"]
+    assert [*Split(["a"], ["b"]).sample()] == ["a", "b"]
+    assert [*Split([], []).sample()] == []

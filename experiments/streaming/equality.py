@@ -49,7 +49,7 @@ def read_sentences(count: int) -> tuple[list[str], Subwords]:
     odd = [words[0], " ".join(words[:LONG]), "", UNKNOWN]
     valid = splits["valid"]
     kind = data["subwords"]
-    subwords = Subwords.train(valid.text, kind["size"], kind["kind"])
+    subwords = Subwords.train(valid.sample(), kind["size"], kind["kind"])
     return [*sources[:count], *odd], subwords
 
 

@@ -21,7 +21,7 @@ from simulmt.attention.schedules import SCHEDULES
 from simulmt.attention.scores import SCORES
 from simulmt.attention.spans import SPANS
 from simulmt.data.corpus import Corpus
-from simulmt.data.text import read_text
+from simulmt.data.reader import read_text
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.policies import POLICIES
 from simulmt.decoding.policy import Policy
@@ -84,20 +84,21 @@ def _part(make: Callable[..., T], options: Config) -> T:
     return construct(make, own, f"mechanism={options['name']}")
 
 
-def build_corpus(options: Config, root: Path | None = None) -> Corpus:
+def build_corpus(options: Config, root: Path | None = None, cache: Path | None = None) -> Corpus:
     """Return the corpus of a `conf/data` group.
 
     Args:
         options: the group.
         root: the folder of the text files, if they have moved.
+        cache: the folder in which a reader may keep text; None to hold all of it in memory.
 
     Raises:
         UserError: an unknown corpus, or an option that is missing, unknown or out of range.
     """
     if root is not None:
         options = {**options, "root": str(root)}
-    read, own = _reader(options)
-    return construct(read, own, "data")
+    read, own, given = _reader(options, cache)
+    return construct(read, own, "data", given)
 
 
 def check_data(options: Config) -> None:
@@ -107,15 +108,21 @@ def check_data(options: Config) -> None:
         UserError: as for `build_corpus`.
     """
     check({name: options[name] for name in OF_DATA if name in options}, OF_DATA, "data")
-    read, own = _reader(options)
-    check_options(read, own, "data")
+    read, own, given = _reader(options, None)
+    check_options(read, own, "data", given)
 
 
-def _reader(options: Config) -> tuple[Callable[..., Corpus], dict[str, Any]]:
-    """Return the function that reads the corpus of a `conf/data` group, and its options."""
+def _reader(
+    options: Config, cache: Path | None
+) -> tuple[Callable[..., Corpus], dict[str, Any], dict[str, Any]]:
+    """Return the function that reads the corpus of a `conf/data` group, and its arguments.
+
+    These are the options that the user chose, and the cache if the function takes one.
+    """
     read = pick(CORPORA, options.get("corpus"), "data.corpus")
-    ours = set(OF_DATA) - set(inspect.signature(read).parameters)
-    return read, {name: value for name, value in options.items() if name not in ours}
+    named = set(inspect.signature(read).parameters)
+    own = {name: value for name, value in options.items() if name not in set(OF_DATA) - named}
+    return read, own, {"cache": cache} if "cache" in named else {}
 
 
 def build_model(options: Config, mechanism: Mechanism, vocabulary: Vocabulary) -> Model:

@@ -1,15 +1,18 @@
 """Output of the programs on the terminal, by the first process of a run alone."""
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from rich.console import Console
-from rich.progress import track
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, track
 
 from simulmt.processes import is_first_process
 
 T = TypeVar("T")
+EVERY = 60.0
+"""Seconds between two lines about work that has no progress bar."""
 console = Console(highlight=False)
 if not console.is_terminal:  # a file or a pipe has room for wide tables
     console.width = max(console.width, 140)
@@ -32,3 +35,29 @@ def busy(what: str) -> AbstractContextManager[Any]:
     if is_first_process() and console.is_terminal:
         return console.status(what)
     return nullcontext()
+
+
+def counted(
+    parts: Iterable[T], what: str, size: Callable[[T], int], total: int | None = None
+) -> Iterator[T]:
+    """Yield parts of some work, with a progress bar on a terminal, else a line each minute.
+
+    Args:
+        parts: what is worked on.
+        what: names the work.
+        size: the pairs in a part.
+        total: the pairs in all parts; None if it is not known.
+    """
+    columns = (TextColumn(what), BarColumn(), TextColumn("{task.completed:,} pairs"))
+    shown = is_first_process() and console.is_terminal
+    with Progress(
+        *columns, TimeElapsedColumn(), console=console, disable=not shown, transient=True
+    ) as bar:
+        task, done, last = bar.add_task(what, total=total), 0, time.monotonic()
+        for part in parts:
+            done += size(part)
+            bar.update(task, completed=done)
+            if not shown and time.monotonic() - last > EVERY:
+                last = time.monotonic()
+                say(f"{what}: {done:,}{'' if total is None else f' of {total:,}'} pairs")
+            yield part

@@ -68,7 +68,7 @@ def check_space(folder: Path, needed: int, what: str, remedy: str) -> None:
         folder: where the files will be; it may be absent.
         needed: their size in bytes.
         what: the files, in words.
-        remedy: what lowers their size.
+        remedy: what to do other than making room.
 
     Raises:
         UserError: the disk has less free.
@@ -76,7 +76,7 @@ def check_space(folder: Path, needed: int, what: str, remedy: str) -> None:
     if needed > (free := _free(folder)):
         raise UserError(
             f"{what} need {_mib(needed)}, and {folder.absolute()} has {_mib(free)} free: make room "
-            f"there, choose another hydra.run.dir, or {remedy}"
+            f"there, {remedy}"
         )
 
 

@@ -1,6 +1,8 @@
 """A vocabulary: the number of subwords, and the ids of the special ones."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 
 class Vocabulary(NamedTuple):
@@ -16,3 +18,8 @@ class Vocabulary(NamedTuple):
     """The decoder's input before the first target subword; no model may write BOS."""
     eos: int = 3
     """Ends a source and a target sentence."""
+
+    @property
+    def dtype(self) -> "np.dtype[Any]":
+        """The smallest type that ids are kept in: 2 or 4 bytes."""
+        return np.dtype(np.uint16 if self.size <= 1 << 16 else np.int32)

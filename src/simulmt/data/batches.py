@@ -1,6 +1,6 @@
 """The order of batches, which is the same on every rank and after a resume."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Int
@@ -10,7 +10,7 @@ from torch.utils.data import Sampler
 
 from simulmt.errors import UserError
 
-Ints = NDArray[np.int64]
+Places = NDArray[np.int32]  # of pairs in their split
 
 
 class BucketBatches(Sampler[list[int]]):
@@ -44,11 +44,10 @@ class BucketBatches(Sampler[list[int]]):
             UserError: no pairs, or more than half of them longer than the budget.
         """
         self.skipped = check_budget(lengths, tokens)
-        sizes = lengths.amax(1).numpy()
-        self._buckets = _buckets(sizes, tokens)
+        self._buckets = _buckets(lengths.amax(1).numpy(), tokens)
         self._epoch = self._start = self._position = 0
         self._seed, self._world_size, self._rank = seed, world_size, rank
-        self._steps = -(-len(self._batches()) // (world_size * multiple)) * multiple
+        self._steps = -(-_count(self._buckets) // (world_size * multiple)) * multiple
         self._settings = {"seed": seed, "world_size": world_size, "steps": self._steps}
 
     def __len__(self) -> int:
@@ -84,11 +83,11 @@ class BucketBatches(Sampler[list[int]]):
             )
         self._epoch, self._start, self._position = state["epoch"], state["position"], 0
 
-    def _batches(self) -> list[Ints]:
+    def _batches(self) -> list[Places]:
         """Return all batches, short pairs first; the rest of a bucket joins the next bucket."""
         rng = np.random.default_rng((self._seed, self._epoch))
-        rest = np.empty(0, dtype=np.int64)
-        batches: list[Ints] = []
+        rest = np.empty(0, dtype=np.int32)
+        batches: list[Places] = []
         for members, count in self._buckets:
             pool = rng.permutation(np.concatenate([rest, members]))
             full = len(pool) // count * count
@@ -163,9 +162,9 @@ def check_enough(pairs: int, processes: int, split: str = "") -> None:
         )
 
 
-def _buckets(sizes: Ints, tokens: int) -> list[tuple[Ints, int]]:
+def _buckets(sizes: NDArray[np.int32], tokens: int) -> list[tuple[Places, int]]:
     """Return groups of pairs whose sizes differ by at most 10 %, and their batch sizes."""
-    order = np.argsort(sizes, kind="stable")[: int((sizes <= tokens).sum())]
+    order = np.argsort(sizes, kind="stable")[: int((sizes <= tokens).sum())].astype(np.int32)
     widths = sizes[order]
     buckets, start = [], 0
     while start < len(order):
@@ -173,3 +172,12 @@ def _buckets(sizes: Ints, tokens: int) -> list[tuple[Ints, int]]:
         buckets.append((order[start:stop], tokens // int(widths[stop - 1])))
         start = stop
     return buckets
+
+
+def _count(buckets: Sequence[tuple[Places, int]]) -> int:
+    """Return the number of batches; the rest of a bucket joins the next bucket."""
+    rest = batches = 0
+    for members, count in buckets:
+        full, rest = divmod(rest + len(members), count)
+        batches += full
+    return batches + (rest > 0)

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import accumulate
 
+from simulmt.data.lines import as_lines
+
 SPLITS = ("train", "valid", "test")
 """The names of a corpus's splits."""
 SAMPLE = 1_000_000
-"""The most lines of `Split.text`, on which subwords are trained."""
+"""The most lines of `Split.sample`, on which subwords are trained."""
 
 
 def oracle_delays(needs: Sequence[int]) -> list[int]:
@@ -40,13 +42,17 @@ class Split:
     def __len__(self) -> int:
         return len(self.sources)
 
-    @property
-    def text(self) -> list[str]:
+    def sample(self) -> Iterator[str]:
         """All sources, then all targets; of more than `SAMPLE` lines, evenly spaced ones."""
         pairs = len(self)
         count = min(2 * pairs, SAMPLE)
-        places = [index * 2 * pairs // count for index in range(count)]
-        return [self.sources[i] if i < pairs else self.targets[i - pairs] for i in places]
+        for place in (index * 2 * pairs // count for index in range(count)):
+            yield self.sources[place] if place < pairs else self.targets[place - pairs]
+
+    @cached_property
+    def sha256(self) -> tuple[str, str]:
+        """SHA-256 in hex of the sources and of the targets in UTF-8, each line ended by LF."""
+        return as_lines(self.sources).sha256, as_lines(self.targets).sha256
 
     @cached_property
     def needs(self) -> list[list[int]] | None:

@@ -1,24 +1,32 @@
 """Sentence pairs as ids, and batches of them."""
 
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Int
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from simulmt.console import counted, say
 from simulmt.data.corpus import Split
+from simulmt.data.lines import as_lines
+from simulmt.data.ragged import Ragged
+from simulmt.data.store import REMEDY, SIDES, Entry, Rows, digest
 from simulmt.data.subwords import Subwords
+from simulmt.data.workers import in_order
+from simulmt.disk import check_space
 from simulmt.vocabulary import Vocabulary
 
 Pair = tuple[list[int], list[int], int]  # source and target, each with EOS; place in the split
-Rows: TypeAlias = Iterable[Sequence[int]]
+Ids: TypeAlias = Iterable[Sequence[int]]
 """The ids of each sentence, without EOS."""
-_CHUNK = 10_000  # sentences encoded at a time
+_BLOCK = 10_000  # pairs
+_TRIED = 1_000  # pairs that tell how large the others will be
 
 
 class Batch(NamedTuple):
@@ -36,72 +44,111 @@ class Batch(NamedTuple):
     """The places of the pairs in their split."""
 
 
-def collate(pairs: Sequence[Pair], vocabulary: Vocabulary) -> Batch:
-    """Return the batch of pairs of ids, each ending in EOS."""
-    sources, targets, index = zip(*pairs, strict=True)
-    source, source_mask = _pad(sources, vocabulary.pad)
-    target, target_mask = _pad(targets, vocabulary.pad)
-    shifted = torch.nn.functional.pad(target[:, :-1], (1, 0), value=vocabulary.bos)
-    target_input = shifted.masked_fill(~target_mask, vocabulary.pad)
-    return Batch(source, source_mask, target, target_mask, target_input, torch.tensor(index))
-
-
-def _pad(rows: Sequence[list[int]], pad: int) -> tuple[Int[Tensor, "B L"], Bool[Tensor, "B L"]]:
-    lengths = [len(row) for row in rows]
-    width = max(lengths)
-    padded = [row + [pad] * (width - len(row)) for row in rows]
-    return torch.tensor(padded), torch.arange(width) < torch.tensor(lengths)[:, None]
-
-
 class EncodedSplit(Dataset[Pair]):
     """The ids of N pairs, EOS appended to each side: 2 or 4 bytes a token, 16 a pair.
 
     Args:
-        sources: the ids of the sources.
-        targets: the ids of the targets.
+        sources: the rows of the sources.
+        targets: the rows of the targets.
         vocabulary: the vocabulary of the ids.
     """
 
-    def __init__(self, sources: Rows, targets: Rows, vocabulary: Vocabulary) -> None:
+    def __init__(self, sources: Ragged, targets: Ragged, vocabulary: Vocabulary) -> None:
+        assert len(sources) == len(targets), "as many sources as targets"
+        self.sources, self.targets = sources, targets
         self.vocabulary = vocabulary
-        self._sides = (_pack(sources, vocabulary), _pack(targets, vocabulary))
-        assert len(self._sides[0][1]) == len(self._sides[1][1]), "as many sources as targets"
 
     @classmethod
-    def encode(cls, split: Split, subwords: Subwords) -> "EncodedSplit":
-        """Return the ids of every pair of a split."""
-        sources, targets = (_encode(side, subwords) for side in (split.sources, split.targets))
-        return cls(sources, targets, subwords.vocabulary)
+    def of(cls, sources: Ids, targets: Ids, vocabulary: Vocabulary) -> "EncodedSplit":
+        """Return the pairs of some ids."""
+        left, right = (
+            Ragged.of(([*row, vocabulary.eos] for row in rows), vocabulary.dtype)
+            for rows in (sources, targets)
+        )
+        return cls(left, right, vocabulary)
+
+    @classmethod
+    def encode(cls, split: Split, subwords: Subwords, cache: Path | None = None) -> "EncodedSplit":
+        """Return the ids of every pair of a split.
+
+        Args:
+            split: the pairs.
+            subwords: the subwords of both languages.
+            cache: the folder that keeps the ids; None to hold them in memory.
+
+        Raises:
+            UserError: the cache cannot be written.
+        """
+        vocabulary = subwords.vocabulary
+        if cache is None:
+            parts = [*_encoded(split, subwords)]
+            sources, targets = (Ragged.joined([part[side] for part in parts]) for side in (0, 1))
+        else:
+            key = digest([split.sha256, subwords.digest])
+            entry = Entry(cache / "ids" / key, partial(_write, split, subwords))
+            sources, targets = (entry.rows(side, vocabulary.dtype) for side in SIDES)
+        return cls(sources, targets, vocabulary)
 
     def __len__(self) -> int:
-        return len(self._sides[0][1]) - 1
+        return len(self.sources)
 
     def __getitem__(self, index: int) -> Pair:
         index = range(len(self))[index]
-        source, target = (flat[slice(*ends[index : index + 2])] for flat, ends in self._sides)
-        return source.tolist(), target.tolist(), index
+        return self.sources[index].tolist(), self.targets[index].tolist(), index
 
-    def batch(self, rows: Iterable[int]) -> Batch:
+    def batch(self, rows: Sequence[int]) -> Batch:
         """Return the batch of the pairs at the given places."""
-        return collate([self[row] for row in rows], self.vocabulary)
+        index = np.asarray(rows, np.int64)
+        source, source_mask = self.sources.padded(index, self.vocabulary.pad)
+        target, target_mask = self.targets.padded(index, self.vocabulary.pad)
+        target_input = np.full_like(target, self.vocabulary.bos)
+        target_input[:, 1:] = target[:, :-1]
+        target_input[~target_mask] = self.vocabulary.pad
+        parts = source, source_mask, target, target_mask, target_input, index
+        return Batch(*map(torch.from_numpy, parts))
 
     @property
     def lengths(self) -> Int[Tensor, "N 2"]:
         """The numbers of tokens of source and target, EOS included."""
-        return torch.from_numpy(np.stack([np.diff(ends) for _, ends in self._sides], axis=1))
+        sides = self.sources.lengths, self.targets.lengths
+        return torch.from_numpy(np.stack(sides, axis=1))
 
 
-def _pack(
-    rows: Rows, vocabulary: Vocabulary
-) -> tuple[NDArray[np.uint16] | NDArray[np.int32], NDArray[np.int64]]:
-    """Return all rows end to end, EOS after each, and the bounds of the rows."""
-    flat, ends = array("H" if vocabulary.size <= 1 << 16 else "i"), array("q", [0])
-    for row in rows:
-        flat.extend((*row, vocabulary.eos))
-        ends.append(len(flat))
-    return np.asarray(flat), np.asarray(ends)
+def collate(pairs: Sequence[Pair], vocabulary: Vocabulary) -> Batch:
+    """Return the batch of pairs of ids, each ending in EOS."""
+    sources, targets, index = zip(*pairs, strict=True)
+    left, right = (Ragged.of(side, np.int64) for side in (sources, targets))
+    batch = EncodedSplit(left, right, vocabulary).batch(range(len(pairs)))
+    return batch._replace(index=torch.tensor(index))
 
 
-def _encode(sentences: Sequence[str], subwords: Subwords) -> Iterator[list[int]]:
-    for start in range(0, len(sentences), _CHUNK):
-        yield from subwords.encode_batch(sentences[start : start + _CHUNK])
+def _encoded(split: Split, subwords: Subwords) -> Iterator[list[Ragged]]:
+    """Return the ids of both sides of a split, in at least one block of pairs."""
+    sides = [as_lines(lines).rows for lines in (split.sources, split.targets)]
+    starts = range(0, max(len(split), 1), _BLOCK)
+    blocks = ([side.part(start, start + _BLOCK) for side in sides] for start in starts)
+    size = sum(len(side.values) for side in sides)
+    parts = in_order(subwords.encode_sides, blocks, size)
+    return counted(parts, "encoding", lambda part: len(part[0]), len(split))
+
+
+def _write(split: Split, subwords: Subwords, folder: Path) -> dict[str, Any]:
+    """Write the ids of a split into an unfinished entry, which has no facts."""
+    size = _size(split, subwords)
+    if size > 1 << 20:
+        say(f"encoding {len(split):,} pairs into {folder.parent}: about {size / 2**20:,.0f} MiB")
+    check_space(folder, size, "the encoded pairs", REMEDY)
+    with Rows(folder, SIDES[0]) as sources, Rows(folder, SIDES[1]) as targets:
+        for source, target in _encoded(split, subwords):
+            sources.append(source)
+            targets.append(target)
+    return {}
+
+
+def _size(split: Split, subwords: Subwords) -> int:
+    """Return the bytes that the ids of a split will take, by those of evenly spaced pairs."""
+    places = range(0, len(split), max(len(split) // _TRIED, 1))
+    lines = chain.from_iterable((split.sources[n], split.targets[n]) for n in places)
+    tokens = len(subwords.encode_rows(lines).values)
+    number = subwords.vocabulary.dtype.itemsize
+    return int((tokens * number / max(len(places), 1) + 16) * len(split))

@@ -1,27 +1,53 @@
-"""A sequence of text lines that takes little memory."""
+"""A sequence of text lines in one block of UTF-8, in memory or in a file that is mapped."""
 
-from array import array
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import overload
 
+import numpy as np
 
-class PackedLines(Sequence[str]):
-    """A growing list of lines in one block of UTF-8; each line costs its text and 8 bytes.
+from simulmt.data.ragged import Ragged, bounds
 
-    A line is decoded anew at each access. The list is equal to any sequence of equal lines.
+LF = b"\n"
+
+
+class Lines(Sequence[str]):
+    """N lines; each costs its text and 8 bytes, and is decoded anew at each access.
+
+    The lines are equal to any sequence of equal lines.
+
+    Args:
+        count: N.
+        read: returns the lines in UTF-8, each ended by LF; called at the first access to a line.
+        sha256: the SHA-256 of these bytes in hex; None if it is not known.
     """
 
-    def __init__(self) -> None:
-        self._text = bytearray()
-        self._ends = array("q", [0])
+    def __init__(self, count: int, read: Callable[[], Ragged], sha256: str | None = None) -> None:
+        self._count, self._read, self._sha256 = count, read, sha256
 
-    def append(self, line: str) -> None:
-        """Add a line at the end."""
-        self._text += line.encode("utf-8")
-        self._ends.append(len(self._text))
+    @classmethod
+    def of(cls, lines: Iterable[str]) -> "Lines":
+        """Return a copy of some lines."""
+        return cls.around(encoded(lines))
+
+    @classmethod
+    def around(cls, rows: Ragged) -> "Lines":
+        """Return lines in UTF-8, each ended by LF, without a copy."""
+        return cls(len(rows), lambda: rows)
+
+    @cached_property
+    def rows(self) -> Ragged:
+        """The lines in UTF-8, each ended by LF."""
+        return self._read()
+
+    @cached_property
+    def sha256(self) -> str:
+        """SHA-256 in hex of the lines in UTF-8, each ended by LF."""
+        return self._sha256 or hashlib.sha256(self.rows.values.data).hexdigest()
 
     def __len__(self) -> int:
-        return len(self._ends) - 1
+        return self._count
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -43,4 +69,20 @@ class PackedLines(Sequence[str]):
     __hash__ = None  # type: ignore[assignment]
 
     def _line(self, index: int) -> str:
-        return self._text[self._ends[index] : self._ends[index + 1]].decode("utf-8")
+        return self.rows[index][:-1].tobytes().decode("utf-8")
+
+
+def lines_of(rows: Ragged) -> list[str]:
+    """Return lines in UTF-8, each ended by LF, as strings."""
+    return rows.values.tobytes().decode("utf-8").split("\n")[:-1]
+
+
+def encoded(lines: Iterable[str]) -> Ragged:
+    """Return lines in UTF-8, each ended by LF."""
+    rows = [line.encode("utf-8") + LF for line in lines]
+    return Ragged(np.frombuffer(b"".join(rows), np.uint8), bounds([*map(len, rows)]))
+
+
+def as_lines(lines: Sequence[str]) -> Lines:
+    """Return any sequence of lines as `Lines`."""
+    return lines if isinstance(lines, Lines) else Lines.of(lines)

@@ -3,7 +3,6 @@
 Whoever goes on with a model compares its manifest with that of the data at hand.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping
 
 from simulmt.data.corpus import Corpus, Split
@@ -78,22 +77,15 @@ def check_manifest(
 
 def same_text(split: Split, described: Config, names: Iterable[str]) -> list[str]:
     """Return which of the named splits of a manifest have the same source text as a split."""
-    digest, there = _digest(split.sources), flat_options(described)
+    digest, there = split.sha256[0], flat_options(described)
     return [name for name in names if there.get(f"splits.{name}.source_sha256") == digest]
 
 
 def _describe(split: Split) -> dict[str, object]:
+    source, target = split.sha256
     return {
         "pairs": len(split),
         "dropped": dict(split.dropped),
-        "source_sha256": _digest(split.sources),
-        "target_sha256": _digest(split.targets),
+        "source_sha256": source,
+        "target_sha256": target,
     }
-
-
-def _digest(lines: Iterable[str]) -> str:
-    """SHA-256 in hex of the lines in UTF-8, each ended by LF."""
-    state = hashlib.sha256()
-    for line in lines:
-        state.update(line.encode("utf-8") + b"\n")
-    return state.hexdigest()

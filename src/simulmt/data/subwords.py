@@ -4,13 +4,16 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
+import numpy as np
 import sentencepiece
 
+from simulmt.data.lines import lines_of
+from simulmt.data.ragged import Ragged, bounds
 from simulmt.data.text import NORMALISATION, normalise
 from simulmt.errors import UserError
 from simulmt.options import Limit
@@ -27,6 +30,7 @@ _FIXED = {**_IDS, **_RUN, "unk_surface": UNKNOWN, "normalization_rule_name": "id
 _PROBE = "\u2581A\u2581\u00b4\u2581\u00bd"  # A ´ ½: SentencePiece's normalisers change this text
 _Options: TypeAlias = dict[str, Any]  # keyword arguments of SentencePiece's trainer
 
+_REMEMBERED = 1 << 18  # words, which take some 40 MiB
 MOST_SUBWORDS = 1_000_000
 _MOST_BYTES = 100 * MOST_SUBWORDS  # of a model; a piece takes about 20
 _SIZES = Limit(f"from 5 to {MOST_SUBWORDS:,}: 4 are special", lambda n: 5 <= n <= MOST_SUBWORDS)
@@ -64,6 +68,7 @@ class Subwords:
             )
         pieces = range(self._processor.vocab_size())
         self._surface = [_surface(self._processor, piece) for piece in pieces]
+        self._words = _Words(self._processor, self.vocabulary)
         if (read := "".join(self._processor.encode(normalise(_PROBE), out_type=str))) != _PROBE:
             raise UserError(
                 f"a subword model that reads {_PROBE!r} as {read!r}: train one with "
@@ -79,25 +84,33 @@ class Subwords:
         *,
         character_coverage: Coverage = 1.0,
         cache: Path | None = None,
+        digest: str | None = None,
     ) -> "Subwords":
         """A joint model of both languages: the same text and options give the same bytes.
 
         Args:
-            sentences: normalised lines of both languages, such as `Split.text`, of at most 64 KiB
-                each; blank ones are left out.
+            sentences: normalised lines of both languages, such as `Split.sample()`, of at most
+                64 KiB each; blank ones are left out.
             size: number of pieces, the four special ones included.
             kind: "unigram" or "bpe".
             character_coverage: share of all characters that get a piece, 0.98 to 1.
             cache: folder of trained models, created if absent; None trains anew.
+            digest: stands for the sentences, which are read only if the cache has no model for it;
+                None to compute it from them.
 
         Raises:
             UserError: the text is too small or too large for the options (the message has the
                 limit), there is no text, or the cache cannot be used.
         """
-        text = [*filter(str.strip, sentences)]
-        options = {"vocab_size": size, "model_type": kind, "character_coverage": character_coverage}
+        own = {"vocab_size": size, "model_type": kind, "character_coverage": character_coverage}
+        options = {**_FIXED, **own}
+        if cache is None:
+            return cls(_train(sentences, options))
+        if digest is None:
+            sentences = [*sentences]
+            digest = hashlib.sha256("\n".join(sentences).encode()).hexdigest()
         try:
-            return cls(_train_or_reuse(text, {**_FIXED, **options}, cache))
+            return cls(_train_or_reuse(sentences, options, cache / _key(digest, options)))
         except OSError as error:
             raise UserError(
                 f"the subword cache {cache} cannot be used ({error}): choose a writable folder"
@@ -117,6 +130,9 @@ class Subwords:
         with replacing(path) as unfinished:
             unfinished.write_bytes(self.model)
 
+    def __reduce__(self) -> tuple[type["Subwords"], tuple[bytes]]:
+        return Subwords, (self.model,)
+
     def __len__(self) -> int:
         return len(self._surface)
 
@@ -127,11 +143,19 @@ class Subwords:
 
     def encode(self, text: str) -> list[int]:
         """Ids of any text, which is normalised first; no BOS, no EOS, none for blank text."""
-        return [*self._processor.encode(normalise(text))]
+        ids: list[int] = self.encode_rows([normalise(text)]).values[:-1].tolist()
+        return ids
 
-    def encode_batch(self, lines: Iterable[str]) -> list[list[int]]:
-        """Ids of lines that are normalised already, as those of a `Split`; on all cores."""
-        return [*self._processor.encode([*lines])]
+    def encode_rows(self, lines: Iterable[str]) -> Ragged:
+        """Ids of lines that are normalised already, as those of a `Split`, each ended by EOS."""
+        ids, eos = self._words.__getitem__, self._words.eos
+        rows = [b"".join(map(ids, line.split())) + eos for line in lines]
+        values = np.frombuffer(b"".join(rows), self.vocabulary.dtype)
+        return Ragged(values, bounds([*map(len, rows)]) // values.itemsize)
+
+    def encode_sides(self, sides: Iterable[Ragged]) -> list[Ragged]:
+        """The same for blocks of lines in UTF-8, each line ended by LF."""
+        return [self.encode_rows(lines_of(side)) for side in sides]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The pieces as SentencePiece spells them: U+2581 marks the first piece of a word."""
@@ -166,6 +190,26 @@ class Subwords:
         return [index for index, (word, following) in steps if word != following]
 
 
+class _Words(dict[str, bytes]):
+    """The ids of words, packed: no piece spans words, so a word is encoded by itself, and once.
+
+    Words are remembered as long as there is room, the frequent ones because they come early.
+    """
+
+    def __init__(
+        self, processor: sentencepiece.SentencePieceProcessor, vocabulary: Vocabulary
+    ) -> None:
+        super().__init__()
+        self._processor, self._dtype = processor, vocabulary.dtype
+        self.eos = np.asarray([vocabulary.eos], self._dtype).tobytes()
+
+    def __missing__(self, word: str) -> bytes:
+        ids = np.asarray(self._processor.encode(word), self._dtype).tobytes()
+        if len(self) < _REMEMBERED:
+            self[word] = ids
+        return ids
+
+
 def _surface(processor: sentencepiece.SentencePieceProcessor, piece: int) -> str:
     """The text of a piece: a leading space if it begins a word, then a part of one word."""
     if processor.is_unknown(piece) or processor.is_control(piece):
@@ -179,25 +223,23 @@ def _surface(processor: sentencepiece.SentencePieceProcessor, piece: int) -> str
     return text
 
 
-def _train_or_reuse(text: Sequence[str], options: _Options, cache: Path | None) -> bytes:
+def _train_or_reuse(sentences: Iterable[str], options: _Options, entry: Path) -> bytes:
     """The model in the cache, else a new one; processes that train at once write the same.
 
     A cache entry is the SHA-256 of a model and the model.
     """
-    if cache is None:
-        return _train(text, options)
-    entry = cache.expanduser() / f"{_key(text, options)}.subwords"
     content = entry.read_bytes() if entry.is_file() else b""
     digest, model = content[:32], content[32:]
     if not model or hashlib.sha256(model).digest() != digest:  # absent or damaged
         entry.parent.mkdir(parents=True, exist_ok=True)
-        model = _train(text, options)
+        model = _train(sentences, options)
         with replacing(entry) as unfinished:
             unfinished.write_bytes(hashlib.sha256(model).digest() + model)
     return model
 
 
-def _train(text: Sequence[str], options: _Options) -> bytes:
+def _train(sentences: Iterable[str], options: _Options) -> bytes:
+    text = [*filter(str.strip, sentences)]
     if not text:
         raise UserError("no text to train subwords on: give at least one non-empty sentence")
     model = io.BytesIO()
@@ -209,13 +251,10 @@ def _train(text: Sequence[str], options: _Options) -> bytes:
     return model.getvalue()
 
 
-def _key(text: Sequence[str], options: _Options) -> str:
-    """SHA-256 in hex of everything that determines the model."""
-    settings = [options, NORMALISATION, sentencepiece.__version__]
-    state = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    for line in text:
-        state.update(b"\n" + line.encode("utf-8"))
-    return state.hexdigest()
+def _key(digest: str, options: _Options) -> str:
+    """The name of a model's file: everything that determines the model as SHA-256 in hex."""
+    settings = [options, NORMALISATION, sentencepiece.__version__, digest]
+    return f"{hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()}.subwords"
 
 
 def _explain(message: str, options: _Options) -> str:

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from simulmt.analysis import summary
 from simulmt.builders import build_corpus
 from simulmt.console import busy, say
-from simulmt.data.corpus import SPLITS, Corpus
+from simulmt.data.corpus import SPLITS, Corpus, Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
@@ -18,17 +19,24 @@ def build_data(config: Config) -> tuple[Corpus, Subwords, dict[str, EncodedSplit
     """Return the corpus, its subwords (given, cached or trained) and encoded splits."""
     options = dict(config["data"]["subwords"])
     subwords = _given_subwords(options)
-    corpus = build_corpus(config["data"])
+    cache = Path(config["cache"]).expanduser()
+    corpus = build_corpus(config["data"], cache=cache)
     # small splits first: their errors then show before the long work
     splits = {name: corpus.splits[name] for name in reversed(SPLITS)}
     if subwords is None:
         with busy("subwords"):
             options.pop("model", None)
-            text = {"sentences": splits["train"].text, "cache": Path(config["cache"]) / "subwords"}
-            subwords = construct(Subwords.train, options, "data.subwords", text)
-    with busy("encoding"):
-        encoded = {n: EncodedSplit.encode(s, subwords) for n, s in splits.items()}
+            subwords = construct(
+                Subwords.train, options, "data.subwords", _text(splits["train"], cache)
+            )
+    encoded = {n: EncodedSplit.encode(s, subwords, cache) for n, s in splits.items()}
     return corpus, subwords, encoded
+
+
+def _text(split: Split, cache: Path) -> dict[str, Any]:
+    """Return what `Subwords.train` is given of a split; cached subwords need none of its lines."""
+    sentences, digest = split.sample(), " ".join(split.sha256)
+    return {"sentences": sentences, "digest": digest, "cache": cache / "subwords"}
 
 
 def _given_subwords(options: Config) -> Subwords | None:
@@ -37,7 +45,9 @@ def _given_subwords(options: Config) -> Subwords | None:
     Raises:
         UserError: an option is unknown or of the wrong type, or there is no usable model.
     """
-    asked = asked_of(Subwords.train, {"sentences": None, "cache": None}) | {"model": str | None}
+    asked = asked_of(Subwords.train, dict.fromkeys(("sentences", "digest", "cache"))) | {
+        "model": str | None
+    }
     check(options, asked, "data.subwords", optional=asked)
     place = options.get("model")
     if place is None:

@@ -11,7 +11,8 @@ from simulmt.builders import build_policy, build_search, other_policy, pick_devi
 from simulmt.console import watch
 from simulmt.data.corpus import SPLITS, Split
 from simulmt.data.encoded import EncodedSplit
-from simulmt.data.text import read_pair
+from simulmt.data.files import FilePair
+from simulmt.data.reader import read_pairs
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.split_decoder import SplitDecoder
@@ -116,7 +117,7 @@ def evaluate(cfg: DictConfig) -> None:
     """
     options = construct(Options, plain(cfg), "")
     device, policy = pick_device(options.device), build_policy(options.policy)
-    text = read_pair(*options.files) if options.files else None
+    text = read_pairs([FilePair(*options.files)]) if options.files else None
     trained = checkpoint.load(options.checkpoint)
     model = trained.build(options.dial)
     search = _search(options, trained, model)

@@ -1,6 +1,8 @@
 """The LightningDataModule: batches for training and validation; training resumes mid-epoch."""
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytorch_lightning as pl
@@ -10,44 +12,78 @@ from simulmt.data.batches import BucketBatches, check_budget, ordered_batches
 from simulmt.data.encoded import Batch, EncodedSplit
 from simulmt.processes import rank_and_world_size
 
+_AHEAD = 4  # batches
+
 
 @dataclass(frozen=True)
 class ValidLoader:
     """Development batches of one rank."""
 
     split: EncodedSplit
-    batches: list[list[int]] | BucketBatches
+    batches: list[list[int]]
+    pinned: bool = False
 
     def __len__(self) -> int:
         return len(self.batches)
 
     def __iter__(self) -> Iterator[Batch]:
-        return (self.split.batch(rows) for rows in self.batches)
+        return made_ahead(self.split, self.batches, self.pinned)
 
 
-@dataclass(frozen=True)
 class TrainLoader:
-    """Shuffled training batches of one rank; a run resumes where it was saved."""
+    """Shuffled training batches of one rank; a run resumes where it was saved.
 
-    split: EncodedSplit
-    batches: BucketBatches
+    Args:
+        split: the training split.
+        batches: the order of the batches.
+        pinned: whether the batches are on their way to a GPU.
+    """
+
+    def __init__(self, split: EncodedSplit, batches: BucketBatches, pinned: bool = False) -> None:
+        self._split, self._batches, self._pinned = split, batches, pinned
+        self._trained = 0  # batches of the epoch; the next few are made already
 
     def __len__(self) -> int:
-        return len(self.batches)
+        return len(self._batches)
 
     def __iter__(self) -> Iterator[Batch]:
         state = self.state_dict()
         if state["position"] >= len(self):
-            self.batches.set_epoch(state["epoch"] + 1)
-        yield from ValidLoader(self.split, self.batches)
+            self._batches.set_epoch(state["epoch"] + 1)
+        self._trained = self._batches.state_dict()["position"]
+        for batch in made_ahead(self._split, self._batches, self._pinned):
+            self._trained += 1
+            yield batch
 
     def state_dict(self) -> dict[str, int]:
         """Return the epoch, and the position within it."""
-        return self.batches.state_dict()
+        return self._batches.state_dict() | {"position": self._trained}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Continue from the epoch and position of a checkpoint."""
-        self.batches.load_state_dict(state)
+        self._batches.load_state_dict(state)
+        self._trained = state["position"]
+
+
+def made_ahead(split: EncodedSplit, batches: Iterable[list[int]], pinned: bool) -> Iterator[Batch]:
+    """Yield batches that a thread makes while the step before runs.
+
+    Args:
+        split: the pairs.
+        batches: the places of the pairs of each batch.
+        pinned: whether the batches are put into memory that a GPU reads by itself.
+    """
+
+    def make(rows: list[int]) -> Batch:
+        batch = split.batch(rows)
+        return Batch(*(part.pin_memory() for part in batch)) if pinned else batch
+
+    made = map(make, batches)
+    with ThreadPoolExecutor(1) as thread:
+        waiting = deque(thread.submit(next, made, None) for _ in range(_AHEAD))
+        while (batch := waiting.popleft().result()) is not None:
+            waiting.append(thread.submit(next, made, None))
+            yield batch
 
 
 class TranslationData(pl.LightningDataModule):
@@ -88,11 +124,16 @@ class TranslationData(pl.LightningDataModule):
                 f"left out {batches.skipped} training pairs of more than "
                 f"data.batch_tokens={self.tokens} subwords"
             )
-        return TrainLoader(self.train, batches)
+        return TrainLoader(self.train, batches, self._pinned)
 
     def val_dataloader(self) -> ValidLoader:
         """Return the batches of this rank; over all ranks every development pair comes once."""
         rank, world_size = rank_and_world_size()
         lengths = self.valid.lengths
         batches = ordered_batches(lengths, self.tokens, rank=rank, world_size=world_size)
-        return ValidLoader(self.valid, batches)
+        return ValidLoader(self.valid, batches, self._pinned)
+
+    @property
+    def _pinned(self) -> bool:
+        assert self.trainer is not None
+        return self.trainer.strategy.root_device.type == "cuda"

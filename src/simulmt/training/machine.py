@@ -56,4 +56,5 @@ def check_disk(
     if resumes:
         needed -= sum(path.stat().st_size for path in folder.glob(f"{CHECKPOINTS}/*"))
     what = f"{files} checkpoints of {parameters:,} parameters, and the other files,"
-    check_space(folder, needed, what, "lower the sizes of the model or trainer.average")
+    remedy = "choose another hydra.run.dir, or lower the sizes of the model or trainer.average"
+    check_space(folder, needed, what, remedy)

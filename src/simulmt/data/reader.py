@@ -1,0 +1,171 @@
+"""The reader of parallel text: pairs of lines, normalised and filtered, in memory or cached."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from unicodedata import unidata_version
+
+import numpy as np
+
+from simulmt.console import counted, say
+from simulmt.data.corpus import Corpus, LazySplits, Split
+from simulmt.data.files import FilePair, find_pairs
+from simulmt.data.lines import Lines
+from simulmt.data.pairs import Pairs, clean, raw_blocks
+from simulmt.data.ragged import Ragged
+from simulmt.data.store import REMEDY, SIDES, Entry, Rows, digest, digest_of_file
+from simulmt.data.text import ENDINGS, NORMALISATION
+from simulmt.data.workers import in_order
+from simulmt.disk import check_space
+from simulmt.errors import UserError
+from simulmt.options import Count
+
+_GROWTH = 4  # the usual size of text over that of its compressed file
+
+
+def read_text(
+    root: str,
+    source: str,
+    target: str,
+    train: str,
+    valid: str,
+    test: str,
+    max_words: Count,
+    name: str,
+    cache: Path | None = None,
+) -> Corpus:
+    """A corpus of the files `<root>/<stem>.<language>` or of shards `<stem>.<number>.<language>`.
+
+    A file may be plain, `.gz` or `.zst`. Only LF or CR LF ends a line; a byte-order mark is
+    skipped. A pair with an empty side is dropped from every split, a pair that is too long from
+    `train` alone. `Split.dropped` counts both. Each split is read at its first access.
+
+    Args:
+        root: the folder of the files; `~` is expanded.
+        source: language code of the source, the suffix of its files.
+        target: language code of the target.
+        train: stem of the training files, such as "train"; in any stem `*` stands for any text.
+        valid: stem of the validation files, such as "val".
+        test: stem of the test files, such as "test_2016_flickr".
+        max_words: the most words that either side of a training pair may have.
+        name: name of the corpus in reports and manifests.
+        cache: the folder that keeps the normalised text; None to hold it in memory.
+
+    Raises:
+        UserError: there is no such folder. At the first access to a split: a file is missing,
+            damaged, not UTF-8 or of another length than its partner, or no pair is left.
+    """
+    folder = Path(root).expanduser()
+    if not folder.is_dir():
+        raise UserError(
+            f"the data folder {folder} does not exist (or is no folder): set `root` to the folder "
+            f"of {train}.{source} and {train}.{target}"
+        )
+
+    stems = {"train": train, "valid": valid, "test": test}
+
+    def read(split: str) -> Split:
+        files = find_pairs(folder, stems[split], source, target)
+        return read_pairs(files, max_words if split == "train" else None, cache)
+
+    return Corpus(name, source, target, LazySplits(read))
+
+
+def read_pairs(
+    files: Sequence[FilePair], max_words: int | None = None, cache: Path | None = None
+) -> Split:
+    """The pairs of one or more pairs of files.
+
+    Args:
+        files: the files, one after the other.
+        max_words: the most words that either side of a pair may have; None for any number.
+        cache: the folder that keeps the normalised text; None to hold it in memory.
+
+    Raises:
+        UserError: a file is missing, damaged, not UTF-8 or of another length than its partner,
+            no pair is left, or, without `max_words`, a line is longer than `LONGEST_LINE`.
+    """
+    if cache is None:
+        return _in_memory(files, max_words)
+    key = digest([_contents(files, cache), max_words, NORMALISATION, unidata_version])
+    entry = Entry(cache / "text" / key, partial(_write, files, max_words))
+    stored, facts = entry.record.files, entry.record.facts
+    sources, targets = (
+        Lines(facts["pairs"], partial(entry.rows, side, np.uint8), stored[side].sha256)
+        for side in SIDES
+    )
+    return Split(sources, targets, dropped=facts["dropped"])
+
+
+def _in_memory(files: Sequence[FilePair], max_words: int | None) -> Split:
+    parts = [*_cleaned(files, max_words)]
+    dropped = Counter[str]()
+    for part in parts:
+        dropped.update(part.dropped)
+    sources = Lines.around(Ragged.joined([part.sources for part in parts]))
+    targets = Lines.around(Ragged.joined([part.targets for part in parts]))
+    return Split(sources, targets, dropped=dict(dropped))
+
+
+def _write(files: Sequence[FilePair], max_words: int | None, folder: Path) -> dict[str, Any]:
+    """Write the text of some files into an unfinished entry; return its facts."""
+    stamps, size = _stamps(files), _text_size(files)
+    if size > 1 << 20:
+        say(f"reading text into {folder.parent}: about {size / 2**20:,.0f} MiB")
+    check_space(folder, size, "the normalised text", REMEDY)
+    pairs, dropped = 0, Counter[str]()
+    with Rows(folder, SIDES[0]) as sources, Rows(folder, SIDES[1]) as targets:
+        for part in _cleaned(files, max_words):
+            sources.append(part.sources)
+            targets.append(part.targets)
+            pairs += len(part.sources)
+            dropped.update(part.dropped)
+    if _stamps(files) != stamps:
+        raise UserError(
+            f"{files[0].source} or another file has changed while it was read; start again"
+        )
+    return {"pairs": pairs, "dropped": dict(dropped)}
+
+
+def _contents(files: Sequence[FilePair], cache: Path) -> list[str]:
+    """The SHA-256 of every file, which is computed again only if the file has changed."""
+    entry = Entry(
+        cache / "text" / "files" / digest(_stamps(files)),
+        lambda _: {"sha256": [digest_of_file(path) for pair in files for path in pair]},
+    )
+    contents: list[str] = entry.record.facts["sha256"]
+    return contents
+
+
+def _stamps(files: Sequence[FilePair]) -> list[object]:
+    """What changes when one of the files does, and can be had without reading it."""
+    places = [path.absolute() for pair in files for path in pair]
+    states = [(str(path), path.stat()) for path in places]
+    return [[path, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino] for path, s in states]
+
+
+def _text_size(files: Sequence[FilePair]) -> int:
+    """The bytes that the text of some files takes, more or less."""
+    sizes = ((path.stat().st_size, path.suffix in ENDINGS[1:]) for pair in files for path in pair)
+    return sum(size * (_GROWTH if compressed else 1) for size, compressed in sizes)
+
+
+def _cleaned(files: Sequence[FilePair], max_words: int | None) -> Iterator[Pairs]:
+    """The normalised pairs of some files, block by block; there is at least one block."""
+    total = Counter[str]()
+    clean_block = partial(clean, max_words=max_words)
+    blocks = chain.from_iterable(map(raw_blocks, files))
+    parts = in_order(clean_block, blocks, _text_size(files))
+    for part in counted(parts, "reading", lambda part: len(part.sources)):
+        total.update(part.dropped, pairs=len(part.sources))
+        yield part
+    if not total["pairs"]:
+        limit = "" if max_words is None else f" (max_words={max_words}: raise it)"
+        raise UserError(
+            f"no pair is left of {files[0].source} and {files[0].target}: {total.total()} lines, "
+            f"{total['empty']} pairs with an empty side, {total['too_long']} too long{limit}; "
+            "check that these are the right files"
+        )

@@ -1,0 +1,73 @@
+"""Work on all cores, block by block, with the results in order."""
+
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
+from typing import Any, TypeVar
+
+from simulmt.ending import end_with
+from simulmt.errors import UserError
+
+T = TypeVar("T")
+R = TypeVar("R")
+_own: list[Callable[[Any], Any]] = []  # what this process was started to do
+_WORTH = 1 << 24  # bytes: less is done before the processes have started
+
+
+def in_order(work: Callable[[T], R], blocks: Iterable[T], size: int) -> Iterator[R]:
+    """Yield the results of some blocks in their order, from a process on each core.
+
+    Args:
+        work: a function of a block; each process has a copy of its own, which keeps its state.
+        blocks: what to work on; a few blocks are taken ahead of the results.
+        size: the bytes of all blocks together; few are not worth a process.
+
+    Raises:
+        UserError: a process has been killed.
+    """
+    cores = _cores()
+    if size < _WORTH or cores == 1:
+        yield from map(work, blocks)
+        return
+    remaining = iter(blocks)
+    try:
+        with _processes(cores, work) as pool:
+            ahead = deque(pool.submit(_work, block) for block in islice(remaining, 2 * cores))
+            while ahead:
+                result = ahead.popleft().result()
+                ahead.extend(pool.submit(_work, block) for block in islice(remaining, 1))
+                yield result
+    except BrokenProcessPool:
+        raise UserError(
+            "a process that prepared the data was killed (out of memory?): the same command "
+            "begins that work again"
+        ) from None
+
+
+def _cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _processes(count: int, work: Callable[[Any], Any]) -> ProcessPoolExecutor:
+    """Return processes that import afresh (a fork would copy locks) and end with this one."""
+    fresh = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(count, fresh, initializer=_begin, initargs=(os.getpid(), work))
+
+
+def _begin(parent: int, work: Callable[[Any], Any]) -> None:
+    """Prepare a process for its work."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits
+    end_with(parent)
+    _own[:] = [work]
+
+
+def _work(block: Any) -> Any:
+    return _own[0](block)
