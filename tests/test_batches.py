@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
 import subprocess
@@ -18,9 +19,10 @@ from torch.utils.data import DataLoader
 from simulmt.data.batches import BucketBatches, ordered_batches
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import Batch, EncodedSplit, collate
-from simulmt.data.subwords import Subwords
 from simulmt.data.reader import read_text
+from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
+from simulmt.training.datamodule import TrainLoader, ValidLoader
 from simulmt.vocabulary import Vocabulary
 from zoo import BOS, EOS, PAD
 
@@ -147,6 +149,44 @@ def test_bucket_batches_are_the_same_in_another_process() -> None:
     sampler = BucketBatches(draw_lengths(), 256, seed=5, world_size=3, rank=1)
     sampler.set_epoch(2)
     assert json.loads(run.stdout) == list(sampler)
+
+
+def test_the_order_of_batches_stays_the_same(lengths: Tensor) -> None:
+    sampler = BucketBatches(lengths, TOKENS, seed=1)
+    digests = []
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        digests.append(hashlib.sha256(json.dumps([*sampler]).encode()).hexdigest()[:12])
+    assert digests == ["661d36337962", "04f2d68f3e20"]
+
+
+@pytest.mark.parametrize("done", [0, 1, 5, 30])
+def test_a_loader_that_is_ahead_resumes_after_the_last_trained_batch(done: int) -> None:
+    rows = [[4 + n] * (1 + n % 9) for n in range(300)]
+    split = EncodedSplit.of(rows, rows, LARGE)
+
+    def make() -> TrainLoader:
+        return TrainLoader(split, BucketBatches(split.lengths, 40, seed=0))
+
+    expected = [batch.index.tolist() for loader in [make()] for _ in range(2) for batch in loader]
+    loader = make()
+    batches = iter(loader)
+    trained = [next(batches).index.tolist() for _ in range(done)]
+    state = json.loads(json.dumps(loader.state_dict()))
+    assert (state["epoch"], state["position"]) == (0, done)
+    resumed = make()
+    resumed.load_state_dict(state)
+    assert resumed.state_dict() == state
+    rest = [batch.index.tolist() for _ in range(2) for batch in resumed]
+    assert trained + rest == expected
+
+
+def test_an_error_in_a_batch_is_raised_where_the_batch_is_taken() -> None:
+    split = EncodedSplit.of([[5]], [[5]], LARGE)
+    batches = iter(ValidLoader(split, [[0], [7]]))
+    assert len(next(batches).index) == 1
+    with pytest.raises(IndexError):
+        next(batches)
 
 
 @pytest.mark.parametrize("world_size", [1, 3])

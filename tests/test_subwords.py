@@ -13,8 +13,8 @@ import pytest
 import sentencepiece
 
 from simulmt.data import subwords as module
-from simulmt.data.subwords import Subwords
 from simulmt.data.reader import read_text
+from simulmt.data.subwords import Subwords
 from simulmt.data.text import normalise
 from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError

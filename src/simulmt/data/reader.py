@@ -125,7 +125,7 @@ def _write(files: Sequence[FilePair], max_words: int | None, folder: Path) -> di
             dropped.update(part.dropped)
     if _stamps(files) != stamps:
         raise UserError(
-            f"{files[0].source} or another file has changed while it was read; start again"
+            f"{files[0].source} or a file beside it changed while it was read: start again"
         )
     return {"pairs": pairs, "dropped": dict(dropped)}
 
