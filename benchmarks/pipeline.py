@@ -27,8 +27,8 @@ from steps import batch, model, settings, step, vocabulary
 
 from simulmt.data.batches import BucketBatches
 from simulmt.data.encoded import EncodedSplit
-from simulmt.data.subwords import Subwords
 from simulmt.data.reader import read_text
+from simulmt.data.subwords import Subwords
 from simulmt.training.datamodule import TrainLoader
 from simulmt.training.machine import prepare_machine
 

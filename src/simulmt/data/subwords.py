@@ -5,7 +5,7 @@ import io
 import json
 import re
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -239,13 +239,14 @@ def _train_or_reuse(sentences: Iterable[str], options: _Options, entry: Path) ->
 
 
 def _train(sentences: Iterable[str], options: _Options) -> bytes:
-    text = [*filter(str.strip, sentences)]
-    if not text:
+    text = filter(str.strip, sentences)
+    first = next(text, None)
+    if first is None:
         raise UserError("no text to train subwords on: give at least one non-empty sentence")
     model = io.BytesIO()
     train = sentencepiece.SentencePieceTrainer.train
     try:
-        train(sentence_iterator=iter(text), model_writer=model, **options)
+        train(sentence_iterator=chain([first], text), model_writer=model, **options)
     except RuntimeError as error:
         raise UserError(_explain(str(error), options)) from error
     return model.getvalue()

@@ -84,7 +84,6 @@ def train(
     config, folder = plain(cfg), Path(run_directory)
     choices = check_choices(config)
     check_machine(choices)
-    prepare_machine()
     check_own(folder)
     _check_disk(folder, choices, config)
     ending.remedy("the same command with ckpt_path=last resumes from the last validation")
@@ -116,6 +115,7 @@ def _train(
     resume = find_resume(config["ckpt_path"], folder)
     pl.seed_everything(config["seed"], workers=True, verbose=False)
     corpus, subwords, encoded = build_data(config)
+    prepare_machine()  # from here on freed memory is kept
     described = manifest(corpus, subwords)
     say_data(corpus, subwords, described)
     say(f"run directory: {folder}")
