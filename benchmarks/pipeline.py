@@ -1,19 +1,21 @@
-"""From text files to batches: subwords per second on all cores, and memory.
+"""From text files to batches: speed on one core and on all, memory, disk, and the first update.
 
-    python benchmarks/pipeline.py [--repeats 7]       # beside a training step, as in `make bench`
-    python benchmarks/pipeline.py --pairs 4500000     # WMT14's size, once; about half an hour
+    python benchmarks/pipeline.py [--repeats 7]           # beside a training step, as in `make bench`
+    python benchmarks/pipeline.py --pairs 1000000 2000000 # corpora of these sizes, once each
 
 The files hold made-up words, as frequent as words are (Zipf's law), 5 to 45 of them in a sentence.
-Read, encode and one epoch of batches are timed in a process of their own; the subword model, which
-is trained once, is not. With `--pairs` it is, and the most memory that was resident is shown.
+A first start reads and encodes the text; a second start maps what the first has made. Each start is
+a process of its own. The subword model is trained before and not timed. Memory is what the process
+has for itself at the most (RssAnon); mapped files are memory that all processes share.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
-import resource
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,7 +24,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from frame import REPEATS, ROOT, Result, environment, show, summed_up
+from frame import REPEATS, ROOT, Result, environment, in_turns, show, summed_up
+from start import UNTIL_FIRST_UPDATE, python
 from steps import batch, model, settings, step, vocabulary
 
 from simulmt.data.batches import BucketBatches
@@ -32,8 +35,9 @@ from simulmt.data.subwords import Subwords
 from simulmt.training.datamodule import TrainLoader
 from simulmt.training.machine import prepare_machine
 
-FEW, MANY, WMT14 = 10_000, 50_000, 4_500_000  # pairs
-SPEED, MEMORY = 10.0, 4.0  # times the subwords per second of training; GiB
+FEW, MANY, WMT15, WMT14 = 10_000, 200_000, 4_500_000, 36_000_000  # pairs
+SPEED, CORES, MEMORY, MOST_MEMORY = 10.0, 1.6, 0.5, 2.0
+FIRST_UPDATE = 10.0  # seconds
 WORDS = 50_000
 CHUNK = 10_000
 TOKENS, LENGTH = 4096, 25  # of the training step
@@ -58,38 +62,63 @@ def write_corpus(folder: Path, pairs: int) -> None:
                         file.write(" ".join(line) + "\n")
 
 
-def prepare(folder: Path) -> dict[str, float]:
-    """Everything up to the last batch of an epoch; seconds of each part, tokens, peak in GiB."""
-    times = [time.perf_counter()]
-    corpus = read_text(str(folder), "de", "en", "train", "valid", "test", 150, "made up")
+def prepare(folder: Path, cache: Path) -> dict[str, float]:
+    """Everything up to the last batch of an epoch; seconds of each part, tokens, memory in GiB."""
+    times, most = [time.perf_counter()], 0.0
+    corpus = read_text(str(folder), "de", "en", "train", "valid", "test", 150, "made up", cache)
     split = corpus.splits["train"]
     times.append(time.perf_counter())
-    subwords = Subwords.train(split.text, 8000, "bpe", cache=folder)
-    times.append(time.perf_counter())
-    encoded = EncodedSplit.encode(split, subwords)
-    times.append(time.perf_counter())
-    batches = TrainLoader(encoded, BucketBatches(encoded.lengths, TOKENS, seed=1))
-    tokens = sum(int(given.target_mask.sum()) for given in batches)
-    times.append(time.perf_counter())
-    names = ("read", "subwords", "encode", "batches")
-    parts = {name: b - a for name, a, b in zip(names, times, times[1:], strict=False)}
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIB
-    return parts | {"tokens": tokens, "peak": peak}
-
-
-def in_a_process(folder: Path) -> dict[str, float]:
-    """The same in a fresh process, so that memory is its own."""
-    command = [sys.executable, __file__, "--prepare", str(folder)]
-    done = subprocess.run(
-        command, env=environment(), check=True, text=True, stdout=subprocess.PIPE, cwd=ROOT
+    subwords = Subwords.train(
+        split.sample(), 8000, "bpe", cache=folder / "subwords", digest="made up"
     )
-    found: dict[str, float] = json.loads(done.stdout)
+    times.append(time.perf_counter())
+    encoded = EncodedSplit.encode(split, subwords, cache)
+    times.append(time.perf_counter())
+    loader = TrainLoader(encoded, BucketBatches(encoded.lengths, TOKENS, seed=1))
+    tokens = 0
+    for number, given in enumerate(loader):
+        if not number:
+            times.append(time.perf_counter())
+        if not number % 500:
+            most = max(most, own_memory())
+        tokens += int(given.target_mask.sum())
+    times.append(time.perf_counter())
+    names = ("read", "subwords", "encode", "order", "batches")
+    parts = {name: b - a for name, a, b in zip(names, times, times[1:], strict=False)}
+    return parts | {"tokens": tokens, "memory": max(most, own_memory())}
+
+
+def own_memory() -> float:
+    """The resident memory that this process shares with no other, in GiB."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    found = re.search(r"RssAnon:\s+(\d+) kB", status)
+    return int(found[1]) * 1024 / GIB if found else float("nan")
+
+
+def in_a_process(folder: Path, cache: Path, cores: int | None = None) -> dict[str, float]:
+    """The same in a fresh process, on all cores or so many of them."""
+    command = [sys.executable, __file__, "--prepare", str(folder), str(cache)]
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(allowed)[:cores])
+    try:
+        done = subprocess.run(
+            command, env=environment(), check=True, text=True, stdout=subprocess.PIPE, cwd=ROOT
+        )
+    finally:
+        os.sched_setaffinity(0, allowed)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def rate(found: dict[str, float]) -> float:
-    """Target subwords per second, without the training of the subword model."""
-    return found["tokens"] / (found["read"] + found["encode"] + found["batches"])
+def first_start(folder: Path, cores: int | None = None) -> dict[str, float]:
+    """A start with an empty cache."""
+    with tempfile.TemporaryDirectory(dir=folder) as cache:
+        return in_a_process(folder, Path(cache), cores)
+
+
+def made(found: dict[str, float]) -> float:
+    """Seconds of reading and encoding."""
+    return found["read"] + found["encode"]
 
 
 def measure(repeats: int) -> list[Result]:
@@ -102,41 +131,79 @@ def measure(repeats: int) -> list[Result]:
     with tempfile.TemporaryDirectory() as few, tempfile.TemporaryDirectory() as many:
         write_corpus(Path(few), FEW)
         write_corpus(Path(many), MANY)
-        small, faster = in_a_process(Path(few)), []
+        first_start(Path(few))  # trains the subwords
+        faster = []
         train()
         for _ in range(repeats):
             start = time.perf_counter()
             train()
             training = tokens / (time.perf_counter() - start)
-            small = in_a_process(Path(few))
-            faster.append(rate(small) / training)
-        in_a_process(Path(many))  # its subwords are in the cache then, as in the others
-        large = in_a_process(Path(many))
-    growth = (large["peak"] - small["peak"]) / (MANY - FEW)
-    resident = small["peak"] + growth * (WMT14 - FEW)
+            found = first_start(Path(few))
+            faster.append(found["tokens"] / (made(found) + found["batches"]) / training)
+        first_start(Path(many))
+        rounds = [[made(first_start(Path(many), n)) for n in (1, None)] for _ in range(3)]
+        small, large = (second_start(Path(folder)) for folder in (few, many))
+    growth = (large["memory"] - small["memory"]) / (MANY - FEW)
+    limits = ((WMT15, MEMORY), (WMT14, MOST_MEMORY))
     return [
         summed_up("data", "text to batches: times the tokens/s of training", faster, least=SPEED),
         summed_up(
             "data",
-            f"resident with {WMT14:,} pairs, by growth from {FEW:,} to {MANY:,}",
-            [resident],
-            unit="GiB",
-            most=MEMORY,
+            "first encoding: times as fast on all cores as on one",
+            [alone / together for alone, together in rounds],
+            least=CORES,
+        ),
+        *(
+            summed_up(
+                "data",
+                f"a process's own memory with {pairs:,} pairs, by growth from {FEW:,} to {MANY:,}",
+                [small["memory"] + growth * (pairs - FEW)],
+                unit="GiB",
+                most=most,
+            )
+            for pairs, most in limits
         ),
     ]
 
 
+def second_start(folder: Path) -> dict[str, float]:
+    """A start that finds everything in the cache."""
+    with tempfile.TemporaryDirectory(dir=folder) as cache:
+        in_a_process(folder, Path(cache))
+        return in_a_process(folder, Path(cache))
+
+
 def whole(pairs: int) -> list[Result]:
-    """One corpus of so many pairs, its subword model with it."""
-    with tempfile.TemporaryDirectory() as folder:
-        write_corpus(Path(folder), pairs)
-        found = in_a_process(Path(folder))
-    for name, value in found.items():
-        print(f"{name}: {value:,.2f}")
+    """Both starts of a corpus, its disk, and the seconds until `train.py` trains on it."""
+    with tempfile.TemporaryDirectory() as place:
+        folder, cache = Path(place), Path(place) / "cache"
+        write_corpus(folder, pairs)
+        in_a_process(folder, cache)  # trains the subwords
+        one, both = (made(first_start(folder, cores)) for cores in (1, None))
+        again = in_a_process(folder, cache)
+        disk = sum(path.stat().st_size for path in cache.rglob("*") if path.is_file())
+        options = ["data=text", f"data.root={folder}", "data.source=de", "data.target=en"]
+        options += [f"hydra.run.dir={folder}/run", f"cache={cache}", "trainer.progress=false"]
+        first = functools.partial(python, "-c", UNTIL_FIRST_UPDATE, "train.py", *options)
+        waited = in_turns({"update": first}, 3, time.perf_counter, warm_up=1)["update"]
+    what = f"{pairs:,} pairs: "
+    figures = {
+        "first encoding on one core": (pairs / one, "pairs/s"),
+        "first encoding on all cores": (pairs / both, "pairs/s"),
+        "cache": (disk / GIB, "GiB"),
+        "second start, reading": (made(again) + again["subwords"], "s"),
+        "second start, order of an epoch": (again["order"], "s"),
+        "batches": (pairs / again["batches"], "pairs/s"),
+        "a process's own memory": (again["memory"], "GiB"),
+    }
     return [
+        *(
+            summed_up("data", what + name, [value], unit=unit)
+            for name, (value, unit) in figures.items()
+        ),
         summed_up(
-            "data", f"resident with {pairs:,} pairs", [found["peak"]], unit="GiB", most=MEMORY
-        )
+            "start", what + "train.py to its first update", waited, unit="s", most=FIRST_UPDATE
+        ),
     ]
 
 
@@ -145,13 +212,15 @@ def main() -> None:
     parser.add_argument(
         "--repeats", type=int, default=REPEATS, help="rounds (default: %(default)s)"
     )
-    parser.add_argument("--pairs", type=int, help="prepare a corpus of this size instead, once")
-    parser.add_argument("--prepare", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--pairs", type=int, nargs="+", help="measure corpora of these sizes, once")
+    parser.add_argument("--prepare", type=Path, nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.prepare:
-        print(json.dumps(prepare(given.prepare)))
+        print(json.dumps(prepare(*given.prepare)))
+    elif given.pairs:
+        show([result for pairs in given.pairs for result in whole(pairs)])
     else:
-        show(whole(given.pairs) if given.pairs else measure(given.repeats))
+        show(measure(given.repeats))
 
 
 if __name__ == "__main__":
