@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from pipeline import write_corpus
 
 from commands import ROOT
-from pipeline import write_corpus
 from small_runs import TINY, weights
 
 KILLS = 20
