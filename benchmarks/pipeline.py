@@ -1,6 +1,6 @@
 """From text files to batches: speed on one core and on all, memory, disk, and the first update.
 
-    python benchmarks/pipeline.py [--repeats 7]           # beside a training step, as in `make bench`
+    python benchmarks/pipeline.py [--repeats 7]           # beside a training step (`make bench`)
     python benchmarks/pipeline.py --pairs 1000000 2000000 # corpora of these sizes, once each
 
 The files hold made-up words, as frequent as words are (Zipf's law), 5 to 45 of them in a sentence.
