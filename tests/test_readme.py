@@ -27,6 +27,7 @@ PAGES = (
     "CONTRIBUTING.md",
     "docs/analyses.md",
     "docs/architecture.md",
+    "docs/clusters.md",
     "docs/conventions.md",
     "docs/data.md",
     "docs/models.md",
@@ -94,6 +95,8 @@ def commands() -> list[tuple[str, list[str]]]:
     for page in PAGES:
         for line in code(TEXT[page]):
             words = shlex.split(line.partition(" > ")[0], comments=True)
+            if words[:1] == ["torchrun"] and "train.py" in words:
+                words = ["python", *words[words.index("train.py") :]]
             if words[:1] == ["python"] and words[1] in PROGRAMS:
                 found.append((words[1].removesuffix(".py"), words[2:]))
     return found

@@ -1,5 +1,6 @@
 """Checks before Hydra makes a folder or starts a job: of the name, and of a sweep's jobs."""
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,8 +35,12 @@ class Refusals(Callback):
             expect(Path(config.hydra.run.dir))
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Refuse a bad name, or a sweep with a run that cannot be trained."""
+        """Refuse torchrun, a bad name, or a sweep with a run that cannot be trained."""
         with _refused():
+            if "TORCHELASTIC_RUN_ID" in os.environ:
+                raise UserError(
+                    "a sweep starts the processes of its runs itself: leave out torchrun, or -m"
+                )
             _check_name(config)
             if config.hydra.sweeper._target_.endswith(f".{BasicSweeper.__name__}"):
                 _check_jobs(config)
