@@ -160,7 +160,6 @@ def _ckpt_path(config: Config, state: State) -> str:
 def _start(folder: Path, record: Path, ckpt_path: str) -> int:
     """Train in another process, which ends with this one; return its exit status."""
     environment = {k: v for k, v in os.environ.items() if k not in _OF_PROCESSES}
-    environment["SLURM_JOB_NAME"] = "interactive"  # or Lightning leaves it to srun to start more
     environment[ENDS_WITH] = str(os.getpid())
     environment.setdefault(COMMAND, command())
     line = [sys.executable, "-m", "simulmt.programs.child", str(folder), str(record), ckpt_path]

@@ -57,6 +57,7 @@ from simulmt.training.ranks import one_voice
 from simulmt.training.resume import alone_in, check_resume, find_resume, is_done
 from simulmt.training.room import make_room, settled
 from simulmt.training.run import Plan, fit, make_trainer
+from simulmt.training.slurm import check_tasks, choose_resume
 
 SHOWN = 50
 """The number of test sentences in the logger's table."""
@@ -85,8 +86,8 @@ def train(
     choices = check_choices(config)
     check_machine(choices)
     prepare_machine()
+    check_tasks(1, choices.plan.devices)
     check_own(folder)
-    _check_disk(folder, choices, config)
     ending.remedy("the same command with ckpt_path=last resumes from the last validation")
     tokens = config["data"]["batch_tokens"]
     remedy = (
@@ -95,7 +96,9 @@ def train(
     accelerator, devices = choices.plan.accelerator, choices.plan.devices
     lock = nullcontext() if locked else alone_in(folder)
     with lock, settled(folder), enough_memory(remedy, accelerator, devices):
+        config["ckpt_path"] = choose_resume(config["ckpt_path"], folder)
         if not is_done(config["ckpt_path"], folder, config):
+            _check_disk(folder, choices, config)
             _train(config, folder, choices, record)
 
 

@@ -28,6 +28,7 @@ from simulmt.training.loggers import MetricsFile
 from simulmt.training.module import TranslationModule
 from simulmt.training.ranks import OneRun, end_together
 from simulmt.training.restoring import check_state, restoring
+from simulmt.training.slurm import environments
 
 _EXPECTED = (
     "LeafSpec",  # Lightning's own call of what torch has renamed
@@ -148,7 +149,7 @@ def make_trainer(
         enable_progress_bar=bar,
         callbacks=[OneRun(config), *callbacks],
         logger=loggers,
-        plugins=[WholeFiles()],
+        plugins=[WholeFiles(), *environments()],
     )
 
 
