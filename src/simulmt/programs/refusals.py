@@ -17,6 +17,7 @@ from simulmt.console import watch
 from simulmt.errors import UserError
 from simulmt.options import FOLDER_NAME
 from simulmt.programs.command import end, why
+from simulmt.programs.jobs import check_launcher
 from simulmt.programs.plain import plain, plugins_of
 from simulmt.programs.traces import expect
 
@@ -37,6 +38,7 @@ class Refusals(Callback):
         """Refuse a bad name, or a sweep with a run that cannot be trained."""
         with _refused():
             _check_name(config)
+            check_launcher(config.hydra.launcher)
             if config.hydra.sweeper._target_.endswith(f".{BasicSweeper.__name__}"):
                 _check_jobs(config)
             expect(Path(config.hydra.sweep.dir))
