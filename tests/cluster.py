@@ -1,7 +1,7 @@
 """A SLURM of two nodes on this machine, in a folder of its own; it ends with its test.
 
-The daemons and all jobs live in one namespace of processes, so that a single kill ends them, and the
-kernel does that if the tests are killed. All traffic stays on 127.0.0.1.
+The daemons and all jobs live in one namespace of processes: a single kill ends them, and the kernel
+does that if the tests are killed. All traffic stays on 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ _ACCOUNTS = """#!/bin/sh
 # sacct needs a data base. This one knows the jobs that slurmctld remembers, which are all.
 echo "JobID|State|NodeList"
 scontrol --oneliner show job | sed -nE \
-    -e 's/^JobId=[0-9]+ ArrayJobId=([0-9]+) ArrayTaskId=([0-9]+) .*JobState=([A-Z_]+) .*/\\1_\\2|\\3|/p' \
-    -e '/ArrayJobId/!s/^JobId=([0-9]+) .*JobState=([A-Z_]+) .*/\\1|\\2|/p'
+    -e 's/^JobId=[0-9]+ ArrayJobId=([0-9]+) ArrayTaskId=([0-9]+) /JobId=\\1_\\2 /' \
+    -e 's/^JobId=([0-9_]+) .*JobState=([A-Z_]+) .*/\\1|\\2|/p'
 """
 
 
