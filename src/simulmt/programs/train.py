@@ -49,6 +49,8 @@ from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores
 from simulmt.training.callbacks import count_parameters, flat
 from simulmt.training.datamodule import TranslationData
+from simulmt.training.launch import Launch, find_launch
+from simulmt.training.lifeline import join
 from simulmt.training.lines import tell
 from simulmt.training.loggers import open_loggers, show_results, show_samples
 from simulmt.training.machine import check_disk, prepare_machine
@@ -85,6 +87,7 @@ def train(
     choices = check_choices(config)
     check_machine(choices)
     prepare_machine()
+    launch = find_launch(choices.plan.nodes, choices.plan.devices)
     check_own(folder)
     _check_disk(folder, choices, config)
     ending.remedy("the same command with ckpt_path=last resumes from the last validation")
@@ -94,9 +97,10 @@ def train(
     )
     accelerator, devices = choices.plan.accelerator, choices.plan.devices
     lock = nullcontext() if locked else alone_in(folder)
+    lifeline = join(launch)
     with lock, settled(folder), enough_memory(remedy, accelerator, devices):
-        if not is_done(config["ckpt_path"], folder, config):
-            _train(config, folder, choices, record)
+        if not lifeline.decide(lambda: is_done(config["ckpt_path"], folder, config)):
+            _train(config, folder, choices, record, launch)
 
 
 def _check_disk(folder: Path, choices: Choices, config: Config) -> None:
@@ -109,7 +113,11 @@ def _check_disk(folder: Path, choices: Choices, config: Config) -> None:
 
 
 def _train(
-    config: dict[str, Any], folder: Path, choices: Choices, record: Mapping[str, str]
+    config: dict[str, Any],
+    folder: Path,
+    choices: Choices,
+    record: Mapping[str, str],
+    launch: Launch,
 ) -> None:
     mechanism, plan = choices.mechanism, choices.plan
     start = checkpoint.load(Path(config["init_from"])) if config["init_from"] else None
@@ -143,7 +151,8 @@ def _train(
     stage = make_room(folder, resume, resume_at)  # after all checks
     _describe(stage, config, mechanism, described, record)
     with open_loggers(choices.logger, folder, stage, resume_at, config) as loggers:
-        trainer = make_trainer(plan, folder, stage, valid, loggers, config)
+        same = {**config, "the update of ckpt_path": resume_at}
+        trainer = make_trainer(plan, folder, stage, valid, loggers, same, launch.environment)
         chosen = fit(trainer, module, data, resume, folder, plan.average)
         scores = _test(trainer, module, tested, folder, chosen)
     if is_first_process():  # last: a run that has its scores is finished
@@ -155,7 +164,7 @@ def _check_batches(
 ) -> None:
     """Refuse fewer sentences than processes, and batches that are too large for the memory."""
     for name in ("valid", "test"):
-        check_enough(len(splits[name]), plan.devices, name)
+        check_enough(len(splits[name]), plan.processes, name)
     largest = min(tokens, int(splits["train"].lengths[:, 1].sum()))
     logits = largest * model.vocabulary.size
     check_memory(plan.accelerator, plan.devices, count_parameters(model), logits)
