@@ -23,6 +23,8 @@ _LAUNCHERS: Mapping[str, type[ClusterEnvironment]] = {
     "mpirun": MPIEnvironment,
 }
 """In Lightning's order: torchrun may run within SLURM."""
+SRUN = "`srun` command is available"
+"""Lightning's warning on any cluster."""
 
 
 class OwnPort(LightningEnvironment):
@@ -101,8 +103,8 @@ def find_launch(nodes: int, devices: int) -> Launch:
 
 def _launcher() -> tuple[str, ClusterEnvironment]:
     """Return the launcher of this process and its environment; "" for Lightning or by hand."""
-    with warnings.catch_warnings():  # on any cluster; a single process needs no srun
-        warnings.filterwarnings("ignore", message=".*`srun` command is available")
+    with warnings.catch_warnings():  # a single process needs no srun
+        warnings.filterwarnings("ignore", message=f".*{SRUN}")
         for name, kind in _LAUNCHERS.items():
             if kind.detect():
                 return name, kind()

@@ -113,8 +113,8 @@ def one_voice() -> Iterator[None]:
             time.sleep(_OF_ANOTHER)
         tell(status, "")
         raise
-    except KeyboardInterrupt:
-        tell(INTERRUPTED, "")
+    except BaseException as error:
+        tell(INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1, "")
         raise
     tell(0, "")
 

@@ -24,6 +24,7 @@ from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.training.callbacks import Progress, SimultaneousDecoding, TrainingRecord
 from simulmt.training.checkpoints import Checkpoints, Succession, WholeFiles, keep
 from simulmt.training.datamodule import TranslationData
+from simulmt.training.launch import SRUN
 from simulmt.training.lines import Lines, tell
 from simulmt.training.loggers import MetricsFile
 from simulmt.training.module import TranslationModule
@@ -37,6 +38,7 @@ _EXPECTED = (
     "sync_dist",  # scores are gathered before they are logged: all ranks have the same
     "in eval mode at the start of training",  # those of a teacher
     "available but not used",  # a GPU, with trainer=cpu
+    SRUN,
 )
 """Warnings of Lightning that do not concern the user."""
 for _name in ("pytorch_lightning", "lightning_fabric"):
