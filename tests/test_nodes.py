@@ -159,7 +159,7 @@ def test_processes_end_together_with_one_line(how, statuses, line):
         )
         for rank in range(3)
     ]
-    said = "".join(member.communicate(timeout=120)[1] for member in members)
+    said = "".join(member.communicate(timeout=60)[1] for member in members)
     assert tuple(member.returncode for member in members) == statuses, said
     where = f"on {socket.gethostname()}, " if "rank" in line else ""
     assert said == (f"error: {where}{line}\n" if line else "")

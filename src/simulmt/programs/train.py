@@ -85,9 +85,10 @@ def train(
     """
     config, folder = plain(cfg), Path(run_directory)
     choices = check_choices(config)
+    launch = find_launch(choices.plan.nodes, choices.plan.devices)
+    lifeline = join(launch)  # before anything that one machine could refuse
     check_machine(choices)
     prepare_machine()
-    launch = find_launch(choices.plan.nodes, choices.plan.devices)
     check_own(folder)
     _check_disk(folder, choices, config)
     ending.remedy("the same command with ckpt_path=last resumes from the last validation")
@@ -97,7 +98,6 @@ def train(
     )
     accelerator, devices = choices.plan.accelerator, choices.plan.devices
     lock = nullcontext() if locked else alone_in(folder)
-    lifeline = join(launch)
     with lock, settled(folder), enough_memory(remedy, accelerator, devices):
         if not lifeline.decide(lambda: is_done(config["ckpt_path"], folder, config)):
             _train(config, folder, choices, record, launch)

@@ -72,6 +72,7 @@ class _First(Lifeline):
     def __init__(self, ranks: Sequence[int], store: TCPStore) -> None:
         self._store = store  # which serves the others as long as it is here
         self._missing = {*ranks}
+        self._all_here = threading.Event()
         self._guests: dict[socket.socket, _Guest] = {}
         self._decision = self._last = b""
         self._due: tuple[float, int, str] | None = None
@@ -82,6 +83,15 @@ class _First(Lifeline):
         self._token = secrets.token_hex(8)
         self.place = f"{self._server.getsockname()[1]} {self._token} {socket.gethostname()}"
         threading.Thread(target=self._listen, daemon=True).start()
+
+    def wait(self) -> None:
+        """Wait for the others: what happens to them from then on is seen.
+
+        Raises:
+            UserError: some do not come in time.
+        """
+        if not self._all_here.wait(ARRIVAL):
+            raise UserError(_absent(f"rank {', '.join(map(str, sorted(self._missing)))}"))
 
     def decide(self, decision: Callable[[], bool]) -> bool:
         """Return the decision, and tell it the others."""
@@ -107,8 +117,7 @@ class _First(Lifeline):
                 guest.send(line)
 
     def _listen(self) -> None:
-        """Greet, hear and miss the others."""
-        late = time.monotonic() + ARRIVAL
+        """Greet and hear the others."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._server, selectors.EVENT_READ, None)
             while not self._last:
@@ -119,10 +128,6 @@ class _First(Lifeline):
                         selector.register(connection, selectors.EVENT_READ, _Guest())
                     elif not self._hear(key.fileobj, key.data):  # type: ignore[arg-type]
                         selector.unregister(key.fileobj)
-                if self._missing and time.monotonic() > late:
-                    ranks = ", ".join(map(str, sorted(self._missing)))
-                    ending.end(BAD_INPUT, _absent(f"rank {ranks}"))
-                    return
                 if self._due and time.monotonic() >= self._due[0]:
                     ending.end(*self._due[1:])
                     return
@@ -159,9 +164,11 @@ class _First(Lifeline):
         guest.rank, guest.host = int(rank), host
         with self._lock:
             self._guests[connection] = guest
-            self._missing.discard(guest.rank)
             with suppress(OSError):
                 connection.send(self._decision)
+        self._missing.discard(guest.rank)
+        if not self._missing:
+            self._all_here.set()
         return True
 
     def _end_with(self, guest: _Guest, status: str, reason: str = "") -> None:
@@ -242,7 +249,7 @@ def join(launch: Launch) -> Lifeline:
     """Connect this process to the others of its run, and let it end with them.
 
     Raises:
-        UserError: the port of the run is taken, or the first process does not come in time.
+        UserError: the port of the run is taken, or another process does not come in time.
     """
     others = [rank for rank in launch.members if rank]
     if not others:
@@ -253,7 +260,9 @@ def join(launch: Launch) -> Lifeline:
         store = _store(launch)
         if launch.rank == 0:
             line = _First(others, store)
+            ending.tell_with(line.leave)
             store.set(name, line.place)
+            line.wait()
         else:
             place, address = store.get(name).decode(), launch.environment.main_address
             line = _Other(place, address, launch.rank, launch.rank == others[0])
