@@ -16,6 +16,7 @@ from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.ending import ENDS_WITH, TERMINATED
 from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
+from simulmt.training.launch import find_launch
 from simulmt.training.run import make_trainer
 from small_runs import configuration
 
@@ -38,10 +39,13 @@ PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {CHILD!
         ({"SLURM_PROCID": "3"}, False),
         ({"RANK": "4", "LOCAL_RANK": "0"}, False),  # the first of another machine
         ({"RANK": "0", "SLURM_PROCID": "1"}, True),  # torchrun numbers anew
+        ({"NODE_RANK": "1"}, False),
+        ({"NODE_RANK": "1", "LOCAL_RANK": "0"}, False),
+        ({"SLURM_PROCID": "0", "LOCAL_RANK": "1"}, False),  # Lightning's, within sbatch
     ],
 )
 def test_the_first_process_is_the_one_that_launchers_number_0(variables, first, monkeypatch):
-    for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK"):
+    for name in ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
@@ -133,4 +137,6 @@ def test_srun_on_the_path_warns_nobody(tmp_path, monkeypatch):
     plan = check_choices(plain(configuration("train"))).plan
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        make_trainer(plan, tmp_path, tmp_path, cast("SplitDecoder", None), [], {})
+        environment = find_launch(1, 1).environment
+        decoder = cast("SplitDecoder", None)
+        make_trainer(plan, tmp_path, tmp_path, decoder, [], {}, environment)

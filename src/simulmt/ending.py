@@ -10,30 +10,38 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from types import FrameType
 from typing import NoReturn
 
+BAD_INPUT = 2
+"""Exit status after an error that a user can put right."""
 TERMINATED = 128 + signal.SIGTERM
 """Exit status after SIGTERM, by the convention of shells."""
+INTERRUPTED = 128 + signal.SIGINT
+"""Exit status after Ctrl-C."""
 ENDS_WITH = "SIMULMT_ENDS_WITH"
 """Environment variable with the id of the process that the processes which it starts end with."""
-_RANKS = ("RANK", "LOCAL_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK")
-"""Environment variables by which launchers number processes, in Lightning's order."""
+_RANKS = ("LOCAL_RANK", "NODE_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK")
+"""Environment variables by which launchers number processes or machines; torchrun: RANK."""
 _PATIENCE = 8.0
 """Seconds that a process has to end by itself: it may wait for another one in a library."""
 
 
 @dataclass
 class _End:
-    """The end of this process: its exit status, and what it says."""
+    """The end of this process: its exit status, what it says, and to whom."""
 
-    status: int = TERMINATED
-    reason: str = "terminated"
+    status: int = 0
+    reason: str = ""
     remedy: str = ""
+    speaks: bool = True
+    follows: bool = False
     has_begun: bool = False
+    tell: Callable[[int, str], None] = lambda status, reason: None
 
 
 _end = _End()
@@ -60,25 +68,37 @@ def begin() -> None:
     if parent or "TORCHELASTIC_RUN_ID" in os.environ:
         end_with(parent or os.getppid())
     os.environ[ENDS_WITH] = str(os.getpid())
+    if not numbered_first():
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a lost connection: 100 lines
     if parent:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     if parent and not numbered_first():
+        _end.follows = True
         signal.signal(signal.SIGTERM, lambda *_: os.kill(parent, signal.SIGTERM))
-        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a lost connection: 100 lines
         return
     if parent or not numbered_first():
-        _end.reason = ""
+        _end.speaks = False
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    signal.signal(signal.SIGTERM, _terminate)
+    ends = [signal.SIGTERM]
+    if not parent and not numbered_first():
+        ends.append(signal.SIGINT)  # of which the first process speaks
+    for number in ends:
+        signal.signal(number, _terminate)
     atexit.register(_keep_status)  # the first to be registered runs last
-    threading.Thread(target=_insist, args=(woken,), daemon=True).start()
+    threading.Thread(target=_insist, args=(woken, ends), daemon=True).start()
 
 
 def numbered_first() -> bool:
-    """Return whether no launcher has given this process another number than 0."""
-    return next((os.environ[name] for name in _RANKS if name in os.environ), "0") == "0"
+    """Return whether no launcher has given this process, or its machine, a number above 0."""
+    numbers = ("RANK",) if "RANK" in os.environ else _RANKS
+    return all(os.environ.get(name, "0") == "0" for name in numbers)
+
+
+def follows() -> bool:
+    """Return whether Lightning has started this process for another one, with which it ends."""
+    return _end.follows
 
 
 @cache  # one thread is enough
@@ -110,15 +130,31 @@ def remedy(text: str) -> None:
     _end.remedy = f"; {text}"
 
 
-def end(status: int, reason: str) -> None:
+def tell_with(tell: Callable[[int, str], None]) -> None:
+    """Set what tells the other processes of a run the exit status and the reason of an end."""
+    _end.tell = tell
+
+
+def tell(status: int, reason: str) -> None:
+    """Tell the other processes of a run that this one ends.
+
+    Args:
+        status: the exit status.
+        reason: empty if it has been printed.
+    """
+    _end.tell(status, reason)
+
+
+def end(status: int, reason: str, *, speaks: bool = False) -> None:
     """End this process, from any of its threads, unless it is ending already.
 
     Args:
         status: the exit status.
         reason: printed on a line; empty if it has been said.
+        speaks: whether to print it even if another process speaks for the run.
     """
     if signal.getsignal(signal.SIGTERM) is _terminate:
-        _end.status, _end.reason = status, reason if _end.reason else ""
+        _end.status, _end.reason, _end.speaks = status, reason, speaks or _end.speaks
         os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -129,17 +165,18 @@ def killed_by(number: int) -> str:
 
 
 def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `timeout` sends two
-    _say()
+    for number in (signal.SIGTERM, signal.SIGINT):  # `timeout` sends two
+        signal.signal(number, signal.SIG_IGN)
+    _say(signum)
     raise SystemExit(_end.status)
 
 
-def _insist(woken: int) -> None:
-    """End this process if SIGTERM has not; Python sees a signal only between its own steps."""
-    while signal.SIGTERM not in os.read(woken, 64):
+def _insist(woken: int, ends: Collection[int]) -> None:
+    """End this process if a signal has not; Python sees one only between its own steps."""
+    while not (caught := [number for number in os.read(woken, 64) if number in ends]):
         pass
     time.sleep(_PATIENCE)
-    _say()
+    _say(caught[0])
     os._exit(_end.status)
 
 
@@ -151,10 +188,17 @@ def _keep_status() -> None:
         os._exit(_end.status)
 
 
-def _say() -> None:
+def _say(signum: int) -> None:
     """Print the reason, and nothing else; not with `print`, which the signal may interrupt."""
-    reason, _end.reason, _end.has_begun = _end.reason, "", True
+    if _end.has_begun:
+        return
+    _end.has_begun = True
+    if not _end.status:
+        _end.status = 128 + signum
+        _end.reason = "terminated" if signum == signal.SIGTERM else "interrupted"
+    remedy = _end.remedy if _end.status != BAD_INPUT else ""
     with suppress(OSError):
-        if reason:
-            os.write(2, f"error: {reason}{_end.remedy}\n".encode())
+        _end.tell(_end.status, _end.reason)
+        if _end.speaks and _end.reason:
+            os.write(2, f"error: {_end.reason}{remedy}\n".encode())
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

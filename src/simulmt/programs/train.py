@@ -49,6 +49,8 @@ from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores
 from simulmt.training.callbacks import count_parameters, flat
 from simulmt.training.datamodule import TranslationData
+from simulmt.training.launch import Launch, find_launch
+from simulmt.training.lifeline import join
 from simulmt.training.lines import tell
 from simulmt.training.loggers import open_loggers, show_results, show_samples
 from simulmt.training.machine import check_disk, prepare_machine
@@ -57,7 +59,7 @@ from simulmt.training.ranks import one_voice
 from simulmt.training.resume import alone_in, check_resume, find_resume, is_done
 from simulmt.training.room import make_room, settled
 from simulmt.training.run import Plan, fit, make_trainer
-from simulmt.training.slurm import check_tasks, choose_resume
+from simulmt.training.slurm import choose_resume
 
 SHOWN = 50
 """The number of test sentences in the logger's table."""
@@ -84,9 +86,10 @@ def train(
     """
     config, folder = plain(cfg), Path(run_directory)
     choices = check_choices(config)
+    launch = find_launch(choices.plan.nodes, choices.plan.devices)
+    lifeline = join(launch)  # before anything that one machine could refuse
     check_machine(choices)
     prepare_machine()
-    check_tasks(1, choices.plan.devices)
     check_own(folder)
     ending.remedy("the same command with ckpt_path=last resumes from the last validation")
     tokens = config["data"]["batch_tokens"]
@@ -96,10 +99,15 @@ def train(
     accelerator, devices = choices.plan.accelerator, choices.plan.devices
     lock = nullcontext() if locked else alone_in(folder)
     with lock, settled(folder), enough_memory(remedy, accelerator, devices):
-        config["ckpt_path"] = choose_resume(config["ckpt_path"], folder)
-        if not is_done(config["ckpt_path"], folder, config):
+        if not lifeline.decide(lambda: _is_done(config, folder)):
+            config["ckpt_path"] = choose_resume(config["ckpt_path"], folder)  # the same for all
             _check_disk(folder, choices, config)
-            _train(config, folder, choices, record)
+            _train(config, folder, choices, record, launch)
+
+
+def _is_done(config: dict[str, Any], folder: Path) -> bool:
+    config["ckpt_path"] = choose_resume(config["ckpt_path"], folder)
+    return is_done(config["ckpt_path"], folder, config)
 
 
 def _check_disk(folder: Path, choices: Choices, config: Config) -> None:
@@ -112,7 +120,11 @@ def _check_disk(folder: Path, choices: Choices, config: Config) -> None:
 
 
 def _train(
-    config: dict[str, Any], folder: Path, choices: Choices, record: Mapping[str, str]
+    config: dict[str, Any],
+    folder: Path,
+    choices: Choices,
+    record: Mapping[str, str],
+    launch: Launch,
 ) -> None:
     mechanism, plan = choices.mechanism, choices.plan
     start = checkpoint.load(Path(config["init_from"])) if config["init_from"] else None
@@ -146,7 +158,8 @@ def _train(
     stage = make_room(folder, resume, resume_at)  # after all checks
     _describe(stage, config, mechanism, described, record)
     with open_loggers(choices.logger, folder, stage, resume_at, config) as loggers:
-        trainer = make_trainer(plan, folder, stage, valid, loggers, config)
+        same = {**config, "the update of ckpt_path": resume_at}
+        trainer = make_trainer(plan, folder, stage, valid, loggers, same, launch.environment)
         chosen = fit(trainer, module, data, resume, folder, plan.average)
         scores = _test(trainer, module, tested, folder, chosen)
     if is_first_process():  # last: a run that has its scores is finished
@@ -158,7 +171,7 @@ def _check_batches(
 ) -> None:
     """Refuse fewer sentences than processes, and batches that are too large for the memory."""
     for name in ("valid", "test"):
-        check_enough(len(splits[name]), plan.devices, name)
+        check_enough(len(splits[name]), plan.processes, name)
     largest = min(tokens, int(splits["train"].lengths[:, 1].sum()))
     logits = largest * model.vocabulary.size
     check_memory(plan.accelerator, plan.devices, count_parameters(model), logits)

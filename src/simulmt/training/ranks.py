@@ -2,43 +2,74 @@
 
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
 import pytorch_lightning as pl
 from pytorch_lightning.strategies.launchers import _SubprocessScriptLauncher
 
-from simulmt.ending import TERMINATED, end, killed_by
+from simulmt.ending import BAD_INPUT, INTERRUPTED, TERMINATED, end, killed_by, tell
 from simulmt.errors import UserError
 from simulmt.options import Config, flat_options
 from simulmt.processes import gather, is_first_process, rank_and_world_size
+from simulmt.run_directory import MARK
 
 _OF_THE_FIRST = 12.0
 """Seconds that a process with an error waits for the end of the first one, which speaks for all."""
 _OF_ANOTHER = 5.0
 """Seconds in which the first process sees that another one has ended."""
+_OF_A_DISK = 70.0
+"""Seconds after which a network's file system has shown each machine a new file."""
 
 
 class OneRun(pl.Callback):
-    """Refuses to start processes that have different configurations.
+    """Refuses to start processes that have different configurations, or run directories.
 
     Every process reads its own configuration. If these differed, the processes would silently add
     up gradients of different objectives.
 
     Args:
         config: the configuration of this process.
+        folder: the run directory.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, folder: Path) -> None:
         self._options = flat_options(config)
+        self._folder = folder
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Compare the configurations."""
+        """Compare them."""
         refuse_differences(gather(self._options))
+        found = gather((socket.gethostname(), _sees(self._folder / MARK)))
+        refuse_another_disk(found, self._folder)
+
+
+def refuse_another_disk(found: Sequence[tuple[str, bool]], folder: Path) -> None:
+    """Refuse machines, one for each rank, that do not find what the first process has written.
+
+    Raises:
+        UserError: raised on every rank, naming the machine and the folder.
+    """
+    for rank, (host, is_there) in enumerate(found):
+        if not is_there:
+            raise UserError(
+                f"rank {rank}, on {host}, does not see what rank 0 has written into {folder}: put "
+                "the run on a disk that all machines share (hydra.run.dir=FOLDER)"
+            )
+
+
+def _sees(path: Path) -> bool:
+    """Return whether a file is there; a network's file system may know it only after a while."""
+    late = time.monotonic() + _OF_A_DISK
+    while not path.is_file() and time.monotonic() < late:
+        time.sleep(1)
+    return path.is_file()
 
 
 def refuse_differences(configurations: Sequence[Mapping[str, Any]]) -> None:
@@ -73,11 +104,19 @@ def one_voice() -> Iterator[None]:
         yield
     except Exception as error:
         several = rank_and_world_size()[1] > 1 or os.environ.get("WORLD_SIZE", "1") != "1"
+        status = BAD_INPUT if isinstance(error, UserError) else 1
         if not is_first_process():
+            if status == BAD_INPUT:  # which others may not meet
+                tell(status, str(error))
             time.sleep(_OF_THE_FIRST)
-        elif several and not isinstance(error, UserError):  # perhaps not connected yet
+        elif several and status != BAD_INPUT:  # perhaps not connected yet
             time.sleep(_OF_ANOTHER)
+        tell(status, "")
         raise
+    except BaseException as error:
+        tell(INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1, "")
+        raise
+    tell(0, "")
 
 
 def end_together(trainer: pl.Trainer) -> None:
@@ -108,10 +147,11 @@ def _watch(launcher: _SubprocessScriptLauncher) -> None:
         time.sleep(0.2)
         while launcher.procs:
             watched.append(launcher.procs.pop(0))
-    rank, status = next((n, p.returncode) for n, p in enumerate(watched, 1) if p.returncode)
+    here, status = next((n, p.returncode) for n, p in enumerate(watched, 1) if p.returncode)
+    rank = launcher.cluster_environment.node_rank() * launcher.num_processes + here
     if status > 0:  # it has said why
         end(status, "")
     elif status == -signal.SIGTERM:  # before its first line, from where on it hands the signal on
         end(TERMINATED, "terminated")
     else:
-        end(128 - status, f"process {rank} of this run was {killed_by(-status)}")
+        end(128 - status, f"rank {rank} was {killed_by(-status)}")

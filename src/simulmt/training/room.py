@@ -39,7 +39,7 @@ def make_room(folder: Path, resume: Path | None, step: int | None) -> Path:
     because a run that has them is finished.
 
     Args:
-        folder: the run directory; made where absent.
+        folder: the run directory; the first process makes it where absent.
         resume: the checkpoint that is resumed, if any.
         step: the update of that checkpoint.
 
@@ -49,8 +49,8 @@ def make_room(folder: Path, resume: Path | None, step: int | None) -> Path:
     own = resume is not None and is_own(resume, folder)
     kept = not own and ((folder / LAST).is_file() or (folder / SCORES).is_file())
     stage = folder / NEXT if kept else folder
-    stage.mkdir(parents=True, exist_ok=True)
     if is_first_process():
+        stage.mkdir(parents=True, exist_ok=True)
         for place in {folder, stage}:
             (place / MARK).touch()
         if own:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import pytorch_lightning as pl
 import torch
+from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
 from pytorch_lightning.callbacks import Callback, EarlyStopping
 from pytorch_lightning.loggers import Logger
 
@@ -23,12 +24,12 @@ from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.training.callbacks import Progress, SimultaneousDecoding, TrainingRecord
 from simulmt.training.checkpoints import Checkpoints, Succession, WholeFiles, keep
 from simulmt.training.datamodule import TranslationData
+from simulmt.training.launch import SRUN
 from simulmt.training.lines import Lines, tell
 from simulmt.training.loggers import MetricsFile
 from simulmt.training.module import TranslationModule
 from simulmt.training.ranks import OneRun, end_together
 from simulmt.training.restoring import check_state, restoring
-from simulmt.training.slurm import environments
 
 _EXPECTED = (
     "LeafSpec",  # Lightning's own call of what torch has renamed
@@ -37,7 +38,7 @@ _EXPECTED = (
     "sync_dist",  # scores are gathered before they are logged: all ranks have the same
     "in eval mode at the start of training",  # those of a teacher
     "available but not used",  # a GPU, with trainer=cpu
-    "`srun` command is available",  # as on any cluster; a single process needs none
+    SRUN,
 )
 """Warnings of Lightning that do not concern the user."""
 for _name in ("pytorch_lightning", "lightning_fabric"):
@@ -50,6 +51,7 @@ class Plan:
 
     accelerator: Literal["cpu", "gpu", "auto"]
     devices: Few
+    nodes: Few
     strategy: Literal["auto", "ddp"]
     precision: Literal["32-true", "64-true", "bf16-mixed"]
     max_updates: Count
@@ -75,6 +77,11 @@ class Plan:
                 f"trainer.dal_range is {[least, most]} with trainer.average={self.average}; it "
                 "runs from least to most and chooses one checkpoint: set average to 1"
             )
+
+    @property
+    def processes(self) -> int:
+        """The number of processes, on all machines."""
+        return self.nodes * self.devices
 
     def check_devices(self) -> None:
         """Refuse more GPUs than this machine has."""
@@ -117,6 +124,7 @@ def make_trainer(
     valid: SplitDecoder,
     loggers: list[Logger],
     config: Config,
+    environment: ClusterEnvironment,
 ) -> pl.Trainer:
     """Return the Lightning trainer of a plan.
 
@@ -126,7 +134,8 @@ def make_trainer(
         stage: the folder that the run writes into until its first validation.
         valid: decodes the development set.
         loggers: the metrics go there.
-        config: the configuration of this process.
+        config: the configuration of this process, and what else must be the same in all.
+        environment: tells the ranks and addresses of the processes.
     """
     bar = plan.progress and console.is_terminal
     callbacks = _callbacks(plan, folder, stage, valid, loggers, bar)
@@ -134,6 +143,7 @@ def make_trainer(
         default_root_dir=folder,
         accelerator=plan.accelerator,
         devices=plan.devices,
+        num_nodes=plan.nodes,
         strategy=plan.strategy,
         precision=plan.precision,
         max_steps=plan.max_updates,
@@ -147,9 +157,9 @@ def make_trainer(
         use_distributed_sampler=False,
         enable_model_summary=False,
         enable_progress_bar=bar,
-        callbacks=[OneRun(config), *callbacks],
+        callbacks=[OneRun(config, folder), *callbacks],
         logger=loggers,
-        plugins=[WholeFiles(), *environments()],
+        plugins=[WholeFiles(), environment],
     )
 
 

@@ -7,11 +7,8 @@ a job or on a login node, starts the others itself, as on any machine.
 import os
 from pathlib import Path
 
-from pytorch_lightning.plugins.environments import (
-    ClusterEnvironment,
-    LightningEnvironment,
-    SLURMEnvironment,
-)
+from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
+from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 
 from simulmt.console import say
 from simulmt.errors import UserError
@@ -44,31 +41,29 @@ def check_tasks(nodes: int, devices: int) -> None:
     if tasks == 1 and nodes == 1:  # it starts the others itself
         return
     if (tasks, machines) != (nodes * devices, nodes):
-        each = f"trainer.devices={tasks // machines}"
         raise UserError(
             f"srun has started {tasks} processes on {machines} machines, but trainer.nodes is "
             f"{nodes} and trainer.devices is {devices}; give srun --nodes={nodes} "
-            f"--ntasks-per-node={devices}, or train.py trainer=ddp trainer.nodes={machines} {each}"
+            f"--ntasks-per-node={devices}, or train.py trainer=ddp trainer.nodes={machines} "
+            f"trainer.devices={tasks // machines}"
         )
 
 
-def environments() -> list[ClusterEnvironment]:
-    """Return who numbers the processes of this run, for Lightning; nothing outside a job.
+def step_environment() -> ClusterEnvironment | None:
+    """Return who numbers the processes that `srun` has started, for Lightning; None if it has not.
 
     Lightning would tell a job by its name and by options of `sbatch` that a step need not share,
     let all steps of a job meet on one port, and on SIGUSR1 write checkpoints of its own.
     """
-    if "SLURM_JOB_ID" not in os.environ or "TORCHELASTIC_RUN_ID" in os.environ:
-        return []
     if not _in_step() or os.environ["SLURM_STEP_NUM_TASKS"] == "1":
-        return [LightningEnvironment()]
+        return None
     tasks, machines = (int(os.environ[f"SLURM_STEP_NUM_{what}"]) for what in ("TASKS", "NODES"))
     first = SLURMEnvironment.resolve_root_node_address(os.environ["SLURM_STEP_NODELIST"])
     place = _STEPS * int(os.environ["SLURM_JOB_ID"]) + int(os.environ["SLURM_STEP_ID"])
     os.environ.setdefault("MASTER_ADDR", first)
     os.environ.setdefault("MASTER_PORT", str(_PORTS[place % len(_PORTS)]))
     os.environ["SLURM_NTASKS_PER_NODE"] = str(tasks // machines)  # of the step, not of the job
-    return [SLURMEnvironment(auto_requeue=False)]
+    return SLURMEnvironment(auto_requeue=False)
 
 
 def choose_resume(ckpt_path: str | None, folder: Path) -> str | None:
@@ -80,7 +75,9 @@ def choose_resume(ckpt_path: str | None, folder: Path) -> str | None:
             about to replace an earlier one.
     """
     job = os.environ.get("SLURM_JOB_ID")
-    if os.environ.get("SLURM_RESTART_COUNT", "0") == "0" or not (folder / LAST).is_file():
+    if ckpt_path == "last" or not (folder / LAST).is_file():
+        return ckpt_path
+    if os.environ.get("SLURM_RESTART_COUNT", "0") == "0":
         return ckpt_path
     provenance = read_provenance(folder)
     if provenance is None or provenance.job != job:
