@@ -117,7 +117,7 @@ def test_a_killed_process_ends_the_job(rank, slurm, script, tmp_path):
     folder = tmp_path / "run"
     job = started(slurm, script, folder, *ENDLESS)
     wait_until(lambda: rows(folder) > 5)
-    os.kill(process_of(job, rank), signal.SIGKILL)
+    os.kill(process_of(slurm, job, rank), signal.SIGKILL)
     slurm.wait(job, "FAILED", seconds=30)
     said = output(folder)
     assert f"task {rank}: Killed" in said
@@ -125,17 +125,17 @@ def test_a_killed_process_ends_the_job(rank, slurm, script, tmp_path):
     assert said.count("error: terminated") + said.count("gone without a word") <= 1
 
 
-def process_of(job: int, rank: int) -> int:
-    """The process of a rank of a job, as this machine numbers it."""
+def process_of(slurm: Cluster, job: int, rank: int) -> int:
+    """The process of a rank of a job's first step, as this machine numbers it."""
+    names = {"CONF": slurm.folder / "slurm.conf", "JOB_ID": job, "STEP_ID": 0, "PROCID": rank}
+    wanted = {f"SLURM_{name}={value}".encode() for name, value in names.items()}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             variables = (folder / "environ").read_bytes().split(b"\0")
             words = (folder / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if {b"SLURM_JOB_ID=%d" % job, b"SLURM_PROCID=%d" % rank} <= {*variables} and (
-            b"train.py" in words[1:2] and any(b"SLURM_STEP_ID" in v for v in variables)
-        ):
+        if b"train.py" in words[1:2] and wanted <= {*variables}:
             return int(folder.name)
     raise AssertionError("no such process")
 

@@ -24,8 +24,8 @@ def check_launcher(launcher: DictConfig) -> None:
         if _is_submitit(launcher) and launcher[key] != 1:
             raise UserError(
                 f"hydra.launcher.{key} is {launcher[key]}, but a job of a sweep is one task on one "
-                f"machine: set it to 1; trainer=ddp trainer.devices={launcher[key]} starts its "
-                "processes itself, and `sbatch` takes a run to several machines"
+                "machine: set it to 1. With trainer=ddp the task starts trainer.devices processes; "
+                "for several machines submit each run with sbatch"
             )
 
 
