@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import re
 import signal
@@ -152,7 +153,9 @@ def test_two_runs_in_one_job_do_not_meet(slurm, tmp_path):
     where = [f"--chdir={ROOT}", f"--output={tmp_path}/log"]
     job = slurm.submit("--nodes=2", "--ntasks-per-node=1", *where, f"--wrap={script}")
     slurm.wait(job, "COMPLETED", seconds=300)
-    assert results(tmp_path / "1") != results(tmp_path / "2"), (tmp_path / "log").read_text()
+    for number in (1, 2):
+        assert results(tmp_path / str(number))
+        assert json.loads((tmp_path / str(number) / "training.json").read_text())["processes"] == 2
 
 
 @pytest.mark.slow
@@ -179,7 +182,7 @@ def test_other_processes_than_those_of_the_run_are_refused(
         timeout=120,
         check=False,
     )
-    assert done.returncode == 2
+    assert done.returncode in {2, 143}  # srun's is the greatest of all: it ends the others
     theirs = re.compile("srun:|slurmstepd|salloc:")
     ours = [line for line in done.stderr.splitlines() if not theirs.match(line)]
     assert len(ours) == 1, done.stderr
