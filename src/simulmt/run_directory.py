@@ -80,6 +80,7 @@ class Provenance:
         versions: Of Python and the packages that the numbers depend on.
         host: The name of the machine.
         device: The processor, or the GPU.
+        job: The number of the job, on a cluster with SLURM.
     """
 
     command: str
@@ -88,6 +89,7 @@ class Provenance:
     versions: Mapping[str, str]
     host: str
     device: str
+    job: str | None = None
 
 
 @dataclass(frozen=True)

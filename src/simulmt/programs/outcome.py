@@ -32,6 +32,8 @@ from simulmt.run_directory import read_record, replacing, write_json
 SWEEP = "SIMULMT_SWEEP"
 """Environment variable with the folder of the running sweep, which holds the record of each run, a
 folder by its number. All processes of the sweep inherit it."""
+FAILED = -10_000.0
+"""The value of a failed run for the sweeper: below every value that `selection` returns."""
 CHOSEN = "config.yaml"
 """In a record, the configuration of the run."""
 OUTCOME = "outcome.json"

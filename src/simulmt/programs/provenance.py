@@ -40,6 +40,7 @@ def provenance(accelerator: str, plugins: Mapping[str, str] = _NONE) -> Provenan
         versions=versions,
         host=socket.gethostname(),
         device=torch.cuda.get_device_name() if on_gpu else processor(),
+        job=os.environ.get("SLURM_JOB_ID"),
     )
 
 

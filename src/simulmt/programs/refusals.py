@@ -18,6 +18,7 @@ from simulmt.console import watch
 from simulmt.errors import UserError
 from simulmt.options import FOLDER_NAME
 from simulmt.programs.command import end, why
+from simulmt.programs.jobs import check_launcher
 from simulmt.programs.plain import plain, plugins_of
 from simulmt.programs.traces import expect
 
@@ -42,6 +43,7 @@ class Refusals(Callback):
                     "a sweep starts the processes of its runs itself: leave out torchrun, or -m"
                 )
             _check_name(config)
+            check_launcher(config.hydra.launcher)
             if config.hydra.sweeper._target_.endswith(f".{BasicSweeper.__name__}"):
                 _check_jobs(config)
             expect(Path(config.hydra.sweep.dir))

@@ -32,6 +32,7 @@ from simulmt.options import Config
 from simulmt.programs.choices import Sweep, check_choices, check_machine
 from simulmt.programs.outcome import (
     CHOSEN,
+    FAILED,
     OUTCOME,
     SWEEP,
     Outcome,
@@ -46,8 +47,6 @@ from simulmt.run_directory import CONFIG, HYDRA, check_own, read_texts, write_te
 from simulmt.training.resume import BusyError, State, alone_in, best_selection, read_state
 from simulmt.training.room import settle
 
-FAILED = -10_000.0
-"""The value of a failed run for the sweeper: below every value that `selection` returns."""
 _OF_PROCESSES = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -160,7 +159,6 @@ def _ckpt_path(config: Config, state: State) -> str:
 def _start(folder: Path, record: Path, ckpt_path: str) -> int:
     """Train in another process, which ends with this one; return its exit status."""
     environment = {k: v for k, v in os.environ.items() if k not in _OF_PROCESSES}
-    environment["SLURM_JOB_NAME"] = "interactive"  # or Lightning leaves it to srun to start more
     environment[ENDS_WITH] = str(os.getpid())
     environment.setdefault(COMMAND, command())
     line = [sys.executable, "-m", "simulmt.programs.child", str(folder), str(record), ckpt_path]

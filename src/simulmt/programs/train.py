@@ -59,6 +59,7 @@ from simulmt.training.ranks import one_voice
 from simulmt.training.resume import alone_in, check_resume, find_resume, is_done
 from simulmt.training.room import make_room, settled
 from simulmt.training.run import Plan, fit, make_trainer
+from simulmt.training.slurm import choose_resume
 
 SHOWN = 50
 """The number of test sentences in the logger's table."""
@@ -89,7 +90,6 @@ def train(
     lifeline = join(launch)  # before anything that one machine could refuse
     check_machine(choices)
     check_own(folder)
-    _check_disk(folder, choices, config)
     ending.remedy("the same command with ckpt_path=last resumes from the last validation")
     tokens = config["data"]["batch_tokens"]
     remedy = (
@@ -98,8 +98,15 @@ def train(
     accelerator, devices = choices.plan.accelerator, choices.plan.devices
     lock = nullcontext() if locked else alone_in(folder)
     with lock, settled(folder), enough_memory(remedy, accelerator, devices):
-        if not lifeline.decide(lambda: is_done(config["ckpt_path"], folder, config)):
+        if not lifeline.decide(lambda: _is_done(config, folder)):
+            config["ckpt_path"] = choose_resume(config["ckpt_path"], folder)  # the same for all
+            _check_disk(folder, choices, config)
             _train(config, folder, choices, record, launch)
+
+
+def _is_done(config: dict[str, Any], folder: Path) -> bool:
+    config["ckpt_path"] = choose_resume(config["ckpt_path"], folder)
+    return is_done(config["ckpt_path"], folder, config)
 
 
 def _check_disk(folder: Path, choices: Choices, config: Config) -> None:

@@ -1,7 +1,6 @@
 """How the processes of a run were started: by Lightning, torchrun, SLURM or by hand."""
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,16 +8,15 @@ from lightning_fabric.plugins.environments.cluster_environment import ClusterEnv
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from lightning_fabric.plugins.environments.lsf import LSFEnvironment
 from lightning_fabric.plugins.environments.mpi import MPIEnvironment
-from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from simulmt.ending import follows
 from simulmt.errors import UserError
+from simulmt.training.slurm import check_tasks, step_environment
 
 _LAUNCHERS: Mapping[str, type[ClusterEnvironment]] = {
     "torchrun": TorchElasticEnvironment,
-    "srun": SLURMEnvironment,
     "LSF": LSFEnvironment,
     "mpirun": MPIEnvironment,
 }
@@ -82,6 +80,7 @@ def find_launch(nodes: int, devices: int) -> Launch:
         UserError: the launcher has started another number of processes, or nothing can have started
             those on the other machines.
     """
+    check_tasks(nodes, devices)
     launcher, environment = _launcher()
     size = nodes * devices
     if launcher == "torchrun" or (launcher and size > 1):
@@ -103,11 +102,11 @@ def find_launch(nodes: int, devices: int) -> Launch:
 
 def _launcher() -> tuple[str, ClusterEnvironment]:
     """Return the launcher of this process and its environment; "" for Lightning or by hand."""
-    with warnings.catch_warnings():  # a single process needs no srun
-        warnings.filterwarnings("ignore", message=f".*{SRUN}")
-        for name, kind in _LAUNCHERS.items():
-            if kind.detect():
-                return name, kind()
+    for name, kind in _LAUNCHERS.items():
+        if kind.detect():
+            return name, kind()
+    if step := step_environment():
+        return "srun", step
     return "", LightningEnvironment()
 
 

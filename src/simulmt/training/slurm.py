@@ -1,0 +1,90 @@
+"""A run in a job of SLURM: the processes that `srun` starts, and a job that is started again.
+
+`srun` numbers the processes of a step in variables that begin with SLURM_. A process on its own, in
+a job or on a login node, starts the others itself, as on any machine.
+"""
+
+import os
+from pathlib import Path
+
+from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
+from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+
+from simulmt.console import say
+from simulmt.errors import UserError
+from simulmt.run_directory import LAST, read_provenance
+
+_PORTS = range(15_000, 31_384)
+"""Where the processes of a step meet, below the ports that the system gives to others."""
+_STEPS = 16
+"""A job has a port for each of so many steps at the same time."""
+
+
+def check_tasks(nodes: int, devices: int) -> None:
+    """Refuse a run of several processes if SLURM has started another number of them.
+
+    Args:
+        nodes: the machines of the run.
+        devices: its processes on each of them.
+
+    Raises:
+        UserError: Lightning would wait for the others for ever, or train several runs.
+    """
+    if not _in_step():
+        if "SLURM_JOB_ID" in os.environ and nodes > 1 and "TORCHELASTIC_RUN_ID" not in os.environ:
+            raise UserError(
+                f"trainer.nodes is {nodes}, but srun has not started this process, so that nobody "
+                "starts those on the other machines: write `srun python train.py ...`"
+            )
+        return
+    tasks, machines = (int(os.environ[f"SLURM_STEP_NUM_{what}"]) for what in ("TASKS", "NODES"))
+    if tasks == 1 and nodes == 1:  # it starts the others itself
+        return
+    if (tasks, machines) != (nodes * devices, nodes):
+        raise UserError(
+            f"srun has started {tasks} processes on {machines} machines, but trainer.nodes is "
+            f"{nodes} and trainer.devices is {devices}; give srun --nodes={nodes} "
+            f"--ntasks-per-node={devices}, or train.py trainer=ddp trainer.nodes={machines} "
+            f"trainer.devices={tasks // machines}"
+        )
+
+
+def step_environment() -> ClusterEnvironment | None:
+    """Return who numbers the processes that `srun` has started, for Lightning; None if it has not.
+
+    Lightning would tell a job by its name and by options of `sbatch` that a step need not share,
+    let all steps of a job meet on one port, and on SIGUSR1 write checkpoints of its own.
+    """
+    if not _in_step() or os.environ["SLURM_STEP_NUM_TASKS"] == "1":
+        return None
+    tasks, machines = (int(os.environ[f"SLURM_STEP_NUM_{what}"]) for what in ("TASKS", "NODES"))
+    first = SLURMEnvironment.resolve_root_node_address(os.environ["SLURM_STEP_NODELIST"])
+    place = _STEPS * int(os.environ["SLURM_JOB_ID"]) + int(os.environ["SLURM_STEP_ID"])
+    os.environ.setdefault("MASTER_ADDR", first)
+    os.environ.setdefault("MASTER_PORT", str(_PORTS[place % len(_PORTS)]))
+    os.environ["SLURM_NTASKS_PER_NODE"] = str(tasks // machines)  # of the step, not of the job
+    return SLURMEnvironment(auto_requeue=False)
+
+
+def choose_resume(ckpt_path: str | None, folder: Path) -> str | None:
+    """Return what a run resumes from: in a job that SLURM has started again, where it was.
+
+    Args:
+        ckpt_path: the user's choice.
+        folder: the run directory. The run in it must be that of this job: the job may have been
+            about to replace an earlier one.
+    """
+    job = os.environ.get("SLURM_JOB_ID")
+    if ckpt_path == "last" or not (folder / LAST).is_file():
+        return ckpt_path
+    if os.environ.get("SLURM_RESTART_COUNT", "0") == "0":
+        return ckpt_path
+    provenance = read_provenance(folder)
+    if provenance is None or provenance.job != job:
+        return ckpt_path
+    say(f"SLURM has started job {job} again: ckpt_path=last")
+    return "last"
+
+
+def _in_step() -> bool:
+    return "SLURM_STEP_NUM_TASKS" in os.environ and "TORCHELASTIC_RUN_ID" not in os.environ
