@@ -120,9 +120,9 @@ def marian_step(size: int, sizes: dict[str, Any], smoothing: float, given: Batch
         eos_token_id=special.eos,
         forced_eos_token_id=None,
         decoder_start_token_id=special.bos,
-        attn_implementation="sdpa",
     )
     network = MarianMTModel(options).train()
+    network.set_attn_implementation("sdpa")
 
     def loss() -> Tensor:
         out = network(

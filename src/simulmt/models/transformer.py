@@ -19,6 +19,7 @@ from simulmt.attention.clock import ClockState
 from simulmt.attention.source import next_token
 from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
+from simulmt.models.dropout import Dropout
 from simulmt.models.layers import (
     DecoderLayer,
     EncoderLayer,
@@ -114,7 +115,7 @@ class Transformer(Model):
             )
         self.embedding = nn.Embedding(vocabulary.size, dim)
         nn.init.normal_(self.embedding.weight, std=dim**-0.5)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         pre = norm == "pre"
         self.encoder = nn.ModuleList(
             EncoderLayer(dim, ffn, heads, dropout, pre) for _ in range(encoder_layers)
