@@ -183,6 +183,19 @@ class FeedForward(nn.Module):
         return self.narrow(self.dropout.rectified(self.widen(x)))  # type: ignore[no-any-return]
 
 
+class TiedEmbedding(nn.Embedding):
+    """An embedding whose matrix is the output layer's, too.
+
+    The output layer's gradient fills the matrix. On a CPU the gradients of the embedded tokens are
+    sparse: they are added to its rows, where dense ones are matrices of zeros but for a few rows.
+    """
+
+    def forward(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
+        """The rows of the tokens."""
+        sparse = self.weight.device.type == "cpu" and not torch.compiler.is_compiling()
+        return functional.embedding(tokens, self.weight, sparse=sparse)
+
+
 def sinusoids(first: Int[Tensor, "B 1"], count: int, dim: int) -> Float[Tensor, "B N D"]:
     """Sinusoidal positions `first, first + 1, ...` (Vaswani et al. 2017, section 3.5)."""
     half = dim // 2

@@ -90,7 +90,7 @@ class _Added(torch.autograd.Function):
         return _run("added", p, seed, x, y)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
         return grad, _Dropped.apply(grad, *ctx.key), None, None  # type: ignore[no-untyped-call]
 
 
