@@ -2,7 +2,8 @@
 
 Masks, dropout, the decoder's input and the smoothed loss are the peer's or plain torch; only the
 batch and the sizes are ours. Dropout stands in the same places in all of them: on embeddings, on
-sublayers and after the ReLU, not on attention, which would keep torch from its fused kernel.
+sublayers and after the ReLU, not on attention, which would keep torch from its fused kernel. As
+its own defaults are, Marian has none after the ReLU; it takes part in that form, too.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
 
 import torch
 from steps import Step
@@ -20,8 +23,11 @@ from torch.nn import functional
 from simulmt.data.encoded import Batch
 from simulmt.vocabulary import Vocabulary
 
+MARIAN = "transformers' Marian"
 HAS_MARIAN = importlib.util.find_spec("transformers") is not None
 WITHOUT_MARIAN = "transformers is not installed: pip install --group bench"
+
+Peer: TypeAlias = Callable[[int, dict[str, Any], float, Batch], Step]
 
 
 def smoothed_loss(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
@@ -95,7 +101,9 @@ def torch_step(size: int, sizes: dict[str, Any], smoothing: float, given: Batch)
     return _stepping(network, loss)
 
 
-def marian_step(size: int, sizes: dict[str, Any], smoothing: float, given: Batch) -> Step:
+def marian_step(
+    size: int, sizes: dict[str, Any], smoothing: float, given: Batch, after_relu: bool = True
+) -> Step:
     """A step of `transformers.MarianMTModel`, with random weights; nothing is downloaded."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     from transformers import MarianConfig, MarianMTModel  # noqa: PLC0415 - seconds, and optional
@@ -113,7 +121,7 @@ def marian_step(size: int, sizes: dict[str, Any], smoothing: float, given: Batch
         decoder_attention_heads=sizes["heads"],
         activation_function="relu",
         dropout=sizes["dropout"],
-        activation_dropout=sizes["dropout"],
+        activation_dropout=sizes["dropout"] if after_relu else 0.0,
         attention_dropout=0.0,
         scale_embedding=True,
         pad_token_id=special.pad,
@@ -136,7 +144,16 @@ def marian_step(size: int, sizes: dict[str, Any], smoothing: float, given: Batch
     return _stepping(network, loss)
 
 
-def _stepping(network: nn.Module, loss: Any) -> Step:
+PEERS: dict[str, Peer] = {"torch.nn.Transformer": torch_step}
+"""The peers that are installed, each made of the number of subwords, the options of `conf/model`,
+the smoothing and the batch."""
+if HAS_MARIAN:
+    PEERS[MARIAN] = marian_step
+    PEERS[f"{MARIAN} by default"] = partial(marian_step, after_relu=False)
+
+
+def _stepping(network: nn.Module, loss: Callable[[], Tensor]) -> Step:
+    """Forward, backward, Adam, as in `steps`."""
     adam = torch.optim.Adam(network.parameters(), lr=1e-4, fused=True)
 
     def run() -> None:
