@@ -84,7 +84,7 @@ def train(
     config, folder = plain(cfg), Path(run_directory)
     choices = check_choices(config)
     check_machine(choices)
-    prepare_machine()
+    prepare_machine(choices.plan.threads)
     check_own(folder)
     _check_disk(folder, choices, config)
     ending.remedy("the same command with ckpt_path=last resumes from the last validation")
