@@ -9,6 +9,7 @@ import ddp
 import decoding
 import gpu_steps
 import growth
+import peers
 import pipeline
 import pytest
 import recurrent
@@ -19,6 +20,7 @@ import torch
 import training
 from frame import Result, in_turns, summed_up
 
+from simulmt.builders import build_objective
 from simulmt.vocabulary import Vocabulary
 from zoo import EOS, PAD
 
@@ -69,13 +71,32 @@ def test_a_made_up_batch_has_the_lengths_it_is_asked_for() -> None:
 
 
 def test_the_contestants_of_a_training_step_step() -> None:
-    made = training.contestants(training.Size("transformer", "verbfinal", 40), 8)
-    assert [*made] == ["soft", *training.TARGETS, "torch"]
+    size = training.Size("transformer", "verbfinal", 40, 1.0)
+    made = training.contestants(size, 8)
+    assert [*made] == ["soft", *training.TARGETS]
     for run in made.values():
         run()
     made = recurrent.contestants(24, 6, "rnmt_plus")
     for run in made.values():
         run()
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")  # torch's, on its own layers
+def test_the_peers_of_a_training_step_step() -> None:
+    made = training.rivals(training.Size("transformer", "verbfinal", 40, 1.0), 8)
+    assert [*made] == ["soft", *peers.PEERS]
+    for run in made.values():
+        run()
+
+
+def test_the_loss_of_the_peers_is_ours() -> None:
+    config = steps.settings("transformer", "verbfinal", "soft")
+    network = steps.model(config).eval()
+    given = steps.batch(40, 8, steps.vocabulary(config))
+    out = network(given.source, given.source_mask, given.target_input)
+    ours = build_objective(config).loss(out, given, 0)  # type: ignore[attr-defined]
+    theirs = peers.smoothed_loss(out.logits, given.target, config["objective"]["label_smoothing"])
+    torch.testing.assert_close(theirs, ours.total / ours.tokens)
 
 
 def test_steps_for_a_gpu_are_the_same_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from simulmt.attention import Attended, Attention, Moment, Plan, Source, Stand, 
 from simulmt.attention.initial import xavier
 from simulmt.attention.scores import ScaledDotProduct, join_heads, split_heads
 from simulmt.models.average_embedding import GuidedAttention
+from simulmt.models.dropout import Dropout
 from simulmt.models.reencoding import PrefixAttention
 
 SourceAttention: TypeAlias = Attention | GuidedAttention | PrefixAttention
@@ -80,7 +81,7 @@ class Residual(nn.Module):
     def __init__(self, dim: int, dropout: float, pre: bool) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(dim)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.pre = pre
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
@@ -93,7 +94,7 @@ class Residual(nn.Module):
 
     def after(self, x: Tensor, y: Tensor) -> Tensor:
         """The sum of `x` and the sublayer's output `y`."""
-        x = x + self.dropout(y)
+        x = self.dropout.added(x, y)
         return x if self.pre else self.norm(x)
 
 
@@ -103,7 +104,7 @@ class EncoderLayer(nn.Module):
     def __init__(self, dim: int, ffn: int, heads: int, dropout: float, pre: bool) -> None:
         super().__init__()
         self.self_attention = SelfAttention(dim, heads)
-        self.feed_forward = feed_forward(dim, ffn, dropout)
+        self.feed_forward = FeedForward(dim, ffn, dropout)
         self.around_self = Residual(dim, dropout, pre)
         self.around_feed_forward = Residual(dim, dropout, pre)
 
@@ -135,7 +136,7 @@ class DecoderLayer(nn.Module):
         super().__init__()
         self.self_attention = SelfAttention(dim, heads)
         self.source_attention = attend()
-        self.feed_forward = feed_forward(dim, ffn, dropout)
+        self.feed_forward = FeedForward(dim, ffn, dropout)
         self.around_self = Residual(dim, dropout, pre)
         self.around_source = Residual(dim, dropout, pre)
         self.around_feed_forward = Residual(dim, dropout, pre)
@@ -169,10 +170,30 @@ class DecoderLayer(nn.Module):
         return x, LayerState(keys, values, state.memory, stepped.state), stepped
 
 
-def feed_forward(dim: int, ffn: int, dropout: float) -> nn.Sequential:
-    """Two linear layers around a ReLU."""
-    widen, narrow = xavier(nn.Linear(dim, ffn), nn.Linear(ffn, dim))
-    return nn.Sequential(widen, nn.ReLU(), nn.Dropout(dropout), narrow)
+class FeedForward(nn.Module):
+    """Two linear layers around a ReLU with dropout."""
+
+    def __init__(self, dim: int, ffn: int, dropout: float) -> None:
+        super().__init__()
+        self.widen, self.narrow = xavier(nn.Linear(dim, ffn), nn.Linear(ffn, dim))
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
+        """Each position by itself."""
+        return self.narrow(self.dropout.rectified(self.widen(x)))  # type: ignore[no-any-return]
+
+
+class TiedEmbedding(nn.Embedding):
+    """An embedding whose matrix is the output layer's, too.
+
+    The output layer's gradient fills the matrix. On a CPU the gradients of the embedded tokens are
+    sparse: they are added to its rows, where dense ones are matrices of zeros but for a few rows.
+    """
+
+    def forward(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
+        """The rows of the tokens."""
+        sparse = self.weight.device.type == "cpu" and not torch.compiler.is_compiling()
+        return functional.embedding(tokens, self.weight, sparse=sparse)
 
 
 def sinusoids(first: Int[Tensor, "B 1"], count: int, dim: int) -> Float[Tensor, "B N D"]:

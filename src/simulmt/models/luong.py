@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Memory, Moment, Source
 from simulmt.attention.clock import ClockState
 from simulmt.attention.source import next_token
+from simulmt.models.dropout import Dropout
 from simulmt.models.model import (
     DecoderStep,
     Model,
@@ -81,7 +82,7 @@ class Luong(Model):
         self.input_feeding = input_feeding
         self.source_embedding = nn.Embedding(vocabulary.size, dim)
         self.target_embedding = nn.Embedding(vocabulary.size, dim)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.encoder = stacked(dim, dim, encoder_layers, dropout)
         self.decoder = stacked((2 if input_feeding else 1) * dim, dim, decoder_layers, dropout)
         self.source_attention = mechanism.attention(dim, heads, RECURRENT)

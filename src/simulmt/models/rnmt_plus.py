@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Memory, Moment, Plan, Source
 from simulmt.attention.clock import ClockState
 from simulmt.attention.source import next_token
+from simulmt.models.dropout import Dropout
 from simulmt.models.lstm import LSTM, LSTMState, reverse
 from simulmt.models.model import (
     DecoderStep,
@@ -83,7 +84,7 @@ class RnmtPlus(Model):
         self.target_embedding = nn.Embedding(vocabulary.size, dim)
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=dim**-0.5)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.encoder = Encoder(dim, encoder_layers, self.causal, self.dropout)
         self.decoder = nn.ModuleList(LSTM(2 * dim, dim) for _ in range(decoder_layers))
         self.source_attention = mechanism.attention(dim, heads, RECURRENT)
@@ -179,7 +180,7 @@ class Encoder(nn.Module):
         dropout: on each layer's output.
     """
 
-    def __init__(self, dim: int, layers: int, causal: bool, dropout: nn.Dropout) -> None:
+    def __init__(self, dim: int, layers: int, causal: bool, dropout: Dropout) -> None:
         super().__init__()
         self.causal = causal
         self.dropout = dropout

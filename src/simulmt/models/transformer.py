@@ -19,11 +19,13 @@ from simulmt.attention.clock import ClockState
 from simulmt.attention.source import next_token
 from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
+from simulmt.models.dropout import Dropout
 from simulmt.models.layers import (
     DecoderLayer,
     EncoderLayer,
     LayerState,
     SourceAttention,
+    TiedEmbedding,
     sinusoids,
 )
 from simulmt.models.model import (
@@ -112,9 +114,9 @@ class Transformer(Model):
                 "model.average_embedding adds later tokens to the states of a causal encoder, "
                 "model.encoder=reencoding encodes these tokens anyway; use one of the two"
             )
-        self.embedding = nn.Embedding(vocabulary.size, dim)
+        self.embedding = TiedEmbedding(vocabulary.size, dim)
         nn.init.normal_(self.embedding.weight, std=dim**-0.5)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         pre = norm == "pre"
         self.encoder = nn.ModuleList(
             EncoderLayer(dim, ffn, heads, dropout, pre) for _ in range(encoder_layers)
@@ -229,7 +231,7 @@ class Transformer(Model):
 
     def _embed(self, tokens: Int[Tensor, "B N"], first: Int[Tensor, "B 1"] | None = None) -> Tensor:
         """Embedded tokens at the positions `first`, 0 by default, and following."""
-        first = torch.zeros_like(tokens[:, :1]) if first is None else first
+        first = tokens.new_zeros(1, 1) if first is None else first
         x = self._scaled(tokens)
         embedded: Tensor = self.dropout(x + sinusoids(first, tokens.shape[1], self.dim).to(x.dtype))
         return embedded

@@ -130,7 +130,7 @@ def _train(
     resume = find_resume(config["ckpt_path"], folder)
     pl.seed_everything(config["seed"], workers=True, verbose=False)
     corpus, subwords, encoded = build_data(config)
-    prepare_machine()  # from here on freed memory is kept
+    prepare_machine(plan.threads)  # from here on freed memory is kept
     described = manifest(corpus, subwords)
     say_data(corpus, subwords, described)
     say(f"run directory: {folder}")

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,6 +53,7 @@ class Plan:
     accelerator: Literal["cpu", "gpu", "auto"]
     devices: Few
     nodes: Few
+    threads: Count | None
     strategy: Literal["auto", "ddp"]
     precision: Literal["32-true", "64-true", "bf16-mixed"]
     max_updates: Count
@@ -84,7 +86,13 @@ class Plan:
         return self.nodes * self.devices
 
     def check_devices(self) -> None:
-        """Refuse more GPUs than this machine has."""
+        """Refuse more GPUs or threads than this machine has."""
+        cores = os.cpu_count() or 1
+        if self.threads is not None and self.threads > cores:
+            raise UserError(
+                f"trainer.threads is {self.threads}, this machine has cores: {cores}; choose at "
+                "most as many"
+            )
         if self.accelerator == "gpu" and not torch.cuda.is_available():
             raise UserError("trainer=gpu, but no GPU was found; choose trainer=cpu")
         if self.accelerator != "cpu" and 0 < (gpus := torch.cuda.device_count()) < self.devices:

@@ -1,0 +1,168 @@
+"""Dropout: its masks are as good as random, and its gradients are those of its masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from simulmt.models.dropout import Dropout
+from simulmt.ops.dropout import STEPS, dropout, dropout_added, dropout_relu
+
+N = 1 << 18
+SIGMAS = 5  # one good generator in two million fails
+
+
+def kept(seed: int, p: float = 0.5, n: int = N) -> Tensor:
+    """The mask of a call, as numbers 0 and 1."""
+    torch.manual_seed(seed)
+    return (dropout(torch.ones(n), p) > 0).double()
+
+
+def by_the_book(low: int, high: int, n: int) -> Tensor:
+    """The hashes of elements 0..n-1, in 64-bit words cut down to 32."""
+
+    def mixed(x: Tensor) -> Tensor:
+        for shift, factor in ((16, 0x21F0AAAD), (15, 0x735A2D97)):
+            x = ((x ^ x >> shift) * factor) % STEPS
+        return x ^ x >> 15
+
+    return mixed(mixed(torch.arange(n) ^ low) ^ high)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_mask_is_the_hash_of_seed_and_place(p: float, dtype: torch.dtype) -> None:
+    torch.manual_seed(3)
+    out = dropout(torch.ones(1000, dtype=dtype), p)
+    torch.manual_seed(3)
+    seed = int(torch.empty((), dtype=torch.int64).random_())
+    hashes = by_the_book(seed % STEPS, seed // STEPS, 1000)
+    scale = torch.tensor(1 / (1 - p), dtype=dtype)
+    assert torch.equal(out, (hashes < round((1 - p) * STEPS)).to(dtype) * scale)
+
+
+@pytest.mark.parametrize("p", [0.001, 0.1, 0.5, 0.9])
+def test_elements_are_dropped_at_the_given_rate(p: float) -> None:
+    rates = torch.stack([kept(seed, p).mean() for seed in range(20)])
+    spread = (p * (1 - p) / N) ** 0.5
+    assert (rates - (1 - p)).abs().max() < SIGMAS * spread
+    # the rates of many masks spread as those of independent elements do: chi-squared, 20 degrees
+    assert 4 < ((rates - (1 - p)) / spread).square().sum() < 50
+
+
+@pytest.mark.parametrize("lag", [1, 2, 16, 128, 256, 1 << 12, 1 << 16])
+def test_elements_are_independent_of_each_other(lag: int) -> None:
+    x = 2 * kept(1) - 1
+    together = (x[lag:] * x[:-lag]).mean()
+    assert together.abs() < SIGMAS * (N - lag) ** -0.5
+
+
+def test_masks_of_calls_and_of_seeds_are_independent() -> None:
+    torch.manual_seed(1)
+    calls = [2 * (dropout(torch.ones(N), 0.5) > 0).double() - 1 for _ in range(8)]
+    masks = torch.stack([*calls, *(2 * kept(seed) - 1 for seed in range(2, 10))])
+    together = (masks @ masks.T / N).fill_diagonal_(0)
+    assert together.abs().max() < SIGMAS * N**-0.5
+
+
+def test_rows_and_columns_are_dropped_evenly() -> None:
+    mask = kept(4).view(512, 512)
+    for sums in (mask.sum(0), mask.sum(1)):
+        spread = (sums - 256).square().mean() / 128  # 1 for independent elements
+        assert 0.7 < spread < 1.3  # 5 standard deviations of a mean of 512
+
+
+def test_words_of_eight_elements_are_equally_frequent() -> None:
+    words = (kept(5).view(-1, 8) * 2 ** torch.arange(8)).sum(1).long()
+    expected = len(words) / 256
+    chi = ((words.bincount(minlength=256) - expected).square() / expected).sum()
+    assert 255 - SIGMAS * 22.6 < chi < 255 + SIGMAS * 22.6  # its standard deviation: sqrt(510)
+
+
+@pytest.mark.parametrize(
+    "function", [dropout, lambda x, p: dropout_added(torch.zeros_like(x), x, p)]
+)
+def test_the_expectation_is_the_identity(function: Callable[[Tensor, float], Tensor]) -> None:
+    x = torch.randn(64, dtype=torch.float64)
+    torch.manual_seed(0)
+    mean = torch.stack([function(x, 0.3) for _ in range(4000)]).mean(0)
+    spread = x.abs() * (0.3 / 0.7 / 4000) ** 0.5
+    assert ((mean - x).abs() <= SIGMAS * spread).all()
+
+
+def test_gradients_have_the_mask_of_the_forward_pass() -> None:
+    x, y = (torch.randn(3, 7, dtype=torch.float64, requires_grad=True) for _ in range(2))
+
+    def seeded(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def run(*inputs: Tensor) -> Tensor:
+            torch.manual_seed(1)
+            return function(*inputs, 0.4)
+
+        return run
+
+    for function, inputs in ((dropout, (x,)), (dropout_relu, (x,)), (dropout_added, (x, y))):
+        assert torch.autograd.gradcheck(seeded(function), inputs)
+    assert torch.autograd.gradgradcheck(seeded(dropout), (x,))
+
+
+def test_joint_functions_equal_their_parts() -> None:
+    x, y = torch.randn(5, 50), torch.randn(5, 50)
+    joint: tuple[Callable[[], Tensor], ...] = (
+        lambda: dropout_added(x, y, 0.3),
+        lambda: dropout_relu(y, 0.3),
+    )
+    parts: tuple[Callable[[], Tensor], ...] = (
+        lambda: x + dropout(y, 0.3),
+        lambda: dropout(functional.relu(y), 0.3),
+    )
+    for one, several in zip(joint, parts, strict=True):
+        torch.manual_seed(2)
+        expected = several()
+        torch.manual_seed(2)
+        torch.testing.assert_close(one(), expected, rtol=1e-6, atol=1e-7)  # one rounding less
+
+
+def test_the_number_of_threads_changes_no_mask() -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = kept(6)
+        torch.set_num_threads(2)
+        assert torch.equal(kept(6), alone)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_the_layout_in_memory_changes_nothing() -> None:
+    x = torch.randn(6, 10)
+    torch.manual_seed(1)
+    expected = dropout(x, 0.5)
+    torch.manual_seed(1)
+    assert torch.equal(dropout(x.T.contiguous().T, 0.5), expected)
+
+
+def test_a_tensor_without_elements_stays_one() -> None:
+    assert dropout(torch.empty(0, 4), 0.5).shape == (0, 4)
+
+
+def test_the_layer_is_the_identity_out_of_training_and_without_dropout() -> None:
+    x, y = torch.randn(4, 4), torch.randn(4, 4)
+    for layer in (Dropout(0.5).eval(), Dropout(0.0)):
+        assert layer(x) is x
+        assert torch.equal(layer.added(x, y), x + y)
+        assert torch.equal(layer.rectified(x), functional.relu(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_elsewhere_the_masks_are_those_of_torch(dtype: torch.dtype) -> None:
+    x = torch.ones(1000, dtype=dtype)
+    layer = torch.compile(Dropout(0.3), backend="eager", fullgraph=True)
+    run = layer if dtype == torch.float32 else Dropout(0.3)
+    torch.manual_seed(1)
+    out = run(x)
+    torch.manual_seed(1)
+    assert torch.equal(out, functional.dropout(x, 0.3))
