@@ -19,10 +19,10 @@ import torch
 from frame import Result, alone, in_turns, one_thread, ratios, summed_up
 from steps import Step, batch, model, peak_bytes, settings, step, vocabulary
 from torch import Tensor, nn
-from torch.nn import functional
 
 from simulmt.models.layers import sinusoids
 from simulmt.models.model import Translation
+from simulmt.models.projection import Projection
 
 
 class Size(NamedTuple):
@@ -94,7 +94,7 @@ class TorchTransformer(nn.Module):
             memory_key_padding_mask=~mask,
             tgt_is_causal=True,
         )
-        return Translation(out, lambda x: functional.linear(x, self.embedding.weight), (), {})
+        return Translation(out, Projection(self.embedding.weight), (), {})
 
 
 @functools.cache

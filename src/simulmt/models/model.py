@@ -1,7 +1,7 @@
 """The interface of translation models for training and decoding."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import torch
@@ -21,6 +21,7 @@ from simulmt.attention import (
 )
 from simulmt.attention.clock import ClockState
 from simulmt.errors import UserError
+from simulmt.models.projection import Projection
 from simulmt.vocabulary import Vocabulary
 
 T = TypeVar("T")
@@ -35,8 +36,8 @@ class Translation(NamedTuple):
 
     states: Float[Tensor, "B T E"]
     """The decoder's last states."""
-    output: Callable[[Tensor], Tensor]
-    """Turns states into logits (B, T, V), so that a caller who needs few logits computes few."""
+    output: Projection
+    """Turns states into logits, so that a caller need not hold the logits of all tokens."""
     alphas: tuple[Float[Tensor, "B H T S"], ...]
     """Expected alignment of the heads of each layer that attends to the source, moved on by the
     positions that the span looks ahead; empty where stops are known."""

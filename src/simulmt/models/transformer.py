@@ -12,7 +12,6 @@ from typing import ClassVar, Literal, NamedTuple, cast
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
 from simulmt.attention import TRAINED, Attended, Mechanism, Moment, Source
 from simulmt.attention.clock import ClockState
@@ -36,6 +35,7 @@ from simulmt.models.model import (
     is_causal,
     join_layers,
 )
+from simulmt.models.projection import Projection
 from simulmt.models.reencoding import REENCODING, PrefixAttention, encode_prefixes
 from simulmt.options import Few, Share, Width, limited
 from simulmt.vocabulary import Vocabulary
@@ -168,7 +168,12 @@ class Transformer(Model):
             x, attended = layer(x, layer.source_attention.memory(source), plan, moment)
             layers.append(attended)
         alphas = tuple(attended.alpha for attended in layers if attended.alpha is not None)
-        return Translation(self.decoder_norm(x), self._logits, alphas, all_losses(plan, layers))
+        return Translation(self.decoder_norm(x), self.output, alphas, all_losses(plan, layers))
+
+    @property
+    def output(self) -> Projection:
+        """The output layer, which is tied to the embedding."""
+        return Projection(self.embedding.weight)
 
     def start(self, source: Source) -> TransformerState:
         """The decoder before the first target step."""
@@ -220,7 +225,7 @@ class Transformer(Model):
             x, layer_state, stepped = layer.step(x, before, stand)
             layers.append(layer_state)
             steps.append(stepped)
-        logits = self._logits(self.decoder_norm(x))[:, 0]
+        logits = self.output(self.decoder_norm(x))[:, 0]
         after = state._replace(layers=tuple(layers), step=state.step + 1)
         return join_layers(logits, after, stand, steps)
 
@@ -236,6 +241,3 @@ class Transformer(Model):
 
     def _scaled(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         return self.embedding(tokens) * math.sqrt(self.dim)  # type: ignore[no-any-return]
-
-    def _logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        return functional.linear(states, self.embedding.weight)
