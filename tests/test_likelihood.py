@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from likelihood import from_all_logits
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -16,13 +17,6 @@ EXACT = {"rtol": 1e-12, "atol": 1e-13}
 """float64; only the order of summation differs."""
 NEAR = {"rtol": 1e-5, "atol": 1e-6}
 """float32."""
-
-
-def from_all_logits(states, output, target, mask) -> TokenLosses:
-    """The reference."""
-    log_p = output(states).log_softmax(-1)  # (B, T, V)
-    nll = -log_p.gather(-1, target[..., None])[..., 0]
-    return TokenLosses(nll * mask, -log_p.mean(-1) * mask)
 
 
 @pytest.fixture(autouse=True, params=[1, 4, 512])

@@ -83,7 +83,7 @@ class Model(nn.Module, ABC):
         self, vocabulary: Vocabulary, mechanism: Mechanism, dim: int, causal: bool
     ) -> None:
         super().__init__()
-        self.vocabulary, self.mechanism = vocabulary, mechanism
+        self.vocabulary, self.mechanism, self.dim = vocabulary, mechanism, dim
         self.clock = mechanism.clock(dim)
         self.causal = causal
 

@@ -105,7 +105,7 @@ class Transformer(Model):
         reencodes = encoder == REENCODING
         causal = reencodes or is_causal(encoder, mechanism)
         super().__init__(vocabulary, mechanism, dim, causal)
-        self.reencodes, self.dim = reencodes, dim
+        self.reencodes = reencodes
         check_width(dim, heads, each=2)
         if self.reencodes and average_embedding:
             raise UserError(

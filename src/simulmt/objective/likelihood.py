@@ -105,7 +105,9 @@ class _Losses(torch.autograd.Function):
         ctx: Any, nll: Float[Tensor, "N"], uniform: Float[Tensor, "N"]
     ) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():  # by create_graph=True
-            raise RuntimeError("token_losses has no second derivatives; leave out create_graph=True")
+            raise RuntimeError(
+                "token_losses has no second derivatives; leave out create_graph=True"
+            )
         states, weight, bias, target, log_z, by_state = ctx.saved_tensors
         given = nll + uniform  # the gradient of log Z
         sums, ctx.sums = ctx.sums, None  # a second backward pass has to sum up again

@@ -157,8 +157,8 @@ def _check_batches(
     for name in ("valid", "test"):
         check_enough(len(splits[name]), plan.devices, name)
     largest = min(tokens, int(splits["train"].lengths[:, 1].sum()))
-    logits = largest * model.vocabulary.size
-    check_memory(plan.accelerator, plan.devices, count_parameters(model), logits)
+    parameters = count_parameters(model)
+    check_memory(plan.accelerator, plan.devices, parameters, largest * model.dim)
 
 
 def _say_model(model: Model, config: Config) -> None:
