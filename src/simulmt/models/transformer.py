@@ -86,6 +86,7 @@ class Transformer(Model):
     """
 
     usual_beam: ClassVar[int] = 5
+    compiles: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -163,7 +164,8 @@ class Transformer(Model):
     ) -> Translation:
         """Teacher forcing: all target steps at once, layer by layer."""
         plan = self.planned(source, target_input, moment)
-        x, layers = self._embed(target_input), list[Attended]()
+        x = self._embed(target_input)
+        layers: list[Attended] = []  # a call of list[Attended] could not be compiled
         for layer in self._layers():
             x, attended = layer(x, layer.source_attention.memory(source), plan, moment)
             layers.append(attended)

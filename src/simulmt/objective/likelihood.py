@@ -104,10 +104,8 @@ class _Losses(torch.autograd.Function):
     def backward(
         ctx: Any, nll: Float[Tensor, "N"], uniform: Float[Tensor, "N"]
     ) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():  # by create_graph=True
-            raise RuntimeError(
-                "token_losses has no second derivatives; leave out create_graph=True"
-            )
+        if torch.is_grad_enabled():
+            raise RuntimeError("token losses have no second derivatives: leave out create_graph")
         states, weight, bias, target, log_z, by_state = ctx.saved_tensors
         given = nll + uniform  # the gradient of log Z
         sums, ctx.sums = ctx.sums, None  # a second backward pass has to sum up again
@@ -168,7 +166,7 @@ def _weighed(
 
 
 def _softmax_(z: Float[Tensor, "n V"]) -> tuple[Float[Tensor, "n"], Float[Tensor, "n V"]]:
-    """log Z, and the softmax in the memory of `z`."""
+    """The logarithm of Z, and the softmax in the memory of `z`."""
     top = z.amax(1, keepdim=True)
     total = z.sub_(top).exp_().sum(1, keepdim=True)
     return (top + total.log())[:, 0], z.div_(total)

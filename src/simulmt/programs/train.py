@@ -137,6 +137,7 @@ def _train(
         passport=passport(config, subwords, described),
         seed=config["seed"],
         skip=plan.skip,
+        compile=plan.compile,
     )
     data = TranslationData(encoded["train"], encoded["valid"], tokens, config["seed"])
     _check_batches(plan, model, encoded, tokens)
