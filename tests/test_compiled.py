@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -17,8 +19,10 @@ from simulmt.training.compiled import check_compiler, compiled
 from small_runs import SMALL, configuration
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own modules
-EXACT = {"rtol": 1e-9, "atol": 1e-11}
-"""float64; fused code adds up in another order."""
+NEAR = {"rtol": 1e-5, "atol": 1e-7}
+"""Sinusoids are float32, and fused code rounds them in another way; all else is float64."""
+BACKENDS = ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)]
+"""The same graphs, run operator by operator, or as training runs them, compiled for minutes."""
 
 
 def batch(longest: int):
@@ -37,10 +41,11 @@ def losses_and_gradients(model, objective, data, update):
     return loss.total.detach(), found
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", ["soft", "mma_il", "wait_k"])
-def test_compiled_steps_have_the_same_losses_and_gradients(name):
+def test_compiled_steps_have_the_same_losses_and_gradients(name, backend, monkeypatch):
     torch._dynamo.reset()
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
     options = zoo.options(name)
     quiet = options | {"noise": 0.0} if "noise" in options else options  # others are drawn
     model = zoo.model(quiet).train()
@@ -53,7 +58,7 @@ def test_compiled_steps_have_the_same_losses_and_gradients(name):
         want = losses_and_gradients(model, objective, data, update)
         with training():
             got = losses_and_gradients(model, objective, data, update)
-        torch.testing.assert_close(got, want, **EXACT)
+        torch.testing.assert_close(got, want, **NEAR)
         graphs.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
     assert graphs[0] > 0, "nothing is compiled"
     assert graphs[2] == graphs[-1], "other lengths are compiled again"
