@@ -21,8 +21,8 @@ from small_runs import SMALL, configuration
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own modules
 NEAR = {"rtol": 1e-5, "atol": 1e-7}
 """Sinusoids are float32, and fused code rounds them in another way; all else is float64."""
-BACKENDS = ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)]
-"""The same graphs, run operator by operator, or as training runs them, compiled for minutes."""
+BACKENDS = ["aot_eager", "inductor"]
+"""The graphs run operator by operator, and as training runs them, in generated code."""
 
 
 def batch(longest: int):
@@ -41,6 +41,7 @@ def losses_and_gradients(model, objective, data, update):
     return loss.total.detach(), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", ["soft", "mma_il", "wait_k"])
 def test_compiled_steps_have_the_same_losses_and_gradients(name, backend, monkeypatch):
