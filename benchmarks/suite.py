@@ -24,6 +24,7 @@ import decoding
 import future_guided
 import growth
 import guard
+import likelihood
 import ops
 import overlap
 import pipeline
@@ -36,6 +37,7 @@ from simulmt.programs.provenance import processor
 
 SUBJECTS: dict[str, Measure] = {
     "ops": ops.measure,
+    "likelihood": likelihood.measure,
     "training": training.measure,
     "future_guided": future_guided.measure,
     "recurrent": recurrent.measure,

@@ -9,6 +9,7 @@ import ddp
 import decoding
 import gpu_steps
 import growth
+import likelihood
 import peers
 import pipeline
 import pytest
@@ -105,6 +106,13 @@ def test_steps_for_a_gpu_are_the_same_elsewhere(monkeypatch: pytest.MonkeyPatch)
     for run in gpu_steps.transformer("transformer", 8, 40, "cpu").values():
         run()
     assert len(gpu_steps.of_size("transformer", 40, "cpu", 1)) == len(gpu_steps.TARGETS)
+
+
+def test_a_step_with_all_logits_holds_more_than_one_without() -> None:
+    for run in likelihood.contestants(50, 8, 20).values():
+        run()
+    ours, other = likelihood.peaks("transformer", 2000, 1200)
+    assert other - ours > 4 * 2000 * 1200
 
 
 def test_peak_memory_is_what_is_held_at_once() -> None:

@@ -1,27 +1,93 @@
-"""Kernels compute the same just compiled as from the disk: a first run equals all later ones."""
+"""`trainer.compile=true` changes nothing but rounding, and only in training steps."""
 
-import os
-import subprocess
-import sys
+from __future__ import annotations
 
-DIGEST = """
-import hashlib, torch
-from simulmt.ops import expected_attention
-torch.manual_seed(1)
-alpha, energy = (torch.rand(6, 9, 30, requires_grad=True) for _ in range(2))
-beta = expected_attention(alpha, energy)
-gradients = torch.autograd.grad((beta * torch.rand_like(beta)).sum(), [alpha, energy])
-values = b"".join(x.detach().numpy().tobytes() for x in (beta, *gradients))
-print(hashlib.sha256(values).hexdigest())
-"""
+from functools import partial
+
+import pytest
+import torch
+
+import zoo
+from simulmt.attention import Moment
+from simulmt.builders import build_objective
+from simulmt.data.encoded import collate
+from simulmt.errors import UserError
+from simulmt.programs.plain import plain
+from simulmt.programs.train import train
+from simulmt.training import compiled as compiling
+from simulmt.training.compiled import check_compiler, compiled
+from small_runs import SMALL, configuration
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own modules
+NEAR = {"rtol": 1e-5, "atol": 1e-7}
+"""Sinusoids are float32, and fused code rounds them in another way; all else is float64."""
+BACKENDS = ["aot_eager", "inductor"]
+"""The graphs run operator by operator, and as training runs them, in generated code."""
 
 
-def test_a_kernel_from_the_disk_computes_what_it_did_when_compiled(tmp_path):
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", DIGEST]
-    compiled, loaded = (
-        subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout
-        for _ in range(2)
+def batch(longest: int):
+    torch.manual_seed(longest)
+    words = torch.randint(4, zoo.VOCABULARY, (3, 2, longest)).tolist()
+    pairs = [([*x[i:], zoo.EOS], [*y[2 * i :], zoo.EOS], i) for i, (x, y) in enumerate(words)]
+    return collate(pairs, zoo.SPECIAL)
+
+
+def losses_and_gradients(model, objective, data, update):
+    torch.manual_seed(0)  # of the noise of a learned schedule
+    loss = objective(model, data, Moment(update, 100))
+    loss.total.backward()
+    found = {name: p.grad for name, p in model.named_parameters()}
+    model.zero_grad()
+    return loss.total.detach(), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ["soft", "mma_il", "wait_k"])
+def test_compiled_steps_have_the_same_losses_and_gradients(name, backend, monkeypatch):
+    torch._dynamo.reset()
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+    options = zoo.options(name)
+    quiet = options | {"noise": 0.0} if "noise" in options else options  # others are drawn
+    model = zoo.model(quiet).train()
+    objective = build_objective(
+        plain(configuration("train", *SMALL, f"mechanism={name}", "lambda=0.2"))
     )
-    assert any(tmp_path.rglob("*.nbc")), "the first process should keep its machine code"
-    assert compiled == loaded
+    graphs, training = [], compiled(model)
+    for update, longest in enumerate((9, 6, 13, 21, 8)):
+        data = batch(longest)
+        want = losses_and_gradients(model, objective, data, update)
+        with training():
+            got = losses_and_gradients(model, objective, data, update)
+        torch.testing.assert_close(got, want, **NEAR)
+        graphs.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+    assert graphs[0] > 0, "nothing is compiled"
+    assert graphs[2] == graphs[-1], "other lengths are compiled again"
+
+
+def test_nothing_but_a_training_step_is_compiled():
+    model = zoo.model(zoo.options("soft"))
+    names, methods = [*model.state_dict()], (model.encode, model.decode)
+    training = compiled(model)
+    with training():
+        assert model.encode != methods[0]
+        assert model.decode != methods[1]
+        assert [*model.state_dict()] == names
+    assert (model.encode, model.decode) == methods
+
+
+@pytest.mark.parametrize("name", ["rnmt_plus", "luong"])
+def test_models_that_go_token_by_token_are_refused(name, tmp_path):
+    overrides = [f"model={name}", "mechanism=soft", "trainer.compile=true"]
+    with pytest.raises(UserError, match=f"model.name={name} goes token by token.*compile=false$"):
+        train(configuration("train", *overrides), str(tmp_path))
+
+
+@pytest.mark.parametrize("error", [RuntimeError("\nNo compiler\n\ntrace"), OSError("No compiler")])
+def test_without_a_compiler_one_line_says_so(error, monkeypatch):
+    def fails(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(compiling.torch, "compile", lambda _: fails)
+    with pytest.raises(UserError, match=r"fails \(No compiler\): install a C\+\+ compiler and "):
+        check_compiler("cpu")

@@ -48,7 +48,7 @@ def test_model_and_batch_are_compared_with_the_memory(monkeypatch):
         UserError, match=r"67,108,865 parameters .* 1 processes has 1.0 GiB .* lower "
     ):
         check_memory("cpu", 1, 2**26 + 1)
-    with pytest.raises(UserError, match=r"logits of the largest batch .* lower data.batch_tokens"):
+    with pytest.raises(UserError, match=r"states of the largest batch .* lower data.batch_tokens"):
         check_memory("cpu", 2, 1, 2**26 + 1)
 
 

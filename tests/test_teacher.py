@@ -9,7 +9,8 @@ import zoo
 from simulmt.data.encoded import collate
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
-from simulmt.objective.teacher import Joint, Pretrained, distance, likelihood
+from simulmt.objective.likelihood import token_losses
+from simulmt.objective.teacher import Joint, Pretrained, distance
 from simulmt.programs.export import export
 from simulmt.programs.teacher import choose_teacher
 from simulmt.programs.train import train
@@ -46,8 +47,8 @@ def test_a_joint_teacher_and_its_student_are_drawn_to_each_other():
     data = batch()
     states = student.encode(data.source, data.source_mask)
     guidance = Joint(full, 0.5)(data, states)
-    own = full(data.source, data.source_mask, data.target_input).logits
-    nll = likelihood(own, data.target, data.target_mask)
+    own = full(data.source, data.source_mask, data.target_input)
+    nll = token_losses(own.states, own.output, data.target, data.target_mask).nll.sum()
     taught = full.encode(data.source, data.source_mask)
     apart = distance(states.states, taught.states, data.source_mask)
     torch.testing.assert_close(guidance.total, nll + 0.5 * apart)

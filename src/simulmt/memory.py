@@ -56,17 +56,18 @@ def _available() -> float:
     return math.inf
 
 
-def check_memory(accelerator: str, processes: int, parameters: int, logits: int = 0) -> None:
+def check_memory(accelerator: str, processes: int, parameters: int, states: int = 0) -> None:
     """Refuse a training that is too large for the memory.
 
-    A parameter takes 16 bytes: its value, its gradient and Adam's two moments. A logit takes at
-    least 8 bytes: its value and its gradient.
+    A parameter takes 16 bytes: its value, its gradient and Adam's two moments. A number of a
+    target token's state takes at least 8 bytes: in the embedding and in the decoder's last state.
+    Logits are held for a few tokens at a time, and take less than the parameters they come from.
 
     Args:
         accelerator: `cpu`, `gpu` or `auto`.
         processes: the number of processes; on a CPU they share the memory.
         parameters: the number of parameters of the model.
-        logits: the number of logits of the largest batch: its target tokens times the subwords.
+        states: the size of the largest batch: its target tokens times the width of the model.
 
     Raises:
         UserError: the model or the batch is too large.
@@ -75,7 +76,8 @@ def check_memory(accelerator: str, processes: int, parameters: int, logits: int 
     for what, needed, remedy in (
         (f"{parameters:,} parameters", 16 * parameters, "the sizes of the model (model.dim, "
          "model.ffn, model.encoder_layers, ...), data.subwords.size or trainer.devices"),
-        (f"the {logits:,} logits of the largest batch", 8 * logits, "data.batch_tokens"),
+        (f"{states:,} numbers in the states of the largest batch", 8 * states,
+         "data.batch_tokens"),
     ):  # fmt: skip
         if needed > there:
             raise UserError(

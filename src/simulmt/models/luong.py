@@ -24,6 +24,7 @@ from simulmt.models.model import (
     join_layers,
     join_steps,
 )
+from simulmt.models.projection import Projection
 from simulmt.options import Few, Share, Width, limited
 from simulmt.vocabulary import Vocabulary
 
@@ -113,7 +114,8 @@ class Luong(Model):
             vectors.append(fed)
             first += piece.shape[1]
         states, alphas = torch.cat(vectors, 1), join_steps(steps)
-        return Translation(states, self.output, alphas, all_losses(plan, steps))
+        output = Projection(self.output.weight, self.output.bias)
+        return Translation(states, output, alphas, all_losses(plan, steps))
 
     def start(self, source: Source) -> LuongState:
         """The decoder before the first target step."""

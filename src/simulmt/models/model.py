@@ -1,7 +1,7 @@
 """The interface of translation models for training and decoding."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import torch
@@ -21,6 +21,7 @@ from simulmt.attention import (
 )
 from simulmt.attention.clock import ClockState
 from simulmt.errors import UserError
+from simulmt.models.projection import Projection
 from simulmt.vocabulary import Vocabulary
 
 T = TypeVar("T")
@@ -35,8 +36,8 @@ class Translation(NamedTuple):
 
     states: Float[Tensor, "B T E"]
     """The decoder's last states."""
-    output: Callable[[Tensor], Tensor]
-    """Turns states into logits (B, T, V), so that a caller who needs few logits computes few."""
+    output: Projection
+    """Turns states into logits, so that a caller need not hold the logits of all tokens."""
     alphas: tuple[Float[Tensor, "B H T S"], ...]
     """Expected alignment of the heads of each layer that attends to the source, moved on by the
     positions that the span looks ahead; empty where stops are known."""
@@ -77,12 +78,14 @@ class Model(nn.Module, ABC):
 
     usual_beam: ClassVar[int]
     """Usual beam of beam search, for mechanisms that read the whole sentence first."""
+    compiles: ClassVar[bool] = False
+    """Whether `torch.compile` can take `encode` and `decode`: no loop goes over the tokens."""
 
     def __init__(
         self, vocabulary: Vocabulary, mechanism: Mechanism, dim: int, causal: bool
     ) -> None:
         super().__init__()
-        self.vocabulary, self.mechanism = vocabulary, mechanism
+        self.vocabulary, self.mechanism, self.dim = vocabulary, mechanism, dim
         self.clock = mechanism.clock(dim)
         self.causal = causal
 

@@ -27,6 +27,7 @@ from simulmt.models.model import (
     join_layers,
     join_steps,
 )
+from simulmt.models.projection import Projection
 from simulmt.options import Few, Share, Width, limited
 from simulmt.vocabulary import Vocabulary
 
@@ -107,7 +108,8 @@ class RnmtPlus(Model):
             y = self.dropout(layer(torch.cat([x, context], -1)))
             x = residual(number, x, y)
         states, alphas = torch.cat([x, context], -1), join_steps(steps)
-        return Translation(states, self.output, alphas, all_losses(plan, steps))
+        output = Projection(self.output.weight, self.output.bias)
+        return Translation(states, output, alphas, all_losses(plan, steps))
 
     def _first(
         self, embedded: Float[Tensor, "B T D"], memory: Memory, plan: Plan | None, moment: Moment

@@ -12,7 +12,6 @@ from typing import ClassVar, Literal, NamedTuple, cast
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
 from simulmt.attention import TRAINED, Attended, Mechanism, Moment, Source
 from simulmt.attention.clock import ClockState
@@ -38,6 +37,7 @@ from simulmt.models.model import (
     is_causal,
     join_layers,
 )
+from simulmt.models.projection import Projection
 from simulmt.models.reencoding import REENCODING, PrefixAttention, encode_prefixes
 from simulmt.options import Few, Share, Width, limited
 from simulmt.vocabulary import Vocabulary
@@ -88,6 +88,7 @@ class Transformer(Model):
     """
 
     usual_beam: ClassVar[int] = 5
+    compiles: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -107,7 +108,7 @@ class Transformer(Model):
         reencodes = encoder == REENCODING
         causal = reencodes or is_causal(encoder, mechanism)
         super().__init__(vocabulary, mechanism, dim, causal)
-        self.reencodes, self.dim = reencodes, dim
+        self.reencodes = reencodes
         check_width(dim, heads, each=2)
         if self.reencodes and average_embedding:
             raise UserError(
@@ -165,12 +166,18 @@ class Transformer(Model):
     ) -> Translation:
         """Teacher forcing: all target steps at once, layer by layer."""
         plan = self.planned(source, target_input, moment)
-        x, layers = self._embed(target_input), list[Attended]()
+        x = self._embed(target_input)
+        layers: list[Attended] = []  # a call of list[Attended] could not be compiled
         for layer in self._layers():
             x, attended = layer(x, layer.source_attention.memory(source), plan, moment)
             layers.append(attended)
         alphas = tuple(attended.alpha for attended in layers if attended.alpha is not None)
-        return Translation(self.decoder_norm(x), self._logits, alphas, all_losses(plan, layers))
+        return Translation(self.decoder_norm(x), self.output, alphas, all_losses(plan, layers))
+
+    @property
+    def output(self) -> Projection:
+        """The output layer, which is tied to the embedding."""
+        return Projection(self.embedding.weight)
 
     def start(self, source: Source) -> TransformerState:
         """The decoder before the first target step."""
@@ -222,7 +229,7 @@ class Transformer(Model):
             x, layer_state, stepped = layer.step(x, before, stand)
             layers.append(layer_state)
             steps.append(stepped)
-        logits = self._logits(self.decoder_norm(x))[:, 0]
+        logits = self.output(self.decoder_norm(x))[:, 0]
         after = state._replace(layers=tuple(layers), step=state.step + 1)
         return join_layers(logits, after, stand, steps)
 
@@ -238,6 +245,3 @@ class Transformer(Model):
 
     def _scaled(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         return self.embedding(tokens) * math.sqrt(self.dim)  # type: ignore[no-any-return]
-
-    def _logits(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        return functional.linear(states, self.embedding.weight)

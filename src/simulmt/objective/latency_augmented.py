@@ -17,7 +17,8 @@ from simulmt.attention import Losses, Moment
 from simulmt.data.encoded import Batch
 from simulmt.errors import UserError
 from simulmt.models.model import Model, Translation
-from simulmt.objective.objective import Loss, Objective, negative_log_likelihood
+from simulmt.objective.likelihood import token_losses
+from simulmt.objective.objective import Loss, Objective
 from simulmt.objective.teacher import Teacher
 from simulmt.options import Finite, Natural, Share, Weight, limited, pick
 
@@ -108,7 +109,10 @@ class LatencyAugmented(Objective):
 
     def loss(self, translation: Translation, batch: Batch, update: int) -> Loss:
         """The losses of a translation with the weights at `update`, from 0."""
-        smoothed, nll = self._likelihood(translation.logits, batch.target, batch.target_mask)
+        losses = token_losses(
+            translation.states, translation.output, batch.target, batch.target_mask
+        )
+        smoothed, nll = losses.smoothed(self.label_smoothing).sum(), losses.nll.sum()
         total, per_sentence = smoothed, dict[str, Tensor]()
         if translation.alphas:
             with torch.autocast(smoothed.device.type, enabled=False):  # positions need float32
@@ -123,18 +127,6 @@ class LatencyAugmented(Objective):
         per_token = {"loss": total.detach(), "nll": nll.detach()}
         tokens = batch.target_mask.sum()
         return Loss(total, tokens, len(batch.target), per_token, per_sentence)
-
-    def _likelihood(
-        self,
-        logits: Float[Tensor, "B T V"],
-        target: Int[Tensor, "B T"],
-        mask: Bool[Tensor, "B T"],
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """Negative log-likelihood with label smoothing, and without."""
-        log_p = logits.float().log_softmax(-1)
-        loss = negative_log_likelihood(log_p, target)  # (B, T)
-        smoothed = torch.lerp(loss, -log_p.mean(-1), self.label_smoothing)
-        return (smoothed * mask).sum(), (loss * mask).sum()
 
     def _latency(
         self, alphas: Sequence[Float[Tensor, "B H T S"]], batch: Batch

@@ -30,13 +30,6 @@ class Loss(NamedTuple):
     """Sums that are divided by `sentences` and logged."""
 
 
-def negative_log_likelihood(
-    log_p: Float[Tensor, "B T V"], target: Int[Tensor, "B T"]
-) -> Float[Tensor, "B T"]:
-    """The negative log-likelihood of each target token in nats, of padding, too."""
-    return -log_p.gather(-1, target[..., None])[..., 0]
-
-
 class Objective(nn.Module, ABC):
     """Runs a model on a batch, once or more often, and weighs the losses."""
 

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from simulmt.attention import Source
 from simulmt.data.encoded import Batch
 from simulmt.models.model import Model
-from simulmt.objective.objective import negative_log_likelihood
+from simulmt.objective.likelihood import token_losses
 from simulmt.options import Weight, limited
 
 
@@ -65,8 +65,8 @@ class Joint(Teacher):
     def forward(self, batch: Batch, student: Source) -> Guidance:
         """The teacher's own negative log-likelihood, and the distance."""
         source = self.model.encode(batch.source, batch.source_mask)
-        translation = self.model.decode(source, batch.target_input)
-        nll = likelihood(translation.logits, batch.target, batch.target_mask)
+        states, output, *_ = self.model.decode(source, batch.target_input)
+        nll = token_losses(states, output, batch.target, batch.target_mask).nll.sum()
         apart = distance(student.states, source.states, batch.source_mask)
         logged = {"teacher_nll": nll.detach()}, {"distance": apart.detach()}
         return Guidance(nll + self.lambda_kd * apart, *logged)
@@ -94,11 +94,3 @@ def distance(
     """`1/n sum_i ||z_i - z_i^full||^2` over the n tokens of a sentence, summed over sentences."""
     apart = (student - full).float().square().sum(-1)  # (B, S)
     return ((apart * mask).sum(1) / mask.sum(1)).sum()
-
-
-def likelihood(
-    logits: Float[Tensor, "B T V"], target: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]
-) -> Float[Tensor, ""]:
-    """Negative log-likelihood of the targets in nats, summed over tokens."""
-    log_p = logits.float().log_softmax(-1)
-    return (negative_log_likelihood(log_p, target) * mask).sum()

@@ -22,6 +22,7 @@ from simulmt.options import FOLDER_NAME, Config, Limit, Weight, check, construct
 from simulmt.programs import teacher
 from simulmt.training.board import Open
 from simulmt.training.callbacks import count_parameters
+from simulmt.training.compiled import check_compiler
 from simulmt.training.loggers import choose_logger
 from simulmt.training.optimiser import Adam, make_adam
 from simulmt.training.run import Plan
@@ -76,6 +77,11 @@ def check_choices(config: Config) -> Choices:
     check_data(config["data"])
     model = outline_model(config["model"], mechanism, _vocabulary(config["data"].get("subwords")))
     _check_objective(build_objective(config), mechanism, plan)
+    if plan.compile and not model.compiles:
+        raise UserError(
+            f"trainer.compile=true, but model.name={config['model']['name']} goes token by token, "
+            "which torch.compile takes very long for: set trainer.compile=false"
+        )
     return Choices(
         plan=plan,
         parameters=count_parameters(model),
@@ -92,11 +98,13 @@ def check_machine(choices: Choices) -> None:
     """Refuse a run that this machine cannot train; another one of a cluster might.
 
     Raises:
-        UserError: it has too few GPUs, or too little memory for the parameters.
+        UserError: it has too few GPUs, too little memory for the parameters, or no compiler.
     """
     plan = choices.plan
     plan.check_devices()
     check_memory(plan.accelerator, plan.devices, choices.parameters)
+    if plan.compile:
+        check_compiler(plan.accelerator)
 
 
 def _vocabulary(subwords: object) -> Vocabulary:

@@ -152,6 +152,7 @@ def _train(
         passport=passport(config, subwords, described),
         seed=config["seed"],
         skip=plan.skip,
+        compile=plan.compile,
     )
     data = TranslationData(encoded["train"], encoded["valid"], tokens, config["seed"])
     _check_batches(plan, model, encoded, tokens)
@@ -173,8 +174,8 @@ def _check_batches(
     for name in ("valid", "test"):
         check_enough(len(splits[name]), plan.processes, name)
     largest = min(tokens, int(splits["train"].lengths[:, 1].sum()))
-    logits = largest * model.vocabulary.size
-    check_memory(plan.accelerator, plan.devices, count_parameters(model), logits)
+    parameters = count_parameters(model)
+    check_memory(plan.accelerator, plan.devices, parameters, largest * model.dim)
 
 
 def _say_model(model: Model, config: Config) -> None:

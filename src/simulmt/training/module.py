@@ -1,6 +1,7 @@
 """The LightningModule: training step, validation step, optimiser."""
 
 import time
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from simulmt.attention import Moment
 from simulmt.data.encoded import Batch
 from simulmt.models.model import Model
 from simulmt.objective import Loss, Objective
+from simulmt.training.compiled import compiled
 from simulmt.training.finite import FiniteUpdates, check_parameters
 from simulmt.training.optimiser import Adam
 
@@ -32,6 +34,7 @@ class TranslationModule(pl.LightningModule):
         passport: stored in every checkpoint beside the weights.
         seed: seed of dropout, noise and random policies.
         skip: the most updates in a row that may be skipped because they are not finite.
+        compile: whether training steps run compiled.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class TranslationModule(pl.LightningModule):
         passport: dict[str, Any],
         seed: int,
         skip: int,
+        compile: bool = False,
     ) -> None:
         super().__init__()
         self.model = model
@@ -53,6 +57,7 @@ class TranslationModule(pl.LightningModule):
         self.passport = passport
         self.seed = seed
         self.skip = skip
+        self._training = compiled(model) if compile else nullcontext
         self._finite = FiniteUpdates(skip)
         # of the update, on the loss's device
         self._tokens, self._loss = torch.zeros((), dtype=torch.int64), torch.zeros(())
@@ -68,7 +73,9 @@ class TranslationModule(pl.LightningModule):
         stream = np.random.SeedSequence((self.seed, self.global_rank, batches))
         torch.manual_seed(int(stream.generate_state(1, np.uint64)[0] >> 1))
         draw = sentence_draws(self.seed, self.global_step, batch.index)
-        loss: Loss = self.objective(self.model, batch, Moment(self.global_step, self.updates, draw))
+        moment = Moment(self.global_step, self.updates, draw)
+        with self._training():
+            loss: Loss = self.objective(self.model, batch, moment)
         self._tokens, self._loss = self._tokens + loss.tokens, self._loss + loss.total.detach()
         accumulate = self.trainer.accumulate_grad_batches
         if (batch_idx + 1) % accumulate == 0:

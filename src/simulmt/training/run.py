@@ -66,6 +66,7 @@ class Plan:
     dal_range: tuple[float, float] | None
     log_every: Count
     progress: bool
+    compile: bool
 
     def __post_init__(self) -> None:
         if self.max_updates % self.validate_every:

@@ -1,0 +1,53 @@
+"""Training steps through `torch.compile`; nothing but training steps knows of it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import torch
+
+from simulmt.errors import UserError
+from simulmt.models.model import Model
+
+_METHODS = ("encode", "decode")
+
+
+def compiled(model: Model) -> Callable[[], AbstractContextManager[None]]:
+    """Return a context in which the model encodes and decodes with compiled code.
+
+    The sizes of a batch are dynamic, so that batches of other lengths are not compiled again. A
+    part that cannot be compiled runs as it is, after a warning of torch.
+    """
+    torch._dynamo.config.suppress_errors = True
+    methods = {name: torch.compile(getattr(model, name), dynamic=True) for name in _METHODS}
+
+    @contextmanager
+    def inside() -> Iterator[None]:
+        vars(model).update(methods)
+        try:
+            yield
+        finally:
+            for name in methods:
+                del vars(model)[name]
+
+    return inside
+
+
+def check_compiler(accelerator: str) -> None:
+    """Compile a tiny function, as a training does.
+
+    Args:
+        accelerator: `cpu`, or what is a GPU if there is one.
+
+    Raises:
+        UserError: there is no compiler, or it does not find what it needs.
+    """
+    device = "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
+    try:
+        with torch._dynamo.config.patch(suppress_errors=False):
+            torch.compile(lambda x: 2 * x + 1)(torch.ones(8, device=device))
+    except (RuntimeError, ImportError, OSError) as error:
+        said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+        raise UserError(
+            f"trainer.compile=true, but torch.compile fails ({said[:160]}): install a C++ compiler "
+            "and the headers of Python, or set trainer.compile=false"
+        ) from None
