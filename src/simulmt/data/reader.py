@@ -17,7 +17,7 @@ from simulmt.data.lines import Lines
 from simulmt.data.pairs import Pairs, clean, raw_blocks
 from simulmt.data.ragged import Ragged
 from simulmt.data.store import REMEDY, SIDES, Entry, Rows, digest, digest_of_file
-from simulmt.data.text import ENDINGS, NORMALISATION
+from simulmt.data.text import ENDINGS, NORMALISATION, state
 from simulmt.data.workers import in_order
 from simulmt.disk import check_space
 from simulmt.errors import UserError
@@ -143,13 +143,13 @@ def _contents(files: Sequence[FilePair], cache: Path) -> list[str]:
 def _stamps(files: Sequence[FilePair]) -> list[object]:
     """What changes when one of the files does, and can be had without reading it."""
     places = [path.absolute() for pair in files for path in pair]
-    states = [(str(path), path.stat()) for path in places]
+    states = [(str(path), state(path)) for path in places]
     return [[path, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino] for path, s in states]
 
 
 def _text_size(files: Sequence[FilePair]) -> int:
     """The bytes that the text of some files takes, more or less."""
-    sizes = ((path.stat().st_size, path.suffix in ENDINGS[1:]) for pair in files for path in pair)
+    sizes = ((state(path).st_size, path.suffix in ENDINGS[1:]) for pair in files for path in pair)
     return sum(size * (_GROWTH if compressed else 1) for size, compressed in sizes)
 
 

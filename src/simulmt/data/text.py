@@ -5,6 +5,7 @@ normalised; text from elsewhere passes through `normalise` where it enters.
 """
 
 import gzip
+import os
 import sys
 import unicodedata
 import zlib
@@ -76,9 +77,21 @@ def raw_lines(path: Path) -> Iterator[bytes]:
             f"fetch it again, or drop {path.suffix} from its name if it is plain text"
         ) from error
     except OSError as error:
-        raise UserError(
-            f"{path} cannot be read ({error.strerror}): check the path and its permissions"
-        ) from error
+        raise _unreadable(path, error) from error
+
+
+def state(path: Path) -> os.stat_result:
+    """The size and the times of a file; UserError if it cannot be read."""
+    try:
+        return path.stat()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> UserError:
+    return UserError(
+        f"{path} cannot be read ({error.strerror}): check the path and its permissions"
+    )
 
 
 def decoded(raw: bytes, path: Path, number: int, errors: str = "strict") -> str:
