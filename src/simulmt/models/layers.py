@@ -190,10 +190,35 @@ class TiedEmbedding(nn.Embedding):
     sparse: they are added to its rows, where dense ones are matrices of zeros but for a few rows.
     """
 
-    def forward(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
-        """The rows of the tokens."""
-        sparse = self.weight.device.type == "cpu" and not torch.compiler.is_compiling()
-        return functional.embedding(tokens, self.weight, sparse=sparse)
+    def forward(self, tokens: Int[Tensor, "B N"], weight: Tensor | None = None) -> Tensor:
+        """The rows (B, N, D) of the tokens, of the matrix or of what `twice` gives for it."""
+        weight = self.weight if weight is None else weight
+        sparse = weight.device.type == "cpu" and not torch.compiler.is_compiling()
+        return functional.embedding(tokens, weight, sparse=sparse)
+
+    def twice(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, "V D"]]:
+        """The matrix for the embedding and for the output layer of one pass."""
+        if torch.compiler.is_compiling():
+            return self.weight, self.weight
+        return _Twice.apply(self.weight)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Twice(torch.autograd.Function):
+    """One matrix as two; the gradient of the first is added to that of the second without a copy.
+
+    Autograd would add a sparse gradient to a dense one in new memory.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.set_materialize_grads(False)
+        return weight.view_as(weight), weight.view_as(weight)
+
+    @staticmethod
+    def backward(ctx: Any, rows: Tensor | None, whole: Tensor | None) -> Tensor | None:  # type: ignore[override]
+        if rows is None or whole is None:
+            return whole if rows is None else rows
+        return whole.add_(rows)  # a product's gradient is nobody else's
 
 
 def sinusoids(first: Int[Tensor, "B 1"], count: int, dim: int) -> Float[Tensor, "B N D"]:

@@ -166,18 +166,15 @@ class Transformer(Model):
     ) -> Translation:
         """Teacher forcing: all target steps at once, layer by layer."""
         plan = self.planned(source, target_input, moment)
-        x = self._embed(target_input)
+        embedding, output = self.embedding.twice()
+        x = self._embed(target_input, weight=embedding)
         layers: list[Attended] = []  # a call of list[Attended] could not be compiled
         for layer in self._layers():
             x, attended = layer(x, layer.source_attention.memory(source), plan, moment)
             layers.append(attended)
         alphas = tuple(attended.alpha for attended in layers if attended.alpha is not None)
-        return Translation(self.decoder_norm(x), self.output, alphas, all_losses(plan, layers))
-
-    @property
-    def output(self) -> Projection:
-        """The output layer, which is tied to the embedding."""
-        return Projection(self.embedding.weight)
+        losses = all_losses(plan, layers)
+        return Translation(self.decoder_norm(x), Projection(output), alphas, losses)
 
     def start(self, source: Source) -> TransformerState:
         """The decoder before the first target step."""
@@ -229,19 +226,26 @@ class Transformer(Model):
             x, layer_state, stepped = layer.step(x, before, stand)
             layers.append(layer_state)
             steps.append(stepped)
-        logits = self.output(self.decoder_norm(x))[:, 0]
+        logits = Projection(self.embedding.weight)(self.decoder_norm(x))[:, 0]
         after = state._replace(layers=tuple(layers), step=state.step + 1)
         return join_layers(logits, after, stand, steps)
 
     def _layers(self) -> Iterable[DecoderLayer]:
         return cast("Iterable[DecoderLayer]", self.decoder)
 
-    def _embed(self, tokens: Int[Tensor, "B N"], first: Int[Tensor, "B 1"] | None = None) -> Tensor:
+    def _embed(
+        self,
+        tokens: Int[Tensor, "B N"],
+        first: Int[Tensor, "B 1"] | None = None,
+        weight: Tensor | None = None,
+    ) -> Tensor:
         """Embedded tokens at the positions `first`, 0 by default, and following."""
         first = tokens.new_zeros(1, 1) if first is None else first
-        x = self._scaled(tokens)
+        x = self._scaled(tokens, weight)
         embedded: Tensor = self.dropout(x + sinusoids(first, tokens.shape[1], self.dim).to(x.dtype))
         return embedded
 
-    def _scaled(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
-        return self.embedding(tokens) * math.sqrt(self.dim)  # type: ignore[no-any-return]
+    def _scaled(
+        self, tokens: Int[Tensor, "B N"], weight: Tensor | None = None
+    ) -> Float[Tensor, "B N D"]:
+        return self.embedding(tokens, weight) * math.sqrt(self.dim)  # type: ignore[no-any-return]

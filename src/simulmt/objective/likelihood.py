@@ -86,14 +86,14 @@ class _Losses(torch.autograd.Function):
         wide = torch.promote_types(states.dtype, torch.float32)
         log_z, chosen = (states.new_empty(len(states), dtype=wide) for _ in range(2))
         by_state = torch.empty_like(states) if learns else None
-        sums = _Sums.zero(weight, bias) if learns else None
+        sums: _Sums | None = None
         for rows in _chunks(states, weight):
             z = Projection(weight, bias)(states[rows]).to(wide)
             chosen[rows] = z.gather(1, target[rows, None])[:, 0]
             log_z[rows], p = _softmax_(z)
-            if by_state is not None and sums is not None:
+            if by_state is not None:
                 by_state[rows] = p.to(weight.dtype) @ weight
-                sums.add(p, states[rows])
+                sums = _added(sums, p, states[rows], bias is not None)
         ctx.save_for_backward(states, weight, bias, target, log_z, by_state)
         ctx.sums = sums
         mean = states.to(wide) @ weight.mean(0, dtype=wide)
@@ -131,24 +131,26 @@ class _Sums(NamedTuple):
     weight: Float[Tensor, "V E"]
     bias: Float[Tensor, "V"] | None
 
-    @classmethod
-    def zero(cls, weight: Tensor, bias: Tensor | None) -> "_Sums":
-        wide = torch.promote_types(weight.dtype, torch.float32)
-        zeros = (None if x is None else torch.zeros_like(x, dtype=wide) for x in (weight, bias))
-        return cls(*zeros)  # type: ignore[arg-type]
-
-    def add(self, p: Float[Tensor, "n V"], states: Float[Tensor, "n E"]) -> None:
-        if self.bias is not None:
-            self.bias.add_(p.sum(0))
-        if states.dtype == p.dtype:
-            self.weight.addmm_(p.t(), states)
-        else:
-            self.weight.add_(p.t().to(states.dtype) @ states)
-
     def scale(self, factor: Float[Tensor, ""]) -> None:
         self.weight.mul_(factor)
         if self.bias is not None:
             self.bias.mul_(factor)
+
+
+def _added(
+    sums: _Sums | None, p: Float[Tensor, "n V"], states: Float[Tensor, "n E"], biased: bool
+) -> _Sums:
+    """The sums with a chunk of tokens more; None stands for no tokens."""
+    if sums is None:
+        product = p.t().to(states.dtype) @ states
+        return _Sums(product.to(p.dtype), p.sum(0) if biased else None)
+    if sums.bias is not None:
+        sums.bias.add_(p.sum(0))
+    if states.dtype == p.dtype:
+        sums.weight.addmm_(p.t(), states)
+    else:
+        sums.weight.add_(p.t().to(states.dtype) @ states)
+    return sums
 
 
 def _weighed(
@@ -158,10 +160,12 @@ def _weighed(
     given: Float[Tensor, "N"],
 ) -> _Sums:
     """The sums over tokens of different weights, from logits that are computed again."""
-    sums = _Sums.zero(*output)
+    sums: _Sums | None = None
     for rows in _chunks(states, output.weight):
         z = output(states[rows]).to(log_z.dtype)
-        sums.add(z.sub_(log_z[rows, None]).exp_().mul_(given[rows, None]), states[rows])
+        p = z.sub_(log_z[rows, None]).exp_().mul_(given[rows, None])
+        sums = _added(sums, p, states[rows], output.bias is not None)
+    assert sums is not None, "there is at least one chunk"
     return sums
 
 
@@ -173,6 +177,6 @@ def _softmax_(z: Float[Tensor, "n V"]) -> tuple[Float[Tensor, "n"], Float[Tensor
 
 
 def _chunks(states: Float[Tensor, "N E"], weight: Float[Tensor, "V E"]) -> Iterator[slice]:
-    """Chunks of tokens."""
+    """Chunks of tokens, at least one."""
     size = _TOKENS if states.device.type == "cpu" else max(_TOKENS, _LOGITS // len(weight))
-    return (slice(i, i + size) for i in range(0, len(states), size))
+    return (slice(i, i + size) for i in range(0, max(len(states), 1), size))
