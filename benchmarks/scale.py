@@ -32,7 +32,7 @@ from simulmt.run_directory import CHECKPOINTS, TRAINING
 from simulmt.training.callbacks import count_parameters
 
 PRESETS = {"MILk": "milk/table6_milk", "MMA": "mma/figure2_wmt15_mma_il"}
-SIZES = [(tokens, length) for length in (25, 100) for tokens in (2000, 4000)]  # that are measured
+SIZES = [(tokens, length) for length in (25, 200) for tokens in (2000, 4000)]  # that are measured
 ASKED = (25, 50, 200)  # tokens of a sentence; few are longer than 200
 FILE = 1 << 28  # bytes that are hashed
 
