@@ -7,13 +7,16 @@ from pathlib import Path
 
 import ddp
 import decoding
+import epochs
 import gpu_steps
 import growth
 import likelihood
+import numpy as np
 import peers
 import pipeline
 import pytest
 import recurrent
+import scale
 import start
 import steps
 import suite
@@ -135,6 +138,22 @@ def test_a_model_that_never_ends_of_itself_writes_up_to_the_limit() -> None:
 def test_a_made_up_corpus_is_prepared(tmp_path: Path) -> None:
     pipeline.write_corpus(tmp_path, 300)
     assert len((tmp_path / "train.en").read_text().splitlines()) == 300
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux tells the memory")
+def test_an_order_of_made_up_lengths_has_every_pair() -> None:
+    *_, batches, tokens = epochs.order(np.full((3, 2), 20, np.int32), 9000)
+    assert batches.value * epochs.TOKENS >= 9000 * 20 / epochs.RANKS
+    assert batches.value * tokens.value * epochs.RANKS == pytest.approx(9000 * 20)
+
+
+def test_memory_is_carried_on_by_tokens_and_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = steps.settings("transformer", "verbfinal", "soft")
+    monkeypatch.setattr(scale, "configuration", lambda *_: config)
+    monkeypatch.setattr(scale, "peak", lambda *size: 7.0 + size[2] * (2 + size[3]))
+    carried = [value for what, value, _ in scale.of_model("") if "carried on" in what]
+    tokens = config["data"]["batch_tokens"]
+    assert carried == pytest.approx([tokens * (2 + length) for length in scale.ASKED])
 
 
 def test_the_exponent_of_what_grows_with_the_square_is_two(monkeypatch: pytest.MonkeyPatch) -> None:

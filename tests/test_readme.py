@@ -36,6 +36,7 @@ PAGES = (
     "docs/reports.md",
     "docs/results.md",
     "docs/runs.md",
+    "docs/scale.md",
     "docs/simuleval.md",
     "docs/streaming.md",
     "docs/sweeps.md",
