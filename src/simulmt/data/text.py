@@ -76,9 +76,14 @@ def raw_lines(path: Path) -> Iterator[bytes]:
             f"fetch it again, or drop {path.suffix} from its name if it is plain text"
         ) from error
     except OSError as error:
-        raise UserError(
-            f"{path} cannot be read ({error.strerror}): check the path and its permissions"
-        ) from error
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: OSError) -> UserError:
+    """The error of a file that the system does not give."""
+    return UserError(
+        f"{path} cannot be read ({error.strerror}): check the path and its permissions"
+    )
 
 
 def decoded(raw: bytes, path: Path, number: int, errors: str = "strict") -> str:

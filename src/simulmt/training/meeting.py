@@ -45,7 +45,8 @@ def join(launch: Launch) -> Lifeline:
     except (DistError, OSError):
         raise UserError(_absent("rank 0")) from None
     ending.tell_with(line.leave)
-    os.register_at_fork(after_in_child=line.forget)
+    if hasattr(os, "register_at_fork"):  # Windows has no fork
+        os.register_at_fork(after_in_child=line.forget)
     return line
 
 
