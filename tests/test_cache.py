@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from backports import zstd
 
-from simulmt.data import pairs, reader, store, subwords, workers
+from simulmt.data import pairs, reader, store, subword_training, workers
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.files import FilePair
@@ -105,7 +105,11 @@ def test_a_second_start_reads_no_text(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = encode(read(root, tmp_path / "cache"), tmp_path / "cache")
-    for module, name in ((reader, "raw_blocks"), (reader, "digest_of_file"), (subwords, "_train")):
+    for module, name in (
+        (reader, "raw_blocks"),
+        (reader, "digest_of_file"),
+        (subword_training, "train_model"),
+    ):
         monkeypatch.setattr(module, name, pytest.fail)
     monkeypatch.setattr("builtins.open", pytest.fail)
     again = read(root, tmp_path / "cache")

@@ -82,7 +82,7 @@ class Entry:
         if record is None:
             with writing(self.folder, f"make room there, or {REMEDY}"):
                 self.folder.parent.mkdir(parents=True, exist_ok=True)
-                with _alone(self.folder) as locked:
+                with alone(self.folder) as locked:
                     record = _read(self.folder, check) or self._make(locked)
         return record
 
@@ -188,13 +188,13 @@ def _move(unfinished: Path, folder: Path) -> None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[bool]:
+def alone(entry: Path) -> Iterator[bool]:
     """Wait for any other process that makes the same entry; yield whether the entry is locked."""
-    lock = FileLock(f"{folder}.lock")
+    lock = FileLock(f"{entry}.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        say(f"waiting: another process writes {folder}")
+        say(f"waiting: another process writes {entry}")
         lock.acquire(poll_interval=0.2)
     except OSError:  # a file system without locks: each process makes an entry of its own
         pass
