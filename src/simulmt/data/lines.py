@@ -36,9 +36,9 @@ class Lines(Sequence[str]):
         """
         rows = encoded(lines)
         if np.count_nonzero(rows.values == ord(LF)) != len(rows):
-            broken = next(n for n, row in enumerate(rows, 1) if LF in row[:-1].tobytes())
+            broken = next(n for n in range(len(rows)) if LF in rows[n][:-1].tobytes())
             raise UserError(
-                f"line {broken:,} of a corpus has a line break: pass the lines through "
+                f"line {broken + 1:,} of a corpus has a line break: pass the lines through "
                 "simulmt.data.text.normalise"
             )
         return cls.around(rows)
