@@ -26,7 +26,7 @@ Pair = tuple[list[int], list[int], int]  # source and target, each with EOS; pla
 Ids: TypeAlias = Iterable[Sequence[int]]
 """The ids of each sentence, without EOS."""
 _BLOCK = 10_000  # pairs
-_TRIED = 1_000  # pairs that tell how large the others will be
+_TRIED = 1_000  # pairs, at least, from which the size of all is estimated
 
 
 class Batch(NamedTuple):

@@ -1,4 +1,4 @@
-"""A sequence of text lines in one block of UTF-8, in memory or in a file that is mapped."""
+"""A sequence of text lines in one block of UTF-8, in memory or in a mapped file."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,7 @@
 """Cached arrays of a corpus: made once, whole or not at all, and checked when they are opened.
 
-An entry is a folder of files beside a record of their sizes, their digests and the facts that the
-maker has found. Processes that want the same entry wait for the one that makes it.
+An entry is a folder of files, with a record of their sizes, their digests and the facts that its
+maker has returned. Processes that want the same entry wait for the one that makes it.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ _UNFINISHED = ".tmp"
 REMEDY = "set `cache` to another folder"
 """What a user can do where an entry cannot be written."""
 SIDES = ("source", "target")
-"""The names of the two sides of an entry."""
+"""The names of the files of both languages in an entry."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Record:
-    """The files of an entry by name, and the facts that their maker has found."""
+    """The files of an entry by name, and the facts that its maker has returned."""
 
     files: dict[str, Stored]
     facts: dict[str, Any]

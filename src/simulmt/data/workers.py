@@ -17,8 +17,8 @@ from simulmt.errors import UserError
 
 T = TypeVar("T")
 R = TypeVar("R")
-_own: list[Callable[[Any], Any]] = []  # what this process was started to do
-_WORTH = 1 << 24  # bytes: less is done before the processes have started
+_own: list[Callable[[Any], Any]] = []  # the work that this process was started for
+_WORTH = 1 << 24  # bytes: less would be done before the processes have started
 _MOST = 61  # processes: Windows cannot wait for more
 
 
@@ -28,7 +28,7 @@ def in_order(work: Callable[[T], R], blocks: Iterable[T], size: int) -> Iterator
     Args:
         work: a function of a block; each process has a copy of its own, which keeps its state.
         blocks: what to work on; a few blocks are taken ahead of the results.
-        size: the bytes of all blocks together; few are not worth a process.
+        size: the bytes of all blocks together; few are worked on in this process.
 
     Raises:
         UserError: a process has been killed.
@@ -47,8 +47,8 @@ def in_order(work: Callable[[T], R], blocks: Iterable[T], size: int) -> Iterator
                 yield result
     except BrokenProcessPool:
         raise UserError(
-            "a process that prepared the data was killed (out of memory?): the same command "
-            "begins that work again"
+            "a process that prepared the data was killed (out of memory?): close other programs, "
+            "and type the same command again"
         ) from None
 
 

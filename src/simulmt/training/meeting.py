@@ -17,11 +17,14 @@ from simulmt.training.lifeline import First, Lifeline, Other
 _ARRIVAL = 600
 """Seconds within which all processes of a run have to start."""
 _STORED = "simulmt/{restart}/lifeline"
-"""Where the first process stores its place; torchrun may start all processes anew."""
+"""Key under which the first process stores where it listens; torchrun may restart a run."""
 
 
 def join(launch: Launch) -> Lifeline:
-    """Connect this process to the others of its run, and let it end with them.
+    """Connect this process to the others of its run, so that all end together.
+
+    Returns:
+        The connections of this process.
 
     Raises:
         UserError: the port of the run is taken, or another process does not come in time.
@@ -51,7 +54,7 @@ def join(launch: Launch) -> Lifeline:
 
 
 def _store(launch: Launch) -> TCPStore:
-    """Return the store at the run's port: that of torchrun, or of the first process.
+    """Return the store at the run's port, which torchrun or the first process serves.
 
     Torch's process group joins the same store later.
     """
