@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from backports import zstd
 
-from simulmt.data import pairs, reader, store, subwords, workers
+from simulmt.data import pairs, reader, store, subword_training, workers
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
+from simulmt.data.files import FilePair
 from simulmt.data.ragged import Ragged
 from simulmt.data.reader import read_text
 from simulmt.data.store import Entry, Rows
@@ -34,6 +35,11 @@ def make(folder):
         log.write("made\\n")
     return {"a": 1}
 assert Entry(Path(sys.argv[1]), make).record.facts == {"a": 1}
+"""
+UNGUARDED = """
+from simulmt.data import workers
+workers._cores = lambda: 2
+print([*workers.in_order(abs, [0, -1, -2], 1 << 30)])
 """
 KILLED = """
 import sys, time
@@ -99,7 +105,11 @@ def test_a_second_start_reads_no_text(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = encode(read(root, tmp_path / "cache"), tmp_path / "cache")
-    for module, name in ((reader, "raw_blocks"), (reader, "digest_of_file"), (subwords, "_train")):
+    for module, name in (
+        (reader, "raw_blocks"),
+        (reader, "digest_of_file"),
+        (subword_training, "train_model"),
+    ):
         monkeypatch.setattr(module, name, pytest.fail)
     monkeypatch.setattr("builtins.open", pytest.fail)
     again = read(root, tmp_path / "cache")
@@ -195,7 +205,9 @@ def test_too_little_room_is_said_before_the_work(
 ) -> None:
     monkeypatch.setattr("simulmt.disk._free", lambda _: 1000)
     monkeypatch.setattr(pairs, "raw_lines", pytest.fail)
-    with pytest.raises(UserError, match=r"the normalised text need .* MiB, and .*set `cache` to"):
+    with pytest.raises(
+        UserError, match=r"MiB are needed for the normalised text, .*set `cache` to"
+    ):
         read(root, tmp_path / "cache")
 
 
@@ -209,6 +221,70 @@ def test_text_that_changes_while_it_is_read_is_refused(
     monkeypatch.setattr(reader, "raw_blocks", change)
     with pytest.raises(UserError, match="changed while it was read: start again"):
         read(root, tmp_path / "cache")
+
+
+def test_text_that_changes_before_it_is_read_is_refused(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the new text would lie in the cache under the digest of the old one."""
+
+    def digest_and_change(path: Path) -> str:
+        digest = store.digest_of_file(path)
+        path.write_text("new\n" * len(SPLIT))
+        return digest
+
+    monkeypatch.setattr(reader, "digest_of_file", digest_and_change)
+    with pytest.raises(UserError, match="changed while it was read: start again"):
+        read(root, tmp_path / "cache")
+
+
+def test_without_locks_a_process_leaves_the_work_of_another_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(store.FileLock, "acquire", refuse)
+    (other := tmp_path / "entry.0.tmp").mkdir()
+    assert Entry(tmp_path / "entry", lambda folder: {"a": 1}).record.facts == {"a": 1}
+    assert other.is_dir()
+
+
+def test_a_damaged_entry_that_cannot_be_replaced_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(folder: Path) -> dict[str, int]:
+        with Rows(folder, "ids") as file:
+            file.append(Ragged.of([[1, 2]], np.int32))
+        return {}
+
+    def refuse(self: Path, target: Path) -> None:
+        raise OSError(39, "Directory not empty")
+
+    entry = Entry(tmp_path / "entry", make)
+    assert len(entry.rows("ids", np.int32)) == 1
+    (tmp_path / "entry" / "ids").write_bytes(bytes(8))
+    monkeypatch.setattr(store.shutil, "rmtree", lambda *_, **__: None)
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(UserError, match=r"entry cannot be written \(Directory not empty\)"):
+        entry.rows("ids", np.int32)
+
+
+def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no\.de cannot be read .*check the path"):
+        reader.read_pairs([FilePair(tmp_path / "no.de", tmp_path / "no.en")])
+
+
+def test_a_stem_may_name_a_folder(root: Path, tmp_path: Path) -> None:
+    assert read(tmp_path, None, "text/train") == read(root, None)
+    with pytest.raises(UserError, match=r"neither .*no/train\.de nor .* is there"):
+        read(tmp_path, None, "no/train")
+
+
+def test_a_corpus_with_line_breaks_within_a_line_is_refused() -> None:
+    """They would shift all lines after them, perhaps by as many on the other side."""
+    with pytest.raises(UserError, match=r"line 2 of a corpus has a line break: pass the lines"):
+        encode(Split(["ein Hut", "der\nMann"], ["a\nhat", "the man"]), None)
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, zstd.compress])
@@ -253,8 +329,22 @@ def test_processes_give_the_same_in_order(monkeypatch: pytest.MonkeyPatch) -> No
     assert [*workers.in_order(abs, blocks, 1 << 30)] == [*map(abs, blocks)]
     with pytest.raises(ZeroDivisionError):
         [*workers.in_order((1).__truediv__, [1, 0, 1], 1 << 30)]
-    with pytest.raises(UserError, match=r"was killed .*begins that work again"):
+    with pytest.raises(UserError, match=r"was killed .*the same command again"):
         [*workers.in_order(os._exit, [1], 1 << 30)]
+
+
+def test_processes_do_not_run_the_script_of_the_user_again(tmp_path: Path) -> None:
+    (script := tmp_path / "script.py").write_text(UNGUARDED)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("[0, 1, 2]\n", "")
 
 
 def test_encoding_in_processes_is_the_same(

@@ -38,7 +38,7 @@ def test_a_refused_file_is_named_with_what_is_free(tmp_path):
 def test_space_is_compared_with_what_is_needed(tmp_path):
     free = shutil.disk_usage(tmp_path).free
     check_space(tmp_path / "new" / "run", 1, "files", "less")
-    with pytest.raises(UserError, match=r"files need .* MiB, and .*run has .* MiB free: .*less"):
+    with pytest.raises(UserError, match=r"MiB are needed for files, and .*run has .* free: .*less"):
         check_space(tmp_path / "run", 2 * free, "files", "less")
 
 
@@ -57,7 +57,7 @@ def test_a_run_that_does_not_fit_is_refused_at_once(tmp_path, cache, monkeypatch
     (tmp_path / "keep").touch()
     monkeypatch.setattr("simulmt.disk._free", lambda place: 1000)
     chosen = [*SMALL, "mechanism=mma_il", f"cache={cache}"]
-    with pytest.raises(UserError, match=r"checkpoints of .* parameters, and the other files, need"):
+    with pytest.raises(UserError, match=r"MiB are needed for 4 checkpoints of .* parameters"):
         train(configuration("train", *chosen), str(tmp_path))
     assert not (tmp_path / "config.json").exists()
 

@@ -137,7 +137,7 @@ def test_several_values_at_once_leave_nothing_but_their_evaluations(finished, tm
         ),
         (["source=a.de", "target=a.en", "text=''"], "text is ''; it must be a name for a folder"),
         (["source=test.de", "target=a.en"], "text is 'test'; .* none of the splits"),
-        (["source=test.de.gz", "target=a.en"], "text is 'test'; .* set text=NAME"),
+        (["source=test.de.zst", "target=a.en"], "text is 'test'; .* set text=NAME"),
         (["batch_tokens=0"], "batch_tokens is 0; it must be from 1 to"),
         (["word_ms=1e-300"], "word_ms is 1e-300; it must be from 0.001 to"),
         (["dial=5"], "dial is 5; it must be of type dict"),

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+import zoo
 from simulmt.models.projection import Projection
 from simulmt.objective import likelihood
 from simulmt.objective.likelihood import TokenLosses, token_losses
@@ -165,3 +166,15 @@ def test_no_tensor_holds_all_logits(monkeypatch):
         with Watch():
             gradients(token_losses, weights, *given)
     assert 0 < max(sizes) <= 4 * V
+
+
+@pytest.mark.parametrize("name", ["soft", "mma_il", "wait_k"])
+def test_the_gradient_of_a_tied_embedding_is_dense(name):
+    """Also summed over batches: Adam and the all-reduce take no sparse gradient."""
+    model = zoo.model(zoo.options(name)).train()
+    words = torch.randint(4, zoo.VOCABULARY, (2, 5))
+    mask = torch.ones_like(words).bool()
+    for _ in range(2):
+        out = model(words, mask, words)
+        token_losses(out.states, out.output, words, mask).nll.sum().backward()
+        assert model.embedding.weight.grad.layout == torch.strided

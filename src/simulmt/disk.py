@@ -68,15 +68,15 @@ def check_space(folder: Path, needed: int, what: str, remedy: str) -> None:
         folder: where the files will be; it may be absent.
         needed: their size in bytes.
         what: the files, in words.
-        remedy: what to do other than making room.
+        remedy: what else the user can do.
 
     Raises:
         UserError: the disk has less free.
     """
     if needed > (free := _free(folder)):
         raise UserError(
-            f"{what} need {_mib(needed)}, and {folder.absolute()} has {_mib(free)} free: make room "
-            f"there, {remedy}"
+            f"{_mib(needed)} are needed for {what}, and {folder.absolute()} has {_mib(free)} free: "
+            f"make room there, {remedy}"
         )
 
 

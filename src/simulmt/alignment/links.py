@@ -61,7 +61,7 @@ def read_links(path: Path, sources: Sequence[str], targets: Sequence[str]) -> li
     """The links of each sentence pair of a corpus.
 
     Args:
-        path: a file with a line for each pair, empty for a pair without links; plain or `.gz`.
+        path: a file, plain, `.gz` or `.zst`; a line for each pair, empty for one without links.
         sources: normalised lines.
         targets: as many normalised lines.
 

@@ -26,7 +26,7 @@ Pair = tuple[list[int], list[int], int]  # source and target, each with EOS; pla
 Ids: TypeAlias = Iterable[Sequence[int]]
 """The ids of each sentence, without EOS."""
 _BLOCK = 10_000  # pairs
-_TRIED = 1_000  # pairs that tell how large the others will be
+_TRIED = 1_000  # pairs, at least, from which the size of all is estimated
 
 
 class Batch(NamedTuple):
@@ -137,7 +137,7 @@ def _write(split: Split, subwords: Subwords, folder: Path) -> dict[str, Any]:
     size = _size(split, subwords)
     if size > 1 << 20:
         say(f"encoding {len(split):,} pairs into {folder.parent}: about {size / 2**20:,.0f} MiB")
-    check_space(folder, size, "the encoded pairs", REMEDY)
+    check_space(folder, size, "the encoded pairs", f"or {REMEDY}")
     with Rows(folder, SIDES[0]) as sources, Rows(folder, SIDES[1]) as targets:
         for source, target in _encoded(split, subwords):
             sources.append(source)

@@ -19,16 +19,23 @@ class FilePair(NamedTuple):
 
 
 def find_pairs(folder: Path, stem: str, source: str, target: str) -> list[FilePair]:
-    """The files `<folder>/<stem>.<language>`, or the shards `<stem>.<number>.<language>`.
+    """The files `<folder>/<stem>.<language>`, or the shards `<folder>/<stem>.<number>.<language>`.
 
-    A `*` in the stem stands for any text, so that `train.*` names shards with other names. A plain
-    file is preferred to the same with `.gz`, and that to `.zst`.
+    A `*` in the last part of the stem stands for any text, so that `train.*` names shards with
+    other names. A plain file is preferred to the same with `.gz`, and that to `.zst`.
+
+    Args:
+        folder: the folder of all files.
+        stem: the beginning of the files' names; it may name a folder within `folder`, too.
+        source: language code of the source.
+        target: language code of the target.
 
     Raises:
         UserError: there are no such files, or a shard lacks its partner; the message lists the
             files that the folder has instead.
     """
-    names = sorted(path.name for path in folder.iterdir() if path.is_file())
+    folder, stem = (folder / stem).parent, Path(stem).name
+    names = sorted(path.name for path in folder.glob("*") if path.is_file())
     sides = [_shards(names, stem, language) for language in (source, target)]
     lonely = sorted(sides[0].keys() ^ sides[1].keys())
     if sides[0].keys().isdisjoint(sides[1]):

@@ -1,4 +1,4 @@
-"""A sequence of text lines in one block of UTF-8, in memory or in a file that is mapped."""
+"""A sequence of text lines in one block of UTF-8, in memory or in a mapped file."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,6 +8,7 @@ from typing import overload
 import numpy as np
 
 from simulmt.data.ragged import Ragged, bounds
+from simulmt.errors import UserError
 
 LF = b"\n"
 
@@ -28,8 +29,19 @@ class Lines(Sequence[str]):
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> "Lines":
-        """Return a copy of some lines."""
-        return cls.around(encoded(lines))
+        """Return a copy of some lines.
+
+        Raises:
+            UserError: a line has a line break.
+        """
+        rows = encoded(lines)
+        if np.count_nonzero(rows.values == ord(LF)) != len(rows):
+            broken = next(n for n in range(len(rows)) if LF in rows[n][:-1].tobytes())
+            raise UserError(
+                f"line {broken + 1:,} of a corpus has a line break: pass the lines through "
+                "simulmt.data.text.normalise"
+            )
+        return cls.around(rows)
 
     @classmethod
     def around(cls, rows: Ragged) -> "Lines":

@@ -1,4 +1,4 @@
-"""Rows of different lengths, end to end in one array: in memory, or in files that are mapped."""
+"""Rows of different lengths, end to end in one array: in memory, or in mapped files."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Ragged:
 
     @classmethod
     def map(cls, files: tuple[Path, Path], dtype: DTypeLike) -> "Ragged":
-        """Return the rows in the files of the values and the bounds, read where they are used."""
+        """Return the rows in the files of values and bounds; the system reads what is used."""
         return cls(_mapped(files[0], dtype), _mapped(files[1], np.int64))
 
     def __len__(self) -> int:

@@ -1,5 +1,6 @@
 """The reader of parallel text: pairs of lines, normalised and filtered, in memory or cached."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -17,7 +18,7 @@ from simulmt.data.lines import Lines
 from simulmt.data.pairs import Pairs, clean, raw_blocks
 from simulmt.data.ragged import Ragged
 from simulmt.data.store import REMEDY, SIDES, Entry, Rows, digest, digest_of_file
-from simulmt.data.text import ENDINGS, NORMALISATION, state
+from simulmt.data.text import ENDINGS, NORMALISATION, unreadable
 from simulmt.data.workers import in_order
 from simulmt.disk import check_space
 from simulmt.errors import UserError
@@ -90,8 +91,9 @@ def read_pairs(
     """
     if cache is None:
         return _in_memory(files, max_words)
-    key = digest([_contents(files, cache), max_words, NORMALISATION, unidata_version])
-    entry = Entry(cache / "text" / key, partial(_write, files, max_words))
+    stamps = _stamps(files)
+    key = digest([_contents(files, stamps, cache), max_words, NORMALISATION, unidata_version])
+    entry = Entry(cache / "text" / key, partial(_write, files, stamps, max_words))
     stored, facts = entry.record.files, entry.record.facts
     sources, targets = (
         Lines(facts["pairs"], partial(entry.rows, side, np.uint8), stored[side].sha256)
@@ -110,12 +112,14 @@ def _in_memory(files: Sequence[FilePair], max_words: int | None) -> Split:
     return Split(sources, targets, dropped=dict(dropped))
 
 
-def _write(files: Sequence[FilePair], max_words: int | None, folder: Path) -> dict[str, Any]:
+def _write(
+    files: Sequence[FilePair], stamps: list[object], max_words: int | None, folder: Path
+) -> dict[str, Any]:
     """Write the text of some files into an unfinished entry; return its facts."""
-    stamps, size = _stamps(files), _text_size(files)
+    size = _text_size(files)
     if size > 1 << 20:
         say(f"reading text into {folder.parent}: about {size / 2**20:,.0f} MiB")
-    check_space(folder, size, "the normalised text", REMEDY)
+    check_space(folder, size, "the normalised text", f"or {REMEDY}")
     pairs, dropped = 0, Counter[str]()
     with Rows(folder, SIDES[0]) as sources, Rows(folder, SIDES[1]) as targets:
         for part in _cleaned(files, max_words):
@@ -130,10 +134,10 @@ def _write(files: Sequence[FilePair], max_words: int | None, folder: Path) -> di
     return {"pairs": pairs, "dropped": dict(dropped)}
 
 
-def _contents(files: Sequence[FilePair], cache: Path) -> list[str]:
+def _contents(files: Sequence[FilePair], stamps: list[object], cache: Path) -> list[str]:
     """The SHA-256 of every file, which is computed again only if the file has changed."""
     entry = Entry(
-        cache / "text" / "files" / digest(_stamps(files)),
+        cache / "text" / "files" / digest(stamps),
         lambda _: {"sha256": [digest_of_file(path) for pair in files for path in pair]},
     )
     contents: list[str] = entry.record.facts["sha256"]
@@ -143,14 +147,21 @@ def _contents(files: Sequence[FilePair], cache: Path) -> list[str]:
 def _stamps(files: Sequence[FilePair]) -> list[object]:
     """What changes when one of the files does, and can be had without reading it."""
     places = [path.absolute() for pair in files for path in pair]
-    states = [(str(path), state(path)) for path in places]
+    states = [(str(path), _state(path)) for path in places]
     return [[path, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino] for path, s in states]
 
 
 def _text_size(files: Sequence[FilePair]) -> int:
     """The bytes that the text of some files takes, more or less."""
-    sizes = ((state(path).st_size, path.suffix in ENDINGS[1:]) for pair in files for path in pair)
-    return sum(size * (_GROWTH if compressed else 1) for size, compressed in sizes)
+    paths = [path for pair in files for path in pair]
+    return sum(_state(p).st_size * (_GROWTH if p.suffix in ENDINGS[1:] else 1) for p in paths)
+
+
+def _state(path: Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except OSError as error:
+        raise unreadable(path, error) from error
 
 
 def _cleaned(files: Sequence[FilePair], max_words: int | None) -> Iterator[Pairs]:

@@ -1,7 +1,7 @@
 """Cached arrays of a corpus: made once, whole or not at all, and checked when they are opened.
 
-An entry is a folder of files beside a record of their sizes, their digests and the facts that the
-maker has found. Processes that want the same entry wait for the one that makes it.
+An entry is a folder of files, with a record of their sizes, their digests and the facts that its
+maker has returned. Processes that want the same entry wait for the one that makes it.
 """
 
 import hashlib
@@ -9,10 +9,10 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +29,9 @@ from simulmt.run_directory import read_record, write_json
 _RECORD = "about.json"
 _UNFINISHED = ".tmp"
 REMEDY = "set `cache` to another folder"
-"""What helps where an entry cannot be written, besides room."""
+"""What a user can do where an entry cannot be written."""
 SIDES = ("source", "target")
-"""The names of the two sides of an entry."""
+"""The names of the files of both languages in an entry."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Record:
-    """The files of an entry by name, and the facts that their maker has found."""
+    """The files of an entry by name, and the facts that its maker has returned."""
 
     files: dict[str, Stored]
     facts: dict[str, Any]
@@ -73,22 +73,24 @@ class Entry:
 
     def rows(self, name: str, dtype: DTypeLike) -> Ragged:
         """The rows of the files that `Rows` wrote under a name; damaged ones are made anew."""
-        self._intact(lambda folder, record: _has_digests(folder, record, name))
-        return Ragged.map(_files(self.folder, name), dtype)
+        files = _files(self.folder, name)
+        self._intact(partial(_has_digests, names=[file.name for file in files]))
+        return Ragged.map(files, dtype)
 
     def _intact(self, check: Callable[[Path, Record], bool]) -> Record:
         record = _read(self.folder, check)
         if record is None:
             with writing(self.folder, f"make room there, or {REMEDY}"):
                 self.folder.parent.mkdir(parents=True, exist_ok=True)
-                with _alone(self.folder):
-                    record = _read(self.folder, check) or self._make()
+                with alone(self.folder) as locked:
+                    record = _read(self.folder, check) or self._make(locked)
         return record
 
-    def _make(self) -> Record:
+    def _make(self, locked: bool) -> Record:
         """Write the entry beside its place, then move it there."""
-        for left in self.folder.parent.glob(f"{self.folder.name}.*{_UNFINISHED}"):
-            shutil.rmtree(left, ignore_errors=True)  # by a process that was killed
+        if locked:  # what lies there was left by a process that was killed
+            for left in self.folder.parent.glob(f"{self.folder.name}.*{_UNFINISHED}"):
+                shutil.rmtree(left, ignore_errors=True)
         unfinished = self.folder.with_name(f"{self.folder.name}.{uuid.uuid4().hex}{_UNFINISHED}")
         try:
             unfinished.mkdir()
@@ -170,33 +172,33 @@ def _has_sizes(folder: Path, record: Record) -> bool:
     return all((folder / n).stat().st_size == file.size for n, file in record.files.items())
 
 
-def _has_digests(folder: Path, record: Record, name: str) -> bool:
-    """Return whether the files of some rows have the digests in the record of their entry."""
-    files = _files(folder, name)
-    return all(digest_of_file(file) == record.files[file.name].sha256 for file in files)
+def _has_digests(folder: Path, record: Record, names: Iterable[str] | None = None) -> bool:
+    """Return whether files of an entry, by default all, have the digests in its record."""
+    names = record.files if names is None else names
+    return all(digest_of_file(folder / name) == record.files[name].sha256 for name in names)
 
 
 def _move(unfinished: Path, folder: Path) -> None:
-    """Move an entry to its place, unless another process was first, without locks."""
+    """Move an entry to its place, unless a process that could not lock it has made it, too."""
     try:
         unfinished.rename(folder)
     except OSError:
-        if not folder.is_dir():
+        if _read(folder, _has_digests) is None:
             raise
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Wait for any other process that makes the same entry."""
-    lock = FileLock(f"{folder}.lock")
+def alone(entry: Path) -> Iterator[bool]:
+    """Wait for any other process that makes the same entry; yield whether the entry is locked."""
+    lock = FileLock(f"{entry}.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        say(f"waiting: another process writes {folder}")
+        say(f"waiting: another process writes {entry}")
         lock.acquire(poll_interval=0.2)
     except OSError:  # a file system without locks: each process makes an entry of its own
         pass
     try:
-        yield
+        yield lock.is_locked
     finally:
         lock.release()

@@ -1,20 +1,18 @@
 """The SentencePiece model of both languages, and the words that its pieces form."""
 
 import hashlib
-import io
-import json
-import re
 from collections.abc import Iterable
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 import sentencepiece
 
 from simulmt.data.lines import lines_of
 from simulmt.data.ragged import Ragged, bounds
-from simulmt.data.text import NORMALISATION, normalise
+from simulmt.data.subword_training import train_model, train_or_reuse
+from simulmt.data.text import normalise
 from simulmt.errors import UserError
 from simulmt.options import Limit
 from simulmt.run_directory import replacing
@@ -28,8 +26,6 @@ _IDS = {f"{name}_id": getattr(_SPECIAL, name) for name in ("pad", "unk", "bos", 
 _RUN = {"num_threads": 1, "minloglevel": 3, "max_sentence_length": 1 << 16}
 _FIXED = {**_IDS, **_RUN, "unk_surface": UNKNOWN, "normalization_rule_name": "identity"}
 _PROBE = "\u2581A\u2581\u00b4\u2581\u00bd"  # A ´ ½: SentencePiece's normalisers change this text
-_Options: TypeAlias = dict[str, Any]  # keyword arguments of SentencePiece's trainer
-
 _REMEMBERED = 1 << 18  # words, which take some 40 MiB
 MOST_SUBWORDS = 1_000_000
 _MOST_BYTES = 100 * MOST_SUBWORDS  # of a model; a piece takes about 20
@@ -105,12 +101,12 @@ class Subwords:
         own = {"vocab_size": size, "model_type": kind, "character_coverage": character_coverage}
         options = {**_FIXED, **own}
         if cache is None:
-            return cls(_train(sentences, options))
+            return cls(train_model(sentences, options))
         if digest is None:
             sentences = [*sentences]
             digest = hashlib.sha256("\n".join(sentences).encode()).hexdigest()
         try:
-            return cls(_train_or_reuse(sentences, options, cache / _key(digest, options)))
+            return cls(train_or_reuse(sentences, options, cache, digest))
         except OSError as error:
             raise UserError(
                 f"the subword cache {cache} cannot be used ({error}): choose a writable folder"
@@ -221,49 +217,3 @@ def _surface(processor: sentencepiece.SentencePieceProcessor, piece: int) -> str
             "train one on normalised text, without byte_fallback and with split_by_whitespace"
         )
     return text
-
-
-def _train_or_reuse(sentences: Iterable[str], options: _Options, entry: Path) -> bytes:
-    """The model in the cache, else a new one; processes that train at once write the same.
-
-    A cache entry is the SHA-256 of a model and the model.
-    """
-    content = entry.read_bytes() if entry.is_file() else b""
-    digest, model = content[:32], content[32:]
-    if not model or hashlib.sha256(model).digest() != digest:  # absent or damaged
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        model = _train(sentences, options)
-        with replacing(entry) as unfinished:
-            unfinished.write_bytes(hashlib.sha256(model).digest() + model)
-    return model
-
-
-def _train(sentences: Iterable[str], options: _Options) -> bytes:
-    text = filter(str.strip, sentences)
-    first = next(text, None)
-    if first is None:
-        raise UserError("no text to train subwords on: give at least one non-empty sentence")
-    model = io.BytesIO()
-    train = sentencepiece.SentencePieceTrainer.train
-    try:
-        train(sentence_iterator=chain([first], text), model_writer=model, **options)
-    except RuntimeError as error:
-        raise UserError(_explain(str(error), options)) from error
-    return model.getvalue()
-
-
-def _key(digest: str, options: _Options) -> str:
-    """The name of a model's file: everything that determines the model as SHA-256 in hex."""
-    settings = [options, NORMALISATION, sentencepiece.__version__, digest]
-    return f"{hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()}.subwords"
-
-
-def _explain(message: str, options: _Options) -> str:
-    """SentencePiece's error message with the limit and the remedy."""
-    choice = f"subword size={options['vocab_size']} with {options['model_type']}"
-    if limit := re.search(r"Please set it to a value <= (\d+)", message):
-        return f"{choice} is too large for this text: set it to {limit[1]} or less, or add text"
-    if limit := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):
-        coverage = f"lower character_coverage (now {options['character_coverage']})"
-        return f"{choice} is too small for this text: set it to {limit[1]} or more, or {coverage}"
-    return f"{choice}: SentencePiece refuses ({message.strip()}); choose another, or check the text"

@@ -5,7 +5,6 @@ normalised; text from elsewhere passes through `normalise` where it enters.
 """
 
 import gzip
-import os
 import sys
 import unicodedata
 import zlib
@@ -77,18 +76,11 @@ def raw_lines(path: Path) -> Iterator[bytes]:
             f"fetch it again, or drop {path.suffix} from its name if it is plain text"
         ) from error
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
 
 
-def state(path: Path) -> os.stat_result:
-    """The size and the times of a file; UserError if it cannot be read."""
-    try:
-        return path.stat()
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: OSError) -> UserError:
+def unreadable(path: Path, error: OSError) -> UserError:
+    """The error of a file that the system does not give."""
     return UserError(
         f"{path} cannot be read ({error.strerror}): check the path and its permissions"
     )

@@ -3,11 +3,13 @@
 import multiprocessing
 import os
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
+from types import ModuleType
 from typing import Any, TypeVar
 
 from simulmt.ending import end_with
@@ -15,8 +17,9 @@ from simulmt.errors import UserError
 
 T = TypeVar("T")
 R = TypeVar("R")
-_own: list[Callable[[Any], Any]] = []  # what this process was started to do
-_WORTH = 1 << 24  # bytes: less is done before the processes have started
+_own: list[Callable[[Any], Any]] = []  # the work that this process was started for
+_WORTH = 1 << 24  # bytes: less would be done before the processes have started
+_MOST = 61  # processes: Windows cannot wait for more
 
 
 def in_order(work: Callable[[T], R], blocks: Iterable[T], size: int) -> Iterator[R]:
@@ -25,7 +28,7 @@ def in_order(work: Callable[[T], R], blocks: Iterable[T], size: int) -> Iterator
     Args:
         work: a function of a block; each process has a copy of its own, which keeps its state.
         blocks: what to work on; a few blocks are taken ahead of the results.
-        size: the bytes of all blocks together; few are not worth a process.
+        size: the bytes of all blocks together; few are worked on in this process.
 
     Raises:
         UserError: a process has been killed.
@@ -37,29 +40,43 @@ def in_order(work: Callable[[T], R], blocks: Iterable[T], size: int) -> Iterator
     remaining = iter(blocks)
     try:
         with _processes(cores, work) as pool:
-            ahead = deque(pool.submit(_work, block) for block in islice(remaining, 2 * cores))
+            ahead = deque(_submit(pool, block) for block in islice(remaining, 2 * cores))
             while ahead:
                 result = ahead.popleft().result()
-                ahead.extend(pool.submit(_work, block) for block in islice(remaining, 1))
+                ahead.extend(_submit(pool, block) for block in islice(remaining, 1))
                 yield result
     except BrokenProcessPool:
         raise UserError(
-            "a process that prepared the data was killed (out of memory?): the same command "
-            "begins that work again"
+            "a process that prepared the data was killed (out of memory?): close other programs, "
+            "and type the same command again"
         ) from None
 
 
 def _cores() -> int:
-    """Return the number of cores that this process may use."""
+    """Return the number of cores that this process may use, or the most that Windows waits for."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return min(len(os.sched_getaffinity(0)), _MOST)
+    return min(os.cpu_count() or 1, _MOST)
 
 
 def _processes(count: int, work: Callable[[Any], Any]) -> ProcessPoolExecutor:
     """Return processes that import afresh (a fork would copy locks) and end with this one."""
     fresh = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(count, fresh, initializer=_begin, initargs=(os.getpid(), work))
+
+
+def _submit(pool: ProcessPoolExecutor, block: Any) -> Future[Any]:
+    """Hand a block to the processes, which may have to be started.
+
+    A new process would import the main program again. That takes seconds, and a script without
+    `if __name__ == "__main__"` would run again. The work needs nothing of it.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        return pool.submit(_work, block)
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _begin(parent: int, work: Callable[[Any], Any]) -> None:

@@ -186,8 +186,8 @@ class FeedForward(nn.Module):
 class TiedEmbedding(nn.Embedding):
     """An embedding whose matrix is the output layer's, too.
 
-    The output layer's gradient fills the matrix. On a CPU the gradients of the embedded tokens are
-    sparse: they are added to its rows, where dense ones are matrices of zeros but for a few rows.
+    The gradient of the output layer is dense. On a CPU the gradients of the embedded tokens are
+    sparse, and autograd adds their rows to it. A dense one would be a second matrix, mostly zeros.
     """
 
     def forward(self, tokens: Int[Tensor, "B N"], weight: Tensor | None = None) -> Tensor:

@@ -79,7 +79,7 @@ class Model(nn.Module, ABC):
     usual_beam: ClassVar[int]
     """Usual beam of beam search, for mechanisms that read the whole sentence first."""
     compiles: ClassVar[bool] = False
-    """Whether `torch.compile` can take `encode` and `decode`: no loop goes over the tokens."""
+    """Whether `torch.compile` suits `encode` and `decode`: they do not loop over the tokens."""
 
     def __init__(
         self, vocabulary: Vocabulary, mechanism: Mechanism, dim: int, causal: bool

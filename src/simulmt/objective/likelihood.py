@@ -6,8 +6,9 @@ with the logits z_i = W h_i + b and log Z_i = log sum_v exp z_iv. The logits are
 chunk of tokens after another, so no tensor of tokens times subwords is ever held.
 
 The gradients of log Z_i are p_i W by h_i and p_i h_i' by W, with p_i = softmax z_i. The first is
-kept for each token. The second is summed up in the forward pass as if all tokens weighed alike, and
-scaled in the backward pass. Where they do not, each chunk's logits are computed again.
+kept for each token. The second is summed in the forward pass as if all tokens had the same weight
+in the loss, and scaled in the backward pass. If the weights differ, the backward pass computes the
+logits of each chunk again.
 """
 
 from collections.abc import Iterator
@@ -20,8 +21,8 @@ from torch import Tensor
 from simulmt.models.projection import Projection
 
 _TOKENS = 512
-"""Tokens in a chunk, at least. The weight is read again for each chunk, in the time of some hundred
-tokens' arithmetic."""
+"""Tokens in a chunk, at least. Each chunk reads the weight again, which takes as long as the
+arithmetic of about a hundred tokens."""
 _LOGITS = 1 << 24
 """Logits in a chunk on a GPU, at least: 64 MiB. Fewer would not keep it busy."""
 

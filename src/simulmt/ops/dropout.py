@@ -1,4 +1,4 @@
-"""Dropout (Srivastava et al. 2014), alone and joined to what stands beside it in a Transformer.
+"""Dropout (Srivastava et al. 2014), alone and fused with a residual sum or a ReLU.
 
     dropout(x, p)_k = m_k x_k / (1 - p)        m_k = 1 with probability 1 - p, else 0
     dropout_added(x, y, p) = x + dropout(y, p)

@@ -79,8 +79,8 @@ def check_choices(config: Config) -> Choices:
     _check_objective(build_objective(config), mechanism, plan)
     if plan.compile and not model.compiles:
         raise UserError(
-            f"trainer.compile=true, but model.name={config['model']['name']} goes token by token, "
-            "which torch.compile takes very long for: set trainer.compile=false"
+            f"trainer.compile=true, but model.name={config['model']['name']} loops over "
+            "the tokens, which takes torch.compile long: set trainer.compile=false"
         )
     return Choices(
         plan=plan,

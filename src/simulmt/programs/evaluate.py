@@ -13,6 +13,7 @@ from simulmt.data.corpus import SPLITS, Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.files import FilePair
 from simulmt.data.reader import read_pairs
+from simulmt.data.text import ENDINGS
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.split_decoder import SplitDecoder
@@ -100,7 +101,8 @@ class Options:
         """The name of the decoded sentences in folders and tables."""
         if self.source is None:
             return self.split
-        stem = Path(self.source.name.removesuffix(".gz")).stem
+        compressed = self.source.suffix in ENDINGS[1:]
+        stem = (self.source.with_suffix("") if compressed else self.source).stem
         return stem if self.text is None else str(self.text)
 
     def given(self, *names: str) -> dict[str, float]:

@@ -26,10 +26,10 @@ SRUN = "`srun` command is available"
 
 
 class OwnPort(LightningEnvironment):
-    """A run on one machine whose processes Lightning starts, at a port that no other run can get.
+    """A run on one machine whose processes Lightning starts, at a port of its own.
 
-    Lightning looks for a free port and binds it later; another run may find the same one. Here the
-    port is bound when it is chosen: torch's process group joins the store that listens there.
+    Lightning chooses a free port and binds it later, when another run may have chosen the same
+    one. Here a store binds the port at once, and torch's process group joins that store.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class OwnPort(LightningEnvironment):
 
     @property
     def main_address(self) -> str:
-        """Return this machine, whatever the environment says of other runs."""
+        """Return this machine; the environment may name that of another run."""
         return "127.0.0.1"
 
     @property
@@ -61,7 +61,8 @@ class Launch:
     Attributes:
         environment: What Lightning asks for ranks and addresses.
         rank: The rank of this process, from 0.
-        members: The ranks of all processes that are not started by another one of the run.
+        members: The ranks that connect to one another; empty for a process that Lightning has
+            started, because it ends with its parent.
     """
 
     environment: ClusterEnvironment

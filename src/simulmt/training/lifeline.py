@@ -1,13 +1,12 @@
 """A connection from each process of a run to the first one: when one has gone, all end.
 
-A collective operation whose partner has gone fails at once, or after half an hour, or never; it
-depends on the backend and on the network. So a process that has gone is found in another way. The
-system closes the connections of a process however it ends, and asks a machine that is silent for
-five seconds whether it is still there. A process may compute, wait or be stopped as long as it
-likes: the system answers for it.
+A collective operation whose partner has gone fails at once, after half an hour or never, depending
+on the backend and the network. So the run looks at connections instead. The system closes those of
+a process however the process ends, and asks a machine that is silent for five seconds whether it is
+still there. A process may compute, wait or be stopped for any time: the system answers for it.
 
-A process that ends by itself says so in its last words, a line `STATUS REASON`; the reason is empty
-if it has been printed. Only the first process hears the others.
+A process that ends by itself first sends a line `STATUS REASON`; the reason is empty if it has been
+printed. Only the first process receives the lines of the others.
 """
 
 import os
@@ -26,31 +25,31 @@ from simulmt import ending
 from simulmt.ending import BAD_INPUT
 
 _CONNECTS = 60.0
-"""Seconds within which the first process, which is there, takes a connection."""
+"""Seconds within which the first process, which has started, accepts a connection."""
 _ASKED_AFTER, _ASKED = 5, 3
 """Seconds of silence after which, and how often, the system asks whether a machine is there."""
 _SIGNALLED, _FAILED = 1.0, 5.0
-"""Seconds that the first process waits for its own signal or error before it tells another's."""
+"""Seconds that the first process waits for its own signal or error before it reports another's."""
 
 
 class Lifeline:
     """The connection of a process that is alone, or that another one has started."""
 
     def decide(self, decision: Callable[[], bool]) -> bool:
-        """Return what the first process decides, once it has."""
+        """Return what the first process decides, once it has decided."""
         return decision()
 
     def leave(self, status: int, reason: str = "") -> None:
-        """Say the last words."""
+        """Tell the other processes how this one ends."""
 
 
 @dataclass
-class _Guest:
-    """Another process, to the first one; a stranger until it has said the token."""
+class _Peer:
+    """Another process, as the first one knows it; the rank is -1 until it has sent the token."""
 
     rank: int = -1
     host: str = ""
-    heard: bytes = b""
+    received: bytes = b""
 
 
 class First(Lifeline):
@@ -69,7 +68,7 @@ class First(Lifeline):
         self._store = store  # which serves the others as long as it is here
         self.missing = {*ranks}
         self.all_here = threading.Event()
-        self._guests: dict[socket.socket, _Guest] = {}
+        self._peers: dict[socket.socket, _Peer] = {}
         self._decision = self._last = b""
         self._due: tuple[float, int, str] | None = None
         self._lock = threading.Lock()
@@ -81,7 +80,7 @@ class First(Lifeline):
         threading.Thread(target=self._listen, daemon=True).start()
 
     def decide(self, decision: Callable[[], bool]) -> bool:
-        """Return the decision, and tell it the others."""
+        """Return the decision, and send it to the others."""
         chosen = decision()
         with self._lock:
             self._decision = b"decided %d\n" % chosen
@@ -89,83 +88,84 @@ class First(Lifeline):
         return chosen
 
     def leave(self, status: int, reason: str = "") -> None:
-        """Say the last words; what the others say is of no concern any more."""
+        """Tell the others how this process ends, and read no more from them."""
         self._last = self._last or b"%d \n" % status
         self._send(self._last)
 
     def forget(self) -> None:
-        """Leave the connections to the process that this one is a copy of."""
-        for connection in (self._server, *self._guests):
+        """Close the connections in a copy of this process, which a fork has made."""
+        for connection in (self._server, *self._peers):
             os.close(connection.detach())
 
     def _send(self, line: bytes) -> None:
-        for guest in [*self._guests]:
+        for peer in [*self._peers]:
             with suppress(OSError):
-                guest.send(line)
+                peer.send(line)
 
     def _listen(self) -> None:
-        """Greet and hear the others."""
+        """Accept connections, read what the others send, and end when it is time."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._server, selectors.EVENT_READ, None)
             while not self._last:
                 for key, _ in selector.select(0.5):
                     if key.data is None:
-                        connection = _kept(self._server.accept()[0])
-                        connection.setblocking(False)
-                        selector.register(connection, selectors.EVENT_READ, _Guest())
-                    elif not self._hear(key.fileobj, key.data):  # type: ignore[arg-type]
+                        with suppress(OSError):  # it is closed already
+                            connection = _kept(self._server.accept()[0])
+                            connection.setblocking(False)
+                            selector.register(connection, selectors.EVENT_READ, _Peer())
+                    elif not self._receive(key.fileobj, key.data):  # type: ignore[arg-type]
                         selector.unregister(key.fileobj)
                 if self._due and time.monotonic() >= self._due[0]:
                     ending.end(*self._due[1:])
                     return
 
-    def _hear(self, connection: socket.socket, guest: _Guest) -> bool:
-        """Take what another process says; return whether it may say more."""
-        why = f"rank {guest.rank} has gone without a word: it was killed, or it crashed"
+    def _receive(self, connection: socket.socket, peer: _Peer) -> bool:
+        """Read what another process has sent; return whether it may send more."""
+        why = f"rank {peer.rank} has gone without a word: it was killed, or it crashed"
         try:
-            said = connection.recv(4096)
+            data = connection.recv(4096)
         except BlockingIOError:
             return True
         except TimeoutError:
-            said, why = b"", f"rank {guest.rank} is out of reach: its machine does not answer"
+            data, why = b"", f"rank {peer.rank} is out of reach: its machine does not answer"
         except OSError:
-            said = b""
-        guest.heard += said
-        *lines, guest.heard = guest.heard.split(b"\n")
+            data = b""
+        peer.received += data
+        *lines, peer.received = peer.received.split(b"\n")
         for line in lines:
             words = line.decode(errors="replace")
-            if guest.rank >= 0:
-                self._end_with(guest, *words.split(" ", 1))
+            if peer.rank >= 0:
+                self._end_with(peer, *words.split(" ", 1))
                 return False
-            if not self._greet(connection, guest, words):
+            if not self._greet(connection, peer, words):
                 return False
-        if not said and guest.rank >= 0:
-            self._end_at(0, 1, f"on {guest.host}, {why}")
-        return bool(said)
+        if not data and peer.rank >= 0:
+            self._end_at(0, 1, f"on {peer.host}, {why}")
+        return bool(data)
 
-    def _greet(self, connection: socket.socket, guest: _Guest, words: str) -> bool:
-        """Return whether it is a process of this run."""
+    def _greet(self, connection: socket.socket, peer: _Peer, words: str) -> bool:
+        """Take the first line of a connection; return whether a process of this run has sent it."""
         token, rank, host = [*words.split(" ", 2), "", ""][:3]
         if token != self._token or not rank.isdecimal():
             return False
-        guest.rank, guest.host = int(rank), host
+        peer.rank, peer.host = int(rank), host
         with self._lock:
-            self._guests[connection] = guest
+            self._peers[connection] = peer
             with suppress(OSError):
                 connection.send(self._decision)
-        self.missing.discard(guest.rank)
+        self.missing.discard(peer.rank)
         if not self.missing:
             self.all_here.set()
         return True
 
-    def _end_with(self, guest: _Guest, status: str, reason: str = "") -> None:
-        """End with a process that has said its last words, unless it has done its work."""
+    def _end_with(self, peer: _Peer, status: str, reason: str = "") -> None:
+        """End as another process ends, unless that one has finished its work."""
         number = int(status)
         if number == 0:
             return
         signalled = not reason or number in {ending.TERMINATED, ending.INTERRUPTED}
         patience = _FAILED if number == BAD_INPUT else _SIGNALLED if signalled else 0
-        self._end_at(patience, number, reason and f"on {guest.host}, {reason}")
+        self._end_at(patience, number, reason and f"on {peer.host}, {reason}")
 
     def _end_at(self, patience: float, status: int, reason: str) -> None:
         due = (time.monotonic() + patience, status, reason)
@@ -179,7 +179,7 @@ class Other(Lifeline):
         place: where the first one listens.
         address: its machine.
         rank: the rank of this process.
-        speaks: whether this process tells that the first one has gone.
+        speaks: whether this process reports that the first one has gone.
     """
 
     def __init__(self, place: str, address: str, rank: int, speaks: bool) -> None:
@@ -187,7 +187,7 @@ class Other(Lifeline):
         self._rank, self._speaks = rank, speaks
         self._left = False
         self._decided: bool | None = None
-        self._heard = threading.Event()
+        self._has_decided = threading.Event()
         self._connection = _kept(socket.create_connection((address, int(port)), _CONNECTS))
         self._connection.settimeout(None)
         self._connection.sendall(f"{token} {rank} {socket.gethostname()}\n".encode())
@@ -195,22 +195,22 @@ class Other(Lifeline):
 
     def decide(self, decision: Callable[[], bool]) -> bool:
         """Return what the first process has decided."""
-        self._heard.wait()
+        self._has_decided.wait()
         return bool(self._decided)
 
     def leave(self, status: int, reason: str = "") -> None:
-        """Say the last words to the first process."""
+        """Tell the first process how this one ends."""
         self._left = True
         line = f"{status} {reason and f'rank {self._rank}: {reason}'}"
         with suppress(OSError):
             self._connection.sendall(f"{' '.join(line.splitlines())}\n".encode())
 
     def forget(self) -> None:
-        """Leave the connection to the process that this one is a copy of."""
+        """Close the connection in a copy of this process, which a fork has made."""
         os.close(self._connection.detach())
 
     def _listen(self) -> None:
-        """Hear the first process, and end with it."""
+        """Read what the first process sends, and end when it ends."""
         why = "has gone without a word: it was killed, or it crashed"
         try:
             with self._connection.makefile() as lines:
@@ -218,7 +218,7 @@ class Other(Lifeline):
                     first, second = line.rstrip("\n").split(" ", 1)
                     if first == "decided":
                         self._decided = second == "1"
-                        self._heard.set()
+                        self._has_decided.set()
                     elif int(first):
                         ending.end(int(first), "")
                         return
@@ -233,7 +233,7 @@ class Other(Lifeline):
 
 
 def _kept(connection: socket.socket) -> socket.socket:
-    """Let the system find out that the other machine is gone; return the connection."""
+    """Let the system find out when the other machine has gone; return the connection."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, seconds in (
         ("TCP_KEEPIDLE", _ASKED_AFTER),

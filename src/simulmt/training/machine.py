@@ -60,6 +60,6 @@ def check_disk(
     needed = _OTHER_FILES + files * 3 * number_bytes * parameters
     if resumes:
         needed -= sum(path.stat().st_size for path in folder.glob(f"{CHECKPOINTS}/*"))
-    what = f"{files} checkpoints of {parameters:,} parameters, and the other files,"
+    what = f"{files} checkpoints of {parameters:,} parameters and the other files"
     remedy = "choose another hydra.run.dir, or lower the sizes of the model or trainer.average"
     check_space(folder, needed, what, remedy)

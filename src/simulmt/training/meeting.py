@@ -17,11 +17,14 @@ from simulmt.training.lifeline import First, Lifeline, Other
 _ARRIVAL = 600
 """Seconds within which all processes of a run have to start."""
 _STORED = "simulmt/{restart}/lifeline"
-"""Where the first process stores its place; torchrun may start all processes anew."""
+"""Key under which the first process stores where it listens; torchrun may restart a run."""
 
 
 def join(launch: Launch) -> Lifeline:
-    """Connect this process to the others of its run, and let it end with them.
+    """Connect this process to the others of its run, so that all end together.
+
+    Returns:
+        The connections of this process.
 
     Raises:
         UserError: the port of the run is taken, or another process does not come in time.
@@ -45,12 +48,13 @@ def join(launch: Launch) -> Lifeline:
     except (DistError, OSError):
         raise UserError(_absent("rank 0")) from None
     ending.tell_with(line.leave)
-    os.register_at_fork(after_in_child=line.forget)
+    if hasattr(os, "register_at_fork"):  # Windows has no fork
+        os.register_at_fork(after_in_child=line.forget)
     return line
 
 
 def _store(launch: Launch) -> TCPStore:
-    """Return the store at the run's port: that of torchrun, or of the first process.
+    """Return the store at the run's port, which torchrun or the first process serves.
 
     Torch's process group joins the same store later.
     """

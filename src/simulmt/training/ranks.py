@@ -46,17 +46,21 @@ class OneRun(pl.Callback):
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Compare them."""
         refuse_differences(gather(self._options))
-        found = gather((socket.gethostname(), _sees(self._folder / MARK)))
-        refuse_another_disk(found, self._folder)
+        seen = gather((socket.gethostname(), _sees(self._folder / MARK)))
+        refuse_another_disk(seen, self._folder)
 
 
-def refuse_another_disk(found: Sequence[tuple[str, bool]], folder: Path) -> None:
-    """Refuse machines, one for each rank, that do not find what the first process has written.
+def refuse_another_disk(seen: Sequence[tuple[str, bool]], folder: Path) -> None:
+    """Refuse to train where a rank does not see what the first process has written.
+
+    Args:
+        seen: the machine of each rank, and whether it sees the run directory.
+        folder: the run directory.
 
     Raises:
         UserError: raised on every rank, naming the machine and the folder.
     """
-    for rank, (host, is_there) in enumerate(found):
+    for rank, (host, is_there) in enumerate(seen):
         if not is_there:
             raise UserError(
                 f"rank {rank}, on {host}, does not see what rank 0 has written into {folder}: put "
@@ -65,7 +69,7 @@ def refuse_another_disk(found: Sequence[tuple[str, bool]], folder: Path) -> None
 
 
 def _sees(path: Path) -> bool:
-    """Return whether a file is there; a network's file system may know it only after a while."""
+    """Return whether a file is there; a network's file system may show it after a while."""
     late = time.monotonic() + _OF_A_DISK
     while not path.is_file() and time.monotonic() < late:
         time.sleep(1)

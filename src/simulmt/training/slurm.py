@@ -15,9 +15,9 @@ from simulmt.errors import UserError
 from simulmt.run_directory import LAST, read_provenance
 
 _PORTS = range(15_000, 31_384)
-"""Where the processes of a step meet, below the ports that the system gives to others."""
+"""Ports at which the processes of a step meet, below those that the system hands out."""
 _STEPS = 16
-"""A job has a port for each of so many steps at the same time."""
+"""A job has ports for as many steps at the same time."""
 
 
 def check_tasks(nodes: int, devices: int) -> None:
@@ -33,7 +33,7 @@ def check_tasks(nodes: int, devices: int) -> None:
     if not _in_step():
         if "SLURM_JOB_ID" in os.environ and nodes > 1 and "TORCHELASTIC_RUN_ID" not in os.environ:
             raise UserError(
-                f"trainer.nodes is {nodes}, but srun has not started this process, so that nobody "
+                f"trainer.nodes is {nodes}, but srun has not started this process, so nothing "
                 "starts those on the other machines: write `srun python train.py ...`"
             )
         return
@@ -50,10 +50,11 @@ def check_tasks(nodes: int, devices: int) -> None:
 
 
 def step_environment() -> ClusterEnvironment | None:
-    """Return who numbers the processes that `srun` has started, for Lightning; None if it has not.
+    """Return the ranks and addresses of `srun`'s processes for Lightning; None without `srun`.
 
-    Lightning would tell a job by its name and by options of `sbatch` that a step need not share,
-    let all steps of a job meet on one port, and on SIGUSR1 write checkpoints of its own.
+    Left to itself, Lightning recognises a job by its name and by options of `sbatch` that a step
+    need not share, lets all steps of a job meet at one port, and on SIGUSR1 writes checkpoints of
+    its own.
     """
     if not _in_step() or os.environ["SLURM_STEP_NUM_TASKS"] == "1":
         return None
@@ -67,12 +68,12 @@ def step_environment() -> ClusterEnvironment | None:
 
 
 def choose_resume(ckpt_path: str | None, folder: Path) -> str | None:
-    """Return what a run resumes from: in a job that SLURM has started again, where it was.
+    """Return what a run resumes from: its last checkpoint in a job that SLURM has started again.
 
     Args:
         ckpt_path: the user's choice.
-        folder: the run directory. The run in it must be that of this job: the job may have been
-            about to replace an earlier one.
+        folder: the run directory. A run of another job, which this one may have been about to
+            replace, is not resumed.
     """
     job = os.environ.get("SLURM_JOB_ID")
     if ckpt_path == "last" or not (folder / LAST).is_file():
