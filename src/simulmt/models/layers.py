@@ -215,7 +215,7 @@ class _Twice(torch.autograd.Function):
         return weight.view_as(weight), weight.view_as(weight)
 
     @staticmethod
-    def backward(ctx: Any, rows: Tensor | None, whole: Tensor | None) -> Tensor | None:  # type: ignore[override]
+    def backward(ctx: Any, rows: Tensor | None, whole: Tensor | None) -> Tensor | None:
         if rows is None or whole is None:
             return whole if rows is None else rows
         return whole.add_(rows)  # a product's gradient is nobody else's
