@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from backports import zstd
 
 from simulmt.data import pairs, reader, store, subword_training, workers
 from simulmt.data.corpus import Split
@@ -21,6 +20,7 @@ from simulmt.data.ragged import Ragged
 from simulmt.data.reader import read_text
 from simulmt.data.store import Entry, Rows
 from simulmt.data.subwords import Subwords
+from simulmt.data.text import zstd
 from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
 

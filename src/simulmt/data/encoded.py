@@ -17,7 +17,7 @@ from simulmt.data.corpus import Split
 from simulmt.data.lines import as_lines
 from simulmt.data.ragged import Ragged
 from simulmt.data.store import REMEDY, SIDES, Entry, Rows, digest
-from simulmt.data.subwords import Subwords
+from simulmt.data.subwords import ENCODER, Subwords
 from simulmt.data.workers import in_order
 from simulmt.disk import check_space
 from simulmt.vocabulary import Vocabulary
@@ -84,7 +84,7 @@ class EncodedSplit(Dataset[Pair]):
             parts = [*_encoded(split, subwords)]
             sources, targets = (Ragged.joined([part[side] for part in parts]) for side in (0, 1))
         else:
-            key = digest([split.sha256, subwords.digest])
+            key = digest([split.sha256, subwords.digest, ENCODER])
             entry = Entry(cache / "ids" / key, partial(_write, split, subwords))
             sources, targets = (entry.rows(side, vocabulary.dtype) for side in SIDES)
         return cls(sources, targets, vocabulary)

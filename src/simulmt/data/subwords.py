@@ -27,6 +27,8 @@ _RUN = {"num_threads": 1, "minloglevel": 3, "max_sentence_length": 1 << 16}
 _FIXED = {**_IDS, **_RUN, "unk_surface": UNKNOWN, "normalization_rule_name": "identity"}
 _PROBE = "\u2581A\u2581\u00b4\u2581\u00bd"  # A ´ ½: SentencePiece's normalisers change this text
 _REMEMBERED = 1 << 18  # words, which take some 40 MiB
+ENCODER = f"sentencepiece {sentencepiece.__version__}"
+"""What encodes text, for the keys of what is kept."""
 MOST_SUBWORDS = 1_000_000
 _MOST_BYTES = 100 * MOST_SUBWORDS  # of a model; a piece takes about 20
 _SIZES = Limit(f"from 5 to {MOST_SUBWORDS:,}: 4 are special", lambda n: 5 <= n <= MOST_SUBWORDS)

@@ -98,15 +98,14 @@ def train(
     accelerator, devices = choices.plan.accelerator, choices.plan.devices
     lock = nullcontext() if locked else alone_in(folder)
     with lock, settled(folder), enough_memory(remedy, accelerator, devices):
-        if not lifeline.decide(lambda: _is_done(config, folder)):
-            config["ckpt_path"] = choose_resume(config["ckpt_path"], folder)  # the same for all
-            _check_disk(folder, choices, config)
-            _train(config, folder, choices, record, launch)
-
-
-def _is_done(config: dict[str, Any], folder: Path) -> bool:
-    config["ckpt_path"] = choose_resume(config["ckpt_path"], folder)
-    return is_done(config["ckpt_path"], folder, config)
+        given = config["ckpt_path"]
+        if lifeline.decide(lambda: is_done(choose_resume(given, folder), folder, config)):
+            return
+        config["ckpt_path"] = choose_resume(given, folder)  # the same for all
+        if config["ckpt_path"] != given:
+            say("SLURM has started this job again: ckpt_path=last")
+        _check_disk(folder, choices, config)
+        _train(config, folder, choices, record, launch)
 
 
 def _check_disk(folder: Path, choices: Choices, config: Config) -> None:

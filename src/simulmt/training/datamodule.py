@@ -41,16 +41,16 @@ class TrainLoader:
 
     def __init__(self, split: EncodedSplit, batches: BucketBatches, pinned: bool = False) -> None:
         self._split, self._batches, self._pinned = split, batches, pinned
-        self._trained = 0  # batches of the epoch; the next few are made already
+        self._first = self._trained = 0  # batches of the epoch; the next few are made already
 
     def __len__(self) -> int:
         return len(self._batches)
 
     def __iter__(self) -> Iterator[Batch]:
-        state = self.state_dict()
-        if state["position"] >= len(self):
-            self._batches.set_epoch(state["epoch"] + 1)
-        self._trained = self._batches.state_dict()["position"]
+        if self._trained >= len(self):
+            self._batches.set_epoch(self._batches.state_dict()["epoch"] + 1)
+            self._first = 0
+        self._trained, self._first = self._first, 0
         for batch in made_ahead(self._split, self._batches, self._pinned):
             self._trained += 1
             yield batch
@@ -62,7 +62,7 @@ class TrainLoader:
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Continue from the epoch and position of a checkpoint."""
         self._batches.load_state_dict(state)
-        self._trained = state["position"]
+        self._first = self._trained = state["position"]
 
 
 def made_ahead(split: EncodedSplit, batches: Iterable[list[int]], pinned: bool) -> Iterator[Batch]:

@@ -10,12 +10,13 @@ from pathlib import Path
 from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
 from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 
-from simulmt.console import say
 from simulmt.errors import UserError
 from simulmt.run_directory import LAST, read_provenance
 
 _PORTS = range(15_000, 31_384)
 """Ports at which the processes of a step meet, below those that the system hands out."""
+_OTHERS = {"TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MASTER_ADDR"}
+"""Environment variables of other launchers, and of a user who starts each process by hand."""
 _STEPS = 16
 """A job has ports for as many steps at the same time."""
 
@@ -31,7 +32,7 @@ def check_tasks(nodes: int, devices: int) -> None:
         UserError: Lightning would wait for the others for ever, or train several runs.
     """
     if not _in_step():
-        if "SLURM_JOB_ID" in os.environ and nodes > 1 and "TORCHELASTIC_RUN_ID" not in os.environ:
+        if "SLURM_JOB_ID" in os.environ and nodes > 1 and _OTHERS.isdisjoint(os.environ):
             raise UserError(
                 f"trainer.nodes is {nodes}, but srun has not started this process, so nothing "
                 "starts those on the other machines: write `srun python train.py ...`"
@@ -83,7 +84,6 @@ def choose_resume(ckpt_path: str | None, folder: Path) -> str | None:
     provenance = read_provenance(folder)
     if provenance is None or provenance.job != job:
         return ckpt_path
-    say(f"SLURM has started job {job} again: ckpt_path=last")
     return "last"
 
 
