@@ -1,6 +1,7 @@
 """The order of batches, which is the same on every rank and after a resume."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
@@ -162,7 +163,7 @@ def check_enough(pairs: int, processes: int, split: str = "") -> None:
         )
 
 
-def _buckets(sizes: NDArray[np.int32], tokens: int) -> list[tuple[Places, int]]:
+def _buckets(sizes: NDArray[np.integer[Any]], tokens: int) -> list[tuple[Places, int]]:
     """Return groups of pairs whose sizes differ by at most 10 %, and their batch sizes."""
     order = np.argsort(sizes, kind="stable")[: int((sizes <= tokens).sum())].astype(np.int32)
     widths = sizes[order]
