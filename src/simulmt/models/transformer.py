@@ -248,4 +248,4 @@ class Transformer(Model):
     def _scaled(
         self, tokens: Int[Tensor, "B N"], weight: Tensor | None = None
     ) -> Float[Tensor, "B N D"]:
-        return self.embedding(tokens, weight) * math.sqrt(self.dim)  # type: ignore[no-any-return]
+        return self.embedding(tokens, weight=weight) * math.sqrt(self.dim)  # type: ignore[no-any-return]
