@@ -46,7 +46,7 @@ EVALUATION = "evaluation"  # a folder for each evaluation, with instances, pictu
 EVALUATED = "scores.json"
 
 _UNFINISHED = ".tmp"
-LEFT_BY_KILLS = (f"*{_UNFINISHED}", f"{CHECKPOINTS}/*{_UNFINISHED}")
+LEFT_BY_KILLS = tuple(f"{place}*{_UNFINISHED}" for place in ("", f"{CHECKPOINTS}/", f"{SAMPLES}/"))
 RESULTS = (SCORES, INSTANCES, PICTURE)
 FILES = (MANIFEST, CONFIG, TRAITS, PROVENANCE, TRAINING, METRICS, WANDB_ID)
 OF_LOGGERS = (TENSORBOARD, "wandb")
