@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from hashes import by_the_book
 from simulmt.models.dropout import Dropout
-from simulmt.ops.dropout import STEPS, dropout, dropout_added, dropout_relu
+from simulmt.ops.dropout import dropout, dropout_added, dropout_relu
+from simulmt.ops.hashed import STEPS, new_seed
 
 N = 1 << 18
 SIGMAS = 5  # one good generator in two million fails
@@ -22,25 +24,14 @@ def kept(seed: int, p: float = 0.5, n: int = N) -> Tensor:
     return (dropout(torch.ones(n), p) > 0).double()
 
 
-def by_the_book(low: int, high: int, n: int) -> Tensor:
-    """The hashes of elements 0..n-1, in 64-bit words cut down to 32."""
-
-    def mixed(x: Tensor) -> Tensor:
-        for shift, factor in ((16, 0x21F0AAAD), (15, 0x735A2D97)):
-            x = ((x ^ x >> shift) * factor) % STEPS
-        return x ^ x >> 15
-
-    return mixed(mixed(torch.arange(n) ^ low) ^ high)
-
-
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_mask_is_the_hash_of_seed_and_place(p: float, dtype: torch.dtype) -> None:
     torch.manual_seed(3)
     out = dropout(torch.ones(1000, dtype=dtype), p)
     torch.manual_seed(3)
-    seed = int(torch.empty((), dtype=torch.int64).random_())
-    hashes = by_the_book(seed % STEPS, seed // STEPS, 1000)
+    seed = new_seed()
+    hashes = by_the_book(seed, 1000)
     scale = torch.tensor(1 / (1 - p), dtype=dtype)
     assert torch.equal(out, (hashes < round((1 - p) * STEPS)).to(dtype) * scale)
 

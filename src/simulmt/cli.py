@@ -38,7 +38,7 @@ def main(verb: str | None = None) -> None:
         ending.drop_output()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(ending.BAD_INPUT)
 
 
 def _answer(verb: str, words: Sequence[str]) -> str:

@@ -25,6 +25,8 @@ INTERRUPTED = 128 + signal.SIGINT
 """Exit status after Ctrl-C."""
 ENDS_WITH = "SIMULMT_ENDS_WITH"
 """Environment variable with the id of the process that the processes which it starts end with."""
+TORCHRUN = "TORCHELASTIC_RUN_ID"
+"""Environment variable of the processes that torchrun has started."""
 _RANKS = ("LOCAL_RANK", "NODE_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK")
 """Environment variables by which launchers number processes or machines; torchrun: RANK."""
 _PATIENCE = 8.0
@@ -65,7 +67,7 @@ def begin() -> None:
     parent = int(os.environ.get(ENDS_WITH, "0"))
     if parent == os.getpid():  # another program in the same process
         return
-    if parent or "TORCHELASTIC_RUN_ID" in os.environ:
+    if parent or TORCHRUN in os.environ:
         end_with(parent or os.getppid())
     os.environ[ENDS_WITH] = str(os.getpid())
     if not numbered_first():

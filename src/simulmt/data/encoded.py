@@ -12,14 +12,13 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from simulmt.console import counted, say
+from simulmt.console import counted
 from simulmt.data.corpus import Split
 from simulmt.data.lines import as_lines
 from simulmt.data.ragged import Ragged
-from simulmt.data.store import REMEDY, SIDES, Entry, Rows, digest
+from simulmt.data.store import SIDES, Entry, digest, write_sides
 from simulmt.data.subwords import ENCODER, Subwords
 from simulmt.data.workers import in_order
-from simulmt.disk import check_space
 from simulmt.vocabulary import Vocabulary
 
 Pair = tuple[list[int], list[int], int]  # source and target, each with EOS; place in the split
@@ -81,8 +80,8 @@ class EncodedSplit(Dataset[Pair]):
         """
         vocabulary = subwords.vocabulary
         if cache is None:
-            parts = [*_encoded(split, subwords)]
-            sources, targets = (Ragged.joined([part[side] for part in parts]) for side in (0, 1))
+            parts = zip(*_encoded(split, subwords), strict=True)
+            sources, targets = (Ragged.joined(side) for side in parts)
         else:
             key = digest([split.sha256, subwords.digest, ENCODER])
             entry = Entry(cache / "ids" / key, partial(_write, split, subwords))
@@ -122,26 +121,20 @@ def collate(pairs: Sequence[Pair], vocabulary: Vocabulary) -> Batch:
     return batch._replace(index=torch.tensor(index))
 
 
-def _encoded(split: Split, subwords: Subwords) -> Iterator[list[Ragged]]:
+def _encoded(split: Split, subwords: Subwords) -> Iterator[tuple[Ragged, Ragged]]:
     """Return the ids of both sides of a split, in at least one block of pairs."""
-    sides = [as_lines(lines).rows for lines in (split.sources, split.targets)]
+    sources, targets = (as_lines(lines).rows for lines in (split.sources, split.targets))
     starts = range(0, max(len(split), 1), _BLOCK)
-    blocks = ([side.part(start, start + _BLOCK) for side in sides] for start in starts)
-    size = sum(len(side.values) for side in sides)
+    blocks = ((sources.part(n, n + _BLOCK), targets.part(n, n + _BLOCK)) for n in starts)
+    size = len(sources.values) + len(targets.values)
     parts = in_order(subwords.encode_sides, blocks, size)
     return counted(parts, "encoding", lambda part: len(part[0]), len(split))
 
 
 def _write(split: Split, subwords: Subwords, folder: Path) -> dict[str, Any]:
     """Write the ids of a split into an unfinished entry, which has no facts."""
-    size = _size(split, subwords)
-    if size > 1 << 20:
-        say(f"encoding {len(split):,} pairs into {folder.parent}: about {size / 2**20:,.0f} MiB")
-    check_space(folder, size, "the encoded pairs", f"or {REMEDY}")
-    with Rows(folder, SIDES[0]) as sources, Rows(folder, SIDES[1]) as targets:
-        for source, target in _encoded(split, subwords):
-            sources.append(source)
-            targets.append(target)
+    what = f"{len(split):,} encoded pairs"
+    write_sides(folder, _encoded(split, subwords), what, _size(split, subwords))
     return {}
 
 

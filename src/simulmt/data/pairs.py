@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from simulmt.data.files import FilePair
-from simulmt.data.lines import encoded
+from simulmt.data.lines import LF, encoded
 from simulmt.data.ragged import Ragged
 from simulmt.data.text import LONGEST_LINE, decoded, normalise, raw_lines, word_count
 from simulmt.errors import UserError
@@ -18,12 +18,13 @@ _BLOCK = 10_000  # pairs
 
 
 class Block(NamedTuple):
-    """Raw lines of both files; the first pair has the line number `first`, from 1."""
+    """Raw lines of both files, end to end, so that other processes get them fast."""
 
     files: FilePair
     first: int
-    sources: list[bytes]
-    targets: list[bytes]
+    """The line number of the first pair, from 1."""
+    sources: bytes
+    targets: bytes
 
 
 class Pairs(NamedTuple):
@@ -48,7 +49,7 @@ def raw_blocks(files: FilePair) -> Iterator[Block]:
             read = zip((sources, targets), sides, strict=True)
             raise _unequal(files, *(first - 1 + len(a) + sum(1 for _ in b) for a, b in read))
         if sources or first == 1:
-            yield Block(files, first, sources, targets)
+            yield Block(files, first, b"".join(sources), b"".join(targets))
         if len(sources) < _BLOCK:
             return
 
@@ -65,7 +66,7 @@ def clean(block: Block, max_words: int | None) -> Pairs:
     """
     sources, targets = list[str](), list[str]()
     dropped = {"empty": 0, "too_long": 0}
-    raw = zip(block.sources, block.targets, strict=True)
+    raw = zip(_lines(block.sources), _lines(block.targets), strict=True)
     for number, (source, target) in enumerate(raw, block.first):
         left = normalise(decoded(source, block.files.source, number))
         right = normalise(decoded(target, block.files.target, number))
@@ -80,6 +81,12 @@ def clean(block: Block, max_words: int | None) -> Pairs:
             sources.append(left)
             targets.append(right)
     return Pairs(encoded(sources), encoded(targets), dropped)
+
+
+def _lines(raw: bytes) -> list[bytes]:
+    """Return lines without their LF, which the last line may lack."""
+    lines = raw.split(LF)
+    return lines if lines[-1] else lines[:-1]
 
 
 def _check_length(line: str, path: Path, number: int) -> None:

@@ -11,16 +11,15 @@ from unicodedata import unidata_version
 
 import numpy as np
 
-from simulmt.console import counted, say
+from simulmt.console import counted
 from simulmt.data.corpus import Corpus, LazySplits, Split
 from simulmt.data.files import FilePair, find_pairs
 from simulmt.data.lines import Lines
-from simulmt.data.pairs import Pairs, clean, raw_blocks
+from simulmt.data.pairs import clean, raw_blocks
 from simulmt.data.ragged import Ragged
-from simulmt.data.store import REMEDY, SIDES, Entry, Rows, digest, digest_of_file
+from simulmt.data.store import SIDES, Entry, digest, digest_of_file, write_sides
 from simulmt.data.text import ENDINGS, NORMALISATION, unreadable
 from simulmt.data.workers import in_order
-from simulmt.disk import check_space
 from simulmt.errors import UserError
 from simulmt.options import Count
 
@@ -103,12 +102,9 @@ def read_pairs(
 
 
 def _in_memory(files: Sequence[FilePair], max_words: int | None) -> Split:
-    parts = [*_cleaned(files, max_words)]
     dropped = Counter[str]()
-    for part in parts:
-        dropped.update(part.dropped)
-    sources = Lines.around(Ragged.joined([part.sources for part in parts]))
-    targets = Lines.around(Ragged.joined([part.targets for part in parts]))
+    parts = zip(*_cleaned(files, max_words, dropped), strict=True)
+    sources, targets = (Lines.around(Ragged.joined(side)) for side in parts)
     return Split(sources, targets, dropped=dict(dropped))
 
 
@@ -116,17 +112,9 @@ def _write(
     files: Sequence[FilePair], stamps: list[object], max_words: int | None, folder: Path
 ) -> dict[str, Any]:
     """Write the text of some files into an unfinished entry; return its facts."""
-    size = _text_size(files)
-    if size > 1 << 20:
-        say(f"reading text into {folder.parent}: about {size / 2**20:,.0f} MiB")
-    check_space(folder, size, "the normalised text", f"or {REMEDY}")
-    pairs, dropped = 0, Counter[str]()
-    with Rows(folder, SIDES[0]) as sources, Rows(folder, SIDES[1]) as targets:
-        for part in _cleaned(files, max_words):
-            sources.append(part.sources)
-            targets.append(part.targets)
-            pairs += len(part.sources)
-            dropped.update(part.dropped)
+    dropped = Counter[str]()
+    parts = _cleaned(files, max_words, dropped)
+    pairs = write_sides(folder, parts, "the normalised text", _text_size(files))
     if _stamps(files) != stamps:
         raise UserError(
             f"{files[0].source} or a file beside it changed while it was read: start again"
@@ -164,19 +152,23 @@ def _state(path: Path) -> os.stat_result:
         raise unreadable(path, error) from error
 
 
-def _cleaned(files: Sequence[FilePair], max_words: int | None) -> Iterator[Pairs]:
-    """The normalised pairs of some files, block by block; there is at least one block."""
-    total = Counter[str]()
+def _cleaned(
+    files: Sequence[FilePair], max_words: int | None, dropped: Counter[str]
+) -> Iterator[tuple[Ragged, Ragged]]:
+    """The normalised pairs of some files, in at least one block; what is dropped is counted."""
+    pairs = 0
     clean_block = partial(clean, max_words=max_words)
     blocks = chain.from_iterable(map(raw_blocks, files))
     parts = in_order(clean_block, blocks, _text_size(files))
     for part in counted(parts, "reading", lambda part: len(part.sources)):
-        total.update(part.dropped, pairs=len(part.sources))
-        yield part
-    if not total["pairs"]:
+        dropped.update(part.dropped)
+        pairs += len(part.sources)
+        yield part.sources, part.targets
+    if not pairs:
         limit = "" if max_words is None else f" (max_words={max_words}: raise it)"
         raise UserError(
-            f"no pair is left of {files[0].source} and {files[0].target}: {total.total()} lines, "
-            f"{total['empty']} pairs with an empty side, {total['too_long']} too long{limit}; "
+            f"no pair is left of {files[0].source} and {files[0].target}: "
+            f"{dropped.total()} lines, {dropped['empty']} pairs with an empty side, "
+            f"{dropped['too_long']} too long{limit}; "
             "check that these are the right files"
         )

@@ -22,14 +22,14 @@ from numpy.typing import DTypeLike
 
 from simulmt.console import say
 from simulmt.data.ragged import Ragged
-from simulmt.disk import writing
+from simulmt.disk import check_space, writing
 from simulmt.errors import UserError
 from simulmt.run_directory import read_record, write_json
 
 _RECORD = "about.json"
 _UNFINISHED = ".tmp"
-REMEDY = "set `cache` to another folder"
-"""What a user can do where an entry cannot be written."""
+_REMEDY = "set `cache` to another folder"
+_SMALL = 1 << 20
 SIDES = ("source", "target")
 """The names of the files of both languages in an entry."""
 
@@ -72,7 +72,7 @@ class Entry:
         return self._intact(_has_sizes)
 
     def rows(self, name: str, dtype: DTypeLike) -> Ragged:
-        """The rows of the files that `Rows` wrote under a name; damaged ones are made anew."""
+        """The rows that `write_sides` wrote under a name; damaged files are made anew."""
         files = _files(self.folder, name)
         self._intact(partial(_has_digests, names=[file.name for file in files]))
         return Ragged.map(files, dtype)
@@ -80,7 +80,7 @@ class Entry:
     def _intact(self, check: Callable[[Path, Record], bool]) -> Record:
         record = _read(self.folder, check)
         if record is None:
-            with writing(self.folder, f"make room there, or {REMEDY}"):
+            with writing(self.folder, f"make room there, or {_REMEDY}"):
                 self.folder.parent.mkdir(parents=True, exist_ok=True)
                 with alone(self.folder) as locked:
                     record = _read(self.folder, check) or self._make(locked)
@@ -105,7 +105,31 @@ class Entry:
         return record
 
 
-class Rows:
+def write_sides(folder: Path, parts: Iterable[tuple[Ragged, Ragged]], what: str, size: int) -> int:
+    """Write the rows of both languages into an unfinished entry, part by part; return the pairs.
+
+    Args:
+        folder: the folder of the unfinished entry.
+        parts: rows of sources and as many of targets.
+        what: the rows, in words.
+        size: their size in bytes, more or less.
+
+    Raises:
+        UserError: the disk has less free.
+    """
+    if size > _SMALL:
+        say(f"writing {what} into {folder.parent}: about {size / 2**20:,.0f} MiB")
+    check_space(folder, size, what, f"or {_REMEDY}")
+    pairs = 0
+    with _Rows(folder, SIDES[0]) as sources, _Rows(folder, SIDES[1]) as targets:
+        for source, target in parts:
+            sources.append(source)
+            targets.append(target)
+            pairs += len(source)
+    return pairs
+
+
+class _Rows:
     """Writes rows into two files of an unfinished entry, block by block.
 
     Args:
@@ -124,7 +148,7 @@ class Rows:
         self._ends.write((rows.ends[1:] + self._end).data)
         self._end += len(rows.values)
 
-    def __enter__(self) -> "Rows":
+    def __enter__(self) -> "_Rows":
         return self
 
     def __exit__(self, *_: object) -> None:

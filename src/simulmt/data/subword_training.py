@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import json
 import re
 from collections.abc import Iterable
 from itertools import chain
@@ -11,7 +10,7 @@ from typing import Any, TypeAlias
 
 import sentencepiece
 
-from simulmt.data.store import alone
+from simulmt.data.store import alone, digest
 from simulmt.data.text import NORMALISATION
 from simulmt.errors import UserError
 from simulmt.run_directory import replacing
@@ -20,7 +19,7 @@ Options: TypeAlias = dict[str, Any]
 """Keyword arguments of SentencePiece's trainer."""
 
 
-def train_or_reuse(sentences: Iterable[str], options: Options, cache: Path, digest: str) -> bytes:
+def train_or_reuse(sentences: Iterable[str], options: Options, cache: Path, text: str) -> bytes:
     """The model in the cache, else a new one; processes that start together train once.
 
     An entry of the cache is the SHA-256 of a model and the model.
@@ -29,13 +28,14 @@ def train_or_reuse(sentences: Iterable[str], options: Options, cache: Path, dige
         sentences: the text, which is read only if there is no such model.
         options: what SentencePiece is told.
         cache: the folder of the models.
-        digest: stands for the sentences.
+        text: the digest of the sentences.
 
     Raises:
         UserError: as for `train_model`.
         OSError: the cache cannot be used.
     """
-    entry = cache / _key(digest, options)
+    key = digest([options, NORMALISATION, sentencepiece.__version__, text])
+    entry = cache / f"{key}.subwords"
     model = _read(entry)
     if model is None:
         cache.mkdir(parents=True, exist_ok=True)
@@ -68,14 +68,8 @@ def train_model(sentences: Iterable[str], options: Options) -> bytes:
 def _read(entry: Path) -> bytes | None:
     """The model in an entry of the cache; None if it is absent or damaged."""
     content = entry.read_bytes() if entry.is_file() else b""
-    digest, model = content[:32], content[32:]
-    return model if model and hashlib.sha256(model).digest() == digest else None
-
-
-def _key(digest: str, options: Options) -> str:
-    """The name of a model's file: everything that determines the model as SHA-256 in hex."""
-    settings = [options, NORMALISATION, sentencepiece.__version__, digest]
-    return f"{hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()}.subwords"
+    checksum, model = content[:32], content[32:]
+    return model if model and hashlib.sha256(model).digest() == checksum else None
 
 
 def _explain(message: str, options: Options) -> str:

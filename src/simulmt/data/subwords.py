@@ -151,9 +151,10 @@ class Subwords:
         values = np.frombuffer(b"".join(rows), self.vocabulary.dtype)
         return Ragged(values, bounds([*map(len, rows)]) // values.itemsize)
 
-    def encode_sides(self, sides: Iterable[Ragged]) -> list[Ragged]:
-        """The same for blocks of lines in UTF-8, each line ended by LF."""
-        return [self.encode_rows(lines_of(side)) for side in sides]
+    def encode_sides(self, sides: tuple[Ragged, Ragged]) -> tuple[Ragged, Ragged]:
+        """The same for lines of both languages in UTF-8, each line ended by LF."""
+        source, target = (self.encode_rows(lines_of(side)) for side in sides)
+        return source, target
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The pieces as SentencePiece spells them: U+2581 marks the first piece of a word."""

@@ -95,9 +95,10 @@ class _Losses(torch.autograd.Function):
             if by_state is not None:
                 by_state[rows] = p.to(weight.dtype) @ weight
                 sums = _added(sums, p, states[rows], bias is not None)
-        ctx.save_for_backward(states, weight, bias, target, log_z, by_state)
+        average = weight.mean(0, dtype=wide)
+        ctx.save_for_backward(states, weight, bias, target, log_z, by_state, average)
         ctx.sums = sums
-        mean = states.to(wide) @ weight.mean(0, dtype=wide)
+        mean = states.to(wide) @ average
         mean = mean if bias is None else mean + bias.mean(dtype=wide)
         return log_z - chosen, log_z - mean
 
@@ -107,7 +108,7 @@ class _Losses(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
             raise RuntimeError("token losses have no second derivatives: leave out create_graph")
-        states, weight, bias, target, log_z, by_state = ctx.saved_tensors
+        states, weight, bias, target, log_z, by_state, average = ctx.saved_tensors
         given = nll + uniform  # the gradient of log Z
         sums, ctx.sums = ctx.sums, None  # a second backward pass has to sum up again
         if sums is None or not (given == given[:1]).all():
@@ -116,7 +117,7 @@ class _Losses(torch.autograd.Function):
             sums.scale(given[:1].sum())  # 0 without tokens
         wide = states.to(log_z.dtype)
         by_state = by_state * given[:, None] - nll[:, None] * weight[target]
-        by_state -= uniform[:, None] * weight.mean(0, dtype=log_z.dtype)
+        by_state -= uniform[:, None] * average
         sums.weight.index_add_(0, target, nll[:, None] * wide, alpha=-1)
         sums.weight.sub_(uniform @ wide / len(weight))
         if sums.bias is not None:

@@ -10,7 +10,6 @@ draw a call, so `torch.manual_seed` fixes the masks, for any number of threads. 
 `torch.compile` and in half precision the masks are torch's.
 """
 
-import importlib
 from typing import Any
 
 import numpy as np
@@ -20,53 +19,37 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from simulmt.ops.tiles import run_tiles
-
-STEPS = 2**32
-"""Probabilities are rounded to multiples of 1 / STEPS."""
+from simulmt.ops.hashed import STEPS, new_seed, run, suits
 
 
 def dropout(x: Float[Tensor, "*N"], p: float) -> Float[Tensor, "*N"]:
     """Each element of x set to 0 with probability `p` < 1, else divided by 1 - p."""
-    if not _own(x):
+    if not suits(x):
         return functional.dropout(x, p)
-    return _Dropped.apply(x, p, _seed())  # type: ignore[no-any-return, no-untyped-call]
+    return _Dropped.apply(x, p, new_seed())  # type: ignore[no-any-return, no-untyped-call]
 
 
 def dropout_added(x: Float[Tensor, "*N"], y: Float[Tensor, "*N"], p: float) -> Float[Tensor, "*N"]:
     """`x + dropout(y, p)`."""
-    if not (_own(x) and _own(y) and x.dtype == y.dtype and x.shape == y.shape):
+    if not (suits(x) and suits(y) and x.dtype == y.dtype and x.shape == y.shape):
         return x + functional.dropout(y, p)
-    return _Added.apply(x, y, p, _seed())  # type: ignore[no-any-return, no-untyped-call]
+    return _Added.apply(x, y, p, new_seed())  # type: ignore[no-any-return, no-untyped-call]
 
 
 def dropout_relu(x: Float[Tensor, "*N"], p: float) -> Float[Tensor, "*N"]:
     """`dropout(relu(x), p)`."""
-    if not _own(x):
+    if not suits(x):
         return functional.dropout(functional.relu(x), p)
-    return _Rectified.apply(x, p, _seed())  # type: ignore[no-any-return, no-untyped-call]
-
-
-def _own(x: Tensor) -> bool:
-    """Whether the kernels take x."""
-    known = x.dtype in (torch.float32, torch.float64) and x.device.type == "cpu"
-    return known and not torch.compiler.is_compiling()
-
-
-def _seed() -> int:
-    return int(torch.empty((), dtype=torch.int64).random_().item())  # 63 bits
+    return _Rectified.apply(x, p, new_seed())  # type: ignore[no-any-return, no-untyped-call]
 
 
 def _run(name: str, p: float, seed: int, *inputs: Tensor) -> Tensor:
-    """Fill a new tensor of the inputs' shape by a kernel."""
-    kernels = importlib.import_module("simulmt.ops.dropout_kernels")  # half a second, most of numba
-    inputs = tuple(x.detach().contiguous() for x in inputs)
-    out = torch.empty_like(inputs[0])
-    arrays = tuple(x.view(-1).numpy() for x in (*inputs, out))
+    """Fill a new tensor of the inputs' shape; probabilities are rounded to 1 / STEPS."""
+    out = torch.empty_like(inputs[0], memory_format=torch.contiguous_format)
+    arrays = *(x.detach().contiguous() for x in inputs), out
     threshold = min(round((1 - p) * STEPS), STEPS - 1)
-    words = (np.uint32(word) for word in (seed % STEPS, seed // STEPS, threshold))
-    key = *words, arrays[0].dtype.type(1 / (1 - p))
-    run_tiles(getattr(kernels, name), arrays[0].size, arrays[0].size, arrays, key)
+    scale = arrays[0].detach().numpy().dtype.type(1 / (1 - p))
+    run("dropout_kernels", name, seed, arrays, np.uint32(threshold), scale)
     return out
 
 

@@ -52,7 +52,7 @@ def main(folder: Path, record: Path, ckpt_path: str) -> int:
             write_outcome(record, failed)
         except UserError:  # the disk is full
             print(f"error: {failed.reason}", file=sys.stderr)
-        return 2 if isinstance(error, UserError) else 1
+        return ending.BAD_INPUT if isinstance(error, UserError) else 1
     return 0
 
 

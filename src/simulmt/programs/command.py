@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from simulmt.disk import explain, os_error
-from simulmt.ending import drop_output
+from simulmt.ending import BAD_INPUT, INTERRUPTED, drop_output
 from simulmt.errors import UserError
 from simulmt.plugins import CONF, HOME, named
 from simulmt.programs import search_path
@@ -53,7 +53,7 @@ def run(program: Callable[[DictConfig], Any], verb: str, words: Sequence[str]) -
             sys.argv[1:] = _for_hydra(words)
             hydra.main(str(HOME / CONF), verb, version_base="1.3")(program)()
     except KeyboardInterrupt as error:
-        end(str(error) or "interrupted", 130)
+        end(str(error) or "interrupted", INTERRUPTED)
     except Exception as error:  # from Hydra: `job` handles all others
         end(why(error))
     finally:
@@ -129,7 +129,7 @@ def why(error: Exception) -> str:
     return _NULL if null else f"Hydra cannot start with these options: {text}"
 
 
-def end(message: str, status: int = 2) -> NoReturn:
+def end(message: str, status: int = BAD_INPUT) -> NoReturn:
     """Print the message in one line, and exit with the status."""
     print(f"error: {' '.join(message.splitlines())}", file=sys.stderr)
     sys.exit(status)

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from simulmt.console import watch
+from simulmt.ending import TORCHRUN
 from simulmt.errors import UserError
 from simulmt.options import FOLDER_NAME
 from simulmt.programs.command import end, why
@@ -38,7 +39,7 @@ class Refusals(Callback):
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Refuse torchrun, a bad name, or a sweep with a run that cannot be trained."""
         with _refused():
-            if "TORCHELASTIC_RUN_ID" in os.environ:
+            if TORCHRUN in os.environ:
                 raise UserError(
                     "a sweep starts the processes of its runs itself: leave out torchrun, or -m"
                 )

@@ -172,7 +172,7 @@ def _check_batches(
     """Refuse fewer sentences than processes, and batches that are too large for the memory."""
     for name in ("valid", "test"):
         check_enough(len(splits[name]), plan.processes, name)
-    largest = min(tokens, int(splits["train"].lengths[:, 1].sum()))
+    largest = min(tokens, len(splits["train"].targets.values))
     parameters = count_parameters(model)
     check_memory(plan.accelerator, plan.devices, parameters, largest * model.dim)
 

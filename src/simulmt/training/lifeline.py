@@ -30,6 +30,8 @@ _ASKED_AFTER, _ASKED = 5, 3
 """Seconds of silence after which, and how often, the system asks whether a machine is there."""
 _SIGNALLED, _FAILED = 1.0, 5.0
 """Seconds that the first process waits for its own signal or error before it reports another's."""
+_GONE = "has gone without a word: it was killed, or it crashed"
+_SILENT = "is out of reach: its machine does not answer"
 
 
 class Lifeline:
@@ -121,13 +123,13 @@ class First(Lifeline):
 
     def _receive(self, connection: socket.socket, peer: _Peer) -> bool:
         """Read what another process has sent; return whether it may send more."""
-        why = f"rank {peer.rank} has gone without a word: it was killed, or it crashed"
+        why = _GONE
         try:
             data = connection.recv(4096)
         except BlockingIOError:
             return True
         except TimeoutError:
-            data, why = b"", f"rank {peer.rank} is out of reach: its machine does not answer"
+            data, why = b"", _SILENT
         except OSError:
             data = b""
         peer.received += data
@@ -140,7 +142,7 @@ class First(Lifeline):
             if not self._greet(connection, peer, words):
                 return False
         if not data and peer.rank >= 0:
-            self._end_at(0, 1, f"on {peer.host}, {why}")
+            self._end_at(0, 1, f"on {peer.host}, rank {peer.rank} {why}")
         return bool(data)
 
     def _greet(self, connection: socket.socket, peer: _Peer, words: str) -> bool:
@@ -211,7 +213,7 @@ class Other(Lifeline):
 
     def _listen(self) -> None:
         """Read what the first process sends, and end when it ends."""
-        why = "has gone without a word: it was killed, or it crashed"
+        why = _GONE
         try:
             with self._connection.makefile() as lines:
                 for line in lines:
@@ -225,7 +227,7 @@ class Other(Lifeline):
                     else:
                         return
         except TimeoutError:
-            why = "is out of reach: its machine does not answer"
+            why = _SILENT
         except OSError:
             pass
         if not self._left:

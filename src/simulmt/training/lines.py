@@ -11,11 +11,9 @@ from typing import Any
 import pytorch_lightning as pl
 from torch import Tensor
 
-from simulmt.console import say
+from simulmt.console import EVERY, say
 from simulmt.processes import is_first_process
 
-EVERY = 60.0
-"""Seconds between lines."""
 _FIGURES = {
     "train/loss": "loss {:.3f}",
     "valid/BLEU": "dev BLEU {:.1f}",

@@ -10,12 +10,13 @@ from pathlib import Path
 from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
 from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 
+from simulmt.ending import TORCHRUN
 from simulmt.errors import UserError
 from simulmt.run_directory import LAST, read_provenance
 
 _PORTS = range(15_000, 31_384)
 """Ports at which the processes of a step meet, below those that the system hands out."""
-_OTHERS = {"TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MASTER_ADDR"}
+_OTHERS = {TORCHRUN, "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MASTER_ADDR"}
 """Environment variables of other launchers, and of a user who starts each process by hand."""
 _STEPS = 16
 """A job has ports for as many steps at the same time."""
@@ -31,14 +32,15 @@ def check_tasks(nodes: int, devices: int) -> None:
     Raises:
         UserError: Lightning would wait for the others for ever, or train several runs.
     """
-    if not _in_step():
+    step = _step()
+    if step is None:
         if "SLURM_JOB_ID" in os.environ and nodes > 1 and _OTHERS.isdisjoint(os.environ):
             raise UserError(
                 f"trainer.nodes is {nodes}, but srun has not started this process, so nothing "
                 "starts those on the other machines: write `srun python train.py ...`"
             )
         return
-    tasks, machines = (int(os.environ[f"SLURM_STEP_NUM_{what}"]) for what in ("TASKS", "NODES"))
+    tasks, machines = step
     if tasks == 1 and nodes == 1:  # it starts the others itself
         return
     if (tasks, machines) != (nodes * devices, nodes):
@@ -57,9 +59,10 @@ def step_environment() -> ClusterEnvironment | None:
     need not share, lets all steps of a job meet at one port, and on SIGUSR1 writes checkpoints of
     its own.
     """
-    if not _in_step() or os.environ["SLURM_STEP_NUM_TASKS"] == "1":
+    step = _step()
+    if step is None or step[0] == 1:
         return None
-    tasks, machines = (int(os.environ[f"SLURM_STEP_NUM_{what}"]) for what in ("TASKS", "NODES"))
+    tasks, machines = step
     first = SLURMEnvironment.resolve_root_node_address(os.environ["SLURM_STEP_NODELIST"])
     place = _STEPS * int(os.environ["SLURM_JOB_ID"]) + int(os.environ["SLURM_STEP_ID"])
     os.environ.setdefault("MASTER_ADDR", first)
@@ -76,16 +79,17 @@ def choose_resume(ckpt_path: str | None, folder: Path) -> str | None:
         folder: the run directory. A run of another job, which this one may have been about to
             replace, is not resumed.
     """
-    job = os.environ.get("SLURM_JOB_ID")
-    if ckpt_path == "last" or not (folder / LAST).is_file():
-        return ckpt_path
-    if os.environ.get("SLURM_RESTART_COUNT", "0") == "0":
+    again = os.environ.get("SLURM_RESTART_COUNT", "0") != "0"
+    if not again or not (folder / LAST).is_file():
         return ckpt_path
     provenance = read_provenance(folder)
-    if provenance is None or provenance.job != job:
-        return ckpt_path
-    return "last"
+    ours = provenance is not None and provenance.job == os.environ.get("SLURM_JOB_ID")
+    return "last" if ours else ckpt_path
 
 
-def _in_step() -> bool:
-    return "SLURM_STEP_NUM_TASKS" in os.environ and "TORCHELASTIC_RUN_ID" not in os.environ
+def _step() -> tuple[int, int] | None:
+    """Return the processes and the machines of `srun`'s step; None outside of one."""
+    if "SLURM_STEP_NUM_TASKS" not in os.environ or TORCHRUN in os.environ:
+        return None
+    tasks, machines = (int(os.environ[f"SLURM_STEP_NUM_{what}"]) for what in ("TASKS", "NODES"))
+    return tasks, machines

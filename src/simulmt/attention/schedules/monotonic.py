@@ -18,6 +18,7 @@ from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Odds, Plan, Stand
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
 from simulmt.attention.scores import Score
+from simulmt.ops.noise import noisy_
 from simulmt.options import Finite, Weight, limited
 
 
@@ -95,7 +96,7 @@ class MonotonicHeads(Schedule):
             certain.masked_fill_(memory.last, math.inf)
         energy = self.energies(query, memory, certain)
         if self.training and self.options.noise > 0:
-            energy = energy.add_(torch.randn_like(energy), alpha=self.options.noise)
+            energy = noisy_(energy, self.options.noise)
         return energy
 
     def initial_state(self, memory: Memory) -> Float[Tensor, "B H S"]:
