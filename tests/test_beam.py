@@ -17,11 +17,10 @@ import zoo
 from simulmt.analysis.runs import find_runs
 from simulmt.attention import Source
 from simulmt.builders import build_search
-from simulmt.decoding import beam
+from simulmt.decoding import beam, own_decision
 from simulmt.decoding.beam import beam_search
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.policies import own_decision
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.errors import UserError
 from simulmt.models.model import DecoderStep, Model

@@ -84,6 +84,7 @@ class Echo(Translator):
     """Writes each word in capitals once the next one is there; four words are a full sentence."""
 
     def __init__(self) -> None:
+        self.policy = None
         self.reset()
 
     def reset(self) -> None:

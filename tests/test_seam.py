@@ -23,14 +23,9 @@ from simulmt.attention.memory import Memory
 from simulmt.attention.plan import NO_LOSSES, Stops, reweighted
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
 from simulmt.attention.scores import Score
-from simulmt.decoding.incremental import SentenceStream
-from simulmt.decoding.policies import OWN
-from simulmt.decoding.policy import Decision, Policy, Progress
-from simulmt.decoding.streaming import stream
 from simulmt.laws import hold
-from simulmt.models.model import DecoderStep, Model
+from simulmt.models.model import Model
 from simulmt.training.module import sentence_draws
-from simulmt.vocabulary import Vocabulary
 
 NEAR = {"rtol": 0, "atol": 1e-9}  # float64: rounding only
 
@@ -125,6 +120,10 @@ class RandomWait(ClockRecipe, Clock):
     def extend(self, state: Waiting, source: Source) -> Waiting:
         return Waiting(state.written, torch.cat([state.mask, source.mask], 1), source.finished)
 
+    def seen(self, state: Waiting, read: Tensor, finished: Tensor) -> Waiting:
+        mask = torch.arange(state.mask.shape[1]) < read[:, None]
+        return Waiting(state.written, mask, finished)
+
     def step(self, state: Waiting, token: Tensor) -> Stand:
         wanted, read = state.written + self.k, state.mask.sum(1)
         return Stand(
@@ -200,28 +199,6 @@ def test_a_weight_of_one_changes_nothing() -> None:
     weighted = reweighted(beta, weight)
     torch.testing.assert_close(weighted.sum(-1), beta.sum(-1), **NEAR)
     assert (reweighted(beta, torch.zeros_like(weight)) == beta).all(), "nothing to share out"
-
-
-class Patient(Policy):
-    """Writes one subword for each one read, whatever the model would do."""
-
-    def decide(self, vocabulary: Vocabulary, progress: Progress, step: DecoderStep) -> Decision:
-        own = OWN.decide(vocabulary, progress, step)
-        waits = (progress.read <= progress.written + 2) & ~progress.finished
-        return own._replace(reads=own.reads | waits, ends=own.ends & ~waits)
-
-
-def test_a_policy_after_the_step_holds_a_model_back() -> None:
-    made = zoo.model(zoo.options("wait_k") | {"k": 1})
-    source, _ = zoo.sentences(1, 9)
-    tokens = source[0].tolist()
-    live = SentenceStream(made, policy=Patient())
-    for token in tokens:
-        live.read(token)
-    whole = stream(made, tokens, policy=Patient())
-    assert live.written == whole
-    assert whole.delays[:5] == [3, 4, 5, 6, 7]
-    assert stream(made, tokens).delays[:5] == [1, 2, 3, 4, 5]
 
 
 def test_draws_depend_on_the_sentence_alone() -> None:

@@ -15,8 +15,8 @@ import torch
 import zoo
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
+from simulmt.decoding import own_decision
 from simulmt.decoding.greedy import greedy
-from simulmt.decoding.policies import own_decision
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
 from zoo import EOS

@@ -11,19 +11,23 @@ import yaml
 
 from simulmt.builders import build_mechanism
 from simulmt.laws.case import Case
-from simulmt.laws.sentences import BRIEF, forced_steps, sentences
 from simulmt.laws.sentences import VOCABULARY as SPECIAL
+from simulmt.laws.sentences import brief, forced_steps, sentences
 from simulmt.laws.small import GUIDED, REENCODING, SMALL, VARIANTS
 from simulmt.models.model import Model
 
-__all__ = ["BRIEF", "GUIDED", "REENCODING", "SMALL", "forced_steps", "sentences"]
+__all__ = ["GUIDED", "REENCODING", "SMALL", "brief", "forced_steps", "sentences"]
 
 CONF = Path(__file__).parents[1] / "conf"
 VOCABULARY, PAD, UNK, BOS, EOS = SPECIAL
 
 
+def yaml_of(name: str) -> dict[str, Any]:
+    return yaml.safe_load((CONF / f"{name}.yaml").read_text())
+
+
 def options(name: str) -> dict[str, Any]:
-    return yaml.safe_load((CONF / "mechanism" / f"{name}.yaml").read_text())
+    return yaml_of(f"mechanism/{name}")
 
 
 UNPUBLISHED = {
@@ -89,9 +93,9 @@ def kinds(chosen: dict[str, Any]) -> list[str]:
 
 
 def takes(kind: str, chosen: dict[str, Any]) -> bool:
-    """Whether a kind of model is defined for a mechanism; re-encoding is for wait-k only."""
+    """Whether a kind of model is defined for a mechanism; re-encoding is for clocks that stream."""
     if kind == REENCODING:
-        return chosen["schedule"] == "wait_k" and chosen["span"] != "window"
+        return chosen["schedule"] in ("wait_k", "multi_path") and chosen["span"] != "window"
     return kind != GUIDED or averages(chosen)
 
 

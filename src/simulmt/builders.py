@@ -23,7 +23,7 @@ from simulmt.attention.spans import SPANS
 from simulmt.data.corpus import Corpus
 from simulmt.data.reader import read_text
 from simulmt.data.verbfinal import verbfinal
-from simulmt.decoding.policies import POLICIES
+from simulmt.decoding.policies import OWN, POLICIES
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import Search
 from simulmt.errors import UserError
@@ -170,18 +170,21 @@ def build_objective(config: Config, teacher: Teacher | None = None) -> Objective
 
 
 def other_policy(options: Config) -> Config:
-    """Return the options of a policy; empty for the model's own decision, which needs no stream."""
-    return {} if options == {"name": "own"} else options
+    """Return the options of a policy; empty for the model's own decision."""
+    return {} if options == {"name": OWN} else options
 
 
-def build_policy(options: Config) -> Policy:
-    """Return the policy of a `conf/policy` group.
+def build_policy(options: Config) -> Policy | None:
+    """Return the policy of a `conf/policy` group; None for the model's own decision.
 
     Raises:
         UserError: an unknown name, or an option that is missing, unknown or out of range.
     """
     options = dict(options)
-    make = pick(POLICIES, options.pop("name", None), "policy.name")
+    name = options.pop("name", None)
+    if name == OWN and not options:
+        return None
+    make = pick(POLICIES, name, "policy.name")
     return construct(make, options, "policy")
 
 

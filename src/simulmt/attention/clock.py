@@ -45,6 +45,12 @@ class Clock(ABC):
         """The state after more of the source has been read."""
 
     @abstractmethod
+    def seen(
+        self, state: ClockState, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]
+    ) -> ClockState:
+        """The state if just `read` source tokens had been read, and EOS only if `finished`."""
+
+    @abstractmethod
     def step(self, state: ClockState, token: Int[Tensor, "B"]) -> Stand:
         """Decide one target step of inference; `token` is the last token written."""
 
@@ -116,6 +122,10 @@ class Timetable(ClockRecipe, Clock, ABC):
         """The number of source tokens read grows."""
         read = state.read + source.mask.sum(-1)
         return Ticks(state.written, read, source.finished)
+
+    def seen(self, state: Ticks, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> Ticks:
+        """The number of source tokens read is given."""
+        return state._replace(read=read, finished=finished)
 
     def step(self, state: Ticks, token: Int[Tensor, "B"]) -> Stand:
         """Stand at the wanted position, or at the end of what has been read."""

@@ -31,6 +31,11 @@ class Memory(NamedTuple):
         ends = places(self.mask, self.mask.shape[1]) == self.length[:, None]
         return ends & self.finished[:, None]
 
+    def seen(self, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> "Memory":
+        """The memory of a causal encoder's states when so many of its tokens had been read."""
+        mask = places(self.mask, self.mask.shape[1]) <= read[:, None]
+        return self._replace(mask=mask, finished=finished)
+
 
 def places(like: Tensor, length: int) -> Int[Tensor, "S"]:
     """1, 2, ..., S on the device of `like`."""

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
@@ -155,6 +156,11 @@ class Subwords:
         """The same for lines of both languages in UTF-8, each line ended by LF."""
         source, target = (self.encode_rows(lines_of(side)) for side in sides)
         return source, target
+
+    @cached_property
+    def begins(self) -> list[bool]:
+        """For each piece, whether it begins a word."""
+        return [surface.startswith(" ") for surface in self._surface]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The pieces as SentencePiece spells them: U+2581 marks the first piece of a word."""

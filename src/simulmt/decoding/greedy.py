@@ -10,8 +10,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.policies import OWN
-from simulmt.decoding.policy import Policy, Progress
+from simulmt.decoding.own_decision import LengthLimit, decide
 from simulmt.models.model import Model, select
 
 
@@ -20,7 +19,7 @@ def greedy(
     model: Model,
     source: Int[Tensor, "B S"],
     mask: Bool[Tensor, "B S"],
-    policy: Policy = OWN,
+    limit: LengthLimit | None = None,
 ) -> list[Hypothesis]:
     """Translate a batch of sentences simultaneously.
 
@@ -28,27 +27,25 @@ def greedy(
         model: a model in evaluation mode.
         source: token ids, EOS last, padded on the right.
         mask: True for real tokens.
-        policy: decides between reading and writing. The whole source is available, so the delays
-            are those of the model's own heads or clock.
+        limit: ends a translation that does not end by itself; None for `length_limit`.
 
     Returns:
         One hypothesis per row, in the rows' order.
     """
-    encoded = model.encode(source, mask)
-    state = model.start(encoded)
+    state = model.start(model.encode(source, mask))
     hypotheses = [Hypothesis([], [], []) for _ in range(len(source))]
     rows = torch.arange(len(source), device=source.device)
     token = torch.full_like(source[:, 0], model.vocabulary.bos)
-    progress = Progress(mask.sum(1), encoded.finished, torch.zeros_like(rows))
+    written = torch.zeros_like(rows)
     while len(rows):
         step = model.step(token, state)
-        decision = policy.decide(model.vocabulary, progress, step)
+        decision = decide(model.vocabulary, step, written, limit)
         continues = ~decision.ends
         token, rows, state = decision.token[continues], rows[continues], step.state
-        progress = progress._replace(written=progress.written + 1)
+        written = written[continues] + 1
         if not continues.all():
-            state, progress = select((state, progress), continues)
+            state = select(state, continues)
         delays, positions = step.read[continues].tolist(), step.positions[continues].tolist()
-        for row, *written in zip(rows.tolist(), token.tolist(), delays, positions, strict=True):
-            hypotheses[row].write(*written)
+        for row, *subword in zip(rows.tolist(), token.tolist(), delays, positions, strict=True):
+            hypotheses[row].write(*subword)
     return hypotheses

@@ -5,12 +5,13 @@ are kept here; after a read only the step that waited for more of the source is 
 `listen` may cost more: with `model.encoder=reencoding` the whole prefix is encoded again.
 """
 
+from collections.abc import Sequence
+
 import torch
 
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.policies import OWN
-from simulmt.decoding.policy import Policy
-from simulmt.decoding.streaming import CPU, decide, replay
+from simulmt.decoding.own_decision import LengthLimit
+from simulmt.decoding.streaming import CPU, next_step, replay
 from simulmt.models.model import Model, State
 
 
@@ -22,13 +23,15 @@ class SentenceStream:
     Args:
         model: in evaluation mode, on `device`.
         device: where the model is.
-        policy: decides between reading and writing.
+        limit: ends a translation that does not end by itself; None for `length_limit`.
     """
 
-    def __init__(self, model: Model, device: torch.device = CPU, policy: Policy = OWN) -> None:
+    def __init__(
+        self, model: Model, device: torch.device = CPU, limit: LengthLimit | None = None
+    ) -> None:
         self.model = model
         self.device = device
-        self.policy = policy
+        self._limit = limit
         self.written = Hypothesis([], [], [])
         """The translation so far; each delay counts the subwords read until then, EOS included."""
         self.done = False
@@ -36,6 +39,16 @@ class SentenceStream:
         self._prefix: list[int] = []
         self._heard: State | None = None
         self._state: State | None = None
+
+    @property
+    def in_word(self) -> bool:
+        """Whether the next subword may go on with the last word."""
+        return not self.done
+
+    def read_word(self, word: Sequence[int]) -> None:
+        """Read the subwords of a source word; EOS alone at the end of the sentence."""
+        for token in word:
+            self.read(token)
 
     @torch.inference_mode()
     def read(self, token: int) -> list[int]:
@@ -65,11 +78,11 @@ class SentenceStream:
 
     def _write(self) -> bool:
         """Write a subword if the policy decides so; returns whether a subword was written."""
-        prefix, written = self._prefix, self.written
-        step, decision = decide(self.model, self._state, prefix, written, self.policy, self.device)
+        written = self.written
+        step, decision = next_step(self.model, self._state, written, self.device, self._limit)
         self.done = bool(decision.ends)
         if decision.reads or decision.ends:
             return False
-        written.write(int(decision.token), len(prefix), step.positions[0].tolist())
+        written.write(int(decision.token), len(self._prefix), step.positions[0].tolist())
         self._state = step.state
         return True

@@ -1,54 +1,113 @@
-"""Policies decide *after* a step of the decoder, from its result, whether to read or to write.
+"""Policies decide *after* the decoder has drafted a continuation how much of it is written.
 
-A policy sees the step and the progress of each sentence. A policy keeps no state, so a sentence
-gets the same decisions in a batch and alone. Clocks and schedules decide earlier: their decision
-reaches a policy as the step's `wants_to_read`.
+A model drafts the rest of its translation on what has been read. A policy commits whole words of
+the draft, and the rest is drafted again after the next read. What is written stays. When the source
+has ended, all of the draft is written without asking.
+
+A policy is a pure function of the progress of a sentence and of its drafts, so a sentence gets the
+same decisions in a batch and alone. It works with any model; a clock and schedules, which decide
+earlier, work inside the drafts.
 """
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import ClassVar, NamedTuple
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
-from simulmt.models.model import DecoderStep
+from simulmt.attention import Mechanism
 from simulmt.vocabulary import Vocabulary
+
+Word = tuple[int, ...]
+"""The subwords of a target word."""
 
 
 class Progress(NamedTuple):
-    """The progress of B sentences."""
+    """How much of a sentence, whose source has not ended, is read and written."""
 
-    read: Int[Tensor, "B"]
-    """Number of source tokens available, EOS included."""
-    finished: Bool[Tensor, "B"]
-    """Whether EOS is among them."""
-    written: Int[Tensor, "B"]
-    """Number of target tokens written."""
+    words_read: int
+    subwords_read: int
+    words_written: int
 
 
-class Decision(NamedTuple):
-    """The next action for each of B sentences."""
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """The continuation that a model would write if it read no more.
 
-    reads: Bool[Tensor, "B"]
-    """Read another source token, and take the step again."""
-    ends: Bool[Tensor, "B"]
-    """End the translation. A row that neither reads nor ends writes `token`."""
-    token: Int[Tensor, "B"]
+    Attributes:
+        written: The words that were written before.
+        words: The whole words of the draft. The last one is whole if EOS follows it.
+        tokens: All n subwords of the draft, without EOS.
+        probability: That of each subword.
+        attention: To the source at each subword, averaged over the heads of one decoder layer.
+    """
+
+    written: tuple[Word, ...]
+    words: tuple[Word, ...]
+    tokens: tuple[int, ...]
+    probability: Float[NDArray[np.float64], "n"]
+    attention: Float[NDArray[np.float64], "n S"]
+
+    @property
+    def hypothesis(self) -> tuple[Word, ...]:
+        """All whole words, those written before among them."""
+        return self.written + self.words
+
+    @property
+    def ends(self) -> list[int]:
+        """The number of subwords of the draft up to the end of each word."""
+        return [*accumulate(map(len, self.words))]
 
 
 class Policy(ABC):
-    """Decides between reading and writing."""
+    """Commits words of drafts."""
+
+    drafts: ClassVar[bool] = True
+    """Whether whole drafts are looked at, so that they may come from a beam search; otherwise the
+    decisions are those of greedy steps."""
+    revises: ClassVar[bool] = False
+    """Whether drafts are shown, which later ones may take back."""
+
+    @property
+    def past(self) -> int:
+        """The number of earlier drafts that `commit` looks at."""
+        return 0
+
+    def most(self, progress: Progress) -> int | None:
+        """The most words that may be committed now, so that no more are drafted; None for all."""
+        return None
 
     @abstractmethod
-    def decide(self, vocabulary: Vocabulary, progress: Progress, step: DecoderStep) -> Decision:
-        """Read, write or end: a pure function of its arguments.
+    def commit(self, progress: Progress, drafts: Sequence[Draft]) -> int:
+        """The number of words of the newest draft that are written.
 
         Args:
-            vocabulary: the vocabulary of the model.
-            progress: how much each sentence has read and written.
-            step: the decoder's step after the tokens read and written.
+            progress: of the sentence; its source has not ended.
+            drafts: the newest draft last, before it up to `past` earlier ones.
         """
+
+    def model_dials(self, mechanism: Mechanism) -> Mapping[str, float]:
+        """What a model's dials should be with this policy, if the user does not say."""
+        return {}
+
+    def misfit(self, mechanism: Mechanism, layers: int) -> str:
+        """Why the policy makes no sense for a model; empty if it does.
+
+        Args:
+            mechanism: of the model.
+            layers: the number of layers that attend to the source.
+        """
+        return ""
+
+    def attends(self, layers: int) -> int | None:
+        """The layer, from 1, whose attention is looked at, of so many; None for no attention."""
+        return None
 
 
 def likeliest(logits: Float[Tensor, "B V"], vocabulary: Vocabulary) -> Int[Tensor, "B"]:

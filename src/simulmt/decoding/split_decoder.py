@@ -10,9 +10,11 @@ from simulmt.data.corpus import Split
 from simulmt.data.encoded import Batch, EncodedSplit
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.beam import beam_search
+from simulmt.decoding.by_policy import decode_by
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.instance import Instance, word_delays
+from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import Search
 from simulmt.models.model import Model
 from simulmt.processes import gather, rank_and_world_size
@@ -28,6 +30,7 @@ class SplitDecoder:
         subwords: the model's vocabulary.
         tokens: largest number of tokens in a batch, all hypotheses together.
         search: greedy, or beam search for models that read the whole sentence first.
+        policy: commits words of drafts; None for the model's own decision.
     """
 
     split: Split
@@ -35,6 +38,7 @@ class SplitDecoder:
     subwords: Subwords
     tokens: int
     search: Search
+    policy: Policy | None = None
 
     def __call__(
         self,
@@ -63,7 +67,10 @@ class SplitDecoder:
     def _decode(self, model: Model, batch: Batch, device: torch.device) -> Iterator[Instance]:
         """The instances of a batch."""
         source, mask = batch.source.to(device), batch.source_mask.to(device)
-        if self.search.beam == 1:
+        if self.policy is not None:
+            begins = torch.tensor(self.subwords.begins, device=device)
+            hypotheses = decode_by(self.policy, model, source, mask, begins)
+        elif self.search.beam == 1:
             hypotheses = greedy(model, source, mask)
         else:
             hypotheses = beam_search(model, source, mask, self.search)
@@ -109,4 +116,5 @@ def write_down(
         positions=tuple(map(tuple, hypothesis.positions)),
         source_pieces=tuple(subwords.pieces(source)),
         target_pieces=tuple(subwords.pieces(tokens)),
+        erased=hypothesis.erased,
     )

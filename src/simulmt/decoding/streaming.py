@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.policies import OWN
-from simulmt.decoding.policy import Decision, Policy, Progress
+from simulmt.decoding.own_decision import Decision, LengthLimit, decide
 from simulmt.models.model import DecoderStep, Model, State
 
 CPU = torch.device("cpu")
@@ -19,7 +18,10 @@ CPU = torch.device("cpu")
 
 @torch.inference_mode()
 def stream(
-    model: Model, source: Iterable[int], device: torch.device = CPU, policy: Policy = OWN
+    model: Model,
+    source: Iterable[int],
+    device: torch.device = CPU,
+    limit: LengthLimit | None = None,
 ) -> Hypothesis:
     """Translate one sentence whose subwords arrive one by one.
 
@@ -28,7 +30,7 @@ def stream(
         source: the subwords; `stream` takes the next one only when it reads. EOS follows the last
             one, whether `source` yields EOS or not.
         device: where the model is.
-        policy: decides between reading and writing.
+        limit: ends a translation that does not end by itself; None for `length_limit`.
 
     Returns:
         The translation; each delay counts the subwords taken from `source` until then.
@@ -37,7 +39,7 @@ def stream(
     prefix, written = [next(arriving, eos)], Hypothesis([], [], [])
     state = replay(model, prefix, written.tokens, device)
     while True:
-        step, decision = decide(model, state, prefix, written, policy, device)
+        step, decision = next_step(model, state, written, device, limit)
         if decision.reads:
             prefix.append(next(arriving, eos))
             state = replay(model, prefix, written.tokens, device)
@@ -48,22 +50,18 @@ def stream(
             state = step.state
 
 
-def decide(
+def next_step(
     model: Model,
     state: State,
-    prefix: Sequence[int],
     written: Hypothesis,
-    policy: Policy,
     device: torch.device,
+    limit: LengthLimit | None = None,
 ) -> tuple[DecoderStep, Decision]:
-    """The decoder's next step for one sentence, as a batch of one, and what the policy decides."""
+    """The decoder's next step for one sentence, as a batch of one, and what the model decides."""
     last = [model.vocabulary.bos, *written.tokens][-1:]
     step = model.step(torch.tensor(last, device=device), state)
-    read, ended, count = (
-        torch.tensor([value], device=device)
-        for value in (len(prefix), prefix[-1] == model.vocabulary.eos, len(written.tokens))
-    )
-    return step, policy.decide(model.vocabulary, Progress(read, ended, count), step)
+    count = torch.tensor([len(written.tokens)], device=device)
+    return step, decide(model.vocabulary, step, count, limit)
 
 
 def replay(

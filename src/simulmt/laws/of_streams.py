@@ -10,10 +10,10 @@ from simulmt.attention import Source
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.incremental import SentenceStream
-from simulmt.decoding.policy import Policy
+from simulmt.decoding.own_decision import LengthLimit
 from simulmt.decoding.streaming import stream
 from simulmt.laws.case import Case, VacuousError, demand, same
-from simulmt.laws.sentences import BRIEF, forced_steps, sentences, targets
+from simulmt.laws.sentences import brief, forced_steps, sentences, targets
 from simulmt.models.model import Model
 
 NOT_EARLY = "nothing is written before the source's end"
@@ -30,7 +30,7 @@ def batches_are_streams(case: Case) -> None:
     for seed in range(9):
         made = case.model(seed)
         source, mask = sentences(4, 9, seed, made.vocabulary)
-        for hypothesis, length in decoded_in_every_way(made, source, mask, BRIEF):
+        for hypothesis, length in decoded_in_every_way(made, source, mask, brief):
             early |= any(delay < length for delay in hypothesis.delays)
             late |= hypothesis.delays.count(length) > 1
         late |= case.leaks
@@ -40,19 +40,19 @@ def batches_are_streams(case: Case) -> None:
 
 
 def decoded_in_every_way(
-    made: Model, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], policy: Policy
+    made: Model, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], limit: LengthLimit | None
 ) -> Iterator[tuple[Hypothesis, int]]:
     """Yield the batch's hypotheses with the lengths of their sources, if all ways agree."""
-    batch = greedy(made, source, mask, policy)
+    batch = greedy(made, source, mask, limit)
     for row, length, hypothesis in zip(source, mask.sum(1).tolist(), batch, strict=True):
         tokens = row[:length].tolist()
-        live = SentenceStream(made, policy=policy)
+        live = SentenceStream(made, limit=limit)
         for token in tokens:
             live.read(token)
-        (alone,) = greedy(made, row[None, :length], mask[:1, :length] | True, policy)
+        (alone,) = greedy(made, row[None, :length], mask[:1, :length] | True, limit)
         ways = {
             "alone": alone,
-            "a stream": stream(made, tokens, policy=policy),
+            "a stream": stream(made, tokens, limit=limit),
             "a stream with state": live.written,
         }
         for way, other in ways.items():
@@ -116,8 +116,8 @@ def later_tokens_change_nothing(case: Case) -> None:
         source, mask = sentences(1, 16, seed=5, vocabulary=made.vocabulary)
         other, _ = sentences(1, 16, seed=6, vocabulary=made.vocabulary)
         other = torch.cat([source[:, :cut], other[:, cut:]], 1)
-        (before,) = greedy(made, source, mask, BRIEF)
-        (after,) = greedy(made, other, mask, BRIEF)
+        (before,) = greedy(made, source, mask, brief)
+        (after,) = greedy(made, other, mask, brief)
         settled = sum(delay <= cut for delay in before.delays)
         one, two = ([*zip(h.tokens, h.delays, strict=True)][:settled] for h in (before, after))
         demand(one == two, f"Tokens and delays were {one}; with other later tokens they are {two}.")

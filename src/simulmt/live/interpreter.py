@@ -58,12 +58,13 @@ def _cut(part: str) -> list[str]:
 
 
 class Event(NamedTuple):
-    """A word that is read or written, or the end of a sentence."""
+    """A word that is read or written, a translation that is shown, or the end of a sentence."""
 
-    action: Literal["READ", "WRITE", "END"]
+    action: Literal["READ", "WRITE", "SHOW", "END"]
     sentence: int
     """The number of the sentence, from 1."""
     word: str = ""
+    """The word; after SHOW all words that are shown, which replace those shown before."""
     read: int = 0
     """The number of words of the sentence that have been read."""
 
@@ -89,6 +90,8 @@ def interpret(
             yield Event("READ", sentence, word, read)
             for written in translator.read(word):
                 yield Event("WRITE", sentence, written, read)
+            if translator.revises:
+                yield Event("SHOW", sentence, " ".join(translator.shown), read)
             if not translator.full:
                 continue
             warn(f"a sentence reached {LONGEST:,} subwords, the most that is possible: ended here")
@@ -118,7 +121,7 @@ def print_events(events: Iterable[Event], output: TextIO) -> None:
         fields: dict[str, object] = {"sentence": event.sentence, "action": event.action}
         if event.action != "END":
             fields["word"] = event.word
-        if event.action == "WRITE":
+        if event.action in ("WRITE", "SHOW"):
             fields["read"] = event.read
         fields["seconds"] = round(time.perf_counter() - started, 6)
         print(json.dumps(fields, ensure_ascii=False), file=output, flush=True)

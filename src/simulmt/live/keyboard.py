@@ -95,13 +95,19 @@ class Screen:
             return
         if event.action == "READ":
             self._typing = ""
-        self._words[event.action].append(event.word)
+        if event.action == "SHOW":
+            self._shown = event.word
+        else:
+            self._words[event.action].append(event.word)
+        if event.action == "WRITE":  # it is final now
+            self._shown = ""
         self._draw()
 
     def _begin(self) -> None:
         self._words: dict[str, list[str]] = {"READ": [], "WRITE": []}
         self._typing = ""
-        self._lines = rich.live.Live(
+        self._shown = ""
+        self._lines: rich.live.Live = rich.live.Live(
             console=self._console, auto_refresh=False, vertical_overflow="visible"
         )
         self._lines.start()
@@ -110,4 +116,5 @@ class Screen:
     def _draw(self) -> None:
         source = Text(f"> {' '.join([*self._words['READ'], self._typing])}")
         translation = Text(f"  {' '.join(self._words['WRITE'])}", style="bold green")
+        translation.append(self._shown, style="not bold yellow")  # may be taken back
         self._lines.update(Group(source, translation), refresh=True)

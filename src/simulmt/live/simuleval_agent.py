@@ -8,16 +8,22 @@ writes all decided words. So SimulEval's delay of a word is the number of source
 read when the word was known to be complete.
 """
 
+import json
 import sys
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
 
 from simuleval.agents import TextToTextAgent
 from simuleval.agents.actions import Action, ReadAction, WriteAction
 from simuleval.utils import entrypoint
 
+from simulmt.builders import build_policy
+from simulmt.decoding.policies import OWN
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
 from simulmt.parts import load
+from simulmt.saved import checkpoint
 
 
 @entrypoint
@@ -38,6 +44,8 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
         where = "run directory, .ckpt file or exported folder"
         parser.add_argument("--checkpoint", required=True, help=where)
         trusted = "packages that bring parts of the model, if they are not installed as plugins"
+        policy = "a policy and its options, such as local_agreement n=2; else the model's own"
+        parser.add_argument("--policy", nargs="+", default=[OWN], metavar="NAME", help=policy)
         parser.add_argument("--plugins", nargs="*", default=[], help=trusted)
 
     @classmethod
@@ -47,7 +55,14 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
             if args.fp16 or args.dtype == "fp16":
                 raise UserError("half precision is not offered; leave out --fp16 and --dtype fp16")
             load(args.plugins)
-            return cls(args, Translator.load(args.checkpoint, device=args.device))
+            policy = build_policy(_policy_options(*args.policy))
+            if policy is not None and policy.revises:
+                raise UserError(
+                    f"--policy {args.policy[0]} takes words back, which SimulEval cannot show: "
+                    "evaluate with simulmt"
+                )
+            trained = checkpoint.load(Path(args.checkpoint))
+            return cls(args, Translator.of(trained, args.device, policy))
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
             sys.exit(2)
@@ -68,3 +83,17 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
         if not words and not states.source_finished:
             return ReadAction()
         return WriteAction(" ".join(words), finished=states.source_finished)
+
+
+def _policy_options(name: str, *words: str) -> dict[str, Any]:
+    """Return the options of a policy from words such as `n=2`."""
+    options: dict[str, Any] = {"name": name}
+    for word in words:
+        key, _, value = word.partition("=")
+        try:
+            options[key] = json.loads(value)
+        except ValueError:
+            raise UserError(
+                f"--policy {name} {word}: an option is NAME=NUMBER, such as n=2"
+            ) from None
+    return options

@@ -16,31 +16,29 @@ from simulmt.scoring.scores import Computing
 def translate_timed(
     translator: Translator,
     split: Split,
-    word_ms: float | None,
+    word_ms: float,
     watch: Callable[[list[int]], Iterable[int]] = iter,
-) -> tuple[list[Instance], Computing | None]:
+) -> tuple[list[Instance], Computing]:
     """Translate a split word by word.
 
     Args:
         translator: translates one sentence at a time.
         split: the sentences.
-        word_ms: duration of a source word, in milliseconds; None if no time is to be counted.
+        word_ms: duration of a source word, in milliseconds.
         watch: wraps the loop over sentences, to show its progress.
 
     Returns:
-        The instances and, with `word_ms`, the computing time of a source word, where the end of the
-        sentence counts as a word. `Instance.elapsed` of a target word is in source words: those
-        read when the word was written, plus the computing time of the sentence until then.
+        The instances and the computing time of a source word, where the end of the sentence counts
+        as a word. `Instance.elapsed` of a target word is in source words: those read when the word
+        was written, plus the computing time of the sentence until then.
     """
     if len(split):  # warms up: what is loaded once is not measured
-        _translate(translator, split, 0, word_ms or 1.0)
+        _translate(translator, split, 0, word_ms)
     instances, computing = [], list[float]()
     for index in watch([*range(len(split))]):
-        instance, times = _translate(translator, split, index, word_ms or 1.0)
+        instance, times = _translate(translator, split, index, word_ms)
         instances.append(instance)
         computing += times
-    if word_ms is None:
-        return [replace(instance, elapsed=()) for instance in instances], None
     median, p95, most = np.quantile(computing, (0.5, 0.95, 1.0)).tolist()
     return instances, Computing(median, p95, most)
 

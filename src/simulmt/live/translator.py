@@ -7,8 +7,8 @@ import torch
 from simulmt.builders import pick_device
 from simulmt.data.subwords import Subwords
 from simulmt.data.text import normalise
+from simulmt.decoding.by_policy import PolicyStream
 from simulmt.decoding.incremental import SentenceStream
-from simulmt.decoding.policies import OWN
 from simulmt.decoding.policy import Policy
 from simulmt.models.model import Model
 from simulmt.saved import checkpoint
@@ -29,16 +29,17 @@ class Translator:
         model: in evaluation mode, on `device`.
         subwords: the model's vocabulary.
         device: the device of the model.
-        policy: decides between reading and writing.
+        policy: commits words of drafts; None for the model's own decision.
     """
 
     def __init__(
-        self, model: Model, subwords: Subwords, device: torch.device, policy: Policy = OWN
+        self, model: Model, subwords: Subwords, device: torch.device, policy: Policy | None = None
     ) -> None:
         self.model = model
         self.policy = policy
         self.subwords = subwords
         self.device = device
+        self._begins = torch.tensor(subwords.begins, device=device)
         self.reset()
 
     @classmethod
@@ -56,14 +57,18 @@ class Translator:
         return cls.of(checkpoint.load(Path(place)), device)
 
     @classmethod
-    def of(cls, trained: Trained, device: str, policy: Policy = OWN) -> "Translator":
+    def of(cls, trained: Trained, device: str, policy: Policy | None = None) -> "Translator":
         """Return the translator of a trained model that is already loaded."""
         where = pick_device(device)
-        return cls(trained.build().to(where), trained.subwords, where, policy)
+        return cls(trained.build({}, policy).to(where), trained.subwords, where, policy)
 
     def reset(self) -> None:
         """Begin another sentence."""
-        self.stream = SentenceStream(self.model, self.device, self.policy)
+        self.stream: SentenceStream | PolicyStream
+        if self.policy is None:
+            self.stream = SentenceStream(self.model, self.device)
+        else:
+            self.stream = PolicyStream(self.model, self.policy, self._begins)
         self.words_read: list[str] = []
         self.words_written: list[str] = []
         self._subwords_read = 0
@@ -76,9 +81,9 @@ class Translator:
         """
         for word in normalise(text).split():
             self.words_read.append(word)
-            for token in self.subwords.encode(word)[: LONGEST - self._subwords_read]:
-                self.stream.read(token)
-                self._subwords_read += 1
+            tokens = self.subwords.encode(word)[: LONGEST - self._subwords_read]
+            self.stream.read_word(tokens)
+            self._subwords_read += len(tokens)
         return self._decided()
 
     @property
@@ -88,14 +93,27 @@ class Translator:
 
     def finish(self) -> list[str]:
         """End the sentence; return the rest of its translation."""
-        self.stream.read(self.model.vocabulary.eos)
+        self.stream.read_word([self.model.vocabulary.eos])
         return self._decided()
+
+    @property
+    def revises(self) -> bool:
+        """Whether what is shown may be taken back."""
+        return self.policy is not None and self.policy.revises
+
+    @property
+    def shown(self) -> list[str]:
+        """The words that a policy that revises shows; later ones may replace them."""
+        if not isinstance(self.stream, PolicyStream):
+            return []
+        tokens = [token for word in self.stream.sentence.shown for token in word]
+        return self.subwords.decode(tokens).split()
 
     def _decided(self) -> list[str]:
         tokens = self.stream.written.tokens
         words = self.subwords.decode(tokens).split()
-        is_open = bool(tokens) and not self.stream.done and not self.subwords.is_blank(tokens[-1])
-        complete = words[: len(words) - is_open]
+        is_open = self.stream.in_word and tokens and not self.subwords.is_blank(tokens[-1])
+        complete = words[: len(words) - bool(is_open)]
         new = complete[len(self.words_written) :]
         self.words_written.extend(new)
         return new

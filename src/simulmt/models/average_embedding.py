@@ -17,7 +17,7 @@ decides where to stop from z_j alone, since a shift of its energies would change
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -65,6 +65,10 @@ class Guided(NamedTuple):
     memory: Memory
     averages: Float[Tensor, "B H S d"]
     """`V f_g` for each g, by head."""
+
+    def seen(self, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> "Guided":
+        """The memory when so many tokens had been read."""
+        return self._replace(memory=self.memory.seen(read, finished))
 
 
 class GuidedAttention(nn.Module):

@@ -135,6 +135,13 @@ class Luong(Model):
         memory = self.source_attention.extend(state.memory, source)
         return state._replace(memory=memory, clock=self.longer(state.clock, source))
 
+    def seen(
+        self, state: LuongState, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]
+    ) -> LuongState:
+        """The decoder that sees only the first `read` source tokens."""
+        clock = self.clock_seen(state.clock, read, finished)
+        return state._replace(memory=state.memory.seen(read, finished), clock=clock)
+
     def step(self, token: Int[Tensor, "B"], state: LuongState) -> DecoderStep:
         """One target step."""
         stand = self.ticked(state.clock, token)

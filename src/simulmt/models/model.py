@@ -81,13 +81,19 @@ class Model(nn.Module, ABC):
     compiles: ClassVar[bool] = False
     """Whether `torch.compile` suits `encode` and `decode`: they do not loop over the tokens."""
 
+    attending_layers: int = 1
+    """The number of decoder layers that attend to the source."""
+    extends: bool
+    """Whether `extend` keeps all that `encode` gives, as of causal encoders that do not run
+    again."""
+
     def __init__(
         self, vocabulary: Vocabulary, mechanism: Mechanism, dim: int, causal: bool
     ) -> None:
         super().__init__()
         self.vocabulary, self.mechanism, self.dim = vocabulary, mechanism, dim
         self.clock = mechanism.clock(dim)
-        self.causal = causal
+        self.causal = self.extends = causal
 
     @abstractmethod
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
@@ -141,6 +147,14 @@ class Model(nn.Module, ABC):
         """The decoder after more of the source has been read; `source` comes from `listen`."""
 
     @abstractmethod
+    def seen(self, state: State, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> State:
+        """The decoder that sees only the first `read` of the source tokens that `state` holds.
+
+        For causal encoders, whose states do not depend on what follows; for others `read` has to
+        be all tokens. Where `finished`, the decoder never wants to read.
+        """
+
+    @abstractmethod
     def step(self, token: Int[Tensor, "B"], state: State) -> DecoderStep:
         """One target step with hard decisions; `token` is the last one written, or BOS."""
 
@@ -157,6 +171,12 @@ class Model(nn.Module, ABC):
     def longer(self, state: ClockState | None, source: Source) -> ClockState | None:
         """The clock after more of the source has been read."""
         return None if self.clock is None else self.clock.extend(state, source)
+
+    def clock_seen(
+        self, state: ClockState | None, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]
+    ) -> ClockState | None:
+        """The clock if just `read` source tokens had been read."""
+        return None if self.clock is None else self.clock.seen(state, read, finished)
 
     def ticked(self, state: ClockState | None, token: Int[Tensor, "B"]) -> Stand | None:
         """The clock's decision for one target step."""

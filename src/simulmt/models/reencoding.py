@@ -24,6 +24,7 @@ from simulmt.attention import (
     Stand,
     Stepped,
 )
+from simulmt.attention.memory import places
 from simulmt.attention.plan import Stops
 from simulmt.errors import UserError
 
@@ -41,8 +42,8 @@ def encode_prefixes(
         x: embedded source.
     """
     B, S, D = x.shape
-    places = torch.arange(S, device=x.device)
-    visible = (places <= places[:, None]).expand(B, S, S).reshape(B * S, 1, 1, S)
+    j = places(x, S)
+    visible = (j <= j[:, None]).expand(B, S, S).reshape(B * S, 1, 1, S)
     again = x[:, None].expand(B, S, S, D).reshape(B * S, S, D)
     return encode(again, visible).reshape(B, S, S, D)
 
@@ -54,6 +55,11 @@ class Prefixes(NamedTuple):
     values: Float[Tensor, "B P H S v"]
     mask: Bool[Tensor, "B S"]
     finished: Bool[Tensor, "B"]
+
+    def seen(self, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> "Prefixes":
+        """The memory when so many tokens had been read; all prefixes until then are needed."""
+        mask = places(self.mask, self.mask.shape[1]) <= read[:, None]
+        return self._replace(mask=mask, finished=finished)
 
 
 class PrefixAttention(nn.Module):
@@ -72,7 +78,7 @@ class PrefixAttention(nn.Module):
         if not mechanism.clocked or mechanism.offline or attention.traits.ahead:
             raise UserError(
                 "model.encoder=reencoding runs a bidirectional encoder again on every prefix, "
-                f"which is defined for mechanism=wait_k; mechanism={mechanism.name} takes "
+                f"which is for mechanism=wait_k and multi_path; mechanism={mechanism.name} takes "
                 f"model.encoder={'bidirectional' if mechanism.offline else 'causal'}"
             )
         self.attention = attention

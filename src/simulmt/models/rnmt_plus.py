@@ -150,6 +150,13 @@ class RnmtPlus(Model):
         memory = self.source_attention.extend(state.memory, source)
         return state._replace(memory=memory, clock=self.longer(state.clock, source))
 
+    def seen(
+        self, state: RnmtState, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]
+    ) -> RnmtState:
+        """The decoder that sees only the first `read` source tokens."""
+        clock = self.clock_seen(state.clock, read, finished)
+        return state._replace(memory=state.memory.seen(read, finished), clock=clock)
+
     def step(self, token: Int[Tensor, "B"], state: RnmtState) -> DecoderStep:
         """One target step through all layers."""
         stand = self.ticked(state.clock, token)

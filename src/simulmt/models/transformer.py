@@ -109,6 +109,7 @@ class Transformer(Model):
         causal = reencodes or is_causal(encoder, mechanism)
         super().__init__(vocabulary, mechanism, dim, causal)
         self.reencodes = reencodes
+        self.extends = self.causal and not reencodes
         check_width(dim, heads, each=2)
         if self.reencodes and average_embedding:
             raise UserError(
@@ -132,6 +133,7 @@ class Transformer(Model):
         self.decoder = nn.ModuleList(
             DecoderLayer(attend, dim, ffn, heads, dropout, pre) for _ in range(decoder_layers)
         )
+        self.attending_layers = decoder_layers
         self.average = AverageEmbedding(dim) if average_embedding else None
         self.encoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
@@ -216,6 +218,15 @@ class Transformer(Model):
             for layer, before in layers
         )
         return state._replace(layers=longer, clock=self.longer(state.clock, source))
+
+    def seen(
+        self, state: TransformerState, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]
+    ) -> TransformerState:
+        """The decoder that sees only the first `read` source tokens."""
+        layers = tuple(
+            layer._replace(memory=layer.memory.seen(read, finished)) for layer in state.layers
+        )
+        return state._replace(layers=layers, clock=self.clock_seen(state.clock, read, finished))
 
     def step(self, token: Int[Tensor, "B"], state: TransformerState) -> DecoderStep:
         """One target step through all layers."""

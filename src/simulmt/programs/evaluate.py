@@ -54,11 +54,12 @@ class Options:
     plugins: list[str]
 
     def __post_init__(self) -> None:
-        if self.streams and (self.beam or 1, self.length_penalty) != (1, None):
+        greedy = self.word_ms is not None or other_policy(self.policy)
+        if greedy and (self.beam or 1, self.length_penalty) != (1, None):
             raise UserError(
                 f"length_penalty={self.length_penalty} and beam={self.beam} with word_ms="
-                f"{self.word_ms} and policy={self.policy.get('name')}: a stream is greedy and "
-                "compares no lengths; leave them out"
+                f"{self.word_ms} and policy={self.policy.get('name')}: what is written at once is "
+                "decoded greedily, and no lengths are compared; leave them out"
             )
         if (self.source, self.target) != (None, None):
             self._check_files()
@@ -83,11 +84,6 @@ class Options:
                 f"text is {self.scored!r}; it must be {FOLDER_NAME.text}, and none of the splits "
                 f"{', '.join(SPLITS)}: set text=NAME"
             )
-
-    @property
-    def streams(self) -> bool:
-        """Whether sentences are decoded word by word: a policy may look at what has been read."""
-        return self.word_ms is not None or bool(other_policy(self.policy))
 
     @property
     def files(self) -> tuple[Path, Path] | None:
@@ -121,8 +117,8 @@ def evaluate(cfg: DictConfig) -> None:
     device, policy = pick_device(options.device), build_policy(options.policy)
     text = read_pairs([FilePair(*options.files)]) if options.files else None
     trained = checkpoint.load(options.checkpoint)
-    model = trained.build(options.dial)
-    search = _search(options, trained, model)
+    model = trained.build(options.dial, policy)
+    search = GREEDY if policy else _search(options, trained, model)
     split = text or trained.own_split(options.split, options.data_root)
     summary.dropped(options.scored, split)
     summary.repeated(options.scored, split, trained.manifest)
@@ -149,7 +145,7 @@ def _search(options: Options, trained: Trained, model: Model) -> Search:
             f"length_penalty={options.length_penalty} with a beam of 1: greedy decoding compares "
             "no lengths; set beam above 1 (for a mechanism that reads the whole sentence first)"
         )
-    return GREEDY if options.streams else search
+    return search if options.word_ms is None else GREEDY
 
 
 def _decode(
@@ -157,10 +153,15 @@ def _decode(
 ) -> tuple[Scores, list[Instance]]:
     """Decode in batches or word by word."""
     subwords, computing, text = translator.subwords, None, None
-    if not options.streams:
+    if options.word_ms is None:
         tokens = options.batch_tokens or 2 * trained.config["data"]["batch_tokens"]
         decoder = SplitDecoder(
-            split, EncodedSplit.encode(split, subwords), subwords, tokens, search
+            split,
+            EncodedSplit.encode(split, subwords),
+            subwords,
+            tokens,
+            search,
+            translator.policy,
         )
         instances = decoder(translator.model, translator.device, watch)
     else:

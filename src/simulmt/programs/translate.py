@@ -17,7 +17,7 @@ from simulmt.console import watch
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.text import normalise, text_lines
-from simulmt.decoding.search import Search
+from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
 from simulmt.live import interpreter
@@ -72,9 +72,11 @@ def translate(cfg: DictConfig) -> None:
     policy, sentences = build_policy(options.policy), dict[int, str]()
     translator = Translator.of(trained, options.device, policy)
     try:
-        if options.input and not options.actions and not other_policy(options.policy):
+        if options.input and not options.actions:
             lines = [*text_lines(options.input, errors="replace")]
-            search = build_search(trained.config["decoding"], translator.model)
+            search = (
+                GREEDY if policy else build_search(trained.config["decoding"], translator.model)
+            )
             for line in translate_lines(translator, search, lines, options.batch_tokens):
                 print(line)
             sentences |= {number: line for number, line in enumerate(lines, 1) if line}
@@ -152,7 +154,7 @@ def translate_lines(
 
     Args:
         translator: holds the model.
-        search: greedy or beam search.
+        search: greedy or beam search; the translator's policy decodes greedily.
         lines: one sentence each, normalised.
         batch_tokens: token budget of a batch.
 
@@ -175,7 +177,9 @@ def translate_lines(
             f"line {numbers[longest] + 1} has {lengths[longest]:,} subwords, a sentence "
             f"{LONGEST:,} at the most: split it"
         )
-    decoder = SplitDecoder(split, encoded, translator.subwords, batch_tokens, search)
+    decoder = SplitDecoder(
+        split, encoded, translator.subwords, batch_tokens, search, translator.policy
+    )
     progress = partial(watch, what="translating", on=Console(stderr=True))
     for instance in decoder(translator.model, translator.device, progress):
         translations[numbers[instance.index]] = instance.prediction

@@ -13,6 +13,7 @@ from simulmt.builders import build_corpus, build_mechanism, outline_model
 from simulmt.data.corpus import Split
 from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.subwords import Subwords
+from simulmt.decoding.policy import Policy
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.options import Config, pick
@@ -92,21 +93,26 @@ class Trained:
         check_manifest(self.manifest, manifest(corpus, self.subwords, [name]), [name])
         return split
 
-    def build(self, dials: Mapping[str, float] = UNTURNED) -> Model:
+    def build(self, dials: Mapping[str, float] = UNTURNED, policy: Policy | None = None) -> Model:
         """Return the model with its weights, on the CPU in evaluation mode.
 
         Nothing is allocated before the configuration and the weights are known to fit.
 
         Args:
             dials: values of the mechanism's dials that differ from those of the training.
+            policy: what will commit words; None for the model's own decision.
 
         Raises:
             UserError: a plugin is missing, an option that this package does not define, weights of
-                another model, or a dial that the mechanism does not have.
+                another model, a dial that the mechanism does not have, or a policy that makes no
+                sense for the model.
         """
         check_loaded(self.needs, self.path)
-        mechanism = build_mechanism(self.config["mechanism"]).turned(dials)
+        mechanism = build_mechanism(self.config["mechanism"])
+        mechanism = mechanism.turned({**(policy.model_dials(mechanism) if policy else {}), **dials})
         model = outline_model(self.config["model"], mechanism, self.subwords.vocabulary)
+        if policy and (misfit := policy.misfit(mechanism, model.attending_layers)):
+            raise UserError(f"{type(policy).__name__} is no policy for {self.path}: {misfit}")
         fill(model, self.weights, self.path, assign=True)
         return model.eval()
 

@@ -1,6 +1,7 @@
 """Clocks, a file each."""
 
 from simulmt.attention.clocks.full_sentence import FullSentence
+from simulmt.attention.clocks.multi_path import MultiPath
 from simulmt.attention.clocks.wait_k import WaitK
 
-__all__ = ["FullSentence", "WaitK"]
+__all__ = ["FullSentence", "MultiPath", "WaitK"]

@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeAlias
 
 from jaxtyping import Int
 from torch import Tensor
 
 from simulmt.attention.clock import Timetable
 from simulmt.options import Limit, limited
+
+Waits: TypeAlias = Annotated[int, Limit("from 1 to 1,000,000", lambda k: 1 <= k <= 1_000_000)]
+Rate: TypeAlias = Annotated[float, Limit("from 0.01 to 100", lambda r: 0.01 <= r <= 100)]
 
 
 @limited
@@ -21,8 +24,8 @@ class WaitK(Timetable):
         emission_rate: r, the target tokens written for each source token read after that.
     """
 
-    k: Annotated[int, Limit("from 1 to 1,000,000", lambda k: 1 <= k <= 1_000_000)]
-    emission_rate: Annotated[float, Limit("from 0.01 to 100", lambda r: 0.01 <= r <= 100)] = 1.0
+    k: Waits
+    emission_rate: Rate = 1.0
     dials: ClassVar[tuple[str, ...]] = ("k",)
 
     def wanted(self, step: Int[Tensor, "*N"]) -> Int[Tensor, "*N"]:

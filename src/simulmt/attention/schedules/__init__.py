@@ -1,7 +1,7 @@
 """Schedules, a file each, and the table that `mechanism.schedule` is looked up in."""
 
 from simulmt.attention.clock import ClockRecipe
-from simulmt.attention.clocks import FullSentence, WaitK
+from simulmt.attention.clocks import FullSentence, MultiPath, WaitK
 from simulmt.attention.schedule import ScheduleRecipe
 from simulmt.attention.schedules.monotonic import Monotonic, MonotonicHeads
 
@@ -10,6 +10,7 @@ __all__ = ["SCHEDULES", "Monotonic", "MonotonicHeads"]
 SCHEDULES: dict[str, type[ClockRecipe] | type[ScheduleRecipe]] = {
     "full_sentence": FullSentence,
     "wait_k": WaitK,
+    "multi_path": MultiPath,
     "monotonic": Monotonic,
 }
 """What `mechanism.schedule` can name: clocks, which decide before the decoder, and schedules, which

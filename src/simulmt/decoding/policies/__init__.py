@@ -1,12 +1,36 @@
 """Policies, a file each, and the table that `policy.name` is looked up in."""
 
-from simulmt.decoding.policies.own_decision import OwnDecision
+from simulmt.decoding.policies.adaptive_wait_k import AdaptiveWaitK
+from simulmt.decoding.policies.align_att import AlignAtt
+from simulmt.decoding.policies.ed_att import EDAtt
+from simulmt.decoding.policies.hold_n import HoldN
+from simulmt.decoding.policies.local_agreement import LocalAgreement
+from simulmt.decoding.policies.retranslation import Retranslation
+from simulmt.decoding.policies.wait_k import WaitK
 from simulmt.decoding.policy import Policy
 
-__all__ = ["OWN", "POLICIES", "OwnDecision"]
+__all__ = [
+    "OWN",
+    "POLICIES",
+    "AdaptiveWaitK",
+    "AlignAtt",
+    "EDAtt",
+    "HoldN",
+    "LocalAgreement",
+    "Retranslation",
+    "WaitK",
+]
 
-OWN = OwnDecision()
-"""The default policy: the model's clock or schedules decide."""
+OWN = "own"
+"""The name of no policy: the model's own clock or schedules decide."""
 
-POLICIES: dict[str, type[Policy]] = {"own": OwnDecision}
-"""What `policy.name` can name."""
+POLICIES: dict[str, type[Policy]] = {
+    "wait_k": WaitK,
+    "hold_n": HoldN,
+    "local_agreement": LocalAgreement,
+    "adaptive_wait_k": AdaptiveWaitK,
+    "align_att": AlignAtt,
+    "ed_att": EDAtt,
+    "retranslation": Retranslation,
+}
+"""What `policy.name` can name beside `own`."""

@@ -1,0 +1,81 @@
+"""Multi-path wait-k: one model for every k (Elbayad et al. 2020)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from simulmt.attention.clock import Clock, ClockRecipe, Ticks
+from simulmt.attention.clocks.wait_k import Rate, WaitK, Waits
+from simulmt.attention.memory import places
+from simulmt.attention.moment import Moment
+from simulmt.attention.plan import Plan, Stand, Stops
+from simulmt.attention.source import Source
+from simulmt.errors import UserError
+from simulmt.options import limited
+
+
+@limited
+@dataclass(frozen=True)
+class MultiPath(ClockRecipe, Clock):
+    """`g_i = min(k + floor((i - 1) / r), S)`, with a k for each sentence and update.
+
+    In training k is uniform over `min(k_min, S), ..., min(k_max, S)`. A trained model waits for any
+    k: its dial.
+
+    Args:
+        k_min: the smallest k of the training.
+        k_max: the largest k of the training.
+        k: the k of validation and test.
+        emission_rate: r, as of wait-k.
+    """
+
+    k_min: Waits
+    k_max: Waits
+    k: Waits
+    emission_rate: Rate = 1.0
+    dials: ClassVar[tuple[str, ...]] = ("k",)
+
+    def build(self, dim: int) -> Clock:
+        """The clock itself, since it has no parameters.
+
+        Raises:
+            UserError: `k_min` is above `k_max`.
+        """
+        if self.k_min > self.k_max:
+            raise UserError(
+                f"mechanism.k_min={self.k_min} with k_max={self.k_max}: k is drawn from k_min to "
+                "k_max; lower k_min, or raise k_max"
+            )
+        return self
+
+    @property
+    def _fixed(self) -> WaitK:
+        return WaitK(self.k, self.emission_rate)
+
+    def plan(self, source: Source, target: Int[Tensor, "B T"], moment: Moment) -> Plan:
+        """Stops for a k drawn for each sentence; for the fixed k where there is no draw."""
+        if moment.draw is None:
+            return self._fixed.plan(source, target, moment)
+        length = source.mask.sum(-1)  # (B,)
+        least, most = length.clamp(max=self.k_min), length.clamp(max=self.k_max)
+        k = (least + (moment.draw * (most - least + 1)).long()).minimum(most)
+        later = WaitK(1, self.emission_rate).wanted(places(target, target.shape[1])) - 1
+        return Plan(Stops((k[:, None] + later).minimum(length[:, None])[:, None]))
+
+    def start(self, source: Source) -> Ticks:
+        """No target step taken yet."""
+        return self._fixed.start(source)
+
+    def extend(self, state: Ticks, source: Source) -> Ticks:
+        """The number of source tokens read grows."""
+        return self._fixed.extend(state, source)
+
+    def seen(self, state: Ticks, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> Ticks:
+        """The number of source tokens read is given."""
+        return self._fixed.seen(state, read, finished)
+
+    def step(self, state: Ticks, token: Int[Tensor, "B"]) -> Stand:
+        """Wait for the fixed k."""
+        return self._fixed.step(state, token)

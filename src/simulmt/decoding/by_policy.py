@@ -1,0 +1,132 @@
+"""Simultaneous decoding of any model by a policy: whole batches, and one sentence as it arrives.
+
+After each source word the model drafts, and the policy commits. A causal encoder goes on from where
+it was; a bidirectional one runs again on all that is read. A batch gets exactly the words and
+delays of streams.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from simulmt.decoding.drafting import Drafter
+from simulmt.decoding.hypothesis import Hypothesis
+from simulmt.decoding.policy import Policy
+from simulmt.decoding.sentence import Read, Sentence
+from simulmt.models.model import Model, State, select
+
+
+@torch.inference_mode()
+def decode_by(
+    policy: Policy,
+    model: Model,
+    source: Int[Tensor, "B S"],
+    mask: Bool[Tensor, "B S"],
+    begins: Bool[Tensor, "V"],
+) -> list[Hypothesis]:
+    """Translate a batch of sentences simultaneously.
+
+    Args:
+        policy: commits words of drafts.
+        model: in evaluation mode.
+        source: token ids, EOS last, padded on the right.
+        mask: True for real tokens.
+        begins: for each subword of the vocabulary, whether it begins a word.
+
+    Returns:
+        One hypothesis per row, in the rows' order.
+    """
+    drafter = Drafter(model, policy, begins)
+    sentences = [Sentence(policy) for _ in source]
+    reads = [reads_of(row[own].tolist(), begins) for row, own in zip(source, mask, strict=True)]
+    whole = model.start(model.encode(source, mask)) if model.causal else None
+    for now in range(max(map(len, reads))):
+        going = [
+            n
+            for n, (sentence, own) in enumerate(zip(sentences, reads, strict=True))
+            if now < len(own) and sentence.most(own[now]) != 0
+        ]
+        if not going:
+            continue
+        read = [reads[n][now] for n in going]
+        rows = torch.tensor(going, device=source.device)
+        if whole is None:
+            state = _start(model, source[rows], [one.subwords for one in read])
+        else:
+            state = select(whole, rows)
+        own = [sentences[n] for n in going]
+        for sentence, drafted, one in zip(own, drafter(state, own, read), read, strict=True):
+            sentence.take(drafted, one)
+    return [sentence.written for sentence in sentences]
+
+
+class PolicyStream:
+    """One sentence, translated while its words arrive.
+
+    Args:
+        model: in evaluation mode, on the device of `begins`.
+        policy: commits words of drafts.
+        begins: for each subword of the vocabulary, whether it begins a word.
+    """
+
+    def __init__(self, model: Model, policy: Policy, begins: Bool[Tensor, "V"]) -> None:
+        self.model = model
+        self.sentence = Sentence(policy)
+        self._drafter = Drafter(model, policy, begins)
+        self._device = begins.device
+        self._prefix, self._words = list[int](), 0
+        self._state: State = None
+        self._heard: State = None
+
+    @property
+    def written(self) -> Hypothesis:
+        """The translation so far; each delay counts the subwords read until then, EOS included."""
+        return self.sentence.written
+
+    @property
+    def in_word(self) -> bool:
+        """Whether the next subword may go on with the last word: only whole words are written."""
+        return False
+
+    @torch.inference_mode()
+    def read_word(self, word: Sequence[int]) -> None:
+        """Read the subwords of a source word; EOS alone at the end of the sentence."""
+        if self.sentence.done or not word:
+            return
+        ended = word[-1] == self.model.vocabulary.eos
+        self._words += not ended
+        self._prefix += word
+        read = Read(self._words, len(self._prefix), ended)
+        for token in word if self.model.extends else ():
+            self._listen(token)
+        if self.sentence.most(read) == 0:
+            return
+        if not self.model.extends:
+            prefix = torch.tensor([self._prefix], device=self._device)
+            self._state = _start(self.model, prefix, [len(self._prefix)])
+        (drafted,) = self._drafter(self._state, [self.sentence], [read])
+        self.sentence.take(drafted, read)
+
+    def _listen(self, token: int) -> None:
+        heard = torch.tensor([token], device=self._device)
+        source, self._heard = self.model.listen(heard, self._heard)
+        first = self._state is None
+        self._state = self.model.start(source) if first else self.model.extend(self._state, source)
+
+
+def reads_of(source: Sequence[int], begins: Bool[Tensor, "V"]) -> list[Read]:
+    """What has been read after each word of a sentence, and after its EOS."""
+    starts = begins[torch.tensor(source, device=begins.device)].tolist()
+    ends = [place for place in range(1, len(source)) if place == len(source) - 1 or starts[place]]
+    words = [Read(word, end, ended=False) for word, end in enumerate(ends, 1)]
+    return [*words, Read(len(words), len(source), ended=True)]
+
+
+def _start(model: Model, source: Int[Tensor, "B S"], lengths: Sequence[int]) -> State:
+    """The decoder before its first step, with a bidirectional encoder run on prefixes."""
+    source = source[:, : max(lengths)]
+    length = torch.tensor(lengths, device=source.device)
+    mask = torch.arange(source.shape[1], device=source.device) < length[:, None]
+    return model.start(model.encode(source.masked_fill(~mask, model.vocabulary.pad), mask))

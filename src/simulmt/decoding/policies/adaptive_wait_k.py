@@ -1,0 +1,80 @@
+"""Adaptive wait-k (Zheng et al. 2020, arXiv 2004.13169): a sure word need not wait."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, TypeAlias
+
+from simulmt.attention import Mechanism
+from simulmt.attention.clocks import MultiPath
+from simulmt.attention.clocks.wait_k import Waits
+from simulmt.decoding.policy import Draft, Policy, Progress
+from simulmt.errors import UserError
+from simulmt.options import Limit, limited
+
+ALL = 1_000_000
+"""More source tokens than a sentence has."""
+Probability: TypeAlias = Annotated[float, Limit("from 0 to 1", lambda p: 0 <= p <= 1)]
+
+
+@limited
+@dataclass(frozen=True)
+class AdaptiveWaitK(Policy):
+    """With a lag of words read less words written: read below `k_min`, write from `k_max` on.
+
+    Between them a word is written if the probability of its first subword is at least rho, which
+    falls linearly from `rho_max` at `k_min` to `rho_min` at `k_max`. The paper has a wait-k model
+    for each lag; one multi-path model does, which then sees all that is read.
+
+    Args:
+        k_min: the least lag at which a word is written.
+        k_max: the lag from which on each word is written.
+        rho_max: the probability asked for at `k_min`.
+        rho_min: the probability asked for at `k_max`.
+    """
+
+    drafts: ClassVar[bool] = False
+    k_min: Waits
+    k_max: Waits
+    rho_max: Probability
+    rho_min: Probability
+
+    def __post_init__(self) -> None:
+        for least, most in (("k_min", "k_max"), ("rho_min", "rho_max")):
+            low, high = getattr(self, least), getattr(self, most)
+            if low > high:
+                raise UserError(
+                    f"policy.{least}={low} with policy.{most}={high}: lower {least}, or raise "
+                    f"{most}"
+                )
+
+    def rho(self, lag: int) -> float:
+        """The probability asked for."""
+        if lag < self.k_min:
+            return float("inf")
+        if lag >= self.k_max:
+            return 0.0
+        share = (lag - self.k_min) / (self.k_max - self.k_min)
+        return self.rho_max + share * (self.rho_min - self.rho_max)
+
+    def most(self, progress: Progress) -> int:
+        """As many words as bring the lag below `k_min`."""
+        return max(progress.words_read - progress.words_written - self.k_min + 1, 0)
+
+    def commit(self, progress: Progress, drafts: Sequence[Draft]) -> int:
+        """The words up to the first that is not sure enough."""
+        draft, lag = drafts[-1], progress.words_read - progress.words_written
+        for number, first in enumerate([0, *draft.ends][: len(draft.words)]):
+            if draft.probability[first] < self.rho(lag - number):
+                return number
+        return len(draft.words)
+
+    def model_dials(self, mechanism: Mechanism) -> Mapping[str, float]:
+        """A multi-path model sees all that is read, whatever the lag."""
+        return {"k": ALL} if isinstance(mechanism.schedule, MultiPath) else {}
+
+    def misfit(self, mechanism: Mechanism, layers: int) -> str:
+        """A clock cannot wait for other k than its own."""
+        clock = mechanism.clocked and not mechanism.offline
+        if not clock or isinstance(mechanism.schedule, MultiPath):
+            return ""
+        return f"the clock of mechanism={mechanism.name} waits: take mechanism=multi_path or soft"

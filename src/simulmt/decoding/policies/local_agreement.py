@@ -1,0 +1,36 @@
+"""Local agreement (Liu et al. 2020): what several drafts in a row agree on is written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Annotated, TypeAlias
+
+from simulmt.decoding.policy import Draft, Policy, Progress
+from simulmt.options import Limit, limited
+
+Agreeing: TypeAlias = Annotated[int, Limit("from 1 to 100", lambda n: 1 <= n <= 100)]
+
+
+@limited
+@dataclass(frozen=True)
+class LocalAgreement(Policy):
+    """LA-n: the longest common prefix, in words, of the last n hypotheses is written.
+
+    Args:
+        n: hypotheses that have to agree; nothing is written before the n-th read.
+    """
+
+    n: Agreeing
+
+    @property
+    def past(self) -> int:
+        """N hypotheses, the newest among them."""
+        return self.n - 1
+
+    def commit(self, progress: Progress, drafts: Sequence[Draft]) -> int:
+        """The words of the common prefix beyond what is written."""
+        if len(drafts) < self.n:
+            return 0
+        together = zip(*(draft.hypothesis for draft in drafts), strict=False)
+        agreed = sum(1 for _ in takewhile(lambda words: len({*words}) == 1, together))
+        return max(agreed - progress.words_written, 0)

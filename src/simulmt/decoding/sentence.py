@@ -1,0 +1,91 @@
+"""One sentence under a policy: what is read, what is written, and what is only shown."""
+
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+from typing import NamedTuple
+
+from simulmt.decoding.hypothesis import Hypothesis
+from simulmt.decoding.policy import Draft, Policy, Progress, Word
+
+
+class Read(NamedTuple):
+    """How much of the source has been read; a source word is read as a whole."""
+
+    words: int
+    subwords: int
+    """EOS included."""
+    ended: bool
+    """Whether EOS has been read."""
+
+
+class Drafted(NamedTuple):
+    """A draft, and where the heads stood at each of its n subwords."""
+
+    draft: Draft
+    positions: list[list[int]]
+
+
+class Sentence:
+    """The progress of one sentence, which a batch or a stream moves on.
+
+    Args:
+        policy: commits words of drafts.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.written = Hypothesis([], [], [])
+        """What is final; each delay counts the subwords read until then, EOS included."""
+        self.words = list[Word]()
+        """The words that are final."""
+        self.shown = list[Word]()
+        """The words of the newest draft, if the policy revises; the last may be unfinished."""
+        self.done = False
+        self._erased = 0
+        self._changed = list[int]()
+        self._drafts = tuple[Draft, ...]()
+
+    def most(self, read: Read) -> int | None:
+        """The most words that may be written now; None for all, 0 if no draft is needed."""
+        return None if read.ended else self.policy.most(self._progress(read))
+
+    def take(self, drafted: Drafted, read: Read) -> None:
+        """Write what the policy commits of a draft; all of it if the source has ended."""
+        draft, positions = drafted
+        if self.policy.revises:
+            self._show(split(draft.tokens, draft.words), read)
+        if read.ended:
+            self._write(draft.tokens, positions, read)
+            self.words += split(draft.tokens, draft.words)
+            self.done = True
+            return
+        drafts = (*self._drafts, draft)
+        count = min(self.policy.commit(self._progress(read), drafts), len(draft.words))
+        self._write(draft.tokens[: [0, *draft.ends][count]], positions, read)
+        self.words += draft.words[:count]
+        self._drafts = drafts[len(drafts) - self.policy.past :]
+
+    def _progress(self, read: Read) -> Progress:
+        return Progress(read.words, read.subwords, len(self.words))
+
+    def _write(self, tokens: Sequence[int], positions: list[list[int]], read: Read) -> None:
+        for token, stood in zip(tokens, positions, strict=False):
+            self.written.write(token, read.subwords, stood)
+        if self.policy.revises and tokens:
+            delays = [self._changed[n] for n, word in enumerate(self.shown) for _ in word]
+            self.written = self.written._replace(delays=delays, erased=self._erased)
+
+    def _show(self, words: list[Word], read: Read) -> None:
+        """Replace what is shown: the words after the common beginning are erased."""
+        pairs = zip(self.shown, words, strict=False)
+        kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        self._erased += len(self.shown) - kept
+        self._changed = self._changed[:kept] + [read.subwords] * (len(words) - kept)
+        self.shown = words
+
+
+def split(tokens: Sequence[int], words: Iterable[Word]) -> list[Word]:
+    """The subwords of a draft as its whole words and the rest, if there is one."""
+    words = [*words]
+    rest = tuple(tokens[sum(map(len, words)) :])
+    return [*words, rest] if rest else words

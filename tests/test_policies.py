@@ -1,0 +1,311 @@
+"""Policies after the step: batches equal streams, and streams a literal reading of the papers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+
+import zoo
+from simulmt.builders import build_policy
+from simulmt.decoding import drafting
+from simulmt.decoding.by_policy import PolicyStream, decode_by, reads_of
+from simulmt.decoding.greedy import greedy
+from simulmt.decoding.hypothesis import Hypothesis
+from simulmt.decoding.policies import (
+    POLICIES,
+    AdaptiveWaitK,
+    AlignAtt,
+    EDAtt,
+    HoldN,
+    LocalAgreement,
+    Retranslation,
+    WaitK,
+)
+from simulmt.decoding.policy import Draft, Policy, Progress, likeliest
+from simulmt.decoding.sentence import Drafted, Read, Sentence
+from simulmt.errors import UserError
+from simulmt.models.model import Model
+
+BEGINS = torch.rand(zoo.VOCABULARY, generator=torch.Generator().manual_seed(5)) < 0.6
+WAITING = {
+    "wait_k": WaitK(k=2),
+    "hold_n": HoldN(n=2),
+    "local_agreement": LocalAgreement(n=2),
+    "adaptive_wait_k": AdaptiveWaitK(k_min=1, k_max=4, rho_max=0.2, rho_min=0.0),
+    "align_att": AlignAtt(f=2),
+    "ed_att": EDAtt(a=0.3),
+    "retranslation": Retranslation(),
+}
+MODELS = {
+    "soft": ("soft", "transformer", {}),
+    "soft bidirectional": ("soft", "transformer", {"encoder": "bidirectional"}),
+    "soft rnmt_plus": ("soft", "rnmt_plus", {}),
+    "luong_global": ("luong_global", "luong", {}),
+    "wait_k": ("wait_k", "transformer", {}),
+    "wait_k re-encoding": ("wait_k", zoo.REENCODING, {}),
+    "wait_k guided": ("wait_k", zoo.GUIDED, {}),
+    "multi_path rnmt_plus": ("multi_path", "rnmt_plus", {}),
+    "mma_il": ("mma_il", "transformer", {}),
+    "milk luong": ("milk", "luong", {}),
+}
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An earlier limit: untrained models rarely end early."""
+    monkeypatch.setattr(drafting, "length_limit", lambda read: read + 4)
+
+
+def served() -> list[tuple[str, str]]:
+    """The pairs of policies and models that make sense."""
+    pairs = []
+    for policy, chosen in WAITING.items():
+        for name, (mechanism, kind, sizes) in MODELS.items():
+            made = zoo.model(zoo.options(mechanism), kind=kind, **sizes)
+            if not chosen.misfit(made.mechanism, made.attending_layers):
+                pairs.append((policy, name))
+    return pairs
+
+
+def a_model(name: str, seed: int = 0) -> Model:
+    mechanism, kind, sizes = MODELS[name]
+    return zoo.model(zoo.options(mechanism), seed, kind, **sizes)
+
+
+def streamed(made: Model, policy: Policy, tokens: list[int]) -> Hypothesis:
+    stream, start = PolicyStream(made, policy, BEGINS), 0
+    for read in reads_of(tokens, BEGINS):
+        stream.read_word(tokens[start : read.subwords])
+        start = read.subwords
+    return stream.written
+
+
+@torch.inference_mode()
+def literal(made: Model, policy: Policy, tokens: list[int]) -> Hypothesis:
+    """Policies as they are described: drafts to their ends, states kept or made from nothing."""
+    sentence, kept, heard, start = Sentence(policy), None, None, 0
+    yes = torch.tensor([True])
+    last = made.vocabulary.bos
+    for read in reads_of(tokens, BEGINS):
+        prefix = torch.tensor([tokens[: read.subwords]])
+        if made.mechanism.offline:
+            source = made.encode(prefix, torch.ones_like(prefix).bool())
+            state = made.start(source._replace(finished=yes))
+            for token in [made.vocabulary.bos, *sentence.written.tokens][:-1]:
+                state = made.step(torch.tensor([token]), state).state
+        else:
+            for token in tokens[start : read.subwords]:
+                source, heard = made.listen(torch.tensor([token]), heard)
+                source = source._replace(finished=yes)  # never waits
+                kept = made.start(source) if kept is None else made.extend(kept, source)
+            state = kept
+        start = read.subwords
+        drafted, states = drafts(made, state, last, sentence, read)
+        before = len(sentence.written.tokens)
+        sentence.take(drafted, read)
+        new = len(sentence.written.tokens) - before
+        kept, last = states[new], [last, *drafted.draft.tokens][new]
+    return sentence.written
+
+
+def drafts(made, state, last: int, sentence: Sentence, read: Read):
+    """A whole greedy draft, and the states before each of its subwords."""
+    tokens, probability, attention, positions, states = [], [], [], [], [state]
+    layer = sentence.policy.attends(made.attending_layers) or 1
+    closed = False
+    while len(sentence.written.tokens) + len(tokens) <= read.subwords + 4:
+        step = made.step(torch.tensor([[last, *tokens][-1]]), state)
+        logits = step.logits.clone()
+        if sentence.written.tokens and not tokens:
+            inside = ~BEGINS
+            inside[made.vocabulary.eos] = False
+            logits[:, inside] = -torch.inf
+        (token,) = likeliest(logits, made.vocabulary).tolist()
+        if token == made.vocabulary.eos:
+            closed = True
+            break
+        if len(sentence.written.tokens) + len(tokens) == read.subwords + 4:
+            break
+        tokens.append(token)
+        probability.append(logits.softmax(-1)[0, token].item())
+        attention.append(step.weights[layer - 1][0].mean(0)[: read.subwords].numpy())
+        positions.append(step.positions[0].tolist())
+        state = step.state
+        states.append(state)
+    words: list[tuple[int, ...]] = []
+    for token in tokens:
+        words = (
+            [*words, (token,)] if BEGINS[token] or not words else [*words[:-1], (*words[-1], token)]
+        )
+    draft = Draft(
+        tuple(sentence.words),
+        tuple(words if closed else words[:-1]),
+        tuple(tokens),
+        np.array(probability),
+        np.array(attention or np.empty((0, read.subwords))),
+    )
+    return Drafted(draft, positions), states
+
+
+@pytest.mark.parametrize(("policy", "name"), served())
+def test_batches_are_streams_and_streams_what_policies_say(policy: str, name: str) -> None:
+    chosen, early, late = WAITING[policy], False, False
+    for seed in range(6):
+        made = a_model(name, seed)
+        source, mask = zoo.sentences(4, 9, seed)
+        batch = decode_by(chosen, made, source, mask, BEGINS)
+        for row, length, hypothesis in zip(source, mask.sum(1).tolist(), batch, strict=True):
+            tokens = row[:length].tolist()
+            assert streamed(made, chosen, tokens) == hypothesis
+            if name != "wait_k re-encoding":  # which keeps only its last prefix
+                assert literal(made, chosen, tokens) == hypothesis
+            early |= any(delay < length - 1 for delay in hypothesis.delays)
+            late |= length in hypothesis.delays
+        if early and late and seed > 1:
+            return
+    pytest.fail("nothing was written before the end" if not early else "all was written before")
+
+
+PATIENT = [
+    WaitK(k=100),
+    HoldN(n=1000),
+    LocalAgreement(n=100),
+    AdaptiveWaitK(k_min=100, k_max=100, rho_max=0, rho_min=0),
+    AlignAtt(f=100),
+    EDAtt(a=0.0),
+    Retranslation(),
+]
+
+
+@pytest.mark.parametrize("policy", PATIENT, ids=lambda policy: type(policy).__name__)
+@pytest.mark.parametrize("name", ["soft", "soft bidirectional", "soft rnmt_plus", "luong_global"])
+def test_a_policy_that_waits_for_the_end_gives_the_offline_translation(
+    policy: Policy, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drafting, "length_limit", lambda read: 2 * read + 20)
+    made = a_model(name)
+    source, mask = zoo.sentences(4, 9)
+    batch = decode_by(policy, made, source, mask, BEGINS)
+    for mine, offline, length in zip(
+        batch, greedy(made, source, mask), mask.sum(1).tolist(), strict=True
+    ):
+        assert mine.tokens == offline.tokens
+        if not policy.revises:
+            assert set(mine.delays) <= {length}
+
+
+def a_draft(words: Sequence[str], written: Sequence[str] = (), **said: list) -> Draft:
+    """A draft of words whose letters are subwords."""
+    left, right = ([tuple(map(ord, word)) for word in side] for side in (written, words))
+    tokens = sum(right, ())
+    numbers = {"probability": [1.0] * len(tokens), "attention": [[1.0]] * len(tokens)} | said
+    arrays = {name: np.array(value) for name, value in numbers.items()}
+    return Draft(tuple(left), tuple(right), tokens, **arrays)
+
+
+def test_wait_k_writes_what_is_due() -> None:
+    policy = WaitK(k=3)
+    for read, written, due in ((2, 0, 0), (3, 0, 1), (4, 0, 2), (4, 1, 1), (4, 2, 0)):
+        progress = Progress(read, 9, written)
+        assert policy.most(progress) == due
+        assert policy.commit(progress, [a_draft("abcd")]) == due
+
+
+def test_hold_n_holds_the_last_words() -> None:
+    for n, written in ((0, 3), (2, 1), (3, 0), (7, 0)):
+        assert HoldN(n=n).commit(Progress(3, 3, 0), [a_draft(["ab", "c", "de"])]) == written
+
+
+def test_local_agreement_writes_the_common_words() -> None:
+    one, two = a_draft(["ab", "cd", "e"]), a_draft(["ab", "cx"])
+    three = a_draft(["cd", "e", "f"], written=["ab"])
+    agree = LocalAgreement(n=2).commit
+    assert agree(Progress(1, 1, 0), [one]) == 0
+    assert agree(Progress(2, 2, 0), [one, two]) == 1, "a word is not agreed on by halves"
+    assert agree(Progress(3, 3, 1), [one, three]) == 2, "what is written does not count"
+    assert agree(Progress(3, 3, 1), [two, three]) == 0
+    assert LocalAgreement(n=1).commit(Progress(1, 1, 0), [one]) == 3
+
+
+def test_adaptive_wait_k_asks_less_of_a_longer_lag() -> None:
+    policy = AdaptiveWaitK(k_min=2, k_max=4, rho_max=0.8, rho_min=0.2)
+    assert [policy.rho(lag) for lag in (2, 3, 4, 9)] == [0.8, 0.5, 0.0, 0.0]
+    assert policy.rho(1) == float("inf")
+    sure = a_draft(["ab", "c", "d", "e"], probability=[0.6, 0.1, 0.6, 0.9, 1.0])
+    for lag, written in ((1, 0), (2, 0), (3, 1), (4, 3), (5, 4)):
+        progress = Progress(lag + 2, 9, 2)
+        assert policy.most(progress) == max(lag - 1, 0)
+        assert min(policy.commit(progress, [sure]), policy.most(progress)) == written
+
+
+def test_align_att_stops_at_what_is_aligned_to_the_newest() -> None:
+    aligned = [0, 0, 1, 2, 0]  # 'd' is aligned to the third of three source subwords
+    draft = a_draft(["ab", "c", "de"], attention=np.eye(3)[aligned].tolist())
+    for f, written in ((0, 3), (1, 2), (2, 1), (3, 0), (9, 0)):
+        assert AlignAtt(f=f).commit(Progress(3, 3, 0), [draft]) == written
+    assert AlignAtt(f=1).attends(6) == 4, "the fourth of six, as in the paper"
+    assert AlignAtt(f=1, layer=2).attends(6) == 2
+
+
+def test_ed_att_stops_where_the_newest_are_attended_to() -> None:
+    rows = [[0.9, 0.05, 0.05], [0.7, 0.2, 0.1], [0.5, 0.2, 0.3]]
+    draft = a_draft("abc", attention=rows)
+    for a, last, written in ((0.5, 2, 2), (0.51, 2, 3), (0.3, 2, 1), (0.3, 1, 2), (0.05, 9, 0)):
+        assert EDAtt(a=a, last=last).commit(Progress(3, 3, 0), [draft]) == written
+
+
+def test_retranslation_counts_what_it_takes_back() -> None:
+    sentence = Sentence(Retranslation())
+    for words, read in (
+        ("ab", Read(1, 1, ended=False)),
+        ("acd", Read(2, 2, ended=False)),
+        ("acd", Read(3, 3, ended=False)),
+        ("ace", Read(3, 4, ended=True)),
+    ):
+        draft = a_draft(words)
+        sentence.take(Drafted(draft, [[1]] * len(words)), read)
+        assert (sentence.written.tokens != []) == read.ended
+    assert sentence.written.erased == 2, "b, then d"
+    assert sentence.written.delays == [1, 2, 4]
+    assert sentence.done
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_has_a_file_with_its_options(name: str) -> None:
+    options = zoo.yaml_of(f"policy/{name}")
+    made = build_policy(options)
+    assert type(made) is POLICIES[name]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"name": "hold_n", "n": -1}, r"policy\.n is -1; it must be from 0 to"),
+        ({"name": "align_att", "f": "two", "layer": None}, r"policy\.f is 'two'"),
+        ({"name": "local_agreement", "n": 0}, r"policy\.n is 0; it must be from 1 to 100"),
+        ({"name": "ed_att", "a": 1.5, "last": 2, "layer": None}, r"policy\.a is 1\.5"),
+        ({"name": "wait_k", "k": 0}, r"policy\.k is 0; it must be from 1"),
+        ({"name": "wait"}, r"policy\.name is 'wait'; choose one of .*wait_k"),
+    ],
+)
+def test_bad_dials_are_refused(options: dict, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        build_policy(options)
+
+
+@pytest.mark.parametrize(
+    ("policy", "mechanism", "said"),
+    [
+        (WaitK(k=3), "wait_k", "clock of mechanism=wait_k waits: leave out policy, and set dial.k"),
+        (WAITING["adaptive_wait_k"], "wait_k", "take mechanism=multi_path or soft"),
+        (AlignAtt(f=1), "mma_il", "heads of mechanism=mma_il see a part of it"),
+        (EDAtt(a=0.1), "luong_local_m", "see a part of it: take policy=local_agreement"),
+        (AlignAtt(f=1, layer=7), "soft", "policy.layer=7, but 2 layers .* from 1 to 2"),
+    ],
+)
+def test_what_makes_no_sense_is_said(policy: Policy, mechanism: str, said: str) -> None:
+    assert re.search(said, policy.misfit(zoo.model(zoo.options(mechanism)).mechanism, 2))
