@@ -33,7 +33,7 @@ def variants(runs: Sequence[Run], axis: Collection[str] = ()) -> dict[str, str]:
     The name has the mechanism, the model if there are several, and the options in which the run
     differs from others of this mechanism and model. Along a line only the dials change. Further
     decodings lie on the line of their run. If runs were trained with several values of a dial, the
-    decodings of each run are a line of their own.
+    decodings of each run are a line of their own. So are those by a policy: `soft + wait_k`.
 
     Args:
         runs: The runs that the names tell apart.
@@ -49,7 +49,8 @@ def variants(runs: Sequence[Run], axis: Collection[str] = ()) -> dict[str, str]:
         own = [k for k in keys if k.startswith(_OF_VARIANTS) and k not in {*axis, *trained}]
         dials = _listed(run, [key for key in keys if key in trained] if run.turned else [])
         decoded = [f"(trained with {' '.join(dials)})"] if dials else []
-        names[run.folder] = " ".join([*kind, *_listed(run, own), *decoded])
+        policy = ["+", str(run.policy["name"])] if run.policy else []
+        names[run.folder] = " ".join([*kind, *_listed(run, own), *decoded, *policy])
     return names
 
 

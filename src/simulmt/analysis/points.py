@@ -75,9 +75,11 @@ def curve_series(runs: Sequence[Run], latency: str) -> list[Series]:
             (x, across), (y, up) = (_mean(column) for column in zip(*figures, strict=True))
             point = Point(x, y, label, (across, up), tuple(run.folder for run in group))
             # a run lies on its own line, and on the line of its decodings
-            alike = [first] if first.turned else [run for run in runs if run.home == first.home]
+            alike = [first]
+            if not first.is_decoding:
+                alike += [run for run in runs if run.home == first.home and not run.policy]
             for name in {names[run.folder] for run in alike}:
-                lines.setdefault(name, ([], first.traits.offline))[0].append(point)
+                lines.setdefault(name, ([], first.offline))[0].append(point)
     return [Series(name, *line) for name, line in sorted(lines.items())]
 
 
@@ -87,7 +89,7 @@ def by_seed(runs: Sequence[Run]) -> list[list[Run]]:
     times = Counter[tuple[object, ...]]()
     for run in runs:
         seed = str(run.options["seed"])
-        key = (effective_options(run) - {("seed", seed)}, *run.dials())
+        key = (effective_options(run) - {("seed", seed)}, run.policy.get("name"), *run.dials())
         groups.setdefault((key, times[key, seed]), []).append(run)
         times[key, seed] += 1
     return list(groups.values())
@@ -146,7 +148,7 @@ def offline_bleu(run: Run, runs: Sequence[Run]) -> float | None:
         pairs = {pair for pair in effective_options(run) if pair[0].startswith(("model.", "data."))}
         return {(key, value) for key, value in pairs if key not in _OF_STREAMING}
 
-    offline = [soft for soft in runs if soft.mechanism == "soft" and not soft.turned]
+    offline = [soft for soft in runs if soft.mechanism == "soft" and not soft.is_decoding]
     figures = [soft.bleu for soft in offline if compared(soft) == compared(run)]
     return statistics.fmean(figures) if figures else None
 

@@ -96,7 +96,7 @@ def _write(
     rows, pairs = curve_rows(runs, choices.latency), matched_pairs(runs, choices.tolerance)
     written = [
         write_rows(rows, to / "curves.csv"),
-        write_rows([run.cost() for run in runs if not run.turned], to / "cost.csv"),
+        write_rows([run.cost() for run in runs if not run.is_decoding], to / "cost.csv"),
         write_rows(pairs, to / "significance.csv", COLUMNS),
     ]
     selected: list[Row] = []
@@ -111,7 +111,7 @@ def _write(
         "report.html", to / "report.html", choices=choices, runs=runs, names=names,
         left_out=listed.left_out, rows=rows, pairs=pairs, curves=curves, selected=selected,
         folder=choices.runs.resolve().name, paths=_samples(runs, choices.samples),
-        trained=sum(not run.turned for run in runs),
+        trained=sum(not run.is_decoding for run in runs),
         places={run.folder: place for place, run in enumerate(runs)},
         suffix="" if choices.convention == "paper" else f"_{choices.convention}",
         BETWEEN=BETWEEN, asdict=asdict, zip=zip,

@@ -34,6 +34,7 @@ class Run:
         training: Size, length and speed of the training.
         provenance: Where the training comes from; None if that is not known.
         turned: Options of the decoding that differ from the run's: `{"k": 5}`; empty for a run.
+        policy: The options of the policy that decoded; empty for the model's own decision.
         convention: How `figures` are counted.
         unit: The unit of the latencies of `figures`, one of the convention.
         log: The decoded test set; empty if the run has no log, or if the log was not read.
@@ -50,6 +51,7 @@ class Run:
     training: Training
     provenance: Provenance | None = None
     turned: Mapping[str, float] = field(default_factory=dict)
+    policy: Mapping[str, Any] = field(default_factory=dict)
     convention: str = "paper"
     unit: str = "word"
     log: Sequence[Instance] = ()
@@ -65,6 +67,16 @@ class Run:
         """The model's name."""
         return str(self.options["model.name"])
 
+    @property
+    def is_decoding(self) -> bool:
+        """Whether this is a further decoding of a run's test set."""
+        return bool(self.turned or self.policy)
+
+    @property
+    def offline(self) -> bool:
+        """Whether the whole sentence was read before the first word was written."""
+        return self.traits.offline and not self.policy
+
     def weight(self, name: str) -> float:
         """Return `lambda` or `lambda_var`."""
         return float(self.options[name])
@@ -73,7 +85,13 @@ class Run:
         """Return the options that trade quality for latency: `["k=3"]`, `["lambda=0.2"]`."""
         weights = {name: self.weight(name) for name in WEIGHTS} if self.traits.learned else {}
         weights = {name: value for name, value in weights.items() if value or name == "lambda"}
-        return _listed({**weights, **self.traits.dials, **self.turned})
+        return _listed({**weights, **self.traits.dials, **self.turned, **self._of_policy})
+
+    @property
+    def _of_policy(self) -> dict[str, float]:
+        """The numbers among the options of the policy."""
+        options = self.policy.items()
+        return {k: value for k, value in options if isinstance(value, int | float)}
 
     def option(self, key: str) -> Any:
         """Return an option; a dial as the decoding set it; None if the run lacks the option."""
@@ -117,7 +135,8 @@ class Run:
             "parameters": self.training.parameters,
             "updates": self.training.updates,
             "signature": paper["word"]["BLEU"].signature.removeprefix("BLEU|"),
-            "decoding": " ".join(_listed(self.turned)),
+            "policy": self.policy.get("name"),
+            "decoding": " ".join(_listed({**self.turned, **self._of_policy})),
         }  # fmt: skip
 
     def cost(self) -> Row:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from simulmt.analysis.intervals import resample
 from simulmt.analysis.run import Run
@@ -147,7 +148,7 @@ def _read(here: Path, name: str) -> Run:
 
 def _decodings(run: Run, listed: RunList) -> Iterator[Run]:
     """Yield one evaluation of the run's test set for each decoding that differs from the run's."""
-    seen: list[Mapping[str, float]] = [{}]
+    seen: list[tuple[Mapping[str, float], Mapping[str, Any]]] = [({}, {})]
     for place in sorted((run.path / EVALUATION).glob(f"*/{EVALUATED}")):
         try:
             scores = read_record(place, Scores)
@@ -155,22 +156,36 @@ def _decodings(run: Run, listed: RunList) -> Iterator[Run]:
             listed.damaged.append(f"{place.parent} ({error})")
             continue
         turned = _turned(run, scores.decoding)
-        if turned not in seen:
-            seen.append(turned)
+        policy = scores.decoding.policy if scores.decoding and turned is not None else {}
+        if turned is not None and (turned, policy) not in seen:
+            seen.append((turned, policy))
             folder = "/".join((run.folder, EVALUATION, place.parent.name))
-            yield replace(run, path=place.parent, folder=folder, scores=scores, turned=turned)
+            yield replace(
+                run, path=place.parent, folder=folder, scores=scores, turned=turned, policy=policy
+            )
 
 
-def _turned(run: Run, decoding: Decoding | None) -> dict[str, float]:
-    """Return the options in which a decoding of the run's test set differs; {} for other text."""
+def _turned(run: Run, decoding: Decoding | None) -> dict[str, float] | None:
+    """Return the options in which a decoding of the run's test set differs; None for other text.
+
+    A decoding by a policy is always greedy.
+    """
     own = run.scores.decoding
     if own is None or decoding is None:
-        return {}
-    same = replace(decoding, beam=own.beam, length_penalty=own.length_penalty, dials=own.dials)
-    if same != own:  # another checkpoint, split or text, or a clock
-        return {}
+        return None
+    same = replace(
+        decoding,
+        beam=own.beam,
+        length_penalty=own.length_penalty,
+        dials=own.dials,
+        policy=own.policy,
+    )
+    if same != own:  # another checkpoint, split or text, or a stopwatch
+        return None
     dials = {**run.traits.dials, **own.dials}
     turned = {name: value for name, value in decoding.dials.items() if value != dials.get(name)}
+    if decoding.policy:
+        return turned
     if decoding.beam != own.beam:
         turned["beam"] = decoding.beam
     if decoding.length_penalty not in (None, own.length_penalty):

@@ -44,6 +44,8 @@ def results(
     if not is_first_process():
         return
     console.print(score_table({name: scores}))
+    if scores.erasure is not None:
+        say(f"normalised erasure: {scores.erasure.form()} words taken back for each final word")
     for warning in residue(instances):
         console.print(warning, markup=False, soft_wrap=True, style="yellow")
     sample = instances[typical_places(instances)[0]]

@@ -41,7 +41,7 @@ class Instance:
     word's delay, plus the computing time until then divided by the time that a source word takes to
     arrive. Empty if the times were not measured.
 
-    `erased` is the number of words that were shown and taken back, by re-translation.
+    `erased` is the number of words that were shown and taken back; None without re-translation.
 
     Raises:
         ValueError: the number of delays differs from the number of words of the prediction, or
@@ -60,7 +60,7 @@ class Instance:
     source_pieces: tuple[str, ...] = ()
     target_pieces: tuple[str, ...] = ()
     elapsed: tuple[float, ...] = ()
-    erased: int = 0
+    erased: int | None = None
 
     def __post_init__(self) -> None:
         if len(self.delays) != self.prediction_length:

@@ -71,7 +71,7 @@ class Sentence:
     def _write(self, tokens: Sequence[int], positions: list[list[int]], read: Read) -> None:
         for token, stood in zip(tokens, positions, strict=False):
             self.written.write(token, read.subwords, stood)
-        if self.policy.revises and tokens:
+        if self.policy.revises and read.ended:
             delays = [self._changed[n] for n, word in enumerate(self.shown) for _ in word]
             self.written = self.written._replace(delays=delays, erased=self._erased)
 

@@ -79,6 +79,7 @@ def score(
         computation_aware=_computation_aware(ordered),
         computing_ms=computing,
         attention_span=_attention_span(ordered),
+        erasure=_erasure(ordered),
         decoding=decoding,
     )  # fmt: skip
 
@@ -173,6 +174,20 @@ def _attention_span(ordered: Sequence[Instance]) -> Score | None:
     spans = [span for instance in ordered if (span := attention_span(instance)) is not None]
     signature = f"span|h:all|u:subword|eos:no|v:{__version__}"
     return Score(math.fsum(spans) / len(spans), signature) if spans else None
+
+
+def _erasure(ordered: Sequence[Instance]) -> Score | None:
+    """Return the normalised erasure of re-translation (Arivazhagan et al. 2020), over the corpus.
+
+    The words that were taken back over all updates, for each word of the final texts.
+    """
+    revised = [instance for instance in ordered if instance.erased is not None]
+    if not revised:
+        return None
+    erased = sum(instance.erased or 0 for instance in revised)
+    words = sum(instance.prediction_length for instance in revised)
+    signature = f"NE|u:word|v:{__version__}"
+    return Score(erased / words if words else None, signature)
 
 
 def _initial_delays(rows: Iterable[Delays]) -> dict[int, int]:

@@ -105,6 +105,7 @@ class Scores:
         computation_aware: None unless the computing time was measured.
         computing_ms: None unless the computing time was measured.
         attention_span: In subwords; None unless the positions of the heads are known.
+        erasure: Words taken back for each word of the final texts; None without re-translation.
         decoding: How the sentences were decoded; None if unknown.
 
     Raises:
@@ -119,6 +120,7 @@ class Scores:
     computation_aware: ComputationAware | None = None
     computing_ms: Computing | None = None
     attention_span: Score | None = None
+    erasure: Score | None = None
     decoding: Decoding | None = None
 
     def __post_init__(self) -> None:

@@ -1,0 +1,115 @@
+"""An offline model made simultaneous: evaluated in batches and word by word, live, and reported."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from simulmt.analysis.points import curve_series
+from simulmt.analysis.runs import find_runs
+from simulmt.builders import build_policy
+from simulmt.decoding.instance import Instance, read_instances
+from simulmt.errors import UserError
+from simulmt.live.interpreter import END, interpret, print_events
+from simulmt.live.translator import Translator
+from simulmt.programs.evaluate import evaluate
+from simulmt.run_directory import read_record
+from simulmt.saved import checkpoint
+from simulmt.scoring.scores import Scores
+from small_runs import LONGER, configuration
+from zoo import yaml_of
+
+pytestmark = pytest.mark.usefixtures("no_pictures")
+POLICIES = {
+    "local_agreement": {"n": 1},
+    "hold_n": {"n": 1},
+    "wait_k": {"k": 2},
+    "adaptive_wait_k": {"k_max": 4},
+    "align_att": {"f": 1},
+    "ed_att": {"a": 0.5},
+    "retranslation": {},
+}
+every_policy = pytest.mark.parametrize("name", POLICIES)
+
+
+@pytest.fixture(scope="module")
+def soft(trained_once, tmp_path_factory) -> Path:
+    run = trained_once(*LONGER, "mechanism=soft", "model.encoder=bidirectional")
+    return Path(shutil.copytree(run, tmp_path_factory.mktemp("copy") / "run"))
+
+
+def chosen(name: str) -> list[str]:
+    return [f"policy={name}", *(f"policy.{key}={v}" for key, v in POLICIES[name].items())]
+
+
+def evaluated(run: Path, *overrides: str) -> Path:
+    before = {*(run / "evaluation").glob("*/scores.json")}
+    evaluate(configuration("evaluate", f"checkpoint={run}", "device=cpu", *overrides))
+    (new,) = {*(run / "evaluation").glob("*/scores.json")} - before
+    return new.parent
+
+
+def words(folder: Path) -> list[Instance]:
+    return [replace(one, elapsed=()) for one in read_instances(folder / "instances.log")]
+
+
+@every_policy
+def test_an_evaluation_in_batches_is_one_word_by_word(soft: Path, name: str) -> None:
+    batches = evaluated(soft, *chosen(name))
+    stream = evaluated(soft, *chosen(name), "word_ms=100")
+    assert words(batches) == words(stream)
+    scores, other = (read_record(place / "scores.json", Scores) for place in (batches, stream))
+    assert (scores.erasure is None) == (name != "retranslation")
+    assert scores.figures == other.figures
+    assert scores.erasure == other.erasure
+    assert other.computing_ms is not None
+
+
+def test_an_offline_run_and_its_policies_are_lines_of_a_report(soft: Path) -> None:
+    shutil.rmtree(soft / "evaluation", ignore_errors=True)
+    for n in (1, 3):
+        evaluated(soft, "policy=local_agreement", f"policy.n={n}")
+    evaluated(soft, "policy=retranslation")
+    runs = find_runs(soft).runs
+    assert {run.offline for run in runs if not run.policy} == {True}
+    lines = {line.name: line for line in curve_series(runs, "DAL")}
+    assert [*lines] == ["soft", "soft + local_agreement", "soft + retranslation"]
+    assert [lines[name].offline for name in lines] == [True, False, False]
+    assert {point.label for point in lines["soft + local_agreement"].points} == {"n=1", "n=3"}
+    assert sum(not run.is_decoding for run in runs) == 1
+
+
+def test_revisions_are_events_and_the_end_is_written(soft: Path) -> None:
+    trained = checkpoint.load(soft)
+    policy = build_policy(yaml_of("policy/retranslation"))
+    translator, out = Translator.of(trained, "cpu", policy), io.StringIO()
+    source = trained.own_split("test", None).sources[0].split()
+    print_events(interpret(translator, [*source, END], pytest.fail), out)
+    events = [json.loads(line) for line in out.getvalue().splitlines()]
+    shown = [event for event in events if event["action"] == "SHOW"]
+    assert [event["read"] for event in shown] == [*range(1, len(source) + 1)]
+    written = [event["word"] for event in events if event["action"] == "WRITE"]
+    shutil.rmtree(soft / "evaluation", ignore_errors=True)
+    place = evaluated(soft, "policy=retranslation", "batch_tokens=90")
+    assert written == words(place)[0].prediction.split()
+    assert events[-1]["action"] == "END"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["policy=align_att", "policy.layer=9"], r"AlignAtt is no policy .*layer=9, but 1 layers"),
+        (["policy=hold_n", "policy.n=-1"], r"policy\.n is -1; it must be from 0 to 1,000,000"),
+        (["policy=hold_n", "beam=3"], r"beam=3 with .*policy=hold_n: .*greedily"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(
+    soft: Path, overrides: list[str], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        evaluated(soft, *overrides)
