@@ -112,6 +112,8 @@ def test_several_values_at_once_leave_nothing_but_their_evaluations(finished, tm
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert done.stdout.count("LAAL") == 1, "one table for all"
+    assert all(f"wait_k on test k={k}" in done.stdout for k in (1, 3, 5))
     new = [path for path in sorted(run.rglob("*")) if path not in before]
     assert {path.relative_to(run).parts[0] for path in new} == {"evaluation"}
     assert [path.name for path in (run / "evaluation").iterdir()] != []

@@ -54,6 +54,13 @@ def results(
     say(f"checkpoint: {checkpoint}\nscores, {INSTANCES} and {PICTURE}: {folder}")
 
 
+def brief(scores: Scores, folder: Path) -> None:
+    """Print a line with the scores and their folder."""
+    figures = scores["paper", "word"]
+    latency = ", ".join(f"{name} {figures[name].form()}" for name in ("BLEU", "AL", "DAL"))
+    say(f"{latency}: {folder}")
+
+
 def computing(scores: Scores) -> None:
     """Print the computing time, and the latency with the computing time if anything was written."""
     took, aware, decoding = scores.computing_ms, scores.computation_aware, scores.decoding

@@ -24,6 +24,7 @@ from simulmt.live.translator import Translator
 from simulmt.memory import enough_memory
 from simulmt.models.model import Model
 from simulmt.options import FOLDER_NAME, Limit, Tokens, construct
+from simulmt.programs.evaluated import in_multirun, keep
 from simulmt.programs.plain import plain
 from simulmt.run_directory import EVALUATED, EVALUATION, INSTANCES, run_of, write_json
 from simulmt.saved import checkpoint
@@ -130,9 +131,13 @@ def evaluate(cfg: DictConfig) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_instances(folder / INSTANCES, instances)
     write_json(folder / EVALUATED, scores)
-    summary.results(
-        f"{model.mechanism.name} on {options.scored}", scores, instances, trained.path, folder
-    )
+    name = f"{model.mechanism.name} on {options.scored}"
+    if in_multirun():
+        changes = (f"{key}={value}" for key, value in _changes(options).items())
+        keep(" ".join([name, *changes]), scores)
+        summary.brief(scores, folder)
+    else:
+        summary.results(name, scores, instances, trained.path, folder)
     summary.computing(scores)
 
 
@@ -182,11 +187,15 @@ def _decode(
 def _folder(options: Options, path: Path) -> Path:
     """Return a folder in the run's directory, or beside a checkpoint that lies elsewhere."""
     home = path if path.is_dir() else run_of(path) or path.parent
-    other = other_policy(options.policy)
-    policy = {"policy" if name == "name" else name: v for name, v in other.items()}
-    changes = policy | options.dial | options.given("beam", "length_penalty", "word_ms")
-    name = [options.scored, path.stem, *(f"{name}{value}" for name, value in changes.items())]
-    return home / EVALUATION / "-".join(name)
+    changes = (f"{name}{value}" for name, value in _changes(options).items())
+    return home / EVALUATION / "-".join([options.scored, path.stem, *changes])
+
+
+def _changes(options: Options) -> dict[str, Any]:
+    """Return what this decoding does not do as the training's test did."""
+    other = {k: value for k, value in other_policy(options.policy).items() if value is not None}
+    policy = {"policy" if name == "name" else name: value for name, value in other.items()}
+    return policy | options.dial | options.given("beam", "length_penalty", "word_ms")
 
 
 if __name__ == "__main__":
