@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import math
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from simulmt.decoding.instance import Instance, read_instances, write_instances
 from simulmt.scoring.conventions import CONVENTIONS, Bleu
+from simulmt.scoring.degeneracy import FIGURES, OMNISTEVAL
 from simulmt.scoring.score import bleu, score
 from simulmt.scoring.scores import Figures, Scores
 
@@ -119,6 +121,24 @@ def test_omnisteval_finds_the_same_quality(omnisteval_scores):
         assert float(scores[name]) == pytest.approx(float(omnisteval_scores[name]), abs=PRINTED)
 
 
+def test_omnisteval_finds_the_same_policies_degenerate():
+    scoring = pytest.importorskip("omnisteval.scoring", reason="OmniSTEval is not installed")
+    from omnisteval.data import Instance as Theirs
+
+    assert importlib.metadata.version("omnisteval") == OMNISTEVAL
+    for corpus in (TRICKY, TRICKY[:3], *([one] for one in TRICKY)):
+        theirs = scoring.ShortformDegeneracyScorer()([
+            Theirs(one.prediction, one.reference, source_length=one.source_length,
+                   emission_cu=list(one.delays), emission_ca=list(one.elapsed))
+            for one in corpus
+        ])  # fmt: skip
+        ours = figures(score(corpus), "omnisteval")
+        for name in FIGURES:
+            value = theirs[name.lower()]
+            expected = None if math.isnan(value) else pytest.approx(value, abs=TOLERANCE)
+            assert ours[name].value == expected, (name, [one.index for one in corpus])
+
+
 @pytest.mark.parametrize("ours", [one for one in TRICKY if one.delays], ids=lambda one: one.index)
 def test_omnisteval_counts_every_sentence_the_same(ours):
     scoring = pytest.importorskip("omnisteval.scoring", reason="OmniSTEval is not installed")
@@ -174,7 +194,7 @@ def test_signatures_tell_the_conventions_apart():
     assert start == {
         "paper": "AL|g:hyp|u:word",
         "simuleval": "AL|g:ref|u:word|clip:no",
-        "omnisteval": "AL|g:ref|u:word|clip:no",
+        "omnisteval": "AL|g:ref|u:word|clip:no|omnisteval:0.1.10",
         "ictnlp": "AL|g:hyp|u:subword",
     }
     assert scores["simuleval"]["ATD"].signature.startswith("ATD|u:word|")
@@ -197,7 +217,9 @@ def test_a_latency_that_no_sentence_has_is_none():
 def test_computation_aware_latency_is_there_where_it_was_measured(tmp_path):
     aware = score(TRICKY).computation_aware
     assert aware.sentences == sum(bool(one.elapsed) for one in TRICKY) == 8
-    assert aware.figures["AL"].signature.startswith("AL|g:ref|u:word|d:ca|clip:no|eos:no|")
+    assert aware.figures["AL"].signature.startswith(
+        "AL|g:ref|u:word|d:ca|clip:no|omnisteval:0.1.10|eos:no|"
+    )
     one = score([TRICKY[0]]).computation_aware.figures
     assert one["AL"].value == pytest.approx((3.2 + (4.5 - 1)) / 2)  # the second word ends it
     assert one["YAAL"].value == pytest.approx(3.2)

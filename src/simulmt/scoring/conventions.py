@@ -12,6 +12,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from simulmt import __version__, latency
+from simulmt.scoring.degeneracy import FIGURES, OMNISTEVAL
 
 
 class Metric(NamedTuple):
@@ -80,6 +81,8 @@ class Convention:
         clipped: Whether delays are clipped to the length of the source.
         bleu: The kind of BLEU.
         chrf: Whether chrF is counted, too.
+        degeneracy: Whether `simulmt.scoring.degeneracy` is counted, too.
+        scorer: The scorer and its version, for signatures; empty if versions agree.
     """
 
     units: tuple[str, ...]
@@ -87,15 +90,19 @@ class Convention:
     clipped: bool
     bleu: Bleu = CASED
     chrf: bool = False
+    degeneracy: bool = False
+    scorer: str = ""
 
     @property
     def figures(self) -> tuple[str, ...]:
         """The names of all figures, in the order of a table."""
-        return ("BLEU", *(("chrF",) if self.chrf else ()), *self.metrics)
+        further = FIGURES if self.degeneracy else ()
+        return ("BLEU", *(("chrF",) if self.chrf else ()), *self.metrics, *further)
 
     def fields(self, unit: str) -> tuple[str, ...]:
         """Return the fields of a signature for the unit and the delays."""
-        return (f"u:{unit}", *(() if self.clipped else ("clip:no",)))
+        clipping = () if self.clipped else ("clip:no",)
+        return (f"u:{unit}", *clipping, *((self.scorer,) if self.scorer else ()))
 
 
 def _named(*metrics: Metric) -> dict[str, Metric]:
@@ -107,7 +114,12 @@ CONVENTIONS: Mapping[str, Convention] = {
     "paper": Convention(UNITS, COUNTED, clipped=True, chrf=True),
     "simuleval": Convention((_WORD,), _named(_AL_REF, _DAL, _AP_REF, _LAAL, _ATD), clipped=False),
     "omnisteval": Convention(
-        (_WORD,), _named(_YAAL, _AL_REF, _LAAL, _AP_REF, _DAL), clipped=False, chrf=True
+        (_WORD,),
+        _named(_YAAL, _AL_REF, _LAAL, _AP_REF, _DAL),
+        clipped=False,
+        chrf=True,
+        degeneracy=True,
+        scorer=f"omnisteval:{OMNISTEVAL}",
     ),
     "ictnlp": Convention(
         (_SUBWORD,), _named(_CW_SRC, _AP, _AL, _DAL), clipped=True, bleu=Bleu("none", True)

@@ -23,6 +23,7 @@ from simulmt.data.corpus import oracle_delays
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 from simulmt.scoring.conventions import CASED, CONVENTIONS, METRICS, UNITS, Bleu, Convention, Metric
+from simulmt.scoring.degeneracy import degeneracy
 from simulmt.scoring.scores import ComputationAware, Computing, Decoding, Figures, Score, Scores
 
 _ROWS_AT_ONCE = 4096
@@ -126,7 +127,20 @@ def _by_convention(
     rows = _rows(ordered, unit, convention.clipped)
     latencies = _latency(rows, convention.metrics, *convention.fields(unit))
     figures = {**quality, **latencies}
+    if convention.degeneracy:
+        figures |= _degeneracy(rows, *convention.fields(unit))
     return {name: figures[name] for name in convention.figures}
+
+
+def _degeneracy(rows: Sequence[Delays], *fields: str) -> Figures:
+    """Return OmniSTEval's test of a policy."""
+    written = [row for row in rows if row.delays]
+    yaal = _OF_ELAPSED.metrics["YAAL"].values(*_tensors(written)) if written else []
+    found = degeneracy(
+        [row.delays for row in written], [row.source_length for row in written], yaal
+    )
+    signature = "|".join([*fields, "eos:no", f"v:{__version__}"])
+    return {name: Score(value, f"{name}|{signature}") for name, value in found.items()}
 
 
 def _computation_aware(ordered: Sequence[Instance]) -> ComputationAware | None:
