@@ -8,15 +8,28 @@ subword was written, so its earlier steps see no more than that.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from simulmt.decoding.policy import Draft, Policy, Word, length_limit, likeliest
 from simulmt.decoding.sentence import Drafted, Read, Sentence
 from simulmt.models.model import DecoderStep, Model, State, select
+
+
+class _Said(NamedTuple):
+    """What the decoder says at one step of one sentence."""
+
+    token: int
+    begins: bool
+    """Whether the token begins a word."""
+    probability: float
+    positions: list[int]
+    attention: list[float]
+    """To all of the source; empty if no policy looks at it."""
 
 
 @dataclass(eq=False)
@@ -27,21 +40,46 @@ class _Row:
     read: Read
     limit: int
     most: int | None
-    tokens: list[int] = field(default_factory=list)
     words: list[list[int]] = field(default_factory=list)
-    probability: list[float] = field(default_factory=list)
-    attention: list[list[float]] = field(default_factory=list)
-    positions: list[list[int]] = field(default_factory=list)
+    said: list[_Said] = field(default_factory=list)
+    closed: bool = False
+    """Whether the last word is whole."""
 
-    def add(self, token: int, begins: bool) -> bool:
-        """Add a subword to the draft; return whether it was one word too many."""
-        if begins or not self.words:
-            if self.most is not None and len(self.words) == self.most:
-                return False
+    def go_on(self, number: int, said: _Said, eos: int) -> int | None:
+        """Take a step of the decoder; return the next input, or None at the end of the draft."""
+        written = self.sentence.written.tokens
+        if number < len(written):
+            return written[number]
+        begins = said.begins or not self.words
+        enough = begins and self.most is not None and len(self.words) == self.most
+        full = number >= self.limit
+        self.closed = said.token == eos or (enough and not full)
+        if self.closed or full:
+            return None
+        if begins:
             self.words.append([])
-        self.words[-1].append(token)
-        self.tokens.append(token)
-        return True
+        self.words[-1].append(said.token)
+        self.said.append(said)
+        return said.token
+
+    def read_at(self, number: int) -> int:
+        """What had been read when subword `number` was written; for the draft, what is read now."""
+        delays = self.sentence.written.delays
+        return delays[number] if number < len(delays) else self.read.subwords
+
+    def drafted(self) -> Drafted:
+        """The finished draft."""
+        words: list[Word] = [tuple(word) for word in self.words]
+        seen = self.read.subwords
+        attention = [said.attention[:seen] for said in self.said]
+        draft = Draft(
+            written=tuple(self.sentence.words),
+            words=tuple(words if self.closed else words[:-1]),
+            tokens=tuple(said.token for said in self.said),
+            probability=np.array([said.probability for said in self.said]),
+            attention=np.array(attention or np.empty((0, seen))),
+        )
+        return Drafted(draft, [said.positions for said in self.said])
 
 
 @dataclass(frozen=True)
@@ -69,95 +107,53 @@ class Drafter:
             sentences: what is written.
             reads: what is read.
         """
-        device = self.begins.device
-        subwords = torch.tensor([read.subwords for read in reads], device=device)
+        subwords = self._tensor([read.subwords for read in reads])
         limits = length_limit(subwords).tolist()
         rows = [
             _Row(sentence, read, limit, sentence.most(read))
             for sentence, read, limit in zip(sentences, reads, limits, strict=True)
         ]
-        drafts, numbers = list[Drafted | None]([None] * len(rows)), [*range(len(rows))]
-        offline = self.model.mechanism.offline
+        offline, eos, going = self.model.mechanism.offline, self.model.vocabulary.eos, rows
         if offline:
             state = self._seen(state, subwords)
         token = torch.full_like(subwords, self.model.vocabulary.bos)
         for number in count():
             if not offline:
-                state = self._seen(state, _read_at(number, rows, device))
+                state = self._seen(state, self._tensor([row.read_at(number) for row in going]))
             step = self.model.step(token, state)
-            chosen, closed = self._choose(number, step, rows)
-            going = [n for n, next_token in enumerate(chosen) if next_token is not None]
-            for n, row in enumerate(rows):
-                if chosen[n] is None:
-                    drafts[numbers[n]] = _finished(row, closed[n])
-            if not going:
-                return [draft for draft in drafts if draft is not None]
-            rows, numbers = [rows[n] for n in going], [numbers[n] for n in going]
-            token = torch.tensor([chosen[n] for n in going], device=device)
+            said = self._say(number, step, going)
+            chosen = [row.go_on(number, one, eos) for row, one in zip(going, said, strict=True)]
+            left = [n for n, following in enumerate(chosen) if following is not None]
+            if not left:
+                break
+            token = self._tensor([following for following in chosen if following is not None])
             state = step.state
-            if len(going) < len(chosen):
-                state = select(state, torch.tensor(going, device=device))
-        raise AssertionError
+            if len(left) < len(going):
+                state = select(state, self._tensor(left))
+            going = [going[n] for n in left]
+        return [row.drafted() for row in rows]
 
-    def _seen(self, state: State, read: Tensor) -> State:
+    def _tensor(self, values: Sequence[int]) -> Int[Tensor, "B"]:
+        return torch.tensor(values, device=self.begins.device)
+
+    def _seen(self, state: State, read: Int[Tensor, "B"]) -> State:
         """The decoder that sees so much and never waits for more."""
         return self.model.seen(state, read, torch.ones_like(read, dtype=torch.bool))
 
-    def _choose(
-        self, number: int, step: DecoderStep, rows: Sequence[_Row]
-    ) -> tuple[list[int | None], list[bool]]:
-        """The next subword of each row, None at its end, and whether the last word is whole."""
-        vocabulary = self.model.vocabulary
+    def _say(self, number: int, step: DecoderStep, rows: Sequence[_Row]) -> list[_Said]:
+        """What the decoder says at a step of each sentence; after whole words a word begins."""
+        vocabulary, logits = self.model.vocabulary, step.logits
         first = [n for n, row in enumerate(rows) if number == len(row.sentence.written.tokens) > 0]
-        logits = step.logits
-        if first:  # what is written are whole words
+        if first:
             inside = ~self.begins
             inside[vocabulary.eos] = False
             logits = logits.clone()
             logits[first] = logits[first].masked_fill(inside, -torch.inf)
         best = likeliest(logits, vocabulary)
-        log_p = logits.double().log_softmax(-1).gather(1, best[:, None])[:, 0]
+        p = logits.double().softmax(-1).gather(1, best[:, None])[:, 0]
         layer = self.policy.attends(len(step.weights))
-        attention = None if layer is None else step.weights[layer - 1].double().mean(1).tolist()
-        positions = step.positions.tolist()
-        tokens, begins = best.tolist(), self.begins[best].tolist()
-        probabilities = log_p.exp().tolist()
-        chosen, closed = list[int | None](), list[bool]()
-        for n, row in enumerate(rows):
-            written = row.sentence.written.tokens
-            if number < len(written):
-                chosen.append(written[number])
-                closed.append(False)
-                continue
-            ends = tokens[n] == vocabulary.eos
-            full = not ends and number >= row.limit
-            if ends or full or not row.add(tokens[n], begins[n]):
-                chosen.append(None)
-                closed.append(not full)
-                continue
-            chosen.append(tokens[n])
-            closed.append(False)
-            row.probability.append(probabilities[n])
-            row.positions.append(positions[n])
-            if attention is not None:
-                row.attention.append(attention[n][: row.read.subwords])
-        return chosen, closed
-
-
-def _read_at(number: int, rows: Sequence[_Row], device: torch.device) -> Tensor:
-    """What had been read at a step of the decoder."""
-    delays = [(row.sentence.written.delays, row.read.subwords) for row in rows]
-    seen = [past[number] if number < len(past) else now for past, now in delays]
-    return torch.tensor(seen, device=device)
-
-
-def _finished(row: _Row, closed: bool) -> Drafted:
-    words: list[Word] = [tuple(word) for word in row.words]
-    draft = Draft(
-        written=tuple(row.sentence.words),
-        words=tuple(words if closed else words[:-1]),
-        tokens=tuple(row.tokens),
-        probability=np.array(row.probability),
-        attention=np.array(row.attention or np.empty((0, row.read.subwords))),
-    )
-    return Drafted(draft, row.positions)
+        attention: list[list[float]] = [[]] * len(rows)
+        if layer is not None:
+            attention = step.weights[layer - 1].double().mean(1).tolist()
+        columns = (best, self.begins[best], p, step.positions)
+        return [*map(_Said, *(column.tolist() for column in columns), attention)]
