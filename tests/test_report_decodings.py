@@ -69,6 +69,30 @@ def test_decodings_of_one_run_among_others_are_a_line_of_their_own(tmp_path):
     assert len({*row_names(runs).values()}) == 6
 
 
+def test_evaluations_of_other_text_are_a_report_of_their_own(tmp_path):
+    other = {"split": "t17", "text": Text("t17.de", "t17.en", {})}
+    for name, k in (("a", 3), ("b", 5)):
+        run = make_run(tmp_path / name, "wait_k", {"mechanism.k": k}, 60 + k, k)
+        evaluate_run(run, "t17-best", make_scores(50 + k, k), **other)
+        decoded(run, 7, 7.0)
+    evaluate_run(run, "t17-best-k1", make_scores(41, 1), dials={"k": 1}, **other)
+    soft = make_run(tmp_path / "soft", "soft", {}, 90, 9)
+    policy = {"name": "hold_n", "n": 2}
+    evaluate_run(soft, "t17-best-hold", make_scores(70, 4), beam=1, policy=policy, **other)
+    make_run(tmp_path / "late", "wait_k", {"mechanism.k": 9}, 60, 9)
+    listed = find_runs(tmp_path, test="t17")
+    (left,) = listed.left_out
+    assert "late (no evaluation of t17)" in left
+    found = {(run.mechanism, *run.dials()): run.bleu for run in listed.runs}
+    assert found == {
+        ("wait_k", "k=3"): 53, ("wait_k", "k=5"): 55, ("wait_k", "k=1"): 41, ("soft", "n=2"): 70
+    }  # fmt: skip
+    assert [run.is_decoding for run in listed.runs if run.mechanism == "soft"] == [True]
+    assert len({run.test_set for run in listed.runs}) == 1
+    report({"runs": tmp_path, **QUICK, "test": "t17"})
+    assert {row["BLEU"] for row in rows(tmp_path / "curves.csv")} == {"53", "55", "41", "70"}
+
+
 def test_a_decoding_has_its_own_log(tmp_path):
     run = make_decoded_run(tmp_path / "run", "wait_k", {}, make_instances(0.3, 2))
     better = make_instances(0.1, 4)

@@ -33,6 +33,7 @@ class Choices:
     select: Literal["dal", "al", "ap", "laal"] | None
     ranges: Any
     samples: Natural
+    test: str | None
     plugins: list[str]
 
     def __post_init__(self) -> None:

@@ -61,7 +61,7 @@ def report(options: Config, home: Path = Path()) -> None:
 
 def _read(choices: Choices) -> RunList:
     """Return the runs with their logs, and print which were left out, and why."""
-    listed = find_runs(choices.runs)
+    listed = find_runs(choices.runs, test=choices.test)
     check_writable(choices.to, REMEDY)
     try:
         comparable(listed, choices.runs)

@@ -50,13 +50,15 @@ class RunList:
         return self.damaged + self.begun
 
 
-def find_runs(folder: Path, decodings: bool = True) -> RunList:
+def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> RunList:
     """Read all runs below a folder, sorted by mechanism, model and DAL.
 
     Args:
         folder: Searched at any depth for directories in which a training has begun.
         decodings: Whether to add the evaluations of each run's own test set with another dial or
-            beam.
+            beam, or by a policy.
+        test: The name of other text, or of a split, whose evaluations stand for the runs; None for
+            each run's own test set.
 
     Raises:
         UserError: there is no such folder.
@@ -77,9 +79,11 @@ def find_runs(folder: Path, decodings: bool = True) -> RunList:
         except (UserError, ValueError, KeyError, TypeError, AttributeError) as error:
             listed.damaged.append(f"{here} (cannot be used: {str(error).splitlines()[0]})")
             continue
-        listed.runs.append(run)
-        if decodings:
-            listed.runs += _decodings(run, listed)
+        own = [run] if test is None else []
+        found = [*own, *_decodings(run, listed, test)] if decodings or test else own
+        if not found:
+            listed.begun.append(f"{here} (no evaluation of {test})")
+        listed.runs += found
     listed.damaged.sort()
     listed.begun.sort()
     listed.runs.sort(key=lambda run: (run.mechanism, run.model, run.latency("DAL"), run.folder))
@@ -146,26 +150,45 @@ def _read(here: Path, name: str) -> Run:
     return run
 
 
-def _decodings(run: Run, listed: RunList) -> Iterator[Run]:
-    """Yield one evaluation of the run's test set for each decoding that differs from the run's."""
-    seen: list[tuple[Mapping[str, float], Mapping[str, Any]]] = [({}, {})]
+def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[Run]:
+    """Yield one evaluation of the run's test set for each decoding that differs from the run's.
+
+    With `test` they are evaluations of that text; the one that decodes as the run did, too.
+    """
+    seen: list[tuple[Mapping[str, float], Mapping[str, Any]]] = [({}, {})] if test is None else []
     for place in sorted((run.path / EVALUATION).glob(f"*/{EVALUATED}")):
         try:
             scores = read_record(place, Scores)
         except UserError as error:
             listed.damaged.append(f"{place.parent} ({error})")
             continue
-        turned = _turned(run, scores.decoding)
+        turned = _turned(run, scores.decoding, test)
         policy = scores.decoding.policy if scores.decoding and turned is not None else {}
         if turned is not None and (turned, policy) not in seen:
             seen.append((turned, policy))
             folder = "/".join((run.folder, EVALUATION, place.parent.name))
+            tested = run.test_set if test is None else _text_of(run, scores.decoding)
             yield replace(
-                run, path=place.parent, folder=folder, scores=scores, turned=turned, policy=policy
+                run,
+                path=place.parent,
+                folder=folder,
+                scores=scores,
+                test_set=tested,
+                turned=turned,
+                policy=policy,
             )
 
 
-def _turned(run: Run, decoding: Decoding | None) -> dict[str, float] | None:
+def _text_of(run: Run, decoding: Decoding | None) -> str:
+    """Return what tells the text of a decoding from others."""
+    if decoding is None or decoding.text is None:
+        return f"{run.test_set} {decoding and decoding.split}"
+    return f"{decoding.text.source} {decoding.text.target}"
+
+
+def _turned(
+    run: Run, decoding: Decoding | None, test: str | None = None
+) -> dict[str, float] | None:
     """Return the options in which a decoding of the run's test set differs; None for other text.
 
     A decoding by a policy is always greedy.
@@ -173,6 +196,8 @@ def _turned(run: Run, decoding: Decoding | None) -> dict[str, float] | None:
     own = run.scores.decoding
     if own is None or decoding is None:
         return None
+    if test is not None:
+        own = replace(own, split=test, text=decoding.text)
     same = replace(
         decoding,
         beam=own.beam,
