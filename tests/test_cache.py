@@ -18,7 +18,7 @@ from simulmt.data.encoded import EncodedSplit
 from simulmt.data.files import FilePair
 from simulmt.data.ragged import Ragged
 from simulmt.data.reader import read_text
-from simulmt.data.store import Entry, Rows
+from simulmt.data.store import Entry, write_sides
 from simulmt.data.subwords import Subwords
 from simulmt.data.text import zstd
 from simulmt.data.verbfinal import verbfinal
@@ -254,20 +254,19 @@ def test_a_damaged_entry_that_cannot_be_replaced_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def make(folder: Path) -> dict[str, int]:
-        with Rows(folder, "ids") as file:
-            file.append(Ragged.of([[1, 2]], np.int32))
-        return {}
+        rows = Ragged.of([[1, 2]], np.int32)
+        return {"pairs": write_sides(folder, [(rows, rows)], "rows", 0)}
 
     def refuse(self: Path, target: Path) -> None:
         raise OSError(39, "Directory not empty")
 
     entry = Entry(tmp_path / "entry", make)
-    assert len(entry.rows("ids", np.int32)) == 1
-    (tmp_path / "entry" / "ids").write_bytes(bytes(8))
+    assert len(entry.rows("source", np.int32)) == 1
+    (tmp_path / "entry" / "source").write_bytes(bytes(8))
     monkeypatch.setattr(store.shutil, "rmtree", lambda *_, **__: None)
     monkeypatch.setattr(Path, "rename", refuse)
     with pytest.raises(UserError, match=r"entry cannot be written \(Directory not empty\)"):
-        entry.rows("ids", np.int32)
+        entry.rows("source", np.int32)
 
 
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
@@ -363,12 +362,13 @@ def test_rows_are_written_in_blocks(tmp_path: Path) -> None:
     whole = Ragged.of(rows, np.int32)
 
     def make(folder: Path) -> dict[str, int]:
-        with Rows(folder, "ids") as file:
-            for start in range(0, 5, 2):
-                file.append(whole.part(start, start + 2))
-        return {}
+        parts = (whole.part(start, start + 2) for start in range(0, 5, 2))
+        pairs = write_sides(folder, ((part, part) for part in parts), "rows", 0)
+        return {"pairs": pairs}
 
-    mapped = Entry(tmp_path / "entry", make).rows("ids", np.int32)
+    entry = Entry(tmp_path / "entry", make)
+    assert entry.record.facts == {"pairs": 5}
+    mapped = entry.rows("source", np.int32)
     assert [row.tolist() for row in mapped] == rows
     assert mapped.lengths.tolist() == [2, 0, 1, 3, 0]
     assert [row.tolist() for row in Ragged.joined([mapped.part(0, 1), mapped.part(1, 9)])] == rows
@@ -376,4 +376,4 @@ def test_rows_are_written_in_blocks(tmp_path: Path) -> None:
     assert matrix.tolist() == [[4, 5, 6], [9, 9, 9], [1, 2, 9]]
     assert mask.tolist() == [[True] * 3, [False] * 3, [True, True, False]]
     record = json.loads((tmp_path / "entry" / store._RECORD).read_text())
-    assert record["files"]["ids"]["size"] == 24
+    assert record["files"]["source"]["size"] == 24

@@ -55,7 +55,7 @@ def test_csv_has_every_figure_of_every_run(tmp_path):
     for name in ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW"):
         expected[f"{name}_word"] = "4" if name == "DAL" else "2.0"
         expected[f"{name}_subword"] = "6.0" if name == "DAL" else "3.0"
-    expected |= {"parameters": "1234", "updates": "20", "decoding": ""}
+    expected |= {"parameters": "1234", "updates": "20", "decoding": "", "policy": ""}
     expected |= {"BLEU_low": "", "BLEU_high": "", "resampling": "", "offline_BLEU": ""}
     expected |= {"front_DAL": "False"}
     assert expected.items() <= first.items()
