@@ -70,10 +70,13 @@ def test_an_evaluation_in_batches_is_one_word_by_word(soft: Path, name: str) -> 
     assert other.computing_ms is not None
 
 
-def test_an_offline_run_and_its_policies_are_lines_of_a_report(soft: Path) -> None:
+def test_an_offline_run_and_its_policies_are_lines_of_a_report(
+    soft: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.rmtree(soft / "evaluation", ignore_errors=True)
     for n in (1, 3):
         evaluated(soft, "policy=local_agreement", f"policy.n={n}")
+    assert "the bidirectional encoder runs again after each of" in capsys.readouterr().out
     evaluated(soft, "policy=retranslation")
     runs = find_runs(soft).runs
     assert {run.offline for run in runs if not run.policy} == {True}

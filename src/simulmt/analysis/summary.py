@@ -1,6 +1,6 @@
 """The summary of a decoded corpus that programs print: scores, warnings, a path."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from simulmt.analysis.path import draw_path, render_path
@@ -9,6 +9,7 @@ from simulmt.analysis.typical import typical_places
 from simulmt.console import console, say
 from simulmt.data.corpus import Split
 from simulmt.data.manifest import same_text
+from simulmt.data.text import word_count
 from simulmt.decoding.instance import Instance
 from simulmt.options import Config
 from simulmt.processes import is_first_process
@@ -35,6 +36,16 @@ def repeated(name: str, split: Split, described: Config) -> None:
     others = [other for other in ("train", "valid") if other != name]
     for other in same_text(split, described, others):
         say(f"warning: {name} has the same source text as {other}: scores of it tell little")
+
+
+def reencoding(sources: Iterable[str]) -> None:
+    """Print how much more a bidirectional encoder encodes that runs again after each word."""
+    lengths = [word_count(source) for source in sources]
+    again = sum(length * (length + 1) / 2 for length in lengths) / max(sum(lengths), 1)
+    say(
+        f"the bidirectional encoder runs again after each of {sum(lengths):,} words: it encodes "
+        f"{again:.0f} times as much as once for each sentence"
+    )
 
 
 def results(

@@ -124,6 +124,8 @@ def evaluate(cfg: DictConfig) -> None:
     summary.dropped(options.scored, split)
     summary.repeated(options.scored, split, trained.manifest)
 
+    if policy is not None and not model.causal:
+        summary.reencoding(split.sources)
     translator = Translator(model.to(device), trained.subwords, device, policy)
     folder = _folder(options, trained.path)
     check_writable(folder)
