@@ -11,7 +11,8 @@ import torch
 
 import zoo
 from simulmt.builders import build_policy
-from simulmt.decoding import drafting
+from simulmt.decoding import beam, drafting
+from simulmt.decoding.beam import beam_search
 from simulmt.decoding.by_policy import PolicyStream, decode_by, reads_of
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
@@ -26,6 +27,7 @@ from simulmt.decoding.policies import (
     WaitK,
 )
 from simulmt.decoding.policy import Draft, Policy, Progress, likeliest
+from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Drafted, Read, Sentence
 from simulmt.errors import UserError
 from simulmt.models.model import Model
@@ -57,7 +59,8 @@ MODELS = {
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """An earlier limit: untrained models rarely end early."""
-    monkeypatch.setattr(drafting, "length_limit", lambda read: read + 4)
+    for module in (drafting, beam):
+        monkeypatch.setattr(module, "length_limit", lambda read: read + 4)
 
 
 def served() -> list[tuple[str, str]]:
@@ -76,8 +79,8 @@ def a_model(name: str, seed: int = 0) -> Model:
     return zoo.model(zoo.options(mechanism), seed, kind, **sizes)
 
 
-def streamed(made: Model, policy: Policy, tokens: list[int]) -> Hypothesis:
-    stream, start = PolicyStream(made, policy, BEGINS), 0
+def streamed(made: Model, policy: Policy, tokens: list[int], search: Search = GREEDY) -> Hypothesis:
+    stream, start = PolicyStream(made, policy, BEGINS, search), 0
     for read in reads_of(tokens, BEGINS):
         stream.read_word(tokens[start : read.subwords])
         start = read.subwords
@@ -196,6 +199,33 @@ def test_a_policy_that_waits_for_the_end_gives_the_offline_translation(
         assert mine.tokens == offline.tokens
         if not policy.revises:
             assert set(mine.delays) <= {length}
+
+
+@pytest.mark.parametrize("name", ["soft", "soft bidirectional", "luong_global"])
+@pytest.mark.parametrize("policy", ["local_agreement", "align_att", "hold_n"])
+def test_a_beam_in_batches_is_that_of_streams(policy: str, name: str) -> None:
+    chosen, made, search = WAITING[policy], a_model(name), Search(3, 0.6)
+    source, mask = zoo.sentences(4, 9)
+    batch = decode_by(chosen, made, source, mask, BEGINS, search)
+    for row, length, hypothesis in zip(source, mask.sum(1).tolist(), batch, strict=True):
+        assert streamed(made, chosen, row[:length].tolist(), search) == hypothesis
+    assert decode_by(chosen, made, source, mask, BEGINS, Search(1, 0.6)) == decode_by(
+        chosen, made, source, mask, BEGINS
+    )
+    assert batch != decode_by(chosen, made, source, mask, BEGINS)
+
+
+@pytest.mark.parametrize("name", ["soft", "soft bidirectional"])
+def test_a_beam_that_waits_for_the_end_is_beam_search(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (drafting, beam):
+        monkeypatch.setattr(module, "length_limit", lambda read: read + 4)
+    made, search = a_model(name), Search(4, 0.6)
+    source, mask = zoo.sentences(4, 9)
+    batch = decode_by(HoldN(n=1000), made, source, mask, BEGINS, search)
+    offline = beam_search(made, source, mask, search)
+    assert [one.tokens for one in batch] == [one.tokens for one in offline]
 
 
 def a_draft(words: Sequence[str], written: Sequence[str] = (), **said: list) -> Draft:

@@ -70,6 +70,17 @@ def test_an_evaluation_in_batches_is_one_word_by_word(soft: Path, name: str) -> 
     assert other.computing_ms is not None
 
 
+def test_drafts_may_come_from_a_beam(soft: Path) -> None:
+    shutil.rmtree(soft / "evaluation", ignore_errors=True)
+    batches = evaluated(soft, *chosen("local_agreement"), "beam=3")
+    stream = evaluated(soft, *chosen("local_agreement"), "beam=3", "word_ms=100")
+    assert words(batches) == words(stream)
+    greedy = evaluated(soft, *chosen("local_agreement"))
+    assert words(batches) != words(greedy)
+    labels = {label for run in find_runs(soft).runs for label in run.dials()}
+    assert labels == {"n=1", "beam=3"}
+
+
 def test_an_offline_run_and_its_policies_are_lines_of_a_report(
     soft: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,7 +119,7 @@ def test_revisions_are_events_and_the_end_is_written(soft: Path) -> None:
     [
         (["policy=align_att", "policy.layer=9"], r"AlignAtt is no policy .*layer=9, but 1 layers"),
         (["policy=hold_n", "policy.n=-1"], r"policy\.n is -1; it must be from 0 to 1,000,000"),
-        (["policy=hold_n", "beam=3"], r"beam=3 with .*policy=hold_n: .*greedily"),
+        (["policy=wait_k", "beam=3"], r"beam=3 with policy=wait_k, which decides word by word"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(

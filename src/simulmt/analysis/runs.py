@@ -191,7 +191,7 @@ def _turned(
 ) -> dict[str, float] | None:
     """Return the options in which a decoding of the run's test set differs; None for other text.
 
-    A decoding by a policy is always greedy.
+    Drafts of a policy are greedy if nothing else was asked for.
     """
     own = run.scores.decoding
     if own is None or decoding is None:
@@ -209,7 +209,7 @@ def _turned(
         return None
     dials = {**run.traits.dials, **own.dials}
     turned = {name: value for name, value in decoding.dials.items() if value != dials.get(name)}
-    if decoding.policy:
+    if decoding.policy and decoding.beam == 1:  # the usual one
         return turned
     if decoding.beam != own.beam:
         turned["beam"] = decoding.beam

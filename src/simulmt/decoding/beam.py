@@ -9,6 +9,7 @@ A hypothesis ends at `length_limit`, as in `greedy`. Its score then includes the
 otherwise an endless loop would outscore whole sentences.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -32,6 +33,17 @@ class Beams(NamedTuple):
     """BOS, and the subwords written."""
     positions: Int[Tensor, "BW tLH"]
     """Positions of the heads at each subword written."""
+
+
+class Prefix(NamedTuple):
+    """What each of B hypotheses begins with.
+
+    A begun hypothesis goes on with a new word.
+    """
+
+    tokens: Sequence[Sequence[int]]
+    begins: Bool[Tensor, "V"]
+    """For each subword of the vocabulary, whether it begins a word."""
 
 
 class Sentences(NamedTuple):
@@ -76,11 +88,37 @@ def beam_search(
     Raises:
         ValueError: the model writes before it has read the whole sentence.
     """
-    written = [Hypothesis([], [], []) for _ in range(len(source))]
-    beams, sentences = _start(model, source, mask, search.beam)
+    return search_from(model, model.start(model.encode(source, mask)), mask.sum(1), search)
+
+
+def search_from(
+    model: Model,
+    state: State,
+    read: Int[Tensor, "B"],
+    search: Search,
+    prefix: Prefix | None = None,
+) -> list[Hypothesis]:
+    """The same from the decoder before its first step.
+
+    Args:
+        model: in evaluation mode.
+        state: the decoder, a row for each sentence, which sees all that is read.
+        read: number of source tokens read.
+        search: beam and length penalty.
+        prefix: what the hypotheses begin with; None for nothing.
+
+    Returns:
+        The best hypotheses, with what they begin with.
+    """
+    written = [Hypothesis([], [], []) for _ in range(len(read))]
+    beams, sentences = _start(model, state, read, search.beam)
     length = 0  # of hypotheses that end now, EOS included
     while len(sentences.row):
         step = model.step(beams.tokens[:, -1], beams.state)
+        if prefix is not None:
+            barred = _barred(prefix, sentences.row.tolist(), length, model.vocabulary)
+            logits = step.logits.masked_fill(barred.repeat_interleave(search.beam, 0), -torch.inf)
+            step = step._replace(logits=logits)
         if (step.read.view(-1, search.beam) != sentences.read[:, None]).any():
             raise ValueError(
                 "beam search takes words back, so the model must read the whole sentence first"
@@ -97,19 +135,37 @@ def beam_search(
     return written
 
 
-def _start(model: Model, source: Tensor, mask: Tensor, beam: int) -> tuple[Beams, Sentences]:
+def _barred(
+    prefix: Prefix, rows: Sequence[int], length: int, vocabulary: Vocabulary
+) -> Bool[Tensor, "B V"]:
+    """What may not follow `length` tokens: all but the prefix, then what does not begin a word."""
+    barred = torch.zeros(len(rows), len(prefix.begins), dtype=torch.bool)
+    inside = ~prefix.begins.cpu()
+    inside[vocabulary.eos] = False
+    for place, row in enumerate(rows):
+        tokens = prefix.tokens[row]
+        if length < len(tokens):
+            barred[place] = True
+            barred[place, tokens[length]] = False
+        elif length == len(tokens) > 0:
+            barred[place] = inside
+    return barred.to(prefix.begins.device)
+
+
+def _start(
+    model: Model, state: State, read: Int[Tensor, "B"], beam: int
+) -> tuple[Beams, Sentences]:
     """Before the first step: one empty hypothesis for each sentence, and room for the others."""
-    B = len(source)
-    row = torch.arange(B, device=source.device)
-    state = model.start(model.encode(source, mask))
-    log_p = torch.full((B, beam), -torch.inf, dtype=torch.float64, device=source.device)
+    B = len(read)
+    row = torch.arange(B, device=read.device)
+    log_p = torch.full((B, beam), -torch.inf, dtype=torch.float64, device=read.device)
     log_p[:, 0] = 0
     tokens = torch.full_like(row, model.vocabulary.bos).repeat_interleave(beam)[:, None]
     beams = Beams(
         select(state, row.repeat_interleave(beam)), log_p.flatten(), tokens, tokens[:, :0]
     )
     best = torch.full_like(log_p[:, 0], -torch.inf)
-    return beams, Sentences(row, mask.sum(1), torch.zeros_like(row), best)
+    return beams, Sentences(row, read, torch.zeros_like(row), best)
 
 
 def _continue(

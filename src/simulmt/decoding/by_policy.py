@@ -14,6 +14,7 @@ from torch import Tensor
 from simulmt.decoding.drafting import Drafter
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.policy import Policy
+from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Read, Sentence
 from simulmt.models.model import Model, State, select
 
@@ -25,6 +26,7 @@ def decode_by(
     source: Int[Tensor, "B S"],
     mask: Bool[Tensor, "B S"],
     begins: Bool[Tensor, "V"],
+    search: Search = GREEDY,
 ) -> list[Hypothesis]:
     """Translate a batch of sentences simultaneously.
 
@@ -34,11 +36,12 @@ def decode_by(
         source: token ids, EOS last, padded on the right.
         mask: True for real tokens.
         begins: for each subword of the vocabulary, whether it begins a word.
+        search: how drafts are made: greedily, or with a beam.
 
     Returns:
         One hypothesis per row, in the rows' order.
     """
-    drafter = Drafter(model, policy, begins)
+    drafter = Drafter(model, policy, begins, search)
     sentences = [Sentence(policy) for _ in source]
     reads = [reads_of(row[own].tolist(), begins) for row, own in zip(source, mask, strict=True)]
     whole = model.start(model.encode(source, mask)) if model.causal else None
@@ -69,12 +72,15 @@ class PolicyStream:
         model: in evaluation mode, on the device of `begins`.
         policy: commits words of drafts.
         begins: for each subword of the vocabulary, whether it begins a word.
+        search: how drafts are made: greedily, or with a beam.
     """
 
-    def __init__(self, model: Model, policy: Policy, begins: Bool[Tensor, "V"]) -> None:
+    def __init__(
+        self, model: Model, policy: Policy, begins: Bool[Tensor, "V"], search: Search = GREEDY
+    ) -> None:
         self.model = model
         self.sentence = Sentence(policy)
-        self._drafter = Drafter(model, policy, begins)
+        self._drafter = Drafter(model, policy, begins, search)
         self._device = begins.device
         self._prefix, self._words = list[int](), 0
         self._state: State = None

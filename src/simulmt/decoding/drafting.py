@@ -15,7 +15,9 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from simulmt.decoding.beam import Prefix, search_from
 from simulmt.decoding.policy import Draft, Policy, Word, length_limit, likeliest
+from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Drafted, Read, Sentence
 from simulmt.models.model import DecoderStep, Model, State, select
 
@@ -40,6 +42,8 @@ class _Row:
     read: Read
     limit: int
     most: int | None
+    given: Sequence[int] | None = None
+    """The hypothesis of a beam search; None for greedy steps."""
     words: list[list[int]] = field(default_factory=list)
     said: list[_Said] = field(default_factory=list)
     closed: bool = False
@@ -53,8 +57,9 @@ class _Row:
         begins = said.begins or not self.words
         enough = begins and self.most is not None and len(self.words) == self.most
         full = number >= self.limit
-        self.closed = said.token == eos or (enough and not full)
-        if self.closed or full:
+        ends = said.token == eos
+        self.closed = (ends or enough) and not (full and (enough or self.given is not None))
+        if ends or enough or full:
             return None
         if begins:
             self.words.append([])
@@ -84,17 +89,19 @@ class _Row:
 
 @dataclass(frozen=True)
 class Drafter:
-    """Drafts greedily.
+    """Drafts greedily, or by a beam search.
 
     Args:
         model: in evaluation mode.
         policy: says how much of a draft is needed.
         begins: for each subword of the vocabulary, whether it begins a word.
+        search: greedy, or a beam for models that were trained on whole sentences.
     """
 
     model: Model
     policy: Policy
     begins: Bool[Tensor, "V"]
+    search: Search = GREEDY
 
     def __call__(
         self, state: State, sentences: Sequence[Sentence], reads: Sequence[Read]
@@ -116,6 +123,11 @@ class Drafter:
         offline, eos, going = self.model.mechanism.offline, self.model.vocabulary.eos, rows
         if offline:
             state = self._seen(state, subwords)
+        if self.search.beam > 1:
+            prefix = Prefix([sentence.written.tokens for sentence in sentences], self.begins)
+            best = search_from(self.model, state, subwords, self.search, prefix)
+            for row, hypothesis in zip(rows, best, strict=True):
+                row.given = hypothesis.tokens
         token = torch.full_like(subwords, self.model.vocabulary.bos)
         for number in count():
             if not offline:
@@ -150,6 +162,9 @@ class Drafter:
             logits = logits.clone()
             logits[first] = logits[first].masked_fill(inside, -torch.inf)
         best = likeliest(logits, vocabulary)
+        for n, row in enumerate(rows):
+            if row.given is not None:
+                best[n] = [*row.given, vocabulary.eos][number]
         p = logits.double().softmax(-1).gather(1, best[:, None])[:, 0]
         layer = self.policy.attends(len(step.weights))
         attention: list[list[float]] = [[]] * len(rows)

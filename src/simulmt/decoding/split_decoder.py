@@ -29,7 +29,8 @@ class SplitDecoder:
         encoded: the same sentences as subwords.
         subwords: the model's vocabulary.
         tokens: largest number of tokens in a batch, all hypotheses together.
-        search: greedy, or beam search for models that read the whole sentence first.
+        search: greedy, or beam search for models that read the whole sentence first; with a policy
+            the search of the drafts.
         policy: commits words of drafts; None for the model's own decision.
     """
 
@@ -69,7 +70,7 @@ class SplitDecoder:
         source, mask = batch.source.to(device), batch.source_mask.to(device)
         if self.policy is not None:
             begins = torch.tensor(self.subwords.begins, device=device)
-            hypotheses = decode_by(self.policy, model, source, mask, begins)
+            hypotheses = decode_by(self.policy, model, source, mask, begins, self.search)
         elif self.search.beam == 1:
             hypotheses = greedy(model, source, mask)
         else:

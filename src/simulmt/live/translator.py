@@ -10,6 +10,7 @@ from simulmt.data.text import normalise
 from simulmt.decoding.by_policy import PolicyStream
 from simulmt.decoding.incremental import SentenceStream
 from simulmt.decoding.policy import Policy
+from simulmt.decoding.search import GREEDY, Search
 from simulmt.models.model import Model
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
@@ -30,13 +31,19 @@ class Translator:
         subwords: the model's vocabulary.
         device: the device of the model.
         policy: commits words of drafts; None for the model's own decision.
+        search: how drafts are made: greedily, or with a beam.
     """
 
     def __init__(
-        self, model: Model, subwords: Subwords, device: torch.device, policy: Policy | None = None
+        self,
+        model: Model,
+        subwords: Subwords,
+        device: torch.device,
+        policy: Policy | None = None,
+        search: Search = GREEDY,
     ) -> None:
         self.model = model
-        self.policy = policy
+        self.policy, self.search = policy, search
         self.subwords = subwords
         self.device = device
         self._begins = torch.tensor(subwords.begins, device=device)
@@ -68,7 +75,7 @@ class Translator:
         if self.policy is None:
             self.stream = SentenceStream(self.model, self.device)
         else:
-            self.stream = PolicyStream(self.model, self.policy, self._begins)
+            self.stream = PolicyStream(self.model, self.policy, self._begins, self.search)
         self.words_read: list[str] = []
         self.words_written: list[str] = []
         self._subwords_read = 0

@@ -15,6 +15,7 @@ from simulmt.data.files import FilePair
 from simulmt.data.reader import read_pairs
 from simulmt.data.text import ENDINGS
 from simulmt.decoding.instance import Instance, write_instances
+from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.disk import check_writable
@@ -55,12 +56,12 @@ class Options:
     plugins: list[str]
 
     def __post_init__(self) -> None:
-        greedy = self.word_ms is not None or other_policy(self.policy)
+        greedy = self.word_ms is not None and not other_policy(self.policy)
         if greedy and (self.beam or 1, self.length_penalty) != (1, None):
             raise UserError(
                 f"length_penalty={self.length_penalty} and beam={self.beam} with word_ms="
-                f"{self.word_ms} and policy={self.policy.get('name')}: what is written at once is "
-                "decoded greedily, and no lengths are compared; leave them out"
+                f"{self.word_ms}: what is written at once is decoded greedily, and no lengths are "
+                "compared; leave them out"
             )
         if (self.source, self.target) != (None, None):
             self._check_files()
@@ -119,14 +120,14 @@ def evaluate(cfg: DictConfig) -> None:
     text = read_pairs([FilePair(*options.files)]) if options.files else None
     trained = checkpoint.load(options.checkpoint)
     model = trained.build(options.dial, policy)
-    search = GREEDY if policy else _search(options, trained, model)
+    search = _search(options, trained, model, policy)
     split = text or trained.own_split(options.split, options.data_root)
     summary.dropped(options.scored, split)
     summary.repeated(options.scored, split, trained.manifest)
 
     if policy is not None and not model.causal:
         summary.reencoding(split.sources)
-    translator = Translator(model.to(device), trained.subwords, device, policy)
+    translator = Translator(model.to(device), trained.subwords, device, policy, search)
     folder = _folder(options, trained.path)
     check_writable(folder)
     scores, instances = _decode(options, trained, translator, split, search)
@@ -143,16 +144,22 @@ def evaluate(cfg: DictConfig) -> None:
     summary.computing(scores)
 
 
-def _search(options: Options, trained: Trained, model: Model) -> Search:
-    """Return the search of the training, with the options that were set."""
+def _search(options: Options, trained: Trained, model: Model, policy: Policy | None) -> Search:
+    """Return the search of the training, greedy for a policy, with the options that were set."""
     given = options.given("beam", "length_penalty")
-    search = build_search(trained.config["decoding"] | given, model)
+    usual = {"beam": 1} if policy else {}
+    search = build_search(trained.config["decoding"] | usual | given, model)
+    if policy and not policy.drafts and search.beam > 1:
+        raise UserError(
+            f"beam={search.beam} with policy={options.policy['name']}, which decides word by word: "
+            "leave out beam, or take a policy that looks at whole drafts, such as local_agreement"
+        )
     if search.beam == 1 and options.length_penalty is not None:
         raise UserError(
             f"length_penalty={options.length_penalty} with a beam of 1: greedy decoding compares "
             "no lengths; set beam above 1 (for a mechanism that reads the whole sentence first)"
         )
-    return search if options.word_ms is None else GREEDY
+    return search if policy or options.word_ms is None else GREEDY
 
 
 def _decode(
