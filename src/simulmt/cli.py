@@ -1,5 +1,6 @@
 """The command `simulmt VERB ...`, and `python train.py ...` and its neighbours in a clone."""
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,9 @@ from simulmt.plugins import CONF, HOME, conf_folders, named
 VERBS = ("train", "evaluate", "translate", "report", "analyse", "align", "export")
 """Each has a file in `conf`, which explains it, and a function in `simulmt.programs.verbs`."""
 _HELP = ("-h", "--help")
+_SPINS = "1000"
+"""How often a thread of OpenMP looks for work before it sleeps, unless the environment says. With
+the default, 300,000, two threads beside other work wait for each other most of the time."""
 
 
 def main(verb: str | None = None) -> None:
@@ -22,6 +26,7 @@ def main(verb: str | None = None) -> None:
     Raises:
         SystemExit: with 2 on bad input, with 130 after Ctrl-C.
     """
+    os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
     words = sys.argv[1:]
     if verb is None:
         verb, *words = words or [_HELP[0]]
