@@ -21,7 +21,7 @@ $(READY): pyproject.toml constraints.txt
 
 setup: $(READY)  ## make the environment .venv with all that developing needs
 
-run: $(READY)  ## train on the embedded data and show what comes out (about five minutes)
+run: $(READY)  ## train on the embedded data and show what comes out (about four minutes)
 	$(BIN)/python train.py mechanism=mma_il lambda=0.2
 
 test: lint type $(READY)  ## lint, types, import contracts, tests (under ten minutes)
