@@ -41,13 +41,16 @@ def trained_once(shared) -> Callable[..., Path]:
     """Returns the finished run of these options, which nobody may change."""
 
     def run_of(*overrides: str) -> Path:
+        from simulmt.analysis import path, summary
         from small_runs import SMALL, configuration, train
 
         folder = shared / f"run-{sha256(repr(overrides).encode()).hexdigest()[:12]}"
         with FileLock(f"{folder}.lock"):
             if not (folder / "test_scores.json").exists():
                 chosen = [*SMALL, *overrides, f"cache={shared / 'cache'}"]
-                train(configuration("train", *chosen), str(folder))
+                with pytest.MonkeyPatch.context() as patch:  # others may want its picture
+                    patch.setattr(summary, "draw_path", path.draw_path)
+                    train(configuration("train", *chosen), str(folder))
         return folder
 
     return run_of
