@@ -26,7 +26,7 @@ from simulmt.builders import build_policy
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.decoding.instance import Instance
-from simulmt.decoding.policies import POLICIES
+from simulmt.decoding.policies import OWN, POLICIES
 from simulmt.decoding.search import GREEDY
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
@@ -37,7 +37,6 @@ from simulmt.saved.trained import Trained
 
 TOKENS = 4000
 WORD_MS = 1000.0
-MODEL = "own"
 
 
 def options(name: str) -> dict[str, Any]:
@@ -82,7 +81,7 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--live", type=int, default=100, help="sentences that are streamed")
-    parser.add_argument("--only", nargs="+", choices=[MODEL, *POLICIES], default=[MODEL, *POLICIES])
+    parser.add_argument("--only", nargs="+", choices=[OWN, *POLICIES], default=[OWN, *POLICIES])
     given = parser.parse_args()
     one_thread()
     trained = checkpoint.load(given.run)

@@ -162,12 +162,12 @@ def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[R
         except UserError as error:
             listed.damaged.append(f"{place.parent} ({error})")
             continue
-        turned = _turned(run, scores.decoding, test)
-        policy = scores.decoding.policy if scores.decoding and turned is not None else {}
-        if turned is not None and (turned, policy) not in seen:
-            seen.append((turned, policy))
+        decoding = scores.decoding
+        turned = _turned(run, decoding, test)
+        if decoding and turned is not None and (turned, decoding.policy) not in seen:
+            seen.append((turned, decoding.policy))
             folder = "/".join((run.folder, EVALUATION, place.parent.name))
-            tested = run.test_set if test is None else _text_of(run, scores.decoding)
+            tested = run.test_set if test is None else _text_of(run, decoding)
             yield replace(
                 run,
                 path=place.parent,
@@ -175,14 +175,14 @@ def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[R
                 scores=scores,
                 test_set=tested,
                 turned=turned,
-                policy=policy,
+                policy=decoding.policy,
             )
 
 
-def _text_of(run: Run, decoding: Decoding | None) -> str:
+def _text_of(run: Run, decoding: Decoding) -> str:
     """Return what tells the text of a decoding from others."""
-    if decoding is None or decoding.text is None:
-        return f"{run.test_set} {decoding and decoding.split}"
+    if decoding.text is None:
+        return f"{run.test_set} {decoding.split}"
     return f"{decoding.text.source} {decoding.text.target}"
 
 

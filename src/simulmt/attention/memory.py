@@ -33,8 +33,12 @@ class Memory(NamedTuple):
 
     def seen(self, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> "Memory":
         """The memory of a causal encoder's states when so many of its tokens had been read."""
-        mask = places(self.mask, self.mask.shape[1]) <= read[:, None]
-        return self._replace(mask=mask, finished=finished)
+        return self._replace(mask=first(self.mask, read), finished=finished)
+
+
+def first(mask: Bool[Tensor, "B S"], read: Int[Tensor, "B"]) -> Bool[Tensor, "B S"]:
+    """A mask of the same shape that is True for the first `read` tokens of each sentence."""
+    return places(mask, mask.shape[1]) <= read[:, None]
 
 
 def places(like: Tensor, length: int) -> Int[Tensor, "S"]:

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.policy import length_limit
+from simulmt.decoding.policy import inside_words, length_limit
 from simulmt.decoding.search import Search
 from simulmt.models.model import DecoderStep, Model, State, select
 from simulmt.vocabulary import Vocabulary
@@ -139,9 +139,8 @@ def _barred(
     prefix: Prefix, rows: Sequence[int], length: int, vocabulary: Vocabulary
 ) -> Bool[Tensor, "B V"]:
     """What may not follow `length` tokens: all but the prefix, then what does not begin a word."""
-    barred = torch.zeros(len(rows), len(prefix.begins), dtype=torch.bool)
-    inside = ~prefix.begins.cpu()
-    inside[vocabulary.eos] = False
+    inside = inside_words(prefix.begins, vocabulary)
+    barred = torch.zeros_like(inside).repeat(len(rows), 1)
     for place, row in enumerate(rows):
         tokens = prefix.tokens[row]
         if length < len(tokens):
@@ -149,7 +148,7 @@ def _barred(
             barred[place, tokens[length]] = False
         elif length == len(tokens) > 0:
             barred[place] = inside
-    return barred.to(prefix.begins.device)
+    return barred
 
 
 def _start(

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from simulmt.decoding.beam import Prefix, search_from
-from simulmt.decoding.policy import Draft, Policy, Word, length_limit, likeliest
+from simulmt.decoding.policy import Draft, Policy, Word, inside_words, length_limit, likeliest
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Drafted, Read, Sentence
 from simulmt.models.model import DecoderStep, Model, State, select
@@ -157,8 +157,7 @@ class Drafter:
         vocabulary, logits = self.model.vocabulary, step.logits
         first = [n for n, row in enumerate(rows) if number == len(row.sentence.written.tokens) > 0]
         if first:
-            inside = ~self.begins
-            inside[vocabulary.eos] = False
+            inside = inside_words(self.begins, vocabulary)
             logits = logits.clone()
             logits[first] = logits[first].masked_fill(inside, -torch.inf)
         best = likeliest(logits, vocabulary)

@@ -24,7 +24,7 @@ from simulmt.attention import (
     Stand,
     Stepped,
 )
-from simulmt.attention.memory import places
+from simulmt.attention.memory import first, places
 from simulmt.attention.plan import Stops
 from simulmt.errors import UserError
 
@@ -58,8 +58,7 @@ class Prefixes(NamedTuple):
 
     def seen(self, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> "Prefixes":
         """The memory when so many tokens had been read; all prefixes until then are needed."""
-        mask = places(self.mask, self.mask.shape[1]) <= read[:, None]
-        return self._replace(mask=mask, finished=finished)
+        return self._replace(mask=first(self.mask, read), finished=finished)
 
 
 class PrefixAttention(nn.Module):

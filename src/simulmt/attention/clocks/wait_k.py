@@ -10,7 +10,9 @@ from torch import Tensor
 from simulmt.attention.clock import Timetable
 from simulmt.options import Limit, limited
 
-Waits: TypeAlias = Annotated[int, Limit("from 1 to 1,000,000", lambda k: 1 <= k <= 1_000_000)]
+LONGEST = 1_000_000
+"""The largest k, with which a model sees all that is read."""
+Waits: TypeAlias = Annotated[int, Limit(f"from 1 to {LONGEST:,}", lambda k: 1 <= k <= LONGEST)]
 Rate: TypeAlias = Annotated[float, Limit("from 0.01 to 100", lambda r: 0.01 <= r <= 100)]
 
 

@@ -6,13 +6,11 @@ from typing import Annotated, ClassVar, TypeAlias
 
 from simulmt.attention import Mechanism
 from simulmt.attention.clocks import MultiPath
-from simulmt.attention.clocks.wait_k import Waits
+from simulmt.attention.clocks.wait_k import LONGEST, Waits
 from simulmt.decoding.policy import Draft, Policy, Progress
 from simulmt.errors import UserError
 from simulmt.options import Limit, limited
 
-ALL = 1_000_000
-"""More source tokens than a sentence has."""
 Probability: TypeAlias = Annotated[float, Limit("from 0 to 1", lambda p: 0 <= p <= 1)]
 
 
@@ -70,7 +68,7 @@ class AdaptiveWaitK(Policy):
 
     def model_dials(self, mechanism: Mechanism) -> Mapping[str, float]:
         """A multi-path model sees all that is read, whatever the lag."""
-        return {"k": ALL} if isinstance(mechanism.schedule, MultiPath) else {}
+        return {"k": LONGEST} if isinstance(mechanism.schedule, MultiPath) else {}
 
     def misfit(self, mechanism: Mechanism, layers: int) -> str:
         """A clock cannot wait for other k than its own."""
