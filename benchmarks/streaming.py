@@ -56,20 +56,19 @@ class Timed(SentenceStream):
         self.reads: list[float] = []
         self.writes: list[float] = []
 
-    def read(self, token: int) -> list[int]:
-        """Take in one subword; what is not spent on writing is the cost of reading."""
+    def read_word(self, word: Sequence[int]) -> None:
+        """Take in a word of one subword; what is not spent on writing is the cost of reading."""
         written, start = len(self.writes), time.process_time()
-        new = super().read(token)
+        super().read_word(word)
         total = 1e3 * (time.process_time() - start)
         self.reads.append(total - sum(self.writes[written:]))
-        return new
 
-    def _write(self) -> bool:
+    def _write(self, has_read: bool) -> bool:
         if len(self.writes) == self.length:
             self.done = True
             return False
         start = time.process_time()
-        written = super()._write()
+        written = super()._write(has_read)
         if written:
             self.writes.append(1e3 * (time.process_time() - start))
         return written
@@ -94,7 +93,7 @@ def of_a_word(repeats: int) -> list[Row]:
                 eos = VOCABULARY.eos
                 words = torch.randint(eos + 1, VOCABULARY.size, (length,)).tolist()
                 for token in [*words, eos]:
-                    lives[-1].read(token)
+                    lives[-1].read_word([token])
             reads = [ms for live in lives for ms in live.reads[:-1]]
             writes = [ms for live in lives for ms in live.writes]
             of = f"{kind}, {mechanism}, {length} subwords"

@@ -203,7 +203,14 @@ def test_forcing_what_a_model_writes_shows_where_it_looked(kind, name):
     rows = zip(source, mask, written, strict=True)
     pairs = [(s[m].tolist(), [*tokens, EOS], i) for i, (s, m, tokens) in enumerate(rows)]
     batch = collate(pairs, zoo.SPECIAL)
-    forced = force(model, batch.source, batch.source_mask, batch.target_input, batch.target_mask)
+    forced = force(
+        model,
+        batch.source,
+        batch.source_mask,
+        batch.target_input,
+        batch.target,
+        batch.target_mask,
+    )
     assert batch.target_input[:, 0].eq(BOS).all()
     for found, row in zip(records, forced, strict=True):
         T = len(found.hypothesis.tokens)

@@ -48,5 +48,5 @@ def test_a_bidirectional_encoder_can_be_fed_live_too(kind: str) -> None:
     source, mask = zoo.sentences(1, 6)
     live = SentenceStream(made)
     for token in source[0].tolist():
-        live.read(token)
+        live.read_word([token])
     assert live.written == greedy(made, source, mask)[0] == stream(made, source[0].tolist())

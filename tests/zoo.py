@@ -19,7 +19,7 @@ from simulmt.models.model import Model
 __all__ = ["GUIDED", "REENCODING", "SMALL", "brief", "forced_steps", "sentences"]
 
 CONF = Path(__file__).parents[1] / "conf"
-VOCABULARY, PAD, UNK, BOS, EOS = SPECIAL
+VOCABULARY, (PAD, UNK, BOS, EOS) = SPECIAL.size, SPECIAL.special
 
 
 def yaml_of(name: str) -> dict[str, Any]:

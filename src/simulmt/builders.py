@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from simulmt.attention import Mechanism
 from simulmt.attention.clock import ClockRecipe
-from simulmt.attention.mechanism import Heads
+from simulmt.attention.mechanism import Heads, Unit
 from simulmt.attention.schedule import ScheduleRecipe
 from simulmt.attention.schedules import SCHEDULES
 from simulmt.attention.scores import SCORES
@@ -41,6 +41,8 @@ USUAL = "usual"
 """Stands for the model's usual score."""
 OF_MECHANISM = {"name": Any, "schedule": str, "span": str, "heads": Heads}
 """Options of every `conf/mechanism` group; the others belong to its parts."""
+UNITS = {"source_unit": Unit, "target_unit": Unit}
+"""Options of those that stream."""
 SMALLEST = Vocabulary(size=4)
 """For models that are built only to check their options."""
 
@@ -67,7 +69,8 @@ def build_mechanism(options: Config) -> Mechanism:
     )
     span = pick(SPANS, options.get("span"), "mechanism.span")
     scored = {"score": str} if span.takes_score else {}
-    asked = asked_of(schedule, {}) | asked_of(span, {}) | scored | OF_MECHANISM
+    streams = {} if getattr(schedule, "offline", False) else UNITS
+    asked = asked_of(schedule, {}) | asked_of(span, {}) | scored | OF_MECHANISM | streams
     check(options, asked, "mechanism")
     return Mechanism(
         schedule=_part(schedule, options),
@@ -75,6 +78,7 @@ def build_mechanism(options: Config) -> Mechanism:
         score=pick({USUAL: None, **SCORES}, options.get("score", USUAL), "mechanism.score"),
         heads=options["heads"],
         name=str(options["name"]),
+        **{name: options[name] for name in streams},
     )
 
 

@@ -1,4 +1,4 @@
-"""A vocabulary: the number of subwords, and the ids of the special ones."""
+"""A vocabulary: the number of subwords, the ids of the special ones, and where words begin."""
 
 from typing import Any, NamedTuple
 
@@ -18,6 +18,13 @@ class Vocabulary(NamedTuple):
     """The decoder's input before the first target subword; no model may write BOS."""
     eos: int = 3
     """Ends a source and a target sentence."""
+    begins: tuple[bool, ...] = ()
+    """Whether each subword begins a word, as the special ones do; empty if all do."""
+
+    @property
+    def special(self) -> tuple[int, ...]:
+        """The special ids."""
+        return self.pad, self.unk, self.bos, self.eos
 
     @property
     def dtype(self) -> "np.dtype[Any]":

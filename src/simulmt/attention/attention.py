@@ -23,6 +23,7 @@ from simulmt.attention.schedule import Schedule
 from simulmt.attention.scores import Score, join_heads, no_keys, split_heads
 from simulmt.attention.source import Source
 from simulmt.attention.spans import Look, Span, weights
+from simulmt.attention.words import Moves, standing
 from simulmt.ops import expected_alignment_and_attention
 
 
@@ -98,6 +99,7 @@ class Attention(nn.Module):
             values=split_heads(self.value(states), self.heads).contiguous(),
             mask=source.mask,
             finished=source.finished,
+            ends=source.ends,
         )
 
     def extend(self, memory: Memory, source: Source) -> Memory:
@@ -109,6 +111,7 @@ class Attention(nn.Module):
             values=torch.cat([memory.values, more.values], 2),
             mask=torch.cat([memory.mask, more.mask], 1),
             finished=source.finished,
+            ends=None if more.ends is None else torch.cat([memory.stops, more.ends], 1),
         )
 
     def forward(
@@ -116,7 +119,7 @@ class Attention(nn.Module):
         query: Float[Tensor, "B T D"],
         memory: Memory,
         state: Any,
-        plan: Plan | None,
+        plan: Plan | Moves | None,
         moment: Moment,
     ) -> Attended:
         """Contexts of T >= 1 target steps of training.
@@ -125,13 +128,15 @@ class Attention(nn.Module):
             query: decoder states.
             memory: the whole source.
             state: the state that the call for the previous steps returned; None before the first.
-            plan: the clock's plan for these steps; None where a schedule decides.
+            plan: the clock's plan for these steps. Where a schedule decides, the steps at which its
+                heads may move; None for all.
             moment: how far the training is.
         """
-        if plan is None:
+        if not isinstance(plan, Plan):
             assert self.schedule is not None, "where no clock decides, a schedule does"
             state = self.schedule.initial_state(memory) if state is None else state
-            plan = self.schedule.plan(query, memory, state, moment)
+            moves, plan = plan, self.schedule.plan(query, memory, state, moment)
+            plan = plan if moves is None else moves.held(plan)
         if isinstance(plan.alignment, Stops):  # alpha is one-hot: beta is a masked softmax
             stops = plan.alignment.position
             look = self.span.look(query, stops, memory.mask.shape[1])
@@ -163,7 +168,7 @@ class Attention(nn.Module):
         query: Float[Tensor, "B 1 D"],
         memory: Memory,
         state: Any,
-        stand: Stand | None,
+        stand: Stand | Moves | None,
     ) -> Stepped:
         """One target step with hard decisions; the caller then reads or writes.
 
@@ -171,13 +176,12 @@ class Attention(nn.Module):
             query: decoder states.
             memory: the part of the source that has been read.
             state: the state that the previous step returned; None before the first.
-            stand: the clock's decision for this step; None where a schedule decides.
+            stand: the clock's decision for this step. Where a schedule decides, whether its heads
+                may move; None if they may.
         """
         carried = None
-        if stand is None:
-            assert self.schedule is not None, "where no clock decides, a schedule does"
-            state = self.schedule.initial_position(memory) if state is None else state
-            stand = self.schedule.step(query, memory, state)
+        if not isinstance(stand, Stand):
+            stand = self._decide(query, memory, state, stand)
             carried = stand.state
         look = self.span.look(query, stand.position[..., None], memory.mask.shape[1])
         beta = weights(self.score(query, memory.soft_keys), look, memory.mask)
@@ -189,16 +193,28 @@ class Attention(nn.Module):
             context=self._context(beta, memory),
             weights=beta[:, :, 0],
             position=position,
-            read=needed.minimum(length).amax(1),
+            read=memory.whole(needed.minimum(length)).amax(1),
             state=carried,
             wants_to_read=stand.wants_to_read | (needed > length).any(1) & ~memory.finished,
         )
+
+    def _decide(
+        self, query: Float[Tensor, "B 1 D"], memory: Memory, state: Any, moves: Moves | None
+    ) -> Stand:
+        """The schedule's decision, and the state to carry to the next step."""
+        assert self.schedule is not None, "where no clock decides, a schedule does"
+        before = None if moves is None else state
+        own = state if before is None else before.state
+        own = self.schedule.initial_position(memory) if own is None else own
+        stand = self.schedule.step(query, memory, own)
+        return stand if moves is None else standing(stand, before, moves)
 
     def _read(self, alpha: Float[Tensor, "B H T S"], memory: Memory) -> Float[Tensor, "B H T S"]:
         """Alpha moved on by the positions that a head looks ahead, at most to the last token."""
         stopped = torch.arange(alpha.shape[-1], device=alpha.device)
         last = stopped + self.traits.ahead
         last = last.minimum(memory.length[:, None] - 1).clamp(min=0)  # (B, S)
+        last = memory.whole(last + 1) - 1
         return torch.zeros_like(alpha).scatter_add(-1, last[:, None, None].expand_as(alpha), alpha)
 
     def _attend(

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from simulmt.attention.memory import places
+from simulmt.attention.memory import first, places
 from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Plan, Stand, Stops
 from simulmt.attention.source import Source
@@ -79,6 +79,8 @@ class Ticks(NamedTuple):
     """Source tokens read so far."""
     finished: Bool[Tensor, "B"]
     """Whether EOS is among them."""
+    stops: Bool[Tensor, "B S"]
+    """The tokens at which a head may stop: all, or the last ones of words."""
 
 
 class Timetable(ClockRecipe, Clock, ABC):
@@ -86,7 +88,7 @@ class Timetable(ClockRecipe, Clock, ABC):
 
     @abstractmethod
     def wanted(self, step: Int[Tensor, "*N"]) -> Int[Tensor, "*N"]:
-        """Source tokens to read before target step `step`, from 1, of an endless source.
+        """Source tokens, or words, to read before target step `step`, from 1, of an endless source.
 
         At least 1, and never less than for the step before.
         """
@@ -109,19 +111,19 @@ class Timetable(ClockRecipe, Clock, ABC):
 
     def plan(self, source: Source, target: Int[Tensor, "B T"], moment: Moment) -> Plan:
         """`min(wanted(i), S)` for each target step i."""
-        steps = self.wanted(places(target, target.shape[1]))
-        stops = steps.minimum(source.mask.sum(-1, keepdim=True))  # (B, T)
-        return Plan(Stops(stops[:, None]))
+        wanted = self.wanted(places(target, target.shape[1])).expand(target.shape)
+        return Plan(Stops(after(wanted, source.stops)[:, None]))
 
     def start(self, source: Source) -> Ticks:
         """No target step taken yet."""
         read = source.mask.sum(-1)
-        return Ticks(torch.zeros_like(read), read, source.finished)
+        return Ticks(torch.zeros_like(read), read, source.finished, source.stops)
 
     def extend(self, state: Ticks, source: Source) -> Ticks:
         """The number of source tokens read grows."""
         read = state.read + source.mask.sum(-1)
-        return Ticks(state.written, read, source.finished)
+        stops = torch.cat([state.stops, source.stops], 1)
+        return Ticks(state.written, read, source.finished, stops)
 
     def seen(self, state: Ticks, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> Ticks:
         """The number of source tokens read is given."""
@@ -130,8 +132,16 @@ class Timetable(ClockRecipe, Clock, ABC):
     def step(self, state: Ticks, token: Int[Tensor, "B"]) -> Stand:
         """Stand at the wanted position, or at the end of what has been read."""
         wanted = self.wanted(state.written + 1)
+        stops = state.stops & first(state.stops, state.read)
         return Stand(
-            position=wanted.minimum(state.read)[:, None],
+            position=after(wanted[:, None], stops),
             state=state._replace(written=state.written + 1),
-            wants_to_read=(wanted > state.read) & ~state.finished,
+            wants_to_read=(wanted > stops.sum(-1)) & ~state.finished,
         )
+
+
+def after(count: Int[Tensor, "B T"], stops: Bool[Tensor, "B S"]) -> Int[Tensor, "B T"]:
+    """The position of stop number `count`, from 1; of the last stop if there are fewer."""
+    passed = stops.cumsum(-1)
+    most = passed[:, -1:]
+    return torch.searchsorted(passed, count.minimum(most)) + 1

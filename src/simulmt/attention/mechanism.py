@@ -23,6 +23,8 @@ from simulmt.options import asked_of, check
 
 Heads = Literal["one", "all", "usual"]
 """One head in each layer, all of the model's heads, or as many as are usual in the model."""
+Unit = Literal["subword", "word"]
+"""What a mechanism reads or writes at a time."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,10 @@ class Mechanism:
         score: how a head weighs the positions that it sees; None for the model's usual score.
         heads: `one` in each layer, `all` of the model's, or as many as are `usual` in the model.
         name: how figures and messages call the mechanism.
+        source_unit: what is read at a time; with `word` a clock counts words, and heads stop at
+            ends of words only.
+        target_unit: what is written at a time; with `word` all subwords of a word are written with
+            one read length.
     """
 
     schedule: ClockRecipe | ScheduleRecipe
@@ -43,6 +49,18 @@ class Mechanism:
     score: ScoreFactory | None = None
     heads: Heads = "usual"
     name: str = "mechanism"
+    source_unit: Unit = "subword"
+    target_unit: Unit = "subword"
+
+    @property
+    def reads_words(self) -> bool:
+        """Whether a source word is read as a whole."""
+        return self.source_unit == "word"
+
+    @property
+    def writes_words(self) -> bool:
+        """Whether all subwords of a target word have one read length."""
+        return self.target_unit == "word"
 
     @property
     def clocked(self) -> bool:

@@ -19,6 +19,21 @@ class Memory(NamedTuple):
     """True for real tokens."""
     finished: Bool[Tensor, "B"]
     """Whether EOS, the last token of the sentence, has been read."""
+    ends: Bool[Tensor, "B S"] | None = None
+    """True where a word ends, if words are read as a whole."""
+
+    @property
+    def stops(self) -> Bool[Tensor, "B S"]:
+        """The tokens at which a head may stop."""
+        return self.mask if self.ends is None else self.mask & self.ends
+
+    def whole(self, position: Int[Tensor, "B *N"]) -> Int[Tensor, "B *N"]:
+        """Positions of tokens that have been read, moved on to the ends of their words."""
+        if self.ends is None:
+            return position
+        place = places(self.mask, self.mask.shape[1]).expand_as(self.mask)
+        end = place.where(self.stops, len(place[0])).flip(1).cummin(1).values.flip(1)
+        return end.gather(1, (position.flatten(1) - 1).clamp(min=0)).view_as(position)
 
     @property
     def length(self) -> Int[Tensor, "B"]:

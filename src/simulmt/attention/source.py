@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -22,16 +21,10 @@ class Source(NamedTuple):
     prefixes: Float[Tensor, "B P N D"] | None = None
     """States of the last P prefixes, each encoded on its own (`simulmt.models.reencoding`). N is
     the length of the longest prefix."""
+    ends: Bool[Tensor, "B S"] | None = None
+    """True where a word ends, if words are read as a whole; None if tokens are read one by one."""
 
-
-def next_token(
-    token: Int[Tensor, "B"],
-    eos: int,
-    states: Float[Tensor, "B 1 D"],
-    averages: Float[Tensor, "B 1 D"] | None = None,
-    prefixes: Float[Tensor, "B 1 N D"] | None = None,
-) -> Source:
-    """One more encoded token of each sentence; EOS finishes the sentence."""
-    finished = token == eos
-    mask = torch.ones_like(finished)[:, None]
-    return Source(token[:, None], states, mask, finished, averages, prefixes)
+    @property
+    def stops(self) -> Bool[Tensor, "B S"]:
+        """The tokens at which a head may stop."""
+        return self.mask if self.ends is None else self.mask & self.ends

@@ -135,10 +135,13 @@ class Subwords:
     def __len__(self) -> int:
         return len(self._surface)
 
-    @property
+    @cached_property
     def vocabulary(self) -> Vocabulary:
-        """Size and special ids, for models and decoding."""
-        return Vocabulary(len(self))
+        """Size, special ids and beginnings of words, for models and decoding."""
+        marked = (surface.startswith(" ") for surface in self._surface)
+        special = {_SPECIAL.pad, _SPECIAL.bos, _SPECIAL.eos}
+        begins = tuple(begins or piece in special for piece, begins in enumerate(marked))
+        return Vocabulary(len(self), begins=begins)
 
     def encode(self, text: str) -> list[int]:
         """Ids of any text, which is normalised first; no BOS, no EOS, none for blank text."""
@@ -156,11 +159,6 @@ class Subwords:
         """The same for lines of both languages in UTF-8, each line ended by LF."""
         source, target = (self.encode_rows(lines_of(side)) for side in sides)
         return source, target
-
-    @cached_property
-    def begins(self) -> list[bool]:
-        """For each piece, whether it begins a word."""
-        return [surface.startswith(" ") for surface in self._surface]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The pieces as SentencePiece spells them: U+2581 marks the first piece of a word."""

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.policy import inside_words, length_limit
+from simulmt.decoding.policy import length_limit
 from simulmt.decoding.search import Search
 from simulmt.models.model import DecoderStep, Model, State, select
 from simulmt.vocabulary import Vocabulary
@@ -33,17 +33,6 @@ class Beams(NamedTuple):
     """BOS, and the subwords written."""
     positions: Int[Tensor, "BW tLH"]
     """Positions of the heads at each subword written."""
-
-
-class Prefix(NamedTuple):
-    """What each of B hypotheses begins with.
-
-    A begun hypothesis goes on with a new word.
-    """
-
-    tokens: Sequence[Sequence[int]]
-    begins: Bool[Tensor, "V"]
-    """For each subword of the vocabulary, whether it begins a word."""
 
 
 class Sentences(NamedTuple):
@@ -96,7 +85,7 @@ def search_from(
     state: State,
     read: Int[Tensor, "B"],
     search: Search,
-    prefix: Prefix | None = None,
+    prefix: Sequence[Sequence[int]] | None = None,
 ) -> list[Hypothesis]:
     """The same from the decoder before its first step.
 
@@ -105,7 +94,7 @@ def search_from(
         state: the decoder, a row for each sentence, which sees all that is read.
         read: number of source tokens read.
         search: beam and length penalty.
-        prefix: what the hypotheses begin with; None for nothing.
+        prefix: whole words that each sentence's hypotheses begin with; None for none.
 
     Returns:
         The best hypotheses, with what they begin with.
@@ -116,7 +105,7 @@ def search_from(
     while len(sentences.row):
         step = model.step(beams.tokens[:, -1], beams.state)
         if prefix is not None:
-            barred = _barred(prefix, sentences.row.tolist(), length, model.vocabulary)
+            barred = _barred(prefix, sentences.row.tolist(), length, ~model.begins)
             logits = step.logits.masked_fill(barred.repeat_interleave(search.beam, 0), -torch.inf)
             step = step._replace(logits=logits)
         if (step.read.view(-1, search.beam) != sentences.read[:, None]).any():
@@ -136,13 +125,12 @@ def search_from(
 
 
 def _barred(
-    prefix: Prefix, rows: Sequence[int], length: int, vocabulary: Vocabulary
+    prefix: Sequence[Sequence[int]], rows: Sequence[int], length: int, inside: Bool[Tensor, "V"]
 ) -> Bool[Tensor, "B V"]:
     """What may not follow `length` tokens: all but the prefix, then what does not begin a word."""
-    inside = inside_words(prefix.begins, vocabulary)
     barred = torch.zeros_like(inside).repeat(len(rows), 1)
     for place, row in enumerate(rows):
-        tokens = prefix.tokens[row]
+        tokens = prefix[row]
         if length < len(tokens):
             barred[place] = True
             barred[place, tokens[length]] = False

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from simulmt.attention.words import ends_of_words
 from simulmt.decoding.drafting import Drafter
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.policy import Policy
@@ -25,7 +26,6 @@ def decode_by(
     model: Model,
     source: Int[Tensor, "B S"],
     mask: Bool[Tensor, "B S"],
-    begins: Bool[Tensor, "V"],
     search: Search = GREEDY,
 ) -> list[Hypothesis]:
     """Translate a batch of sentences simultaneously.
@@ -35,15 +35,15 @@ def decode_by(
         model: in evaluation mode.
         source: token ids, EOS last, padded on the right.
         mask: True for real tokens.
-        begins: for each subword of the vocabulary, whether it begins a word.
         search: how drafts are made: greedily, or with a beam.
 
     Returns:
         One hypothesis per row, in the rows' order.
     """
-    drafter = Drafter(model, policy, begins, search)
+    drafter = Drafter(model, policy, search)
     sentences = [Sentence(policy) for _ in source]
-    reads = [reads_of(row[own].tolist(), begins) for row, own in zip(source, mask, strict=True)]
+    ends = ends_of_words(source, mask, model.begins)
+    reads = [*map(_reads, ends)]
     whole = model.start(model.encode(source, mask)) if model.causal else None
     for now in range(max(map(len, reads))):
         going = [
@@ -69,19 +69,16 @@ class PolicyStream:
     """One sentence, translated while its words arrive.
 
     Args:
-        model: in evaluation mode, on the device of `begins`.
+        model: in evaluation mode.
         policy: commits words of drafts.
-        begins: for each subword of the vocabulary, whether it begins a word.
         search: how drafts are made: greedily, or with a beam.
     """
 
-    def __init__(
-        self, model: Model, policy: Policy, begins: Bool[Tensor, "V"], search: Search = GREEDY
-    ) -> None:
+    def __init__(self, model: Model, policy: Policy, search: Search = GREEDY) -> None:
         self.model = model
         self.sentence = Sentence(policy)
-        self._drafter = Drafter(model, policy, begins, search)
-        self._device = begins.device
+        self._drafter = Drafter(model, policy, search)
+        self._device = model.begins.device
         self._prefix, self._words = list[int](), 0
         self._state: State = None
         self._heard: State = None
@@ -105,8 +102,8 @@ class PolicyStream:
         self._words += not ended
         self._prefix += word
         read = Read(self._words, len(self._prefix), ended)
-        for token in word if self.model.extends else ():
-            self._listen(token)
+        if self.model.extends:
+            self._listen(word)
         if self.sentence.most(read) == 0:
             return
         if not self.model.extends:
@@ -115,19 +112,18 @@ class PolicyStream:
         (drafted,) = self._drafter(self._state, [self.sentence], [read])
         self.sentence.take(drafted, read)
 
-    def _listen(self, token: int) -> None:
-        heard = torch.tensor([token], device=self._device)
+    def _listen(self, word: Sequence[int]) -> None:
+        heard = torch.tensor([word], device=self._device)
         source, self._heard = self.model.listen(heard, self._heard)
         first = self._state is None
         self._state = self.model.start(source) if first else self.model.extend(self._state, source)
 
 
-def reads_of(source: Sequence[int], begins: Bool[Tensor, "V"]) -> list[Read]:
+def _reads(ends: Bool[Tensor, "S"]) -> list[Read]:
     """What has been read after each word of a sentence, and after its EOS."""
-    starts = begins[torch.tensor(source, device=begins.device)].tolist()
-    ends = [place for place in range(1, len(source)) if place == len(source) - 1 or starts[place]]
-    words = [Read(word, end, ended=False) for word, end in enumerate(ends, 1)]
-    return [*words, Read(len(words), len(source), ended=True)]
+    *words, length = (ends.nonzero()[:, 0] + 1).tolist()
+    reads = [Read(word, end, ended=False) for word, end in enumerate(words, 1)]
+    return [*reads, Read(len(words), length, ended=True)]
 
 
 def _start(model: Model, source: Int[Tensor, "B S"], lengths: Sequence[int]) -> State:

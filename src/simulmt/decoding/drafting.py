@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
-from simulmt.decoding.beam import Prefix, search_from
-from simulmt.decoding.policy import Draft, Policy, Word, inside_words, length_limit, likeliest
+from simulmt.decoding.beam import search_from
+from simulmt.decoding.policy import Draft, Policy, Word, length_limit, likeliest
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Drafted, Read, Sentence
 from simulmt.models.model import DecoderStep, Model, State, select
@@ -54,10 +54,10 @@ class _Row:
         written = self.sentence.written.tokens
         if number < len(written):
             return written[number]
-        begins = said.begins or not self.words
+        ends = said.token == eos
+        begins = (said.begins or not self.words) and not ends
         enough = begins and self.most is not None and len(self.words) == self.most
         full = number >= self.limit
-        ends = said.token == eos
         self.closed = (ends or enough) and not (full and (enough or self.given is not None))
         if ends or enough or full:
             return None
@@ -94,13 +94,11 @@ class Drafter:
     Args:
         model: in evaluation mode.
         policy: says how much of a draft is needed.
-        begins: for each subword of the vocabulary, whether it begins a word.
         search: greedy, or a beam for models that were trained on whole sentences.
     """
 
     model: Model
     policy: Policy
-    begins: Bool[Tensor, "V"]
     search: Search = GREEDY
 
     def __call__(
@@ -124,7 +122,7 @@ class Drafter:
         if offline:
             state = self._seen(state, subwords)
         if self.search.beam > 1:
-            prefix = Prefix([sentence.written.tokens for sentence in sentences], self.begins)
+            prefix = [sentence.written.tokens for sentence in sentences]
             best = search_from(self.model, state, subwords, self.search, prefix)
             for row, hypothesis in zip(rows, best, strict=True):
                 row.given = hypothesis.tokens
@@ -146,7 +144,7 @@ class Drafter:
         return [row.drafted() for row in rows]
 
     def _tensor(self, values: Sequence[int]) -> Int[Tensor, "B"]:
-        return torch.tensor(values, device=self.begins.device)
+        return torch.tensor(values, device=self.model.begins.device)
 
     def _seen(self, state: State, read: Int[Tensor, "B"]) -> State:
         """The decoder that sees so much and never waits for more."""
@@ -157,9 +155,8 @@ class Drafter:
         vocabulary, logits = self.model.vocabulary, step.logits
         first = [n for n, row in enumerate(rows) if number == len(row.sentence.written.tokens) > 0]
         if first:
-            inside = inside_words(self.begins, vocabulary)
             logits = logits.clone()
-            logits[first] = logits[first].masked_fill(inside, -torch.inf)
+            logits[first] = logits[first].masked_fill(~self.model.begins, -torch.inf)
         best = likeliest(logits, vocabulary)
         for n, row in enumerate(rows):
             if row.given is not None:
@@ -169,5 +166,5 @@ class Drafter:
         attention: list[list[float]] = [[]] * len(rows)
         if layer is not None:
             attention = step.weights[layer - 1].double().mean(1).tolist()
-        columns = (best, self.begins[best], p, step.positions)
+        columns = (best, self.model.begins[best], p, step.positions)
         return [*map(_Said, *(column.tolist() for column in columns), attention)]

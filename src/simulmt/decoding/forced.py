@@ -14,7 +14,10 @@ from simulmt.models.model import DecoderStep, Model
 
 
 def forced_steps(
-    model: Model, source: Source, target_input: Int[Tensor, "B T"]
+    model: Model,
+    source: Source,
+    target_input: Int[Tensor, "B T"],
+    target: Int[Tensor, "B T"] | None = None,
 ) -> Iterator[DecoderStep]:
     """The T target steps of a decoder that writes a given target, with hard decisions.
 
@@ -22,10 +25,13 @@ def forced_steps(
         model: in evaluation mode.
         source: encoded sentences, or prefixes of sentences.
         target_input: the decoder's input, BOS first.
+        target: what the steps write. It matters to mechanisms that write words; None for steps that
+            do not know what they write, as in training.
     """
     state = model.start(source)
-    for token in target_input.unbind(1):
-        step = model.step(token, state)
+    for number, token in enumerate(target_input.unbind(1)):
+        moves = None if target is None else model.begins[target[:, number]]
+        step = model.step(token, state, moves)
         state = step.state
         yield step
 
@@ -43,6 +49,7 @@ def force(
     source: Int[Tensor, "B S"],
     source_mask: Bool[Tensor, "B S"],
     target_input: Int[Tensor, "B T"],
+    target: Int[Tensor, "B T"],
     target_mask: Bool[Tensor, "B T"],
 ) -> Iterator[Forced]:
     """The attention of each sentence of a batch while the model writes given targets.
@@ -52,14 +59,15 @@ def force(
         source: token ids, EOS last, padded on the right.
         source_mask: True for real tokens.
         target_input: the decoder's input, BOS first.
-        target_mask: True for the real target tokens, EOS last.
+        target: the tokens to write, EOS last.
+        target_mask: True for the real target tokens.
 
     Yields:
         The attention of each row, without padding.
     """
     weights, positions = [], []
     with torch.inference_mode():
-        for step in forced_steps(model, model.encode(source, source_mask), target_input):
+        for step in forced_steps(model, model.encode(source, source_mask), target_input, target):
             weights.append(torch.stack(step.weights, 1).float().cpu())  # (B, L, H, S)
             positions.append(step.positions.cpu())
     attention, stopped = torch.stack(weights, 1).numpy(), torch.stack(positions, 1).numpy()

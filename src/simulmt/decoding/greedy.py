@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.own_decision import LengthLimit, decide
+from simulmt.decoding.own_decision import LengthLimit, decide, next_step
 from simulmt.models.model import Model, select
 
 
@@ -38,7 +38,7 @@ def greedy(
     token = torch.full_like(source[:, 0], model.vocabulary.bos)
     written = torch.zeros_like(rows)
     while len(rows):
-        step = model.step(token, state)
+        step = next_step(model, token, state)
         decision = decide(model.vocabulary, step, written, limit)
         continues = ~decision.ends
         token, rows, state = decision.token[continues], rows[continues], step.state

@@ -11,7 +11,7 @@ import torch
 
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.own_decision import LengthLimit
-from simulmt.decoding.streaming import CPU, next_step, replay
+from simulmt.decoding.streaming import CPU, replay, take_step
 from simulmt.models.model import Model, State
 
 
@@ -47,39 +47,39 @@ class SentenceStream:
 
     def read_word(self, word: Sequence[int]) -> None:
         """Read the subwords of a source word; EOS alone at the end of the sentence."""
-        for token in word:
-            self.read(token)
+        for unit in [word] if self.model.reads_words else [[token] for token in word]:
+            self._read(unit)
 
     @torch.inference_mode()
-    def read(self, token: int) -> list[int]:
-        """Read a source subword, EOS at the end; returns the subwords written after this read."""
-        if self.done:
-            return []
-        self._prefix.append(token)
-        if not self.model.causal and token != self.model.vocabulary.eos:
-            return []  # `is_causal` allows such an encoder only for mechanisms that read all first
-        self._encode(token)
-        before = len(self.written.tokens)
-        while not self.done and self._write():
-            pass
-        return self.written.tokens[before:]
+    def _read(self, unit: Sequence[int]) -> None:
+        if self.done or not unit:
+            return
+        self._prefix += unit
+        if not self.model.causal and unit[-1] != self.model.vocabulary.eos:
+            return  # `is_causal` allows such an encoder only for mechanisms that read all first
+        self._encode(unit)
+        has_read = True
+        while not self.done and self._write(has_read):
+            has_read = False
 
-    def _encode(self, token: int) -> None:
+    def _encode(self, unit: Sequence[int]) -> None:
         if not self.model.causal:
-            self._state = replay(self.model, self._prefix, self.written.tokens, self.device)
+            self._state = replay(self.model, self._prefix, self.written, self.device)
             return
         source, self._heard = self.model.listen(
-            torch.tensor([token], device=self.device), self._heard
+            torch.tensor([unit], device=self.device), self._heard
         )
         if self._state is None:
             self._state = self.model.start(source)
         else:
             self._state = self.model.extend(self._state, source)
 
-    def _write(self) -> bool:
-        """Write a subword if the policy decides so; returns whether a subword was written."""
+    def _write(self, has_read: bool) -> bool:
+        """Write a subword if the model decides so; returns whether a subword was written."""
         written = self.written
-        step, decision = next_step(self.model, self._state, written, self.device, self._limit)
+        step, decision = take_step(
+            self.model, self._state, written, self.device, has_read, self._limit
+        )
         self.done = bool(decision.ends)
         if decision.reads or decision.ends:
             return False

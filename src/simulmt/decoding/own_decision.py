@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
+import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from simulmt.attention.words import either
 from simulmt.decoding.policy import length_limit, likeliest
-from simulmt.models.model import DecoderStep
+from simulmt.models.model import DecoderStep, Model, State
 from simulmt.vocabulary import Vocabulary
 
 LengthLimit: TypeAlias = Callable[[Int[Tensor, "B"]], Int[Tensor, "B"]]
@@ -22,6 +24,36 @@ class Decision(NamedTuple):
     ends: Bool[Tensor, "B"]
     """End the translation. A row that neither reads nor ends writes `token`."""
     token: Int[Tensor, "B"]
+
+
+def next_step(
+    model: Model, token: Int[Tensor, "B"], state: State, new_word: bool = False
+) -> DecoderStep:
+    """The model's next target step.
+
+    If the mechanism writes words, a word has one read length, and only the next subword shows that
+    it has ended (Kim & Cho 2023). So the step is first taken where the heads stand. If it would
+    begin a word, it is taken again with the heads free to read on; then it does begin a word.
+
+    Args:
+        model: in evaluation mode.
+        token: the last one written, or BOS.
+        state: the decoder's state before the step.
+        new_word: whether it is known that a word begins, since the step has waited for a read.
+    """
+    if not model.mechanism.writes_words:
+        return model.step(token, state)
+    begins = torch.ones_like(token, dtype=torch.bool) if new_word else token == model.vocabulary.bos
+    if begins.all():
+        return _new_word(model, token, state)
+    inside = model.step(token, state, torch.zeros_like(begins))
+    begins = begins | model.begins[likeliest(inside.logits, model.vocabulary)]
+    return either(begins, _new_word(model, token, state), inside) if begins.any() else inside
+
+
+def _new_word(model: Model, token: Int[Tensor, "B"], state: State) -> DecoderStep:
+    step = model.step(token, state, torch.ones_like(token, dtype=torch.bool))
+    return step._replace(logits=step.logits.masked_fill(~model.begins, -torch.inf))
 
 
 def decide(

@@ -17,7 +17,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -115,13 +115,6 @@ def likeliest(logits: Float[Tensor, "B V"], vocabulary: Vocabulary) -> Int[Tenso
     logits = logits.clone()
     logits[:, [vocabulary.pad, vocabulary.bos]] = -torch.inf
     return logits.argmax(-1)
-
-
-def inside_words(begins: Bool[Tensor, "V"], vocabulary: Vocabulary) -> Bool[Tensor, "V"]:
-    """The subwords that may not follow a whole word: those that go on with it; EOS may."""
-    inside = ~begins
-    inside[vocabulary.eos] = False
-    return inside
 
 
 def length_limit(read: Int[Tensor, "B"]) -> Int[Tensor, "B"]:

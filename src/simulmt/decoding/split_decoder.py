@@ -69,8 +69,7 @@ class SplitDecoder:
         """The instances of a batch."""
         source, mask = batch.source.to(device), batch.source_mask.to(device)
         if self.policy is not None:
-            begins = torch.tensor(self.subwords.begins, device=device)
-            hypotheses = decode_by(self.policy, model, source, mask, begins, self.search)
+            hypotheses = decode_by(self.policy, model, source, mask, self.search)
         elif self.search.beam == 1:
             hypotheses = greedy(model, source, mask)
         else:

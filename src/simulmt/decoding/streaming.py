@@ -1,16 +1,17 @@
-"""Streaming by definition: read a token, write all subwords that can be written, repeat.
+"""Streaming by definition: read a token or a word, write all subwords that can be written, repeat.
 
 `stream` is the reference for batched decoding. `stream` keeps only the prefix that has been read,
 and encodes the prefix anew after every read: correct for every encoder, and slow.
 `simulmt.decoding.incremental` streams at the cost of the new tokens alone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise, takewhile
 
 import torch
 
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.own_decision import Decision, LengthLimit, decide
+from simulmt.decoding.own_decision import Decision, LengthLimit, decide, next_step
 from simulmt.models.model import DecoderStep, Model, State
 
 CPU = torch.device("cpu")
@@ -35,14 +36,15 @@ def stream(
     Returns:
         The translation; each delay counts the subwords taken from `source` until then.
     """
-    arriving, eos = iter(source), model.vocabulary.eos
-    prefix, written = [next(arriving, eos)], Hypothesis([], [], [])
-    state = replay(model, prefix, written.tokens, device)
+    arriving, written = units(model, source), Hypothesis([], [], [])
+    prefix, has_read = next(arriving), True
+    state = replay(model, prefix, written, device)
     while True:
-        step, decision = next_step(model, state, written, device, limit)
+        step, decision = take_step(model, state, written, device, has_read, limit)
+        has_read = bool(decision.reads)
         if decision.reads:
-            prefix.append(next(arriving, eos))
-            state = replay(model, prefix, written.tokens, device)
+            prefix += next(arriving)
+            state = replay(model, prefix, written, device)
         elif decision.ends:
             return written
         else:
@@ -50,28 +52,46 @@ def stream(
             state = step.state
 
 
-def next_step(
+def units(model: Model, source: Iterable[int]) -> Iterator[list[int]]:
+    """What a model reads at a time: tokens, or words, whose end the next token shows; then EOS."""
+    eos, begins = model.vocabulary.eos, model.begins.tolist()
+    unit = list[int]()
+    for token in takewhile(lambda token: token != eos, source):
+        if unit and (begins[token] or not model.reads_words):
+            yield unit
+            unit = []
+        unit.append(token)
+        if not model.reads_words:
+            yield unit
+            unit = []
+    yield from [unit] if unit else []
+    while True:
+        yield [eos]
+
+
+def take_step(
     model: Model,
     state: State,
     written: Hypothesis,
     device: torch.device,
+    has_read: bool,
     limit: LengthLimit | None = None,
 ) -> tuple[DecoderStep, Decision]:
     """The decoder's next step for one sentence, as a batch of one, and what the model decides."""
     last = [model.vocabulary.bos, *written.tokens][-1:]
-    step = model.step(torch.tensor(last, device=device), state)
+    step = next_step(model, torch.tensor(last, device=device), state, has_read)
     count = torch.tensor([len(written.tokens)], device=device)
     return step, decide(model.vocabulary, step, count, limit)
 
 
-def replay(
-    model: Model, prefix: Sequence[int], tokens: Sequence[int], device: torch.device
-) -> State:
+def replay(model: Model, prefix: Sequence[int], written: Hypothesis, device: torch.device) -> State:
     """The decoder before its next step, after a prefix has been read and tokens written."""
     source = torch.tensor([[*prefix]], device=device)
     mask = torch.ones_like(source, dtype=torch.bool)
     encoded = model.encode(source, mask)
     state = model.start(encoded._replace(finished=source[:, -1] == model.vocabulary.eos))
-    for token in [model.vocabulary.bos, *tokens][:-1]:
-        state = model.step(torch.tensor([token], device=device), state).state
+    tokens = [model.vocabulary.bos, *written.tokens]
+    for token, following in pairwise(tokens):
+        moves = model.begins[[following]]
+        state = model.step(torch.tensor([token], device=device), state, moves).state
     return state

@@ -158,8 +158,10 @@ def record(model: Model, source: Sequence[int], device: torch.device) -> Record:
     ids = torch.tensor([source], device=device)
     mask = torch.ones_like(ids, dtype=torch.bool)
     (hypothesis,) = greedy(model, ids, mask)
-    target_input = torch.tensor([[model.vocabulary.bos, *hypothesis.tokens]], device=device)
-    steps = [*forced_steps(model, model.encode(ids, mask), target_input)]
+    bos, eos = [model.vocabulary.bos], [model.vocabulary.eos]
+    target_input = torch.tensor([bos + hypothesis.tokens], device=device)
+    target = torch.tensor([hypothesis.tokens + eos], device=device)
+    steps = [*forced_steps(model, model.encode(ids, mask), target_input, target)]
     weights = torch.stack([torch.stack(step.weights, 1)[0] for step in steps])  # (T + 1, L, H, S)
     # the last step ends the translation
     return Record(hypothesis, int(steps[-1].read), weights[:-1].double().cpu().numpy())

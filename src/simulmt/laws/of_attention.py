@@ -9,6 +9,7 @@ from torch import Tensor
 from simulmt.attention import TRAINED, Attention, Memory, Plan
 from simulmt.attention.plan import Expected, Stops, reweighted
 from simulmt.attention.spans import Span
+from simulmt.attention.words import Moves
 from simulmt.laws.case import NEAR, Case, VacuousError, demand, same
 from simulmt.laws.sentences import sentences, targets
 
@@ -19,17 +20,18 @@ class Layer(NamedTuple):
     attention: Attention
     queries: Float[Tensor, "B T D"]
     memory: Memory
-    clocked: Plan | None
-    """The clock's plan; None where the attention's schedule plans."""
+    clocked: Plan | Moves | None
+    """The clock's plan. Where the attention's schedule plans, when its heads may move."""
 
     def plan(self) -> Plan:
         """Return the plan of the clock, or a new one of the schedule."""
-        if self.clocked is not None:
+        if isinstance(self.clocked, Plan):
             return self.clocked
         schedule = self.attention.schedule
         assert schedule is not None, "where no clock decides, a schedule does"
         start = schedule.initial_state(self.memory)
-        return schedule.plan(self.queries, self.memory, start, TRAINED)
+        plan = schedule.plan(self.queries, self.memory, start, TRAINED)
+        return plan if self.clocked is None else self.clocked.held(plan)
 
     def in_expectation(self, plan: Plan) -> Plan:
         """Return the same plan, with known stops as an alignment that is 1 there."""

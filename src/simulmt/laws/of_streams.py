@@ -1,6 +1,7 @@
 """Laws of decoding while the source arrives."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -11,7 +12,7 @@ from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.incremental import SentenceStream
 from simulmt.decoding.own_decision import LengthLimit
-from simulmt.decoding.streaming import stream
+from simulmt.decoding.streaming import stream, units
 from simulmt.laws.case import Case, VacuousError, demand, same
 from simulmt.laws.sentences import brief, forced_steps, sentences, targets
 from simulmt.models.model import Model
@@ -47,8 +48,9 @@ def decoded_in_every_way(
     for row, length, hypothesis in zip(source, mask.sum(1).tolist(), batch, strict=True):
         tokens = row[:length].tolist()
         live = SentenceStream(made, limit=limit)
-        for token in tokens:
-            live.read(token)
+        arriving = units(made, tokens)
+        while not live.done:
+            live.read_word(next(arriving))
         (alone,) = greedy(made, row[None, :length], mask[:1, :length] | True, limit)
         ways = {
             "alone": alone,
@@ -57,7 +59,6 @@ def decoded_in_every_way(
         }
         for way, other in ways.items():
             demand(other == hypothesis, f"{way} gives {other}, a batch gives {hypothesis}.")
-        demand(live.done, "The stream has not ended after EOS.")
         yield hypothesis, length
 
 
@@ -116,6 +117,7 @@ def later_tokens_change_nothing(case: Case) -> None:
         source, mask = sentences(1, 16, seed=5, vocabulary=made.vocabulary)
         other, _ = sentences(1, 16, seed=6, vocabulary=made.vocabulary)
         other = torch.cat([source[:, :cut], other[:, cut:]], 1)
+        source[:, cut] = other[:, cut] = made.begins.nonzero()[-1]  # no word is changed in part
         (before,) = greedy(made, source, mask, brief)
         (after,) = greedy(made, other, mask, brief)
         settled = sum(delay <= cut for delay in before.delays)
@@ -130,18 +132,24 @@ def later_tokens_change_nothing(case: Case) -> None:
 def listening_is_encoding(case: Case) -> None:
     """Listening token by token gives the same states and steps as encoding the whole source."""
     made = case.model()
-    source, mask = sentences(3, 8, vocabulary=made.vocabulary)
-    whole = made.encode(source, mask | True)
-    heard, state = None, None
-    for place, token in enumerate(source.unbind(1)):
-        piece, heard = made.listen(token, heard)
+    source, _ = sentences(3, 8, vocabulary=made.vocabulary)
+    for row in source if made.reads_words else [source]:  # words differ from row to row
+        _listen_to(made, row.view(-1, 8))
+
+
+def _listen_to(made: Model, source: Int[Tensor, "B S"]) -> None:
+    whole = made.encode(source, torch.ones_like(source, dtype=torch.bool))
+    heard, state, place = None, None, 0
+    for unit in _units(made, source):
+        piece, heard = made.listen(unit, heard)
+        place += unit.shape[1]
         _same_place(piece, whole, place)
         state = made.start(piece) if state is None else made.extend(state, piece)
     if piece.prefixes is not None:  # a decoder keeps only the last prefix, so it cannot lag behind
         return
     start = made.start(whole._replace(finished=source[:, -1] == made.vocabulary.eos))
-    waits = torch.zeros_like(mask[:, 0])
-    for token in targets(3, 4, vocabulary=made.vocabulary).unbind(1):
+    waits = torch.zeros_like(source[:, 0], dtype=torch.bool)
+    for token in targets(len(source), 4, vocabulary=made.vocabulary).unbind(1):
         one, other = made.step(token, state), made.step(token, start)
         same(one.wants_to_read, other.wants_to_read, "Not the same sentences want to read")
         waits = waits | one.wants_to_read  # the rest of their step says nothing
@@ -150,14 +158,26 @@ def listening_is_encoding(case: Case) -> None:
         state, start = one.state, other.state
 
 
+def _units(made: Model, source: Int[Tensor, "B S"]) -> Iterator[Int[Tensor, "B N"]]:
+    """Yield what the model reads at a time: tokens, or the words of one sentence."""
+    if not made.reads_words:
+        yield from (token[:, None] for token in source.unbind(1))
+        return
+    begins = made.begins[source[0]].tolist()
+    starts = [place for place, starts in enumerate(begins) if starts or place == 0]
+    for start, end in pairwise([*starts, source.shape[1]]):
+        yield source[:, start:end]
+
+
 def _same_place(piece: Source, whole: Source, place: int) -> None:
-    """Require the same states of one token from `listen` and `encode`."""
+    """Require the same states from `listen` and `encode`, of the tokens up to `place`."""
+    newest = slice(place - piece.tokens.shape[1], place)
     if piece.prefixes is not None:  # later tokens change the states of earlier ones
         assert whole.prefixes is not None, "what listens to prefixes encodes prefixes"
-        prefix = whole.prefixes[:, place, : place + 1]
+        prefix = whole.prefixes[:, place - 1, :place]
         same(piece.prefixes[:, 0], prefix, "The states of a prefix differ")
     else:
-        same(piece.states, whole.states[:, place : place + 1], "States differ")
+        same(piece.states, whole.states[:, newest], "States differ")
     if piece.averages is not None:
         assert whole.averages is not None, "what listens to averages encodes averages"
-        same(piece.averages, whole.averages[:, place : place + 1], "Averages differ")
+        same(piece.averages, whole.averages[:, newest], "Averages differ")

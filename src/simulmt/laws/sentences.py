@@ -8,7 +8,7 @@ from simulmt.decoding import forced
 from simulmt.models.model import Model
 from simulmt.vocabulary import Vocabulary
 
-VOCABULARY = Vocabulary(30)
+VOCABULARY = Vocabulary(30, begins=tuple(n < 5 or n % 3 > 0 for n in range(30)))
 
 
 def sentences(
@@ -37,8 +37,9 @@ def targets(
 def _words(
     count: int, length: int, generator: torch.Generator, vocabulary: Vocabulary
 ) -> Int[Tensor, "B N"]:
-    special = max(vocabulary[1:])
-    return torch.randint(special + 1, vocabulary.size, (count, length), generator=generator)
+    return torch.randint(
+        max(vocabulary.special) + 1, vocabulary.size, (count, length), generator=generator
+    )
 
 
 def forced_steps(

@@ -46,7 +46,6 @@ class Translator:
         self.policy, self.search = policy, search
         self.subwords = subwords
         self.device = device
-        self._begins = torch.tensor(subwords.begins, device=device)
         self.reset()
 
     @classmethod
@@ -75,7 +74,7 @@ class Translator:
         if self.policy is None:
             self.stream = SentenceStream(self.model, self.device)
         else:
-            self.stream = PolicyStream(self.model, self.policy, self._begins, self.search)
+            self.stream = PolicyStream(self.model, self.policy, self.search)
         self.words_read: list[str] = []
         self.words_written: list[str] = []
         self._subwords_read = 0

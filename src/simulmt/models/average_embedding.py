@@ -25,6 +25,7 @@ from simulmt.attention import Attended, Attention, Memory, Moment, Plan, Source,
 from simulmt.attention.initial import xavier
 from simulmt.attention.memory import places
 from simulmt.attention.scores import join_heads, split_heads
+from simulmt.attention.words import Moves
 from simulmt.errors import UserError
 
 
@@ -105,7 +106,7 @@ class GuidedAttention(nn.Module):
         query: Float[Tensor, "B T D"],
         memory: Guided,
         state: Any,
-        plan: Plan | None,
+        plan: Plan | Moves | None,
         moment: Moment,
     ) -> Attended:
         """Contexts of T target steps of training."""
@@ -122,7 +123,7 @@ class GuidedAttention(nn.Module):
         query: Float[Tensor, "B 1 D"],
         memory: Guided,
         state: Any,
-        stand: Stand | None,
+        stand: Stand | Moves | None,
     ) -> Stepped:
         """One target step with hard decisions."""
         stepped = self.attention.step(query, memory.memory, state, stand)
@@ -139,7 +140,7 @@ class GuidedAttention(nn.Module):
         """`V f_g` for heads at `position`; g counts the tokens that the span looks ahead, too."""
         position = position.expand(-1, self.attention.heads, -1)
         ahead = position + self.attention.traits.ahead
-        read = ahead.minimum(memory.memory.length[:, None, None])
+        read = memory.memory.whole(ahead.minimum(memory.memory.length[:, None, None]))
         place = (read - 1).clamp(min=0)[..., None].expand(*read.shape, memory.averages.shape[-1])
         return memory.averages.gather(2, place) * (position > 0)[..., None]
 

@@ -13,6 +13,7 @@ from torch.nn import functional
 from simulmt.attention import Attended, Attention, Moment, Plan, Source, Stand, Stepped
 from simulmt.attention.initial import xavier
 from simulmt.attention.scores import ScaledDotProduct, join_heads, split_heads
+from simulmt.attention.words import Moves
 from simulmt.models.average_embedding import GuidedAttention
 from simulmt.models.dropout import Dropout
 from simulmt.models.reencoding import PrefixAttention
@@ -28,7 +29,7 @@ class LayerState(NamedTuple):
     self_values: Float[Tensor, "B H t d"]
     memory: Any
     """The source as the layer's attention sees it."""
-    attention: Int[Tensor, "B h"] | None
+    attention: Any
     """The schedule's state; None before the first step, and where a clock decides."""
 
 
@@ -60,12 +61,21 @@ class SelfAttention(nn.Module):
         d = self.value.out_features // self.heads
         return like.new_empty(len(like), self.heads, 0, d)
 
-    def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The context of one more position, with the keys and values of all positions so far."""
+    def step(
+        self, x: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The contexts of more positions, with the keys and values of all positions so far.
+
+        Args:
+            x: (B, n, D), the positions.
+            keys: those of the N positions before.
+            values: those of the N positions before.
+            visible: (n, N + n), which positions see which; None for all.
+        """
         keys = torch.cat([keys, self.score.keys(x)], 2)
         values = torch.cat([values, split_heads(self.value(x), self.heads)], 2)
         queries = split_heads(self.score.query(x), self.heads)
-        context = functional.scaled_dot_product_attention(queries, keys, values)
+        context = functional.scaled_dot_product_attention(queries, keys, values, visible)
         return self.output(join_heads(context)), keys, values
 
 
@@ -113,10 +123,12 @@ class EncoderLayer(nn.Module):
         x = self.around_self(x, partial(self.self_attention, visible=visible))
         return self.around_feed_forward(x, self.feed_forward)  # type: ignore[no-any-return]
 
-    def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The state of one more position, with the keys and values of all positions so far."""
+    def step(
+        self, x: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The states of more positions, with the keys and values of all positions so far."""
         h = self.around_self.before(x)
-        y, keys, values = self.self_attention.step(h, keys, values)
+        y, keys, values = self.self_attention.step(h, keys, values, visible)
         x = self.around_self.after(x, y)
         return self.around_feed_forward(x, self.feed_forward), keys, values
 
@@ -142,7 +154,7 @@ class DecoderLayer(nn.Module):
         self.around_feed_forward = Residual(dim, dropout, pre)
 
     def forward(
-        self, x: Float[Tensor, "B T D"], memory: Any, plan: Plan | None, moment: Moment
+        self, x: Float[Tensor, "B T D"], memory: Any, plan: Plan | Moves | None, moment: Moment
     ) -> tuple[Tensor, Attended]:
         """Outputs (B, T, D) of all target steps, and the result of the attention to the source."""
         x = self.around_self(x, partial(self.self_attention, visible=None))
@@ -157,7 +169,7 @@ class DecoderLayer(nn.Module):
         return LayerState(empty, empty, self.source_attention.memory(source), None)
 
     def step(
-        self, x: Float[Tensor, "B 1 D"], state: LayerState, stand: Stand | None
+        self, x: Float[Tensor, "B 1 D"], state: LayerState, stand: Stand | Moves | None
     ) -> tuple[Tensor, LayerState, Stepped]:
         """One target step: output, next state, and the result of the attention to the source."""
         h = self.around_self.before(x)

@@ -5,7 +5,7 @@ feeds the softmax and, with input feeding, joins the embedding of the next step.
 from zeros and not from the encoder's last state, which a streaming model has not reached yet.
 """
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Memory, Moment, Source
 from simulmt.attention.clock import ClockState
-from simulmt.attention.source import next_token
 from simulmt.models.dropout import Dropout
 from simulmt.models.model import (
     DecoderStep,
@@ -40,7 +39,7 @@ class LuongState(NamedTuple):
     fed: Float[Tensor, "B D"]
     """The attentional vector of the previous step."""
     memory: Memory
-    attention: Int[Tensor, "B H"] | None
+    attention: Any
     """The schedule's state; None before the first step, and where a clock decides."""
     clock: ClockState | None
 
@@ -93,7 +92,8 @@ class Luong(Model):
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
         """States of the source, each from its prefix alone."""
         states, _ = run(self.encoder, self.dropout(self.source_embedding(source)), None)
-        return Source(source, states, mask, torch.ones_like(mask[:, 0]))
+        finished = torch.ones_like(mask[:, 0])
+        return Source(source, states, mask, finished, ends=self.ends(source, mask))
 
     def decode(
         self, source: Source, target_input: Int[Tensor, "B T"], moment: Moment = TRAINED
@@ -124,11 +124,11 @@ class Luong(Model):
         fed = torch.zeros_like(states[:, 0])
         return LuongState(zeros, zeros, fed, memory, None, self.clock_state(source))
 
-    def listen(self, token: Int[Tensor, "B"], heard: Layers | None) -> tuple[Source, Layers]:
-        """Encode one more source token."""
-        x = self.dropout(self.source_embedding(token))[:, None]
+    def listen(self, tokens: Int[Tensor, "B N"], heard: Layers | None) -> tuple[Source, Layers]:
+        """Encode the next source tokens."""
+        x = self.dropout(self.source_embedding(tokens))
         states, after = run(self.encoder, x, heard)
-        return next_token(token, self.vocabulary.eos, states), after
+        return self.following(tokens, states), after
 
     def extend(self, state: LuongState, source: Source) -> LuongState:
         """The decoder after more of the source has been read."""
@@ -142,9 +142,11 @@ class Luong(Model):
         clock = self.clock_seen(state.clock, read, finished)
         return state._replace(memory=state.memory.seen(read, finished), clock=clock)
 
-    def step(self, token: Int[Tensor, "B"], state: LuongState) -> DecoderStep:
+    def step(
+        self, token: Int[Tensor, "B"], state: LuongState, moves: Bool[Tensor, "B"] | None = None
+    ) -> DecoderStep:
         """One target step."""
-        stand = self.ticked(state.clock, token)
+        stand = self.ticked(state.clock, token, moves)
         x = self.dropout(self.target_embedding(token))[:, None]
         if self.input_feeding:
             x = torch.cat([x, state.fed[:, None]], -1)

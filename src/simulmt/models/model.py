@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -19,7 +20,8 @@ from simulmt.attention import (
     Stand,
     Stepped,
 )
-from simulmt.attention.clock import ClockState
+from simulmt.attention.clock import Clock, ClockState
+from simulmt.attention.words import Moves, OncePerWord, ends_of_words
 from simulmt.errors import UserError
 from simulmt.models.projection import Projection
 from simulmt.vocabulary import Vocabulary
@@ -72,8 +74,8 @@ class Model(nn.Module, ABC):
         vocabulary: the subwords, shared by both languages.
         mechanism: builds the clock, if a clock decides when to read.
         dim: width D of the model.
-        causal: whether source states depend on their prefix only, so that `listen` can encode one
-            token.
+        causal: whether source states depend on their prefix only, so that `listen` can encode the
+            next tokens.
     """
 
     usual_beam: ClassVar[int]
@@ -86,14 +88,21 @@ class Model(nn.Module, ABC):
     extends: bool
     """Whether `extend` keeps all that `encode` gives, as of causal encoders that do not run
     again."""
+    reads_words: bool
+    """Whether `listen` takes whole words."""
 
     def __init__(
         self, vocabulary: Vocabulary, mechanism: Mechanism, dim: int, causal: bool
     ) -> None:
         super().__init__()
         self.vocabulary, self.mechanism, self.dim = vocabulary, mechanism, dim
-        self.clock = mechanism.clock(dim)
+        clock = mechanism.clock(dim)
+        self.clock: Clock | OncePerWord | None = clock
+        if clock is not None and mechanism.writes_words:
+            self.clock = OncePerWord(clock)
         self.causal = self.extends = causal
+        self.reads_words = mechanism.reads_words
+        self._begins = torch.from_numpy(np.array(vocabulary.begins or [True] * vocabulary.size))
 
     @abstractmethod
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
@@ -131,15 +140,15 @@ class Model(nn.Module, ABC):
         """The decoder before its first target step, from the source tokens read so far."""
 
     @abstractmethod
-    def listen(self, token: Int[Tensor, "B"], heard: State | None) -> tuple[Source, State]:
-        """Encode one more source token.
+    def listen(self, tokens: Int[Tensor, "B N"], heard: State | None) -> tuple[Source, State]:
+        """Encode the next source tokens of each sentence.
 
         Args:
-            token: the token, for a batch of sentences.
+            tokens: any number of them; one word, or EOS, if the model `reads_words`.
             heard: the encoder's state after the tokens before; None before the first one.
 
         Returns:
-            The token's part of what `encode` gives at once, and the encoder's state after it.
+            Their part of what `encode` gives at once, and the encoder's state after them.
         """
 
     @abstractmethod
@@ -155,14 +164,55 @@ class Model(nn.Module, ABC):
         """
 
     @abstractmethod
-    def step(self, token: Int[Tensor, "B"], state: State) -> DecoderStep:
-        """One target step with hard decisions; `token` is the last one written, or BOS."""
+    def step(
+        self, token: Int[Tensor, "B"], state: State, moves: Bool[Tensor, "B"] | None = None
+    ) -> DecoderStep:
+        """One target step with hard decisions.
+
+        Args:
+            token: the last one written, or BOS.
+            state: the decoder's state before the step.
+            moves: whether heads may read on, for a mechanism that `writes_words`; None for the
+                steps of training, those whose `token` begins a word.
+        """
+
+    @property
+    def begins(self) -> Bool[Tensor, "V"]:
+        """For each subword of the vocabulary, whether it begins a word."""
+        return self._begins.to(next(self.parameters()).device)
+
+    def ends(
+        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
+    ) -> Bool[Tensor, "B S"] | None:
+        """Where the words of a source end, if words are read as a whole."""
+        return ends_of_words(source, mask, self.begins) if self.reads_words else None
+
+    def following(
+        self,
+        tokens: Int[Tensor, "B N"],
+        states: Float[Tensor, "B N D"],
+        averages: Float[Tensor, "B N D"] | None = None,
+        prefixes: Float[Tensor, "B 1 S D"] | None = None,
+    ) -> Source:
+        """The next encoded tokens of each sentence; EOS finishes it."""
+        mask = torch.ones_like(tokens, dtype=torch.bool)
+        ends, finished = self.ends(tokens, mask), tokens[:, -1] == self.vocabulary.eos
+        return Source(tokens, states, mask, finished, averages, prefixes, ends)
 
     def planned(
         self, source: Source, target_input: Int[Tensor, "B T"], moment: Moment
-    ) -> Plan | None:
-        """The clock's plan for a whole target; None where a schedule decides in each layer."""
-        return None if self.clock is None else self.clock.plan(source, target_input, moment)
+    ) -> Plan | Moves | None:
+        """The clock's plan for a whole target.
+
+        Where a schedule decides in each layer, the steps at which its heads may move; None for all.
+        """
+        moves = Moves(self.begins[target_input]) if self.mechanism.writes_words else None
+        if self.clock is None:
+            return moves
+        if isinstance(self.clock, OncePerWord):
+            assert moves is not None, "the constructor paces clocks that write words"
+            return self.clock.plan(source, target_input, moment, moves)
+        return self.clock.plan(source, target_input, moment)
 
     def clock_state(self, source: Source) -> ClockState | None:
         """The clock before the first target step."""
@@ -178,9 +228,24 @@ class Model(nn.Module, ABC):
         """The clock if just `read` source tokens had been read."""
         return None if self.clock is None else self.clock.seen(state, read, finished)
 
-    def ticked(self, state: ClockState | None, token: Int[Tensor, "B"]) -> Stand | None:
-        """The clock's decision for one target step."""
-        return None if self.clock is None else self.clock.step(state, token)
+    def ticked(
+        self,
+        state: ClockState | None,
+        token: Int[Tensor, "B"],
+        allowed: Bool[Tensor, "B"] | None,
+    ) -> Stand | Moves | None:
+        """The clock's decision for one target step.
+
+        Where a schedule decides in each layer, whether its heads may move; None if they may.
+        """
+        if not self.mechanism.writes_words:
+            assert not isinstance(self.clock, OncePerWord), "only such clocks are paced"
+            return None if self.clock is None else self.clock.step(state, token)
+        moves = Moves((self.begins[token] if allowed is None else allowed)[:, None])
+        if self.clock is None:
+            return moves
+        assert isinstance(self.clock, OncePerWord), "the constructor paces clocks that write words"
+        return self.clock.step(state, token, moves)
 
 
 def check_width(dim: int, heads: int, each: int = 1) -> None:
@@ -220,9 +285,9 @@ def join_steps(attended: Sequence[Attended]) -> tuple[Float[Tensor, "B H T S"], 
     return (torch.cat(alphas, 2),) if alphas else ()
 
 
-def all_losses(plan: Plan | None, attended: Sequence[Attended]) -> Losses:
+def all_losses(plan: Plan | Moves | None, attended: Sequence[Attended]) -> Losses:
     """The losses of a clock's plan, or the sums of the schedules' losses by name."""
-    if plan is not None:
+    if isinstance(plan, Plan):
         return plan.losses
     total: dict[str, Tensor] = {}
     for part in attended:
@@ -232,19 +297,22 @@ def all_losses(plan: Plan | None, attended: Sequence[Attended]) -> Losses:
 
 
 def join_layers(
-    logits: Float[Tensor, "B V"], state: State, stand: Stand | None, layers: Sequence[Stepped]
+    logits: Float[Tensor, "B V"],
+    state: State,
+    stand: Stand | Moves | None,
+    layers: Sequence[Stepped],
 ) -> DecoderStep:
     """The result of one target step.
 
     Args:
         logits: the logits of the next token.
         state: the decoder's next state, but for its clock.
-        stand: the clock's decision; None where a schedule decides in each layer.
+        stand: the clock's decision, if a clock decides.
         layers: the results of the layers that attend to the source.
     """
     return DecoderStep(
         logits=logits,
-        state=state._replace(clock=None if stand is None else stand.state),
+        state=state._replace(clock=stand.state if isinstance(stand, Stand) else None),
         positions=torch.cat([layer.position for layer in layers], 1),  # (B, L*H)
         read=torch.stack([layer.read for layer in layers]).amax(0),
         wants_to_read=torch.stack([layer.wants_to_read for layer in layers]).any(0),

@@ -26,6 +26,7 @@ from simulmt.attention import (
 )
 from simulmt.attention.memory import first, places
 from simulmt.attention.plan import Stops
+from simulmt.attention.words import Moves
 from simulmt.errors import UserError
 
 REENCODING = "reencoding"
@@ -95,12 +96,12 @@ class PrefixAttention(nn.Module):
         query: Float[Tensor, "B T D"],
         memory: Prefixes,
         state: Any,
-        plan: Plan | None,
+        plan: Plan | Moves | None,
         moment: Moment,
     ) -> Attended:
         """Contexts of T target steps of training, each from the prefix that has been read."""
         B, T, D = query.shape
-        assert plan is not None, "the constructor refuses mechanisms without a clock"
+        assert isinstance(plan, Plan), "the constructor refuses mechanisms without a clock"
         assert isinstance(plan.alignment, Stops), "clocks plan known stops"
         stops = plan.alignment.position  # (B, 1, T)
         rows = stops.reshape(B * T, 1, 1)
@@ -115,10 +116,10 @@ class PrefixAttention(nn.Module):
         query: Float[Tensor, "B 1 D"],
         memory: Prefixes,
         state: Any,
-        stand: Stand | None,
+        stand: Stand | Moves | None,
     ) -> Stepped:
         """One target step from the prefix that has been read."""
-        assert stand is not None, "the constructor refuses mechanisms without a clock"
+        assert isinstance(stand, Stand), "the constructor refuses mechanisms without a clock"
         own = self._read(memory, stand.position[:, :1])
         stepped = self.attention.step(query, own, None, stand)
         return stepped._replace(wants_to_read=stand.wants_to_read)

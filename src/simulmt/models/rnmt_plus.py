@@ -6,7 +6,7 @@ step by step: the other layers and the encoder run over whole sequences.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Memory, Moment, Plan, Source
 from simulmt.attention.clock import ClockState
-from simulmt.attention.source import next_token
+from simulmt.attention.words import Moves
 from simulmt.models.dropout import Dropout
 from simulmt.models.lstm import LSTM, LSTMState, reverse
 from simulmt.models.model import (
@@ -41,7 +41,7 @@ class RnmtState(NamedTuple):
     layers: tuple[LSTMState, ...]
     context: Float[Tensor, "B D"]
     memory: Memory
-    attention: Int[Tensor, "B H"] | None
+    attention: Any
     """The schedule's state; None before the first step, and where a clock decides."""
     clock: ClockState | None
 
@@ -94,7 +94,8 @@ class RnmtPlus(Model):
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
         """States of the source."""
         states = self.encoder(self.dropout(self.source_embedding(source)), mask)
-        return Source(source, states, mask, torch.ones_like(mask[:, 0]))
+        finished = torch.ones_like(mask[:, 0])
+        return Source(source, states, mask, finished, ends=self.ends(source, mask))
 
     def decode(
         self, source: Source, target_input: Int[Tensor, "B T"], moment: Moment = TRAINED
@@ -112,7 +113,11 @@ class RnmtPlus(Model):
         return Translation(states, output, alphas, all_losses(plan, steps))
 
     def _first(
-        self, embedded: Float[Tensor, "B T D"], memory: Memory, plan: Plan | None, moment: Moment
+        self,
+        embedded: Float[Tensor, "B T D"],
+        memory: Memory,
+        plan: Plan | Moves | None,
+        moment: Moment,
     ) -> tuple[Tensor, Tensor, list[Attended]]:
         """The first layer and the attention: outputs, contexts, and the attention at each step."""
         layer, attention = self._layers()[0], self.source_attention
@@ -139,11 +144,15 @@ class RnmtPlus(Model):
         )
 
     def listen(
-        self, token: Int[Tensor, "B"], heard: tuple[LSTMState, ...] | None
+        self, tokens: Int[Tensor, "B N"], heard: tuple[LSTMState, ...] | None
     ) -> tuple[Source, tuple[LSTMState, ...]]:
-        """Encode one more source token with the causal encoder."""
-        x, after = self.encoder.step(self.dropout(self.source_embedding(token)), heard)
-        return next_token(token, self.vocabulary.eos, x[:, None]), after
+        """Encode the next source tokens with the causal encoder."""
+        states = []
+        for x in self.dropout(self.source_embedding(tokens)).unbind(1):
+            state, heard = self.encoder.step(x, heard)
+            states.append(state)
+        assert heard is not None, "there is a token to listen to"
+        return self.following(tokens, torch.stack(states, 1)), heard
 
     def extend(self, state: RnmtState, source: Source) -> RnmtState:
         """The decoder after more of the source has been read."""
@@ -157,9 +166,11 @@ class RnmtPlus(Model):
         clock = self.clock_seen(state.clock, read, finished)
         return state._replace(memory=state.memory.seen(read, finished), clock=clock)
 
-    def step(self, token: Int[Tensor, "B"], state: RnmtState) -> DecoderStep:
+    def step(
+        self, token: Int[Tensor, "B"], state: RnmtState, moves: Bool[Tensor, "B"] | None = None
+    ) -> DecoderStep:
         """One target step through all layers."""
-        stand = self.ticked(state.clock, token)
+        stand = self.ticked(state.clock, token, moves)
         layers = self._layers()
         embedded = self.dropout(self.target_embedding(token))
         first = layers[0].step(torch.cat([embedded, state.context], -1), state.layers[0])

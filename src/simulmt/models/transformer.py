@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from simulmt.attention import TRAINED, Attended, Mechanism, Moment, Source
 from simulmt.attention.clock import ClockState
-from simulmt.attention.source import next_token
+from simulmt.attention.words import ends_of_words
 from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
 from simulmt.models.dropout import Dropout
@@ -41,6 +41,9 @@ from simulmt.models.projection import Projection
 from simulmt.models.reencoding import REENCODING, PrefixAttention, encode_prefixes
 from simulmt.options import Few, Share, Width, limited
 from simulmt.vocabulary import Vocabulary
+
+BY_WORD = "by_word"
+"""The value of `model.encoder` with which a token sees all of its own word."""
 
 
 class Heard(NamedTuple):
@@ -77,9 +80,10 @@ class Transformer(Model):
         decoder_layers: number of decoder layers.
         dropout: on embeddings and on the output of each sublayer.
         norm: "pre" or "post" layer normalisation.
-        encoder: `causal`, `bidirectional` (for mechanisms that read the whole sentence first),
-            `auto` for bidirectional where that is possible, or `reencoding` (bidirectional and
-            run again on every prefix, for wait-k: `simulmt.models.reencoding`).
+        encoder: `causal`, `by_word` (causal, but a token sees all of its own word),
+            `bidirectional` (for mechanisms that read the whole sentence first), `auto` for
+            bidirectional where that is possible, or `reencoding` (bidirectional and run again on
+            every prefix, for wait-k: `simulmt.models.reencoding`).
         average_embedding: whether to add the average of the embeddings read to every source state
             (`simulmt.models.average_embedding`).
 
@@ -102,13 +106,20 @@ class Transformer(Model):
         decoder_layers: Few,
         dropout: Share,
         norm: Literal["pre", "post"],
-        encoder: Literal["auto", "causal", "bidirectional", "reencoding"],
+        encoder: Literal["auto", "causal", "by_word", "bidirectional", "reencoding"],
         average_embedding: bool = False,
     ) -> None:
-        reencodes = encoder == REENCODING
-        causal = reencodes or is_causal(encoder, mechanism)
+        causal = encoder in (REENCODING, BY_WORD) or is_causal(encoder, mechanism)
         super().__init__(vocabulary, mechanism, dim, causal)
-        self.reencodes = reencodes
+        self.reencodes = reencodes = encoder == REENCODING
+        self.sees_words = encoder == BY_WORD
+        self.reads_words = self.reads_words or self.sees_words
+        if self.sees_words and not (mechanism.reads_words or mechanism.offline):
+            raise UserError(
+                "model.encoder=by_word waits for the end of each word, and "
+                f"mechanism={mechanism.name} reads subwords; take mechanism.source_unit=word, or "
+                "encoder=causal"
+            )
         self.extends = self.causal and not reencodes
         check_width(dim, heads, each=2)
         if self.reencodes and average_embedding:
@@ -141,13 +152,26 @@ class Transformer(Model):
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
         """States of the source, with averages or re-encoded prefixes if the model uses them."""
         finished, x = torch.ones_like(mask[:, 0]), self._embed(source)
+        ends = self.ends(source, mask)
         if self.reencodes:
             prefixes = encode_prefixes(self._encoded, x)
-            return Source(source, prefixes[:, -1], mask, finished, prefixes=prefixes)
-        states = self._encoded(x, None if self.causal else mask[:, None, None])
+            return Source(source, prefixes[:, -1], mask, finished, prefixes=prefixes, ends=ends)
+        states = self._encoded(x, self._visible(source, mask))
         none = source.new_zeros(len(source))
         averages, _ = self._averaged(source, x.new_zeros(len(x), self.dim), none)
-        return Source(source, states, mask, finished, averages)
+        return Source(source, states, mask, finished, averages, ends=ends)
+
+    def _visible(
+        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
+    ) -> Bool[Tensor, "B 1 #S S"] | None:
+        """The source tokens that see which in the encoder; None for a causal one."""
+        if not self.causal:
+            return mask[:, None, None]
+        if not self.sees_words:
+            return None
+        ended = ends_of_words(source, mask, self.begins).cumsum(1)
+        word = torch.cat([torch.zeros_like(ended[:, :1]), ended[:, :-1]], 1)
+        return (word[:, None] <= word[..., None])[:, None]
 
     def _encoded(self, x: Float[Tensor, "B S D"], visible: Tensor | None) -> Tensor:
         for layer in self.encoder:
@@ -184,31 +208,36 @@ class Transformer(Model):
         written = torch.zeros_like(source.tokens[:, 0])
         return TransformerState(layers, written, self.clock_state(source))
 
-    def listen(self, token: Int[Tensor, "B"], heard: State | None) -> tuple[Source, State]:
-        """Encode one more source token, or with re-encoding the whole prefix again."""
-        return self._listen_again(token, heard) if self.reencodes else self._listen(token, heard)
+    def listen(self, tokens: Int[Tensor, "B N"], heard: State | None) -> tuple[Source, State]:
+        """Encode the next source tokens, or with re-encoding the whole prefix again."""
+        return self._listen_again(tokens, heard) if self.reencodes else self._listen(tokens, heard)
 
     def _listen_again(
-        self, token: Int[Tensor, "B"], heard: Int[Tensor, "B s"] | None
+        self, tokens: Int[Tensor, "B N"], heard: Int[Tensor, "B s"] | None
     ) -> tuple[Source, Int[Tensor, "B n"]]:
-        prefix = token[:, None] if heard is None else torch.cat([heard, token[:, None]], 1)
+        prefix = tokens if heard is None else torch.cat([heard, tokens], 1)
         whole = torch.ones_like(prefix, dtype=torch.bool)[:, None, None]
         states = self._encoded(self._embed(prefix), whole)
-        source = next_token(token, self.vocabulary.eos, states[:, -1:], prefixes=states[:, None])
-        return source, prefix
+        newest = states[:, -tokens.shape[1] :]
+        return self.following(tokens, newest, prefixes=states[:, None]), prefix
 
-    def _listen(self, token: Int[Tensor, "B"], heard: Heard | None) -> tuple[Source, Heard]:
-        none = self.embedding.weight.new_zeros(len(token), self.dim)
-        step, total = (torch.zeros_like(token), none) if heard is None else heard[1:]
-        x = self._embed(token[:, None], step[:, None])
+    def _listen(self, tokens: Int[Tensor, "B N"], heard: Heard | None) -> tuple[Source, Heard]:
+        none = self.embedding.weight.new_zeros(len(tokens), self.dim)
+        step, total = (torch.zeros_like(tokens[:, 0]), none) if heard is None else heard[1:]
+        x, N = self._embed(tokens, step[:, None]), tokens.shape[1]
+        before = heard.layers[0][0].shape[2] if heard else 0
+        visible = None  # of one token, and inside a word, all
+        if N > 1 and not self.sees_words:
+            visible = x.new_ones(N, before + N, dtype=torch.bool).tril(before)
         layers = []
         for number, layer in enumerate(cast("Iterable[EncoderLayer]", self.encoder)):
             empty = layer.self_attention.empty(x)
-            x, keys, values = layer.step(x, *(heard.layers[number] if heard else (empty, empty)))
+            past = heard.layers[number] if heard else (empty, empty)
+            x, keys, values = layer.step(x, *past, visible)
             layers.append((keys, values))
-        averages, total = self._averaged(token[:, None], total, step)
-        source = next_token(token, self.vocabulary.eos, self.encoder_norm(x), averages)
-        return source, Heard(tuple(layers), step + 1, total)
+        averages, total = self._averaged(tokens, total, step)
+        source = self.following(tokens, self.encoder_norm(x), averages)
+        return source, Heard(tuple(layers), step + N, total)
 
     def extend(self, state: TransformerState, source: Source) -> TransformerState:
         """The decoder after more of the source has been read."""
@@ -228,9 +257,14 @@ class Transformer(Model):
         )
         return state._replace(layers=layers, clock=self.clock_seen(state.clock, read, finished))
 
-    def step(self, token: Int[Tensor, "B"], state: TransformerState) -> DecoderStep:
+    def step(
+        self,
+        token: Int[Tensor, "B"],
+        state: TransformerState,
+        moves: Bool[Tensor, "B"] | None = None,
+    ) -> DecoderStep:
         """One target step through all layers."""
-        stand = self.ticked(state.clock, token)
+        stand = self.ticked(state.clock, token, moves)
         x = self._embed(token[:, None], state.step[:, None])
         layers, steps = [], []
         for layer, before in zip(self._layers(), state.layers, strict=True):

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from simulmt import latency
 from simulmt.attention import Losses, Moment
+from simulmt.attention.mechanism import Unit
+from simulmt.attention.words import ends_of_words
 from simulmt.data.encoded import Batch
 from simulmt.errors import UserError
 from simulmt.models.model import Model, Translation
@@ -40,6 +42,8 @@ class LatencyAugmented(Objective):
         lambda_var: the weight of the head divergence (MMA eq. 16).
         label_smoothing: probability mass that is spread over the vocabulary.
         latency: `dal` or `ap`.
+        latency_unit: what delays count: source subwords, or words, with the word of a subword as
+            its place.
         lost_mass: the expected delay of attention that ran off the end: `length`, the source's
             length, or `nothing`, as in the MILk paper without mass preservation.
         hold: updates during which lambda and lambda_var are held at 0.
@@ -58,6 +62,7 @@ class LatencyAugmented(Objective):
         lambda_var: Weight,
         label_smoothing: Share,
         latency: str,
+        latency_unit: Unit,
         lost_mass: str,
         hold: Natural,
         warmup: Natural,
@@ -69,6 +74,7 @@ class LatencyAugmented(Objective):
         self.lambda_var = lambda_var
         self.label_smoothing = label_smoothing
         self.latency = pick(LATENCIES, latency, "objective.latency")
+        self.latency_unit = latency_unit
         self.lost_mass = pick(LOST_MASS, lost_mass, "objective.lost_mass")
         self.hold = hold
         self.warmup = warmup
@@ -97,7 +103,10 @@ class LatencyAugmented(Objective):
         """The losses of one pass through the model; in training the teacher's terms are added."""
         source = model.encode(batch.source, batch.source_mask)
         translation = model.decode(source, batch.target_input, moment)
-        loss = self.loss(translation, batch, moment.update)
+        ends = None
+        if self.latency_unit == "word" and translation.alphas:
+            ends = ends_of_words(batch.source, batch.source_mask, model.begins)
+        loss = self.loss(translation, batch, moment.update, ends)
         if self.teacher is None or not self.training:
             return loss
         guidance = self.teacher(batch, source)
@@ -107,8 +116,21 @@ class LatencyAugmented(Objective):
             per_sentence={**loss.per_sentence, **guidance.per_sentence},
         )
 
-    def loss(self, translation: Translation, batch: Batch, update: int) -> Loss:
-        """The losses of a translation with the weights at `update`, from 0."""
+    def loss(
+        self,
+        translation: Translation,
+        batch: Batch,
+        update: int,
+        ends: Bool[Tensor, "B S"] | None = None,
+    ) -> Loss:
+        """The losses of a translation with the weights at `update`, from 0.
+
+        Args:
+            translation: of the batch.
+            batch: sentences with their references.
+            update: of the training.
+            ends: True at the last subword of each source word, if delays count words.
+        """
         losses = token_losses(
             translation.states, translation.output, batch.target, batch.target_mask
         )
@@ -116,7 +138,7 @@ class LatencyAugmented(Objective):
         total, per_sentence = smoothed, dict[str, Tensor]()
         if translation.alphas:
             with torch.autocast(smoothed.device.type, enabled=False):  # positions need float32
-                lag, variance = self._latency(translation.alphas, batch)
+                lag, variance = self._latency(translation.alphas, batch, ends)
             total = smoothed + self.strength(update) * (
                 self.lambda_ * lag + self.lambda_var * variance
             )
@@ -129,11 +151,16 @@ class LatencyAugmented(Objective):
         return Loss(total, tokens, len(batch.target), per_token, per_sentence)
 
     def _latency(
-        self, alphas: Sequence[Float[Tensor, "B H T S"]], batch: Batch
+        self,
+        alphas: Sequence[Float[Tensor, "B H T S"]],
+        batch: Batch,
+        ends: Bool[Tensor, "B S"] | None,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """L_avg and L_var, summed over sentences; EOS counts in both lengths."""
-        lengths = batch.source_mask.sum(-1), batch.target_mask.sum(-1)
-        delays = expected_delays(alphas, self.lost_mass * lengths[0])
+        ends = batch.source_mask if ends is None else ends
+        lengths = ends.sum(-1), batch.target_mask.sum(-1)
+        place = ends.cumsum(-1) - ends.long() + 1  # of a subword, or of its word, from 1
+        delays = expected_delays(alphas, place, self.lost_mass * lengths[0])
         lag = self.latency(weighted_delay(delays), *lengths).sum()
         return lag, head_divergence(delays, batch.target_mask).sum()
 
@@ -148,19 +175,23 @@ class LatencyAugmented(Objective):
 
 
 def expected_delays(
-    alphas: Sequence[Float[Tensor, "B H T S"]], when_lost: Int[Tensor, "B"]
+    alphas: Sequence[Float[Tensor, "B H T S"]],
+    place: Int[Tensor, "B S"],
+    when_lost: Int[Tensor, "B"],
 ) -> Float[Tensor, "B LH T"]:
-    """`g_i = sum_j j alpha_ij + L (1 - sum_j alpha_ij)` of every head: lost mass counts as L.
+    """`g_i = sum_j w(j) alpha_ij + L (1 - sum_j alpha_ij)` of every head: lost mass counts as L.
 
-    The sum is computed as `L + sum_j (j - L) alpha_ij`, in one pass over alpha.
+    The sum is computed as `L + sum_j (w(j) - L) alpha_ij`, in one pass over alpha.
 
     Args:
         alphas: expected alignments, one for each layer.
+        place: w(j), the number of each source token, or of its word, from 1.
         when_lost: L of each sentence.
     """
-    lost = when_lost.to(alphas[0].dtype)[:, None, None, None]
-    places = torch.arange(1, alphas[0].shape[-1] + 1, device=lost.device, dtype=lost.dtype)
-    return torch.cat([(alpha * (places - lost)).sum(-1) for alpha in alphas], 1) + lost[..., 0]
+    lost = when_lost.to(alphas[0].dtype)
+    later = (place - lost[:, None])[:, None, None]
+    total = torch.cat([(alpha * later).sum(-1) for alpha in alphas], 1)
+    return total + lost[:, None, None]
 
 
 def weighted_delay(delays: Float[Tensor, "B LH T"]) -> Float[Tensor, "B T"]:

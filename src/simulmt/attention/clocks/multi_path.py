@@ -6,7 +6,7 @@ from typing import ClassVar
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from simulmt.attention.clock import Clock, ClockRecipe, Ticks
+from simulmt.attention.clock import Clock, ClockRecipe, Ticks, after
 from simulmt.attention.clocks.wait_k import Rate, WaitK, Waits
 from simulmt.attention.memory import places
 from simulmt.attention.moment import Moment
@@ -21,7 +21,8 @@ from simulmt.options import limited
 class MultiPath(ClockRecipe, Clock):
     """`g_i = min(k + floor((i - 1) / r), S)`, with a k for each sentence and update.
 
-    In training k is uniform over `min(k_min, S), ..., min(k_max, S)`. A trained model waits for any
+    In training k is uniform over `min(k_min, S), ..., min(k_max, S)`, where S counts
+    words if the mechanism reads words. A trained model waits for any
     k: its dial.
 
     Args:
@@ -58,11 +59,12 @@ class MultiPath(ClockRecipe, Clock):
         """Stops for a k drawn for each sentence; for the fixed k where there is no draw."""
         if moment.draw is None:
             return self._fixed.plan(source, target, moment)
-        length = source.mask.sum(-1)  # (B,)
+        stops = source.stops
+        length = stops.sum(-1)  # (B,)
         least, most = length.clamp(max=self.k_min), length.clamp(max=self.k_max)
         k = (least + (moment.draw * (most - least + 1)).long()).minimum(most)
         later = WaitK(1, self.emission_rate).wanted(places(target, target.shape[1])) - 1
-        return Plan(Stops((k[:, None] + later).minimum(length[:, None])[:, None]))
+        return Plan(Stops(after(k[:, None] + later, stops)[:, None]))
 
     def start(self, source: Source) -> Ticks:
         """No target step taken yet."""

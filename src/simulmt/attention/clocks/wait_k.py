@@ -22,8 +22,8 @@ class WaitK(Timetable):
     """`g_i = min(k + floor((i - 1) / r), S)`.
 
     Args:
-        k: source tokens to read before the first target token.
-        emission_rate: r, the target tokens written for each source token read after that.
+        k: source tokens, or words, to read before the first target token or word.
+        emission_rate: r, the target tokens or words written for each source one read after that.
     """
 
     k: Waits

@@ -88,10 +88,11 @@ class MonotonicHeads(Schedule):
     def logits(self, query: Float[Tensor, "B T D"], memory: Memory) -> Float[Tensor, "B H T S"]:
         """The logits of `p_ij`: `e_ij + r`, with noise in training.
 
-        p is 0 at padding, and 1 at EOS where mass is preserved.
+        p is 0 at padding and, where words are read as a whole, inside them. p is 1 at EOS where
+        mass is preserved.
         """
         certain = torch.zeros_like(memory.mask, dtype=self.energy_bias.dtype)
-        certain.masked_fill_(~memory.mask, -math.inf)
+        certain.masked_fill_(~memory.stops, -math.inf)
         if self.options.mass_preservation:
             certain.masked_fill_(memory.last, math.inf)
         energy = self.energies(query, memory, certain)
@@ -126,7 +127,7 @@ class MonotonicHeads(Schedule):
         if self.options.mass_preservation:
             chosen = chosen | memory.last[:, None]
         ahead = places(state, chosen.shape[-1]) >= state[..., None]
-        stops = chosen & memory.mask[:, None] & ahead
+        stops = chosen & memory.stops[:, None] & ahead
         stopped = stops.any(-1)
         first = stops.to(torch.uint8).argmax(-1) + 1
         past_end = memory.length[:, None] + 1

@@ -1,0 +1,161 @@
+"""Whole words: where source words end, and one read length for all of a target word.
+
+Kim & Cho (2023), "Enhanced Simultaneous Machine Translation with Word-level Policies". A source
+word arrives as a whole, so a clock counts words, and a head stops at ends of words only. The
+subwords of a target word share one read length: inside a word the heads stay where they stand.
+
+A subword shows that a word has ended only if it begins the next one. Training must not look at the
+subword to be predicted, so each step that may begin a word may read on: the first one, and those
+whose input begins a word.
+"""
+
+from typing import Any, NamedTuple, TypeVar, cast
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor, nn
+
+from simulmt.attention.clock import Clock, ClockState
+from simulmt.attention.moment import Moment
+from simulmt.attention.plan import Odds, Plan, Stand, Stops
+from simulmt.attention.source import Source
+from simulmt.errors import UserError
+
+T = TypeVar("T")
+
+
+def ends_of_words(
+    tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], begins: Bool[Tensor, "V"]
+) -> Bool[Tensor, "B S"]:
+    """True at the last token of each source word; EOS is a word of its own."""
+    following = begins[tokens[:, 1:]] | ~mask[:, 1:]
+    return torch.cat([following, torch.ones_like(mask[:, :1])], 1) & mask
+
+
+class Moves(NamedTuple):
+    """The target steps at which heads may read on. At the others they stay where they stand."""
+
+    allowed: Bool[Tensor, "B T"]
+
+    def steps(self, first: int, last: int) -> "Moves":
+        """Those of steps `first` to `last - 1`, from 0."""
+        return Moves(self.allowed[:, first:last])
+
+    def held(self, plan: Plan) -> Plan:
+        """The plan of a schedule whose heads stay: there they stop at once, with certainty.
+
+        Raises:
+            UserError: the schedule does not plan odds.
+        """
+        if not isinstance(plan.alignment, Odds):
+            raise UserError(
+                "mechanism.target_unit=word holds heads that stop with known odds, and the "
+                "schedule plans none; take target_unit=subword"
+            )
+        stays = ~self.allowed[:, None, :, None]
+        odds = plan.alignment
+        return plan._replace(
+            alignment=odds._replace(logit=odds.logit.masked_fill(stays, torch.inf))
+        )
+
+
+class Paced(NamedTuple):
+    """The state of `OncePerWord` between two target steps."""
+
+    clock: ClockState
+    position: Int[Tensor, "B 1"]
+    """Where the heads stand."""
+
+
+class OncePerWord(nn.Module):
+    """A clock that decides once for each target word.
+
+    Args:
+        clock: takes a step for each word; the tokens that it sees begin words.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+
+    def plan(
+        self, source: Source, target: Int[Tensor, "B T"], moment: Moment, moves: Moves
+    ) -> Plan:
+        """The clock's plan for words, spread over their subwords."""
+        word = moves.allowed.cumsum(-1) - 1  # (B, T)
+        elsewhere = target.shape[1]
+        place = word.masked_fill(~moves.allowed, elsewhere)
+        words = target.new_zeros(len(target), elsewhere + 1).scatter(1, place, target)[:, :-1]
+        plan = self.clock.plan(source, words, moment)
+        assert isinstance(plan.alignment, Stops), "clocks plan known stops"
+        position = plan.alignment.position.gather(2, word[:, None])
+        weight = plan.weight
+        if weight is not None:
+            index = word[:, None, :, None].expand(-1, weight.shape[1], -1, weight.shape[-1])
+            weight = weight.gather(2, index)
+        return plan._replace(alignment=Stops(position), weight=weight)
+
+    def start(self, source: Source) -> Paced:
+        """The state before the first target step, from the source tokens read so far."""
+        return Paced(self.clock.start(source), torch.zeros_like(source.tokens[:, :1]))
+
+    def extend(self, state: ClockState, source: Source) -> ClockState:
+        """The state after more of the source has been read."""
+        return state._replace(clock=self.clock.extend(state.clock, source))
+
+    def seen(
+        self, state: ClockState, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]
+    ) -> ClockState:
+        """The state if just `read` source tokens had been read, and EOS only if `finished`."""
+        return state._replace(clock=self.clock.seen(state.clock, read, finished))
+
+    def step(self, state: ClockState, token: Int[Tensor, "B"], moves: Moves) -> Stand:
+        """The clock's decision where the heads may move; elsewhere they stay."""
+        stand = self.clock.step(state.clock, token)
+        stays = stand._replace(
+            position=state.position,
+            state=state.clock,
+            wants_to_read=torch.zeros_like(stand.wants_to_read),
+        )
+        stand = either(moves.allowed[:, 0], stand, stays)
+        return stand._replace(state=Paced(stand.state, stand.position))
+
+
+class Standing(NamedTuple):
+    """The state of a schedule between two target steps, and where its heads stand."""
+
+    state: Int[Tensor, "B H"]
+    position: Int[Tensor, "B H"]
+
+
+def standing(stand: Stand, before: Standing | None, moves: Moves) -> Stand:
+    """A schedule's decision where the heads may move; elsewhere they stay.
+
+    Args:
+        stand: the decision.
+        before: the state before it; None before the first step, at which all heads move.
+        moves: whether heads may move at this step.
+    """
+    after = stand._replace(state=Standing(stand.state, stand.position))
+    if before is None:
+        return after
+    stays = after._replace(
+        position=before.position,
+        state=before,
+        wants_to_read=torch.zeros_like(stand.wants_to_read),
+    )
+    return either(moves.allowed[:, 0], after, stays)
+
+
+def either(rows: Bool[Tensor, "B"], one: T, other: T) -> T:
+    """The rows of `one` where True, those of `other` elsewhere; both are nested named tuples."""
+    return cast("T", _either(rows, one, other))
+
+
+def _either(rows: Bool[Tensor, "B"], one: Any, other: Any) -> Any:
+    if one is None:
+        return None
+    if isinstance(one, Tensor):
+        return torch.where(rows.view(-1, *[1] * (one.dim() - 1)), one, other)
+    parts = [_either(rows, *pair) for pair in zip(one, other, strict=True)]
+    return one._make(parts) if hasattr(one, "_make") else tuple(parts)
