@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 
 import zoo
 from simulmt.analysis.runs import find_runs
-from simulmt.attention import Source
+from simulmt.attention import FullSentence, Lookback, Mechanism, Source
 from simulmt.builders import build_search
 from simulmt.decoding import beam, own_decision
 from simulmt.decoding.beam import beam_search
@@ -51,6 +51,7 @@ class Toy:
     """
 
     vocabulary = Vocabulary(6)
+    mechanism = Mechanism(FullSentence(), Lookback())
 
     def __init__(self, seed: int, eos: float = 0.0) -> None:
         self.seed = seed

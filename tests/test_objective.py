@@ -22,6 +22,7 @@ SETTINGS = {
     "terms": {},
     "label_smoothing": 0.1,
     "latency": "dal",
+    "latency_unit": "subword",
     "lost_mass": "length",
     "hold": 0,
     "warmup": 0,
@@ -40,26 +41,37 @@ def example(B: int = 3, H: int = 4, T: int = 5, S: int = 6, V: int = 7):
 
 
 def loss_of(
-    logits, alphas, target, source_mask, target_mask, update, losses: Losses = NO_LOSSES, **options
+    logits,
+    alphas,
+    target,
+    source_mask,
+    target_mask,
+    update,
+    losses: Losses = NO_LOSSES,
+    ends=None,
+    **options,
 ):
     """The loss of an output made by hand."""
     same = Projection(torch.eye(logits.shape[-1], dtype=logits.dtype))
     translation = Translation(logits, same, tuple(alphas), losses)
     index = torch.arange(len(target))
     batch = Batch(source_mask.long(), source_mask, target, target_mask, target, index)
-    return LatencyAugmented(**(SETTINGS | options)).loss(translation, batch, update)
+    return LatencyAugmented(**(SETTINGS | options)).loss(translation, batch, update, ends)
 
 
-def by_hand(logits, alpha, target, source_mask, target_mask):
+def by_hand(logits, alpha, target, source_mask, target_mask, ends=None):
     """L_avg, L_var (MMA eq. 14-16) and the smoothed likelihood, sentence by sentence."""
     total = lag = variance = 0.0
+    ends = source_mask if ends is None else ends
     for b in range(len(logits)):
-        S, T = int(source_mask[b].sum()), int(target_mask[b].sum())
+        length, T = int(source_mask[b].sum()), int(target_mask[b].sum())
+        S = int(ends[b].sum())
+        w = [1 + int(ends[b, :j].sum()) for j in range(length)]
         gamma, reached, dal, var = T / S, 0.0, 0.0, 0.0
         for i in range(T):
             scores = logits[b, i].log_softmax(-1)
             total -= 0.9 * scores[target[b, i]] + 0.1 * scores.mean()
-            delays = [sum((j + 1) * alpha[b, h, i, j] for j in range(S)) for h in range(4)]
+            delays = [sum(w[j] * alpha[b, h, i, j] for j in range(length)) for h in range(4)]
             norm = sum(g.exp() for g in delays)
             delay = sum(g.exp() / norm * g for g in delays)
             reached = delay if i == 0 else torch.maximum(delay, reached + 1 / gamma)
@@ -71,10 +83,14 @@ def by_hand(logits, alpha, target, source_mask, target_mask):
     return total, lag, variance
 
 
-def test_the_objective_is_that_of_the_papers():
+WORDS = torch.tensor([[0, 1, 0, 0, 1, 1], [1, 0, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0]]).bool()
+
+
+@pytest.mark.parametrize("ends", [None, WORDS], ids=["subwords", "words"])
+def test_the_objective_is_that_of_the_papers(ends):
     logits, alpha, *rest = example()
-    likelihood, lag, variance = by_hand(logits, alpha, *rest)
-    loss = loss_of(logits, alpha.split(2, 1), *rest, update=10)  # of two layers
+    likelihood, lag, variance = by_hand(logits, alpha, *rest, ends)
+    loss = loss_of(logits, alpha.split(2, 1), *rest, update=10, ends=ends)  # of two layers
     # in float64 only the order of summation differs
     torch.testing.assert_close(
         loss.per_sentence["latency"], lag, check_dtype=False, rtol=1e-9, atol=0
@@ -99,8 +115,9 @@ def test_padding_has_no_gradient():
 def test_mass_that_ran_off_the_end_counts_as_the_whole_source():
     mask = torch.ones(1, 4, dtype=torch.bool)
     alpha = torch.tensor([[[[0.5, 0.0, 0.0, 0.0]]]])
-    assert expected_delays([alpha], mask.sum(-1)).item() == pytest.approx(0.5 * 1 + 0.5 * 4)
-    assert expected_delays([alpha], 0 * mask.sum(-1)).item() == pytest.approx(0.5 * 1)
+    place = torch.arange(1, 5)[None]
+    assert expected_delays([alpha], place, mask.sum(-1)).item() == pytest.approx(0.5 * 1 + 0.5 * 4)
+    assert expected_delays([alpha], place, 0 * mask.sum(-1)).item() == pytest.approx(0.5 * 1)
 
 
 def test_equal_heads_weigh_alike_and_do_not_diverge():

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import zoo
+from simulmt.attention.words import ends_of_words
 from simulmt.builders import build_policy
 from simulmt.decoding import beam, drafting
 from simulmt.decoding.beam import beam_search
@@ -32,7 +33,6 @@ from simulmt.decoding.sentence import Drafted, Read, Sentence
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 
-BEGINS = torch.rand(zoo.VOCABULARY, generator=torch.Generator().manual_seed(5)) < 0.6
 WAITING = {
     "wait_k": WaitK(k=2),
     "hold_n": HoldN(n=2),
@@ -53,6 +53,9 @@ MODELS = {
     "multi_path rnmt_plus": ("multi_path", "rnmt_plus", {}),
     "mma_il": ("mma_il", "transformer", {}),
     "milk luong": ("milk", "luong", {}),
+    "soft by words": ("soft", "transformer", {"encoder": "by_word"}),
+    "wait_k by words": ("wait_k-words", "transformer", {"encoder": "by_word"}),
+    "mma_il by words": ("mma_il-words", "transformer", {}),
 }
 
 
@@ -68,7 +71,7 @@ def served() -> list[tuple[str, str]]:
     pairs = []
     for policy, chosen in WAITING.items():
         for name, (mechanism, kind, sizes) in MODELS.items():
-            made = zoo.model(zoo.options(mechanism), kind=kind, **sizes)
+            made = zoo.model(zoo.MECHANISMS[mechanism], kind=kind, **sizes)
             if not chosen.misfit(made.mechanism, made.attending_layers):
                 pairs.append((policy, name))
     return pairs
@@ -76,12 +79,17 @@ def served() -> list[tuple[str, str]]:
 
 def a_model(name: str, seed: int = 0) -> Model:
     mechanism, kind, sizes = MODELS[name]
-    return zoo.model(zoo.options(mechanism), seed, kind, **sizes)
+    return zoo.model(zoo.MECHANISMS[mechanism], seed, kind, **sizes)
+
+
+def reads(made: Model, tokens: list[int]) -> list[Read]:
+    source = torch.tensor([tokens])
+    return reads_of(ends_of_words(source, torch.ones_like(source).bool(), made.begins)[0])
 
 
 def streamed(made: Model, policy: Policy, tokens: list[int], search: Search = GREEDY) -> Hypothesis:
-    stream, start = PolicyStream(made, policy, BEGINS, search), 0
-    for read in reads_of(tokens, BEGINS):
+    stream, start = PolicyStream(made, policy, search), 0
+    for read in reads(made, tokens):
         stream.read_word(tokens[start : read.subwords])
         start = read.subwords
     return stream.written
@@ -93,7 +101,7 @@ def literal(made: Model, policy: Policy, tokens: list[int]) -> Hypothesis:
     sentence, kept, heard, start = Sentence(policy), None, None, 0
     yes = torch.tensor([True])
     last = made.vocabulary.bos
-    for read in reads_of(tokens, BEGINS):
+    for read in reads(made, tokens):
         prefix = torch.tensor([tokens[: read.subwords]])
         if made.mechanism.offline:
             source = made.encode(prefix, torch.ones_like(prefix).bool())
@@ -101,11 +109,9 @@ def literal(made: Model, policy: Policy, tokens: list[int]) -> Hypothesis:
             for token in [made.vocabulary.bos, *sentence.written.tokens][:-1]:
                 state = made.step(torch.tensor([token]), state).state
         else:
-            for token in tokens[start : read.subwords]:
-                source, heard = made.listen(torch.tensor([token]), heard)
-                source = source._replace(finished=yes)  # never waits
-                kept = made.start(source) if kept is None else made.extend(kept, source)
-            state = kept
+            source, heard = made.listen(torch.tensor([tokens[start : read.subwords]]), heard)
+            source = source._replace(finished=yes)  # never waits
+            state = kept = made.start(source) if kept is None else made.extend(kept, source)
         start = read.subwords
         drafted, states = drafts(made, state, last, sentence, read)
         before = len(sentence.written.tokens)
@@ -124,9 +130,7 @@ def drafts(made, state, last: int, sentence: Sentence, read: Read):
         step = made.step(torch.tensor([[last, *tokens][-1]]), state)
         logits = step.logits.clone()
         if sentence.written.tokens and not tokens:
-            inside = ~BEGINS
-            inside[made.vocabulary.eos] = False
-            logits[:, inside] = -torch.inf
+            logits[:, ~made.begins] = -torch.inf
         (token,) = likeliest(logits, made.vocabulary).tolist()
         if token == made.vocabulary.eos:
             closed = True
@@ -142,7 +146,9 @@ def drafts(made, state, last: int, sentence: Sentence, read: Read):
     words: list[tuple[int, ...]] = []
     for token in tokens:
         words = (
-            [*words, (token,)] if BEGINS[token] or not words else [*words[:-1], (*words[-1], token)]
+            [*words, (token,)]
+            if made.begins[token] or not words
+            else [*words[:-1], (*words[-1], token)]
         )
     draft = Draft(
         tuple(sentence.words),
@@ -160,7 +166,7 @@ def test_batches_are_streams_and_streams_what_policies_say(policy: str, name: st
     for seed in range(6):
         made = a_model(name, seed)
         source, mask = zoo.sentences(4, 9, seed)
-        batch = decode_by(chosen, made, source, mask, BEGINS)
+        batch = decode_by(chosen, made, source, mask)
         for row, length, hypothesis in zip(source, mask.sum(1).tolist(), batch, strict=True):
             tokens = row[:length].tolist()
             assert streamed(made, chosen, tokens) == hypothesis
@@ -192,7 +198,7 @@ def test_a_policy_that_waits_for_the_end_gives_the_offline_translation(
     monkeypatch.setattr(drafting, "length_limit", lambda read: 2 * read + 20)
     made = a_model(name)
     source, mask = zoo.sentences(4, 9)
-    batch = decode_by(policy, made, source, mask, BEGINS)
+    batch = decode_by(policy, made, source, mask)
     for mine, offline, length in zip(
         batch, greedy(made, source, mask), mask.sum(1).tolist(), strict=True
     ):
@@ -206,13 +212,13 @@ def test_a_policy_that_waits_for_the_end_gives_the_offline_translation(
 def test_a_beam_in_batches_is_that_of_streams(policy: str, name: str) -> None:
     chosen, made, search = WAITING[policy], a_model(name), Search(3, 0.6)
     source, mask = zoo.sentences(4, 9)
-    batch = decode_by(chosen, made, source, mask, BEGINS, search)
+    batch = decode_by(chosen, made, source, mask, search)
     for row, length, hypothesis in zip(source, mask.sum(1).tolist(), batch, strict=True):
         assert streamed(made, chosen, row[:length].tolist(), search) == hypothesis
-    assert decode_by(chosen, made, source, mask, BEGINS, Search(1, 0.6)) == decode_by(
-        chosen, made, source, mask, BEGINS
+    assert decode_by(chosen, made, source, mask, Search(1, 0.6)) == decode_by(
+        chosen, made, source, mask
     )
-    assert batch != decode_by(chosen, made, source, mask, BEGINS)
+    assert batch != decode_by(chosen, made, source, mask)
 
 
 @pytest.mark.parametrize("name", ["soft", "soft bidirectional"])
@@ -223,7 +229,7 @@ def test_a_beam_that_waits_for_the_end_is_beam_search(
         monkeypatch.setattr(module, "length_limit", lambda read: read + 4)
     made, search = a_model(name), Search(4, 0.6)
     source, mask = zoo.sentences(4, 9)
-    batch = decode_by(HoldN(n=1000), made, source, mask, BEGINS, search)
+    batch = decode_by(HoldN(n=1000), made, source, mask, search)
     offline = beam_search(made, source, mask, search)
     assert [one.tokens for one in batch] == [one.tokens for one in offline]
 

@@ -13,7 +13,7 @@ from simulmt.builders import build_mechanism
 from simulmt.laws.case import Case
 from simulmt.laws.sentences import VOCABULARY as SPECIAL
 from simulmt.laws.sentences import brief, forced_steps, sentences
-from simulmt.laws.small import GUIDED, REENCODING, SMALL, VARIANTS
+from simulmt.laws.small import BY_WORD, GUIDED, REENCODING, SMALL, VARIANTS
 from simulmt.models.model import Model
 
 __all__ = ["GUIDED", "REENCODING", "SMALL", "brief", "forced_steps", "sentences"]
@@ -31,12 +31,21 @@ def options(name: str) -> dict[str, Any]:
 
 
 UNPUBLISHED = {
+    "wait_k-source words": options("wait_k") | {"source_unit": "word"},
+    "wait_k-target words": options("wait_k") | {"target_unit": "word"},
+    "mma_il-source words": options("mma_il") | {"source_unit": "word"},
+    "mma_il-target words": options("mma_il") | {"target_unit": "word"},
+    "milk-window words": options("milk")
+    | {"span": "window", "window": 2, "gaussian": False, "source_unit": "word"},
     "wait_k-chunk": options("wait_k") | {"span": "chunk", "chunk": 2},
     "wait_k-predicted": options("wait_k") | {"span": "predicted_window", "window": 2},
     "milk-window": options("milk") | {"span": "window", "window": 2, "gaussian": False},
     "milk-gaussian": options("milk") | {"span": "window", "window": 2, "gaussian": True},
     "mma_il-predicted": options("mma_il") | {"span": "predicted_window", "window": 3},
 }
+
+
+WORDS = {"source_unit": "word", "target_unit": "word"}
 
 
 def every_mechanism() -> list[tuple[str, dict[str, Any]]]:
@@ -51,6 +60,9 @@ def every_mechanism() -> list[tuple[str, dict[str, Any]]]:
             found.append((f"{path.stem}-leaky", chosen | {"mass_preservation": False}))
         if "window" in chosen:
             found.append((f"{path.stem}-narrow", chosen | {"window": 2}))
+        if "source_unit" in chosen:
+            narrow = {"window": 2} if "window" in chosen else {}
+            found.append((f"{path.stem}-words", chosen | WORDS | narrow))
         if path.stem == "wait_k":
             found.append(("wait_k-faster", chosen | {"emission_rate": 1.1}))
     return found
@@ -94,6 +106,8 @@ def kinds(chosen: dict[str, Any]) -> list[str]:
 
 def takes(kind: str, chosen: dict[str, Any]) -> bool:
     """Whether a kind of model is defined for a mechanism; re-encoding is for clocks that stream."""
+    if kind == BY_WORD:
+        return chosen["schedule"] == "full_sentence" or chosen["source_unit"] == "word"
     if kind == REENCODING:
         return chosen["schedule"] in ("wait_k", "multi_path") and chosen["span"] != "window"
     return kind != GUIDED or averages(chosen)

@@ -43,7 +43,7 @@ def decode_by(
     drafter = Drafter(model, policy, search)
     sentences = [Sentence(policy) for _ in source]
     ends = ends_of_words(source, mask, model.begins)
-    reads = [*map(_reads, ends)]
+    reads = [*map(reads_of, ends)]
     whole = model.start(model.encode(source, mask)) if model.causal else None
     for now in range(max(map(len, reads))):
         going = [
@@ -119,8 +119,12 @@ class PolicyStream:
         self._state = self.model.start(source) if first else self.model.extend(self._state, source)
 
 
-def _reads(ends: Bool[Tensor, "S"]) -> list[Read]:
-    """What has been read after each word of a sentence, and after its EOS."""
+def reads_of(ends: Bool[Tensor, "S"]) -> list[Read]:
+    """What has been read after each word of a sentence, and after its EOS.
+
+    Args:
+        ends: True at the last subword of each word, and at EOS.
+    """
     *words, length = (ends.nonzero()[:, 0] + 1).tolist()
     reads = [Read(word, end, ended=False) for word, end in enumerate(words, 1)]
     return [*reads, Read(len(words), length, ended=True)]

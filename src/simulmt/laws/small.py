@@ -46,7 +46,9 @@ SMALL: dict[str, Make] = {
 """Models that take every mechanism."""
 GUIDED = "transformer with averages"
 REENCODING = "transformer that encodes every prefix"
+BY_WORD = "transformer that sees whole words"
 VARIANTS: dict[str, Make] = {
+    BY_WORD: partial(transformer, encoder="by_word"),
     GUIDED: partial(transformer, average_embedding=True),
     REENCODING: partial(transformer, encoder="reencoding"),
 }
