@@ -23,7 +23,11 @@ from zoo import EOS
 
 ROOT = Path(__file__).parents[1]
 CPU = torch.device("cpu")
-STREAMING = [name for name in zoo.STREAMING if (zoo.CONF / "mechanism" / f"{name}.yaml").is_file()]
+STREAMING = [
+    name
+    for name in zoo.STREAMING
+    if (zoo.CONF / "mechanism" / f"{name}.yaml").is_file() or name.endswith("-words")
+]
 CUT = 6
 WORDS = 12
 
@@ -44,7 +48,7 @@ def test_what_was_said_depends_on_nothing_that_comes_later(name, kind, monkeypat
     subwords, sentences = text()
     said = 0
     for seed, one, other in zip(range(3, 9), sentences[:6], sentences[6:12], strict=True):
-        chosen = zoo.options(name) | ({"window": 3} if name == "luong_local_m" else {})
+        chosen = zoo.MECHANISMS[name] | ({"window": 3} if name == "luong_local_m" else {})
         made = zoo.model(chosen, seed, kind, vocabulary=subwords.vocabulary)
         translator = Translator(made, subwords, CPU)
         heard = one.split()[:CUT]

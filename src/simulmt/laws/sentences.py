@@ -8,7 +8,7 @@ from simulmt.decoding import forced
 from simulmt.models.model import Model
 from simulmt.vocabulary import Vocabulary
 
-VOCABULARY = Vocabulary(30, begins=tuple(n < 5 or n % 3 > 0 for n in range(30)))
+VOCABULARY = Vocabulary(30, begins=tuple(n < 4 or n % 2 > 0 for n in range(30)))
 
 
 def sentences(
