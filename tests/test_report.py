@@ -11,12 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from made_up import make_run, record_training
-from reported import OPTIONS, ROOT, SOFT, VERBFINAL, WAIT_K, make_runs, table_rows
+from reported import OPTIONS, ROOT, SOFT, VERBFINAL, WAIT_K, boxes, make_runs, table_rows
 from simulmt.analysis import style
 from simulmt.analysis.curve import draw_curve
 from simulmt.analysis.names import row_names
@@ -118,19 +116,6 @@ def test_the_picture_says_what_it_shows(latency, unit, tmp_path, drawn):
     assert [t.get_text() for t in legend.get_texts()] == [
         "MMA-IL", "offline (ceiling)", "wait-k", "Pareto front",
     ]  # fmt: skip
-
-
-def boxes(axes: Axes) -> list[np.ndarray]:
-    """Of everything that must not overlap: labels, legend and markers."""
-    figure = axes.figure
-    assert isinstance(figure, Figure)
-    found = [text.get_window_extent().extents for text in axes.texts]
-    found += [legend.get_window_extent().extents for legend in figure.legends]
-    for line in axes.lines:
-        if line.get_marker() != "None":
-            spots = axes.transData.transform(np.asarray(line.get_xydata()))
-            found += [np.concatenate([spot - 7, spot + 7]) for spot in spots]
-    return found
 
 
 @pytest.mark.parametrize("crowd", [0.25, 1.0, 4.0])

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import cycle
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,16 +10,20 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from simulmt.analysis.curve_marks import (
+    draw_front,
+    draw_oracle,
+    draw_series,
+    draw_whiskers,
+    kind_handles,
+    series_styles,
+)
 from simulmt.analysis.labels import Label, ceiling_label, place_labels, point_label
-from simulmt.analysis.points import Point, Series, front_points
+from simulmt.analysis.points import Point, Series
 from simulmt.analysis.style import (
-    DARK,
     DPI,
-    GREY,
-    MARKERS,
     Style,
     draw_legend,
-    line_styles,
     make_panels,
     scale_points,
 )
@@ -28,9 +31,7 @@ from simulmt.analysis.style import (
 Range: TypeAlias = tuple[float, float]
 """The least and the greatest value."""
 _NARROW = (5.4, 4.0)  # inches, for a column of a page
-_LEGEND = 0.75  # inches of the usual figure that its legend may fill
-_HOLLOW: Style = {"markerfacecolor": "white", "markeredgewidth": 1.6}
-_FRONT: Style = {"color": "#d3d3d3", "linewidth": 5, "solid_joinstyle": "round"}
+_LEGEND = 0.17  # share of the usual height that a legend may fill
 
 
 @dataclass(frozen=True)
@@ -87,15 +88,13 @@ def draw_curve(
     axes.set(xlabel=latency, ylabel="BLEU")
     axes.margins(x=0.07, y=0.1)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
-    styled = [*zip(series, _styles(series), strict=True)]
+    styled = [*zip(series, series_styles(series), strict=True)]
     visible = [(line, style) for line, style in styled if _within(line.points, shown)]
-    handles = [_draw(axes, line, style) for line, style in visible]
-    handles += _kind_handles([line for line, _ in visible])
-    handles += _draw_front(axes, series) + _draw_whiskers(axes, styled)
+    handles = [draw_series(axes, line, style) for line, style in visible]
+    handles += kind_handles([line for line, _ in visible])
+    handles += draw_front(axes, series) + draw_whiskers(axes, styled)
     if oracle is not None:
-        axes.axvline(oracle, color=GREY, linewidth=1.4, dashes=(1, 2), zorder=1)
-        axes.text(oracle, 1.01, "oracle", fontsize=9.5, color=DARK, ha="center",
-                  transform=axes.get_xaxis_transform())  # fmt: skip
+        draw_oracle(axes, oracle)
     if shown is not None:
         _limit(axes, series, oracle, shown)
     if scale != 1:
@@ -143,82 +142,8 @@ def _add_legend(figure: Figure, handles: Sequence[Line2D], scale: float) -> None
     figure.set_layout_engine("none")  # the legend may not fit yet
     figure.draw_without_rendering()
     figure.set_layout_engine("constrained")
-    high = figure.legends[0].get_window_extent().height / DPI
-    figure.set_figheight(figure.get_figheight() + max(high - _LEGEND, 0.0))
-
-
-def _styles(series: Sequence[Series]) -> list[Style]:
-    """Return the style of each series: a single point has no line, a published one is grey."""
-    usual = iter(line_styles([line.offline for line in series if not line.published]))
-    published = cycle(reversed(MARKERS))
-    styles = []
-    for line in series:
-        if line.published:
-            style = {"color": GREY, "linewidth": 1.0, "markersize": 5.5, "zorder": 2,
-                     "marker": next(published)}  # fmt: skip
-            style |= {"linestyle": (0, (2, 2)), "markerfacecolor": "white", "markeredgecolor": GREY}
-        else:
-            style = next(usual)
-        if line.kind == "policy":
-            style |= _HOLLOW | {"markeredgecolor": style["color"]}
-        if line.kind == "other":
-            style |= {"fillstyle": "left", "markeredgecolor": style["color"]}
-        styles.append(style if len(line.points) > 1 else style | {"linestyle": ""})
-    return styles
-
-
-def _draw(axes: Axes, series: Series, style: Style) -> Line2D:
-    """Draw a series; returns its entry in the legend."""
-    points = sorted(point.place for point in series.points)
-    label = f"{series.name} ({series.about})" if series.about else series.name
-    (line,) = axes.plot(*zip(*points, strict=True), label=label, **style)
-    if not series.offline or series.published:
-        return line
-    ceiling: dict[str, Any] = {"color": GREY, "linewidth": 1.1, "linestyle": (0, (5, 3))}
-    axes.axhline(series.best, zorder=1, **ceiling)
-    return Line2D([], [], **{**style, **ceiling, "label": label, "markerfacecolor": DARK})
-
-
-def _kind_handles(series: Sequence[Series]) -> list[Line2D]:
-    """Return the legend's entries for trained and for decode-time models, if there are both."""
-    kinds = {line.kind for line in series if not line.offline}
-    if "policy" not in kinds:
-        return []
-    style: Style = {"color": DARK, "linestyle": "", "marker": "o", "markersize": 7.5}
-    policy = Line2D([], [], **style, **_HOLLOW, label="decode-time policy")
-    trained = Line2D([], [], **style, label="trained policy")
-    return [trained, policy] if "trained" in kinds else [policy]
-
-
-def _draw_front(axes: Axes, series: Sequence[Series]) -> list[Line2D]:
-    """Draw a halo around each point of the front, and steps between; returns the legend's entry.
-
-    Points that are on the front only because of their seeds are below the steps.
-    """
-    front = front_points(series)
-    if not front:
-        return []
-    xs, ys = zip(*(point.place for point in front), strict=True)
-    axes.scatter(xs, ys, s=230, color=_FRONT["color"], linewidths=0, zorder=0.6)
-    best = np.maximum.accumulate(ys)
-    axes.plot(np.repeat(xs, 2)[1:], np.repeat(best, 2)[:-1], zorder=0.5, **_FRONT)
-    seeds = any(point.spread != (0, 0) for line in series for point in line.points)
-    label = "Pareto front, within 1 s.d." if seeds else "Pareto front"
-    return [Line2D([], [], marker="o", markersize=13, label=label, **_FRONT)]
-
-
-def _draw_whiskers(axes: Axes, styled: Sequence[tuple[Series, Style]]) -> list[Line2D]:
-    """Draw standard deviations of points with several seeds; returns the legend's entry."""
-    handles: list[Line2D] = []
-    for line, style in styled:
-        for point in line.points:
-            (x, y), (across, up) = point.place, point.spread
-            if across or up:
-                xs, ys = [x - across, x + across, np.nan, x, x], [y, y, np.nan, y - up, y + up]
-                axes.plot(xs, ys, color=style["color"], linewidth=1.0, zorder=2.5)
-                handles = [Line2D([], [], color=DARK, linestyle="", marker="+", markersize=14,
-                                  label="± s.d. over seeds")]  # fmt: skip
-    return handles
+    high, usual = figure.legends[0].get_window_extent().height / DPI, figure.get_figheight()
+    figure.set_figheight(usual + max(high - _LEGEND * usual, 0.0))
 
 
 def _labels(
@@ -235,7 +160,7 @@ def _labels(
     for line, style in trained:
         for point in [] if line.offline else _within(line.points, shown):
             alone = len(line.points) == 1 < len(trained)
-            if name := f"{line.name} {point.label}" if alone else point.label:
+            if name := f"{line.name} {point.label}".strip() if alone else point.label:
                 labels.append(point_label(axes, point.place, name, style["color"], scale))
     return labels
 

@@ -67,7 +67,7 @@ def find_lines(
 
 def _check_key(key: object, runs: Sequence[Run]) -> None:
     trained = [run for run in runs if not run.foreign]
-    if any(key in run.options for run in trained) and key != "seed":
+    if isinstance(key, str) and any(key in run.options for run in trained) and key != "seed":
         return
     known = ", ".join(option for option in differing(trained) if option != "seed")
     why = "runs that differ in the seed alone are one point" if key == "seed" else "no run has it"

@@ -59,9 +59,9 @@ def variants(
     names = {}
     for (mechanism, model), alike in kinds.items():
         trained = {f"mechanism.{dial}" for run in alike for dial in run.traits.dials}
-        varied = [key for key in differing(alike) if _varied(key, alike)]
-        own = _separating([key for key in varied if key not in {*axis, *trained}], alike)
-        dials = [key for key in varied if key in trained]
+        keys = differing(alike)
+        own = _separating([key for key in keys if key not in {*axis, *trained}], alike)
+        dials = [key for key in keys if key in trained]
         for run in alike:
             kind = [mechanism if run.foreign else show(mechanism), *[model] * several]
             decoded = _listed(run, dials, alike) if run.turned else []
@@ -134,7 +134,7 @@ def _separating(keys: Sequence[str], runs: Sequence[Run]) -> list[str]:
 
     separating: list[str] = []
     usual = [key for key in keys if not key.startswith(_SAME_LINE)]
-    for key in sorted(usual, key=lambda key: not key.startswith(_FIRST)):
+    for key in sorted(usual, key=lambda key: (not _varied(key, runs), not key.startswith(_FIRST))):
         if parts([*separating, key]) > parts(separating):
             separating.append(key)
     return separating

@@ -14,6 +14,7 @@ from simulmt.scoring.conventions import CONVENTIONS
 from simulmt.scoring.score import score
 
 _EXAMPLE = "write others={NAME:PATH}"
+_FORM = "give an instances.log as SimulEval writes it for text"
 
 
 def read_others(others: Any, runs: Sequence[Run], samples: int) -> list[Run]:
@@ -48,7 +49,8 @@ def _read(name: str, path: Any, like: Run, samples: int) -> Run:
     try:
         log = sorted(read_instances(Path(path)), key=lambda instance: instance.index)
     except UserError as error:
-        raise UserError(f"others: {name}: {error}") from None
+        why = str(error).rpartition("; decode again")[0] or str(error)
+        raise UserError(f"others: {name}: {why}; {_FORM}") from None
     _check_sentences(f"others: {name}: {path}", log, like.log)
     log = [  # with the same spaces
         replace(one, index=ours.index, source=ours.source, reference=ours.reference)

@@ -51,7 +51,10 @@ def write_curve(
         lines: The lines of the report.
         choices: The folder, the formats and the look of the pictures.
     """
-    series = curve_series(runs, latency, lines.titles)
+    shown = {key: lines.titles[folder] for folder, key in lines.keys.items()}
+    series = [
+        replace(line, name=shown[line.name]) for line in curve_series(runs, latency, lines.keys)
+    ]
     if not series:
         return None
     unit, convention = runs[0].unit, runs[0].convention

@@ -3,6 +3,7 @@
 Colour, marker or dashes alone suffice to tell lines apart.
 """
 
+import logging
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
@@ -172,6 +173,7 @@ def save(figure: Figure, paths: Sequence[Path], **options: Any) -> None:
         paths: The files to write.
         options: Further options of `Figure.savefig`.
     """
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # else a line for each table of a PDF
     installed = {font.name for font in fontManager.ttflist}
     fonts = [name for name in _FONTS if name in installed]
     with (
