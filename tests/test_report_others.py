@@ -138,8 +138,9 @@ def test_wrong_logs_are_refused_in_one_line(runs, tmp_path):
     refused(runs, {"A": str(path)}, "0 sentences, the test set 60")
     refused(runs, "log", r"others is 'log'; write others=\{NAME:PATH\}")
     log = foreign(path, good)
-    for name in ("mma_il", "MMA-IL"):
-        refused(runs, {name: log}, f"others has the name '{name}', which a line of the runs has")
+    for name in ("mma_il", "MMA-IL", "soft"):
+        refused(runs, {name: log}, f"others has the name '{name}', which a line or a folder of the")
+    refused(runs, {" ": log}, "without a name")
 
 
 def refused(runs: Path, others: object, said: str) -> None:

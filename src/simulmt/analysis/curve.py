@@ -24,6 +24,7 @@ from simulmt.analysis.style import (
     DPI,
     Style,
     draw_legend,
+    line_styles,
     make_panels,
     scale_points,
 )

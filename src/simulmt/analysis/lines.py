@@ -75,13 +75,14 @@ def _check_key(key: object, runs: Sequence[Run]) -> None:
 
 
 def _check_others(runs: Sequence[Run], plain: Mapping[str, str], titles: Mapping[str, str]) -> None:
-    """Refuse another system with the name of a line of the runs."""
-    taken = {name[run.folder] for run in runs if not run.foreign for name in (plain, titles)}
+    """Refuse another system with the name of a run's line or folder."""
+    trained = [run.folder for run in runs if not run.foreign]
+    taken = {*trained, *(name[folder] for folder in trained for name in (plain, titles))}
     for run in runs:
         if run.foreign and run.mechanism in taken:
             raise UserError(
-                f"others has the name {run.mechanism!r}, which a line of the runs has; choose "
-                f"another name than {', '.join(sorted(taken))}"
+                f"others has the name {run.mechanism!r}, which a line or a folder of the runs has; "
+                "choose another name"
             )
 
 

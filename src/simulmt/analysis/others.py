@@ -29,7 +29,7 @@ def read_others(others: Any, runs: Sequence[Run], samples: int) -> list[Run]:
         UserError: `others` is no such mapping, there is no log of a run to compare with, or a file
             is damaged or has other sentences.
     """
-    if not others:
+    if others is None:
         return []
     if not isinstance(others, Mapping):
         raise UserError(f"others is {others!r}; {_EXAMPLE}")
@@ -44,6 +44,8 @@ def read_others(others: Any, runs: Sequence[Run], samples: int) -> list[Run]:
 
 def _read(name: str, path: Any, like: Run, samples: int) -> Run:
     """Return a system whose sentences are those of a run."""
+    if not name.strip():
+        raise UserError(f"others has a system without a name; {_EXAMPLE}")
     if not isinstance(path, str) or not Path(path).is_file():
         raise UserError(f"others: {name} is {path!r}, which is no file; {_EXAMPLE}")
     try:
