@@ -107,7 +107,7 @@ def test_the_user_chooses_what_separates_lines(tmp_path, drawn):
 def test_an_option_that_separates_no_lines_is_refused(line, tmp_path):
     make_sweep(tmp_path, trainer__max_updates=4)
     make_sweep(tmp_path, trainer__max_updates=8)
-    with pytest.raises(UserError, match=r"line has .*: .* differ are trainer.max_updates"):
+    with pytest.raises(UserError, match=r"line has .*: .* differ: trainer.max_updates"):
         report({"runs": tmp_path, **QUICK, "line": line})
 
 

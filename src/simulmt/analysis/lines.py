@@ -71,7 +71,7 @@ def _check_key(key: object, runs: Sequence[Run]) -> None:
         return
     known = ", ".join(option for option in differing(trained) if option != "seed")
     why = "runs that differ in the seed alone are one point" if key == "seed" else "no run has it"
-    raise UserError(f"line has {key!r}: {why}; the options in which runs differ are {known or '–'}")
+    raise UserError(f"line has {key!r}: {why}; choose options in which runs differ: {known or '–'}")
 
 
 def _check_others(runs: Sequence[Run], plain: Mapping[str, str], titles: Mapping[str, str]) -> None:

@@ -192,7 +192,7 @@ def _listed(run: Run, keys: Sequence[str], runs: Sequence[Run]) -> list[str]:
 
 def _short(key: str) -> str:
     """Return an option as users type it, or shorter."""
-    short = key.removeprefix("mechanism.").removeprefix("trainer.")
+    short = key.removeprefix("mechanism.").removeprefix("trainer.").removesuffix(".name")
     return "teacher" if key == "teacher.kind" else short
 
 

@@ -112,7 +112,7 @@ def curve_series(
                 firsts.setdefault(name, first)
     return [
         Series(name, lines[name], firsts[name].offline, _kind(firsts[name]))
-        for name in sorted(lines)
+        for name in sorted(lines, key=lambda name: (firsts[name].foreign, name))
     ]
 
 
