@@ -59,6 +59,12 @@ def boxes(axes: Axes) -> list[np.ndarray]:
     return found
 
 
+def names_drawn(figure: Figure) -> list[str]:
+    """Of the entries of the legend."""
+    (legend,) = figure.legends
+    return [text.get_text() for text in legend.get_texts()]
+
+
 class Page(HTMLParser):
     """Checks that what opens closes, and keeps attributes and text."""
 
