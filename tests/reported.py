@@ -6,7 +6,10 @@ import csv
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import yaml
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from made_up import ROOT, make_run
 
@@ -41,6 +44,25 @@ def table_rows(out: str) -> list[list[str]]:
 def rows(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def boxes(axes: Axes) -> list[np.ndarray]:
+    """Of everything that must not overlap: labels, legend and markers."""
+    figure = axes.figure
+    assert isinstance(figure, Figure)
+    found = [text.get_window_extent().extents for text in axes.texts]
+    found += [legend.get_window_extent().extents for legend in figure.legends]
+    for line in axes.lines:
+        if line.get_marker() != "None":
+            spots = axes.transData.transform(np.asarray(line.get_xydata()))
+            found += [np.concatenate([spot - 7, spot + 7]) for spot in spots]
+    return found
+
+
+def names_drawn(figure: Figure) -> list[str]:
+    """Of the entries of the legend."""
+    (legend,) = figure.legends
+    return [text.get_text() for text in legend.get_texts()]
 
 
 class Page(HTMLParser):

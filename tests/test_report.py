@@ -11,12 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from made_up import make_run, record_training
-from reported import OPTIONS, ROOT, SOFT, VERBFINAL, WAIT_K, make_runs, table_rows
+from reported import OPTIONS, ROOT, SOFT, VERBFINAL, WAIT_K, boxes, make_runs, table_rows
 from simulmt.analysis import style
 from simulmt.analysis.curve import draw_curve
 from simulmt.analysis.names import row_names
@@ -36,8 +34,8 @@ def test_table_by_mechanism_then_latency_with_the_oracle(tmp_path, capsys):
     report({"runs": make_runs(tmp_path, *VERBFINAL), **OPTIONS})
     lines = capsys.readouterr().out.splitlines()
     rows = [line.split("│")[1].strip() for line in lines if line.startswith("│")]
-    mma_il = [f"mma_il lambda={weight}" for weight in (0.4, 0.2, 0.1, 0)]
-    assert rows == [*mma_il, "soft", *(f"wait_k k={k}" for k in (1, 3, 5, 7)), "oracle"]
+    mma_il = [f"MMA-IL lambda={weight}" for weight in (0.4, 0.2, 0.1, 0)]
+    assert rows == [*mma_il, "offline", *(f"wait-k k={k}" for k in (1, 3, 5, 7)), "oracle"]
 
 
 def test_csv_has_every_figure_of_every_run(tmp_path):
@@ -83,10 +81,10 @@ def make_models(folder: Path) -> Path:
 
 def test_several_models_have_a_column_and_lines_of_their_own(tmp_path, capsys, drawn):
     report({"runs": make_models(tmp_path), **OPTIONS})
-    mma_h = [["mma_h lambda=0.2", "luong"], ["mma_h lambda=0.1", "luong"]]
+    mma_h = [["MMA-H lambda=0.2", "luong"], ["MMA-H lambda=0.1", "luong"]]
     mma_h += [[name, "transformer"] for name, _ in mma_h]
     rows = [row[:2] for row in table_rows(capsys.readouterr().out)]
-    assert rows == [*mma_h, ["soft", "luong"], ["soft", "transformer"], ["oracle", ""]]
+    assert rows == [*mma_h, ["offline", "luong"], ["offline", "transformer"], ["oracle", ""]]
     names, lines = names_and_lines(tmp_path)
     assert len({*names}) == 6
     assert names[0] == "mma_h luong lambda=0.2"
@@ -97,7 +95,7 @@ def test_size_and_speed_on_demand(tmp_path, capsys):
     report({"runs": make_models(tmp_path), **OPTIONS, "training": True})
     out = capsys.readouterr().out
     cells = {tuple(row[:2]): row[2:4] for row in table_rows(out)}
-    assert cells.pop(("mma_h lambda=0.1", "luong")) == ["1,234,567", "5,679"]
+    assert cells.pop(("MMA-H lambda=0.1", "luong")) == ["1,234,567", "5,679"]
     assert cells.pop(("oracle", "")) == ["", ""]
     assert {*map(tuple, cells.values())} == {("1,000", "–")}
     assert "parameters" in out
@@ -112,25 +110,12 @@ def test_the_picture_says_what_it_shows(latency, unit, tmp_path, drawn):
     assert latency in axes.get_xlabel()
     assert f"source {unit}s" in axes.get_xlabel()
     written = [text.get_text() for text in axes.texts]
-    assert {"k=1", "k=7", "λ=0", "λ=0.4", "soft (offline)"} <= {*written}
+    assert {"k=1", "k=7", "λ=0", "λ=0.4", "offline (ceiling)"} <= {*written}
     assert ("oracle" in written) == (unit == "word")
     (legend,) = drawn[0].legends
     assert [t.get_text() for t in legend.get_texts()] == [
-        "mma_il", "soft (offline)", "wait_k", "Pareto front",
+        "MMA-IL", "offline (ceiling)", "wait-k", "Pareto front",
     ]  # fmt: skip
-
-
-def boxes(axes: Axes) -> list[np.ndarray]:
-    """Of everything that must not overlap: labels, legend and markers."""
-    figure = axes.figure
-    assert isinstance(figure, Figure)
-    found = [text.get_window_extent().extents for text in axes.texts]
-    found += [legend.get_window_extent().extents for legend in figure.legends]
-    for line in axes.lines:
-        if line.get_marker() != "None":
-            spots = axes.transData.transform(np.asarray(line.get_xydata()))
-            found += [np.concatenate([spot - 7, spot + 7]) for spot in spots]
-    return found
 
 
 @pytest.mark.parametrize("crowd", [0.25, 1.0, 4.0])
@@ -164,7 +149,7 @@ def test_mechanisms_differ_without_colour_and_offline_is_a_ceiling(tmp_path, dra
     assert len({shown[name].get_marker() for name in names}) == 8
     assert len({shown[name].get_color() for name in names}) == 8
     assert len({*style.DASHES}) == 8
-    assert [*shown["soft"].get_xydata()[0]] == [20, 40]
+    assert [*shown["soft (ceiling)"].get_xydata()[0]] == [20, 40]
     level = [line for line in axes.lines if [*line.get_ydata()] == [40, 40]]
     upright = [line for line in axes.lines if [*line.get_xdata()] == [2.5, 2.5]]
     assert len(level) == len(upright) == 1
@@ -232,7 +217,7 @@ def test_a_learned_schedule_has_its_weights_in_the_name(tmp_path):
 def test_a_run_without_latency_is_in_the_table_only(tmp_path, capsys):
     make_runs(tmp_path, SOFT, ("wait_k", {}, 0.0, None))
     report({"runs": tmp_path, **OPTIONS})
-    assert "wait_k k=3" in capsys.readouterr().out
+    assert "wait-k k=3" in capsys.readouterr().out
     assert [s.name for s in curve_series(find_runs(tmp_path).runs, "DAL")] == ["soft"]
     with pytest.raises(UserError, match="nothing to draw"):
         report({"runs": tmp_path / "run-1", **OPTIONS})
@@ -275,7 +260,7 @@ def test_the_program(tmp_path):
         command, capture_output=True, text=True, env=environment, check=False, cwd=tmp_path
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert "wait_k k=3" in done.stdout
+    assert "wait-k k=3" in done.stdout
     curves = [f"curve-{name}.{kind}" for name in ("AL", "AP", "DAL") for kind in ("png", "svg")]
     written = sorted(path.name for path in (tmp_path / "some runs").iterdir() if path.is_file())
     files = ["cost.csv", *curves, "curves.csv", "report.html", "significance.csv"]

@@ -23,7 +23,7 @@ def test_table_curve_and_csv_by_a_convention(name, tmp_path, capsys, drawn):
     header = next(line for line in out.splitlines() if "BLEU" in line)
     assert [cell.strip() for cell in header.strip("┃").split("┃")][1:] == [*figures]
     assert f"AL|{name}" in out
-    soft = next(row for row in table_rows(out) if row[0] == "soft")
+    soft = next(row for row in table_rows(out) if row[0] == "offline")
     assert soft[1] == "100.90"
     assert soft[1 + figures.index("DAL")] == f"{10.2 / 4:.2f}"
     oracle = [row for row in table_rows(out) if row[0] == "oracle"]

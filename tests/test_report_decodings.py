@@ -50,7 +50,7 @@ def test_decodings_of_one_run_are_one_curve(tmp_path):
     assert {row["folder"] for row in rows(tmp_path / "cost.csv")} == {"run", "soft"}
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert "2 runs and 4 further decodings" in page.text
-    assert "wait_k k=9" in page.text
+    assert "wait-k k=9" in page.text
     (tmp_path / "run" / "evaluation" / "test-best-k5" / "scores.json").write_text("{")
     assert len(find_runs(tmp_path).damaged) == 1
     assert len(find_runs(tmp_path, decodings=False).runs) == 2

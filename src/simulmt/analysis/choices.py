@@ -9,7 +9,13 @@ from simulmt.options import Config, Finite, Limit, Natural, Weight, construct, c
 from simulmt.scoring.conventions import ADDED, CONVENTIONS
 
 RESAMPLES = Limit("from 40 to 10,000", lambda n: 40 <= n <= 10_000)  # 1/40 at either end
+WIDTH = Limit("from 2 to 30 inches", lambda inches: 2 <= inches <= 30)
+FONT_SIZE = Limit("from 4 to 40 points", lambda points: 4 <= points <= 40)
+FORMATS = ("png", "svg", "pdf")
+_WIDEST = 4.0  # points of the font for each inch of a picture
 LATENCIES = ("DAL", "AL", "AP", "LAAL")
+_LISTS = ("latency", "published", "line", "formats")
+"""Options that may be one value instead of a list."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,12 @@ class Choices:
     unit: Any
     training: bool
     published: Any
+    others: Any
+    line: Any
+    labels: Path | None
+    formats: Any
+    width: Annotated[float, WIDTH]
+    font_size: Annotated[float, FONT_SIZE]
     resamples: Annotated[int, RESAMPLES]
     tolerance: Weight
     select: Literal["dal", "al", "ap", "laal"] | None
@@ -41,6 +53,14 @@ class Choices:
             _check_range("quality", self.quality, "[95,101]")
             if self.quality[0] == self.quality[1]:
                 raise UserError(f"quality is {self.quality}: a picture needs two different numbers")
+        for name in self.formats or [None]:
+            pick(dict.fromkeys(FORMATS), name, "formats")
+        if self.font_size > _WIDEST * self.width:
+            raise UserError(
+                f"font_size is {self.font_size:g} with width={self.width:g}: the picture has room "
+                f"for at most {_WIDEST * self.width:g} points; give a smaller font_size, or "
+                f"width={self.font_size / _WIDEST:g}"
+            )
         convention = pick(CONVENTIONS, self.convention, "convention")
         paper = self.convention == "paper"
         where = "" if paper else f"convention={self.convention}: "
@@ -68,7 +88,7 @@ def read_choices(options: Config) -> Choices:
     units = pick(CONVENTIONS, options.get("convention"), "convention").units
     defaults = {"to": options.get("runs"), "unit": units[0]}
     filled = {**options, **{k: v for k, v in defaults.items() if options.get(k) is None}}
-    filled |= {key: _listed(options[key]) for key in ("latency", "published") if key in options}
+    filled |= {key: _listed(options[key]) for key in _LISTS if key in options}
     if isinstance(select := options.get("select"), str):
         filled["select"] = select.lower()
     return construct(Choices, filled, "")

@@ -1,8 +1,8 @@
-"""Quality against latency as a picture: one line for each mechanism."""
+"""Quality against latency as a picture: one line for each system."""
 
 from collections.abc import Callable, Sequence
-from itertools import cycle
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,37 +10,67 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from simulmt.analysis.curve_marks import (
+    draw_front,
+    draw_oracle,
+    draw_series,
+    draw_whiskers,
+    kind_handles,
+    series_styles,
+)
 from simulmt.analysis.labels import Label, ceiling_label, place_labels, point_label
-from simulmt.analysis.points import Point, Series, front_points
+from simulmt.analysis.points import Point, Series
 from simulmt.analysis.style import (
-    DARK,
     DPI,
-    GREY,
-    MARKERS,
     Style,
     draw_legend,
     line_styles,
     make_panels,
+    scale_points,
 )
 
 Range: TypeAlias = tuple[float, float]
 """The least and the greatest value."""
-_WIDE, _NARROW = (7.0, 4.4), (5.4, 4.0)  # inches: for print, for a column of a page
-_LEGEND = 0.75  # inches of the wide figure that its legend may fill
-_FRONT: Style = {"color": "#d3d3d3", "linewidth": 5, "solid_joinstyle": "round"}
+_NARROW = (5.4, 4.0)  # inches, for a column of a page
+_LEGEND = 0.17  # share of the usual height that a legend may fill
+
+
+@dataclass(frozen=True)
+class Print:
+    """The look of a printed picture.
+
+    Attributes:
+        width: In inches.
+        font_size: Of the text of the legend, in points; all else is in proportion.
+    """
+
+    width: float = 7.0
+    font_size: float = 10.0
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height in inches, without what a long legend adds."""
+        return self.width, self.width * 4.4 / 7
+
+    @property
+    def scale(self) -> float:
+        """By how much text, lines and markers are larger than usual."""
+        return self.font_size / 10
 
 
 def draw_curve(
     series: Sequence[Series], latency: str, oracle: float | None = None,
     shown: Range | None = None, link: Callable[[Point], str] | None = None,
+    look: Print = Print(),
 ) -> tuple[Figure, list[Line2D]]:  # fmt: skip
     """Draw quality against latency.
 
-    Each mechanism is a line in the order of latency, with its own colour, marker and dashes. An
-    offline mechanism has a horizontal line besides its points. Published points are hollow and
-    have no labels. Whiskers are standard deviations over seeds. The Pareto front is a grey band in
-    steps: the best quality within a latency. The label of a point is its dial, or its mechanism if
-    the mechanism has a single point. A label without room is left out.
+    Each line goes in the order of latency, with its own colour, marker and dashes; lines of
+    policies have hollow markers. An offline model has a horizontal line besides its points.
+    Published points are grey and hollow, and have no labels. Whiskers are standard deviations over
+    seeds. The Pareto front is a grey band in steps: the best quality within a latency. The label of
+    a point is its dial, or its line if the line has a single point. A label without room is left
+    out.
 
     Args:
         series: At least one series, with at least one point in all.
@@ -49,29 +79,33 @@ def draw_curve(
         shown: The least and the greatest quality in the picture; None shows all. The picture is as
             wide as the shown simultaneous points need, and leaves out a series without one.
         link: Returns the address of a point, for a page that draws the legend itself.
+        look: The look of a picture that is not for a page.
 
     Returns:
         The figure, and the entries of its legend.
     """
-    figure, (axes,) = make_panels(1, 1, *(_WIDE if link is None else _NARROW))
+    scale = look.scale if link is None else 1.0
+    figure, (axes,) = make_panels(1, 1, *(look.size if link is None else _NARROW))
     axes.set(xlabel=latency, ylabel="BLEU")
     axes.margins(x=0.07, y=0.1)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
-    styled = [*zip(series, _styles(series), strict=True)]
-    handles = [_draw(axes, line, style) for line, style in styled if _within(line.points, shown)]
-    handles += _draw_front(axes, series) + _draw_whiskers(axes, styled)
+    styled = [*zip(series, series_styles(series), strict=True)]
+    visible = [(line, style) for line, style in styled if _within(line.points, shown)]
+    handles = [draw_series(axes, line, style) for line, style in visible]
+    handles += kind_handles([line for line, _ in visible])
+    handles += draw_front(axes, series) + draw_whiskers(axes, styled)
     if oracle is not None:
-        axes.axvline(oracle, color=GREY, linewidth=1.4, dashes=(1, 2), zorder=1)
-        axes.text(oracle, 1.01, "oracle", fontsize=9.5, color=DARK, ha="center",
-                  transform=axes.get_xaxis_transform())  # fmt: skip
+        draw_oracle(axes, oracle)
     if shown is not None:
         _limit(axes, series, oracle, shown)
+    if scale != 1:
+        scale_points(figure, handles, scale)
     if link is None:
-        _add_legend(figure, handles)
+        _add_legend(figure, handles, scale)
     figure.draw_without_rendering()  # settles the layout, so that pixels are known
     figure.set_layout_engine("none")
-    places = [point.place for line in series for point in line.points]
-    place_labels(axes, _labels(axes, styled, shown), places)
+    marks = [(point.place, point.spread) for line in series for point in line.points]
+    place_labels(axes, _labels(axes, styled, shown, scale), marks, scale)
     if link is not None:
         _add_links(axes, series, link)
     return figure, handles
@@ -103,83 +137,32 @@ def _limit(axes: Axes, series: Sequence[Series], oracle: float | None, shown: Ra
     axes.set(xlim=(least - room, most + room), ylim=shown)
 
 
-def _add_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
+def _add_legend(figure: Figure, handles: Sequence[Line2D], scale: float) -> None:
     """Draw the legend; a long legend makes the figure higher, not the axes lower."""
-    draw_legend(figure, handles)
+    draw_legend(figure, handles, scale)
     figure.set_layout_engine("none")  # the legend may not fit yet
     figure.draw_without_rendering()
     figure.set_layout_engine("constrained")
-    high = figure.legends[0].get_window_extent().height / DPI
-    figure.set_figheight(figure.get_figheight() + max(high - _LEGEND, 0.0))
+    high, usual = figure.legends[0].get_window_extent().height / DPI, figure.get_figheight()
+    figure.set_figheight(usual + max(high - _LEGEND * usual, 0.0))
 
 
-def _styles(series: Sequence[Series]) -> list[Style]:
-    """Return the style of each series: a single point has no line, a published one is grey."""
-    usual = iter(line_styles([line.offline for line in series if not line.published]))
-    published = cycle(reversed(MARKERS))
-    styles = []
-    for line in series:
-        if line.published:
-            style = {"color": GREY, "linewidth": 1.0, "markersize": 5.5, "zorder": 2,
-                     "marker": next(published)}  # fmt: skip
-            style |= {"linestyle": (0, (2, 2)), "markerfacecolor": "white", "markeredgecolor": GREY}
-        else:
-            style = next(usual)
-        styles.append(style if len(line.points) > 1 else style | {"linestyle": ""})
-    return styles
-
-
-def _draw(axes: Axes, series: Series, style: Style) -> Line2D:
-    """Draw a series; returns its entry in the legend."""
-    points = sorted(point.place for point in series.points)
-    (line,) = axes.plot(*zip(*points, strict=True), label=series.name, **style)
-    if not series.offline or series.published:
-        return line
-    ceiling: dict[str, Any] = {"color": GREY, "linewidth": 1.1, "linestyle": (0, (5, 3))}
-    axes.axhline(series.best, zorder=1, **ceiling)
-    ceiling |= {"label": f"{series.name} (offline)", "markerfacecolor": DARK}
-    return Line2D([], [], **{**style, **ceiling})
-
-
-def _draw_front(axes: Axes, series: Sequence[Series]) -> list[Line2D]:
-    """Draw a halo around each point of the front, and steps between; returns the legend's entry."""
-    front = [point.place for point in front_points(series)]
-    if not front:
-        return []
-    xs, ys = zip(*front, strict=True)
-    axes.scatter(xs, ys, s=230, color=_FRONT["color"], linewidths=0, zorder=0.6)
-    axes.plot(np.repeat(xs, 2)[1:], np.repeat(ys, 2)[:-1], zorder=0.5, **_FRONT)
-    return [Line2D([], [], marker="o", markersize=13, label="Pareto front", **_FRONT)]
-
-
-def _draw_whiskers(axes: Axes, styled: Sequence[tuple[Series, Style]]) -> list[Line2D]:
-    """Draw standard deviations of points with several seeds; returns the legend's entry."""
-    handles: list[Line2D] = []
-    for line, style in styled:
-        for point in line.points:
-            (x, y), (across, up) = point.place, point.spread
-            if across or up:
-                xs, ys = [x - across, x + across, np.nan, x, x], [y, y, np.nan, y - up, y + up]
-                axes.plot(xs, ys, color=style["color"], linewidth=1.0, zorder=2.5)
-                handles = [Line2D([], [], color=DARK, linestyle="", marker="+", markersize=14,
-                                  label="± s.d. over seeds")]  # fmt: skip
-    return handles
-
-
-def _labels(axes: Axes, styled: Sequence[tuple[Series, Style]], shown: Range | None) -> list[Label]:
-    """Return a label for each offline mechanism and for each point of other mechanisms."""
+def _labels(
+    axes: Axes, styled: Sequence[tuple[Series, Style]], shown: Range | None, scale: float
+) -> list[Label]:
+    """Return a label for each offline model and for each point of other models."""
     trained = [(line, style) for line, style in styled if not line.published]
     low, high = axes.get_ylim()
     labels = [
-        ceiling_label(axes, line.best, f"{line.name} (offline)")
+        ceiling_label(axes, line.best, f"{line.name} (ceiling)", scale)
         for line, _ in trained
         if line.offline and low <= line.best <= high
     ]
     for line, style in trained:
         for point in [] if line.offline else _within(line.points, shown):
             alone = len(line.points) == 1 < len(trained)
-            if name := f"{line.name} {point.label}" if alone else point.label:
-                labels.append(point_label(axes, point.place, name, style["color"]))
+            if name := f"{line.name} {point.label}".strip() if alone else point.label:
+                labels.append(point_label(axes, point.place, name, style["color"], scale))
     return labels
 
 

@@ -21,6 +21,8 @@ _PIXEL = DPI / 72  # pixels per point
 _GAP, _REACH = 6.0, (0.0, 7.0, 16.0, 27.0)  # points between a marker and its label, and further
 
 Pixels: TypeAlias = NDArray[np.float64]
+Place: TypeAlias = tuple[float, float]
+"""Latency and quality."""
 
 
 @dataclass
@@ -35,16 +37,25 @@ class Label:
     box: Pixels | None = None
 
 
-def place_labels(axes: Axes, labels: Sequence[Label], marks: Sequence[tuple[float, float]]) -> None:
+def place_labels(
+    axes: Axes, labels: Sequence[Label], marks: Sequence[tuple[Place, Place]], scale: float = 1.0
+) -> None:
     """Move each label to the box that hides least, and leave out a label without room.
 
     Args:
         axes: The axes with all that labels must not hide; the layout of the figure is settled.
         labels: The labels of these axes.
-        marks: The places of the markers, in data coordinates.
+        marks: The places of the markers, in data coordinates, and the lengths of their whiskers.
+        scale: By how much markers and labels are larger than usual.
     """
-    spots = axes.transData.transform(np.array(marks))
-    markers = [*np.hstack([spots - 4.5 * _PIXEL, spots + 4.5 * _PIXEL])]
+    spots, whiskers = np.moveaxis(np.array(marks), 1, 0)
+    ends = axes.transData.transform((spots + whiskers).reshape(-1, 2))
+    spots = axes.transData.transform(spots)
+    reach = ends - spots
+    half, thin = np.full(2, 4.5 * _PIXEL * scale), np.full(2, 1.5 * _PIXEL * scale)
+    markers = []
+    for size in (half, reach * (1, 0) + thin, reach * (0, 1) + thin):
+        markers += [*np.hstack([spots - size, spots + size])]
     lines = [line.get_transform().transform_path(line.get_path()) for line in axes.lines]
     drawn = np.concatenate([line.interpolated(150).vertices for line in lines])
     frame: Pixels = np.array(axes.get_window_extent().extents)
@@ -64,33 +75,34 @@ def place_labels(axes: Axes, labels: Sequence[Label], marks: Sequence[tuple[floa
         _settle(label, axes)
 
 
-def point_label(axes: Axes, place: tuple[float, float], name: str, colour: str) -> Label:
+def point_label(axes: Axes, place: Place, name: str, colour: str, scale: float = 1.0) -> Label:
     """Return a label around a marker, close to the marker if possible, best above or below."""
-    text, half = _text(axes, name, colour)
+    text, half = _text(axes, name, colour, scale)
     marker = axes.transData.transform(place)
     extra, angle = np.meshgrid(_REACH, np.arange(24) * np.pi / 12, indexing="ij")
     direction = np.stack([np.cos(angle), np.sin(angle)], -1).reshape(-1, 2)
     direction /= abs(direction).max(axis=1, keepdims=True)  # on a square
-    middle = marker + direction * (half + (_GAP + extra.reshape(-1, 1)) * _PIXEL)
+    middle = marker + direction * (half + (_GAP + extra.reshape(-1, 1)) * _PIXEL * scale)
     costs = 4 * extra.reshape(-1) + 3 * abs(direction[:, 0])
     return Label(text, marker, np.hstack([middle - half, middle + half]), costs, leader=True)
 
 
-def ceiling_label(axes: Axes, height: float, name: str) -> Label:
+def ceiling_label(axes: Axes, height: float, name: str, scale: float = 1.0) -> Label:
     """Return a label above or below a horizontal line, best at the right end of the line."""
-    text, half = _text(axes, name, DARK)
+    text, half = _text(axes, name, DARK, scale)
     frame = axes.get_window_extent()
     end = axes.transData.transform((axes.get_xlim()[1], height))
-    left, side = np.meshgrid(np.linspace(0, frame.width - 2 * half[0], 60), (1, -1))
+    left, side = np.meshgrid(np.linspace(0, max(frame.width - 2 * half[0], 0), 60), (1, -1))
     shift = np.stack([-half[0] - left, side * (half[1] + 1.5 * _PIXEL)], -1).reshape(-1, 2)
     costs = left.reshape(-1) / 10 + 40 * (shift[:, 1] < 0)
     boxes = np.hstack([end + shift - half, end + shift + half])
     return Label(text, end, boxes, costs, leader=False)
 
 
-def _text(axes: Axes, content: str, colour: str) -> tuple[Text, Pixels]:
+def _text(axes: Axes, content: str, colour: str, scale: float) -> tuple[Text, Pixels]:
     """Return a text without a place, and half the size of the text in pixels."""
-    text = axes.text(0, 0, content, fontsize=9.5, color=colour, zorder=5, parse_math=False)
+    size = 9.5 * scale
+    text = axes.text(0, 0, content, fontsize=size, color=colour, zorder=5, parse_math=False)
     text.set(ha="center", va="center", transform=None, in_layout=False)
     text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
     box = text.get_window_extent()

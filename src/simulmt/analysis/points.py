@@ -6,12 +6,17 @@ Runs that differ in the seed alone are one point.
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from simulmt.analysis.intervals import SEED
-from simulmt.analysis.names import differing, effective_options, variants
+from simulmt.analysis.names import differing, effective_options, variants, varied_options
 from simulmt.analysis.run import Row, Run
+
+Kind: TypeAlias = Literal["trained", "policy", "other", "published"]
+"""How a line's models came to be: trained as they are, made simultaneous by a policy when decoding,
+another system by its log, or published figures."""
 
 _OWN_COLUMN = ("name", "model.name", "data.name")
 _OF_STREAMING = ("model.encoder", "model.average_embedding", "data.batch_tokens")
@@ -43,44 +48,85 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """The models of one mechanism.
+    """The models of one line.
 
     Attributes:
         name: The name in the legend.
         points: At least one point.
         offline: Whether the models read the whole sentence first.
-        published: Whether the figures are published; the Pareto front leaves these out.
+        kind: How the models came to be; the Pareto front leaves out published ones.
     """
 
     name: str
     points: Sequence[Point]
     offline: bool = False
-    published: bool = False
+    kind: Kind = "trained"
 
     @property
     def best(self) -> float:
         """The highest quality."""
         return max(point.quality for point in self.points)
 
+    @property
+    def published(self) -> bool:
+        """Whether the figures are published."""
+        return self.kind == "published"
 
-def curve_series(runs: Sequence[Run], latency: str) -> list[Series]:
-    """Return the lines of the runs that have a latency, one per mechanism, model and variant."""
-    lines: dict[str, tuple[list[Point], bool]] = {}
-    names = variants(runs)
+    @property
+    def about(self) -> str:
+        """What the legend says besides the name: `ceiling, 3 seeds`; empty if nothing."""
+        words = ["ceiling"] if self.offline and not self.published else []
+        seeds = sorted({max(len(point.runs), 1) for point in self.points})
+        if seeds[-1] > 1:
+            words.append(f"{'–'.join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))} seeds")
+        return ", ".join(words)
+
+
+def curve_series(
+    runs: Sequence[Run], latency: str, names: Mapping[str, str] | None = None
+) -> list[Series]:
+    """Return the lines of the runs that have a latency.
+
+    Args:
+        runs: The runs.
+        latency: Such as DAL.
+        names: The name of each run's line, by folder; None for those of `variants`.
+    """
+    names = variants(runs) if names is None else names
+    lines: dict[str, list[Point]] = {}
+    firsts: dict[str, Run] = {}
     for group in by_seed(runs):
         figures = [(run.latency(latency), run.bleu) for run in group]
         if all(math.isfinite(value) for value, _ in figures):
             first = group[0]
-            label = ", ".join(first.dials()).replace("lambda_", "λ").replace("lambda", "λ")
+            alike = [run for run in runs if names[run.folder] == names[first.folder]]
             (x, across), (y, up) = (_mean(column) for column in zip(*figures, strict=True))
-            point = Point(x, y, label, (across, up), tuple(run.folder for run in group))
+            folders = tuple(run.folder for run in group)
+            point = Point(x, y, _label(first, alike), (across, up), folders)
             # a run lies on its own line, and on the line of its decodings
-            alike = [first]
+            homes = [first]
             if not first.is_decoding:
-                alike += [run for run in runs if run.home == first.home and not run.policy]
-            for name in {names[run.folder] for run in alike}:
-                lines.setdefault(name, ([], first.offline))[0].append(point)
-    return [Series(name, *line) for name, line in sorted(lines.items())]
+                homes += [run for run in runs if run.home == first.home and not run.policy]
+            for name in {names[run.folder] for run in homes}:
+                lines.setdefault(name, []).append(point)
+                firsts.setdefault(name, first)
+    return [
+        Series(name, lines[name], firsts[name].offline, _kind(firsts[name]))
+        for name in sorted(lines, key=lambda name: (firsts[name].foreign, name))
+    ]
+
+
+def _kind(run: Run) -> Kind:
+    """Return how the model of a run came to be."""
+    return "other" if run.foreign else "policy" if run.policy else "trained"
+
+
+def _label(run: Run, alike: Sequence[Run]) -> str:
+    """Return the dials of a point; of a policy's options, those that change along the line."""
+    varied = varied_options(alike)
+    same = {*run.policy} - {*varied, *run.traits.dials} if varied else set[str]()
+    dials = [dial for dial in run.dials() if dial.split("=")[0] not in same]
+    return ", ".join(dials).replace("lambda_", "λ").replace("lambda", "λ")
 
 
 def by_seed(runs: Sequence[Run]) -> list[list[Run]]:
@@ -88,8 +134,9 @@ def by_seed(runs: Sequence[Run]) -> list[list[Run]]:
     groups: dict[tuple[object, ...], list[Run]] = {}
     times = Counter[tuple[object, ...]]()
     for run in runs:
-        seed = str(run.options["seed"])
-        key = (effective_options(run) - {("seed", seed)}, run.policy.get("name"), *run.dials())
+        seed = str(run.options.get("seed"))
+        policy = sorted((name, str(value)) for name, value in run.policy.items())
+        key = (effective_options(run) - {("seed", seed)}, *policy, *run.dials())
         groups.setdefault((key, times[key, seed]), []).append(run)
         times[key, seed] += 1
     return list(groups.values())
@@ -98,16 +145,21 @@ def by_seed(runs: Sequence[Run]) -> list[list[Run]]:
 def front_points(series: Sequence[Series]) -> list[Point]:
     """Return the points on the Pareto front of the simultaneous models, in the order of latency.
 
-    A point is off the front if another point is at least as good in both and better in one; equal
-    points are on it together.
+    A point is off the front if another point is at least as good in both, and better in one by more
+    than one standard deviation of the seeds, the larger of the two points' deviations. Between
+    points without several seeds any difference counts.
     """
     lines = [line.points for line in series if not (line.offline or line.published)]
     points = [point for line in lines for point in line]
-    front: list[Point] = []
-    for point in sorted(points, key=lambda point: (point.latency, -point.quality)):
-        if not front or point.quality > front[-1].quality or point.place == front[-1].place:
-            front.append(point)
-    return front
+    front = [point for point in points if not any(_beats(other, point) for other in points)]
+    return sorted(front, key=lambda point: (point.latency, -point.quality))
+
+
+def _beats(one: Point, other: Point) -> bool:
+    """Return whether a point is at least as good in both, and in one by more than the seeds are."""
+    gains = (other.latency - one.latency, one.quality - other.quality)
+    margins = map(max, one.spread, other.spread)
+    return min(gains) >= 0 and any(gain > most for gain, most in zip(gains, margins, strict=True))
 
 
 def curve_rows(runs: Sequence[Run], latencies: Sequence[str]) -> list[Row]:
@@ -120,7 +172,8 @@ def curve_rows(runs: Sequence[Run], latencies: Sequence[str]) -> list[Row]:
     suffix = "" if runs[0].convention == "paper" else f"_{runs[0].convention}"
     fronts = {name: front_points(curve_series(runs, name)) for name in latencies}
     columns = [*runs[0].row(), *_OWN_COLUMN]
-    options = [k for k in differing(runs) if k.removeprefix("mechanism.") not in columns]
+    trained = [run for run in runs if not run.foreign]
+    options = [k for k in differing(trained) if k.removeprefix("mechanism.") not in columns]
     rows: list[Row] = []
     for run in runs:
         bleu = run.resampled

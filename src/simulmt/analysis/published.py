@@ -46,7 +46,7 @@ def read_published(
                 lines.setdefault(f"{system}, published ({kind} BLEU)", []).append(point)
             elif point:
                 notes[f"{path.stem}, {system}: its unit of latency is {own}"] = None
-    return [Series(name, line, published=True) for name, line in lines.items()], [*notes]
+    return [Series(name, line, kind="published") for name, line in lines.items()], [*notes]
 
 
 def _find(name: str, folder: Path) -> Path:

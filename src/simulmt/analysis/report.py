@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from simulmt.analysis.choices import Choices, read_choices
+from simulmt.analysis.lines import Lines, find_lines
 from simulmt.analysis.names import row_names
+from simulmt.analysis.others import read_others
 from simulmt.analysis.path import interleaved, word_staircase
 from simulmt.analysis.points import Series, curve_rows
 from simulmt.analysis.published import read_published
@@ -14,9 +16,10 @@ from simulmt.analysis.report_curves import DrawnCurve, write_curve
 from simulmt.analysis.run import Row, Run
 from simulmt.analysis.runs import RunList, comparable, find_runs, read_logs
 from simulmt.analysis.selection import select_runs, with_empty_ranges_together
-from simulmt.analysis.significance import BETWEEN, COLUMNS, matched_pairs
+from simulmt.analysis.significance import BETWEEN, COLUMNS, matched_pairs, system_names
 from simulmt.analysis.table import left_columns, score_table, selection_table
 from simulmt.analysis.target import REMEDY, write_html, write_rows
+from simulmt.analysis.titles import title
 from simulmt.analysis.typical import typical_places
 from simulmt.console import console, say
 from simulmt.decoding.instance import Instance
@@ -32,8 +35,8 @@ _Published: TypeAlias = Mapping[str, tuple[Sequence[Series], Sequence[str]]]
 def report(options: Config, home: Path = Path()) -> None:
     """Print the table of a folder's runs, and write the files that compare the runs.
 
-    These are `curves.csv`, `cost.csv`, `significance.csv`, `curve-DAL.png` and `.svg` (and so on
-    for each latency), `report.html`, and with `select` also `selected.csv`.
+    These are `curves.csv`, `cost.csv`, `significance.csv`, the pictures `curve-DAL.png` and so on
+    for each latency and format, `report.html`, and with `select` also `selected.csv`.
 
     Args:
         options: The options of `conf/report.yaml`.
@@ -49,13 +52,15 @@ def report(options: Config, home: Path = Path()) -> None:
         latency: read_published(files, latency, choices.unit, folder) for latency in choices.latency
     }
     listed = _read(choices)
-    names = row_names(listed.runs)
+    drawn = {line.name for series, _ in published.values() for line in series}
+    lines = find_lines(listed.runs, choices.line, choices.labels, sorted(drawn))
+    names = lines.row_names(listed.runs)
     rows = {names[run.folder]: run.scores for run in listed.runs}
-    left = left_columns(listed.runs, choices.training)
+    left = left_columns(listed.runs, choices.training, lines.row_names)
     console.print(score_table(rows, left, choices.convention, choices.unit))
     with writing(choices.to, REMEDY):
         choices.to.mkdir(parents=True, exist_ok=True)
-        written = _write(choices, listed, names, published)
+        written = _write(choices, listed, lines, published)
     say(f"written: {', '.join(map(str, written))}")
 
 
@@ -78,6 +83,7 @@ def _read(choices: Choices) -> RunList:
         )
     if missing := sum(run.resampled is None for run in runs):
         say(f"{missing} runs have no {INSTANCES}: no interval, no test, no paths")
+    listed.runs += read_others(choices.others, runs, choices.resamples)
     return listed
 
 
@@ -88,30 +94,31 @@ def _samples(runs: Sequence[Run], samples: int) -> Mapping[str, Sequence[Instanc
     return {run.folder: [run.log[i] for i in places if i < len(run.log)] for run in runs}
 
 
-def _write(
-    choices: Choices, listed: RunList, names: Mapping[str, str], published: _Published
-) -> list[Path]:
+def _write(choices: Choices, listed: RunList, lines: Lines, published: _Published) -> list[Path]:
     """Write all files, and return their paths."""
     runs, to = listed.runs, choices.to
-    rows, pairs = curve_rows(runs, choices.latency), matched_pairs(runs, choices.tolerance)
+    names, trained = lines.row_names(runs), [run for run in runs if not run.is_decoding]
+    rows = curve_rows(runs, choices.latency)
+    pairs = matched_pairs(runs, choices.tolerance, lines.keys)
     written = [
         write_rows(rows, to / "curves.csv"),
-        write_rows([run.cost() for run in runs if not run.is_decoding], to / "cost.csv"),
+        write_rows([run.cost() for run in trained if not run.foreign], to / "cost.csv"),
         write_rows(pairs, to / "significance.csv", COLUMNS),
     ]
     selected: list[Row] = []
     if choices.select is not None:
-        every_range = _select(choices, runs, names)
-        selected = with_empty_ranges_together(every_range)
+        every_range = _select(choices, runs)
+        selected = [_titled(row, names) for row in with_empty_ranges_together(every_range)]
         console.print(selection_table(selected))
         written.append(write_rows(every_range, to / "selected.csv"))
-    curves = _draw(choices, runs, published)
+    curves = _draw(choices, runs, lines, published)
     written += [path for curve in curves for path in curve.files]
     page = write_html(
         "report.html", to / "report.html", choices=choices, runs=runs, names=names,
         left_out=listed.left_out, rows=rows, pairs=pairs, curves=curves, selected=selected,
         folder=choices.runs.resolve().name, paths=_samples(runs, choices.samples),
-        trained=sum(not run.is_decoding for run in runs),
+        others=sum(run.foreign for run in runs), trained=sum(not run.foreign for run in trained),
+        systems=system_names(runs, lines.row_names),
         places={run.folder: place for place, run in enumerate(runs)},
         suffix="" if choices.convention == "paper" else f"_{choices.convention}",
         BETWEEN=BETWEEN, asdict=asdict, zip=zip,
@@ -120,13 +127,18 @@ def _write(
     return [*written, page]
 
 
-def _draw(choices: Choices, runs: Sequence[Run], published: _Published) -> list[DrawnCurve]:
+def _draw(
+    choices: Choices, runs: Sequence[Run], lines: Lines, published: _Published
+) -> list[DrawnCurve]:
     """Draw the curve of each latency that some run has."""
     notes, curves = dict[str, None](), []
-    for latency, (lines, of_latency) in published.items():
+    for latency, (series, of_latency) in published.items():
         notes |= dict.fromkeys(of_latency)
-        if drawn := write_curve(runs, lines, latency, choices.to, choices.quality):
+        if drawn := write_curve(runs, series, latency, lines, choices):
             curves.append(drawn)
+        for run in runs:
+            if run.foreign and run.value(latency) is None:
+                say(f"others, not drawn: {run.mechanism}: its log has no {latency} in {run.unit}s")
     for note in notes:
         say(f"published, not drawn: {note}")
     if not curves:
@@ -137,10 +149,16 @@ def _draw(choices: Choices, runs: Sequence[Run], published: _Published) -> list[
     return curves
 
 
-def _select(choices: Choices, runs: Sequence[Run], names: Mapping[str, str]) -> list[Row]:
+def _titled(row: Row, names: Mapping[str, str]) -> Row:
+    """Return a row of the selection with the names that people read."""
+    system = " ".join(map(title, row["system"].split(" ")))
+    return {**row, "system": system, "run": row["run"] and names[row["folder"]]}
+
+
+def _select(choices: Choices, runs: Sequence[Run]) -> list[Row]:
     """Return a row for each mechanism and range."""
     latency = str(choices.select).upper()
-    rows, unknown = select_runs(runs, names, latency, choices.ranges)
+    rows, unknown = select_runs(runs, row_names(runs), latency, choices.ranges)
     if unknown:
         say(
             f"not selected from, without development figures of what was tested (averaged "

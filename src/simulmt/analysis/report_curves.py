@@ -3,7 +3,7 @@
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from markupsafe import Markup, escape
@@ -11,8 +11,9 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from simulmt.analysis.curve import draw_curve
-from simulmt.analysis.names import row_names
+from simulmt.analysis.choices import Choices
+from simulmt.analysis.curve import Print, draw_curve
+from simulmt.analysis.lines import Lines
 from simulmt.analysis.points import Series, curve_series
 from simulmt.analysis.run import Run
 from simulmt.analysis.style import save
@@ -39,19 +40,21 @@ class DrawnCurve:
 
 
 def write_curve(
-    runs: Sequence[Run], published: Sequence[Series], latency: str, to: Path,
-    shown: tuple[float, float] | None = None,
-) -> DrawnCurve | None:  # fmt: skip
+    runs: Sequence[Run], published: Sequence[Series], latency: str, lines: Lines, choices: Choices
+) -> DrawnCurve | None:
     """Draw the curve of one latency; returns None if no run has that latency.
 
     Args:
         runs: The runs to draw, at least one, all counted alike.
         published: Published lines to draw beside the runs.
         latency: The latency on the x axis.
-        to: The folder for `curve-LATENCY.png` and `.svg`.
-        shown: The least and the greatest quality in the picture; None shows all.
+        lines: The lines of the report.
+        choices: The folder, the formats and the look of the pictures.
     """
-    series = curve_series(runs, latency)
+    shown = {key: lines.titles[folder] for folder, key in lines.keys.items()}
+    series = [
+        replace(line, name=shown[line.name]) for line in curve_series(runs, latency, lines.keys)
+    ]
     if not series:
         return None
     unit, convention = runs[0].unit, runs[0].convention
@@ -59,12 +62,15 @@ def write_curve(
     oracle = next((score.value for score in oracles if score is not None), None)
     axis = f"{latency} ({'share of the ' if latency == 'AP' else ''}source {unit}s)"
     axis += "" if convention == "paper" else f" by {convention}"
-    curve = ([*series, *published], axis, oracle, shown)
-    files = [to / f"curve-{latency}{suffix}" for suffix in (".png", ".svg")]
-    save(draw_curve(*curve)[0], files)
+    renamed = [replace(line, name=lines.own.get(line.name, line.name)) for line in published]
+    curve = ([*series, *renamed], axis, oracle, choices.quality)
+    files = [choices.to / f"curve-{latency}.{suffix}" for suffix in choices.formats]
+    save(draw_curve(*curve, look=Print(choices.width, choices.font_size))[0], files)
     addresses = {run.folder: f"#run-{number}" for number, run in enumerate(runs)}
     figure, handles = draw_curve(*curve, link=lambda point: addresses[point.runs[0]])
-    titles = {addresses[folder]: text for folder, text in _titles(runs, series, latency).items()}
+    titles = {
+        addresses[folder]: text for folder, text in _titles(runs, series, latency, lines).items()
+    }
     about = f'role="img" aria-label="BLEU against {axis}; the figures are in the table of runs"'
     legend = [
         (str(handle.get_label()), _swatch(handle, f"{latency}-key-{i}"))
@@ -83,10 +89,12 @@ def _swatch(handle: Line2D, name: str) -> Markup:
     return _inline_svg(figure, name, 'aria-hidden="true"', {})
 
 
-def _titles(runs: Sequence[Run], series: Sequence[Series], latency: str) -> dict[str, str]:
+def _titles(
+    runs: Sequence[Run], series: Sequence[Series], latency: str, lines: Lines
+) -> dict[str, str]:
     """Return the text under the pointer for each point, by the folder of the point's first run."""
     points = {point.runs[0]: point for line in series for point in line.points}
-    names = row_names([run for run in runs if run.folder in points])
+    names = lines.row_names([run for run in runs if run.folder in points])
     titles = {}
     for folder, point in points.items():
         seeds = f", mean of {len(point.runs)} seeds" if len(point.runs) > 1 else ""

@@ -31,7 +31,8 @@ class Run:
         scores: The scores of the test set.
         test_set: The digests of the test set's text.
         traits: The kind of policy that the run trained.
-        training: Size, length and speed of the training.
+        training: Size, length and speed of the training; None for another system, of which nothing
+            but the log is known.
         provenance: Where the training comes from; None if that is not known.
         turned: Options of the decoding that differ from the run's: `{"k": 5}`; empty for a run.
         policy: The options of the policy that decoded; empty for the model's own decision.
@@ -48,7 +49,7 @@ class Run:
     scores: Scores
     test_set: str
     traits: Traits
-    training: Training
+    training: Training | None
     provenance: Provenance | None = None
     turned: Mapping[str, float] = field(default_factory=dict)
     policy: Mapping[str, Any] = field(default_factory=dict)
@@ -64,8 +65,13 @@ class Run:
 
     @property
     def model(self) -> str:
-        """The model's name."""
-        return str(self.options["model.name"])
+        """The model's name; empty for another system."""
+        return "" if self.foreign else str(self.options["model.name"])
+
+    @property
+    def foreign(self) -> bool:
+        """Whether this is another system, of which nothing but the log is known."""
+        return self.training is None
 
     @property
     def is_decoding(self) -> bool:
@@ -124,16 +130,16 @@ class Run:
             "folder": self.folder,
             "mechanism": self.mechanism,
             **{name: self.option(f"mechanism.{name}") for name in _OF_MECHANISM},
-            **{name: self.weight(name) for name in WEIGHTS},
-            "seed": self.options["seed"],
+            **{name: None if self.foreign else self.weight(name) for name in WEIGHTS},
+            "seed": self.options.get("seed"),
             "model": self.model,
             "data": self.options["data.name"],
             **{name: paper["word"][name].value for name in ("BLEU", "chrF")},
             **{f"{n}_{unit}": paper[unit][n].value for unit in UNITS for n in _COUNTED},
             **{f"{n}_{unit}": _value(paper[unit], n) for unit in UNITS for n in ADDED},
             **{f"{name}_{self.convention}": self.figures[name].value for name in own},
-            "parameters": self.training.parameters,
-            "updates": self.training.updates,
+            "parameters": self.training and self.training.parameters,
+            "updates": self.training and self.training.updates,
             "signature": paper["word"]["BLEU"].signature.removeprefix("BLEU|"),
             "policy": self.policy.get("name"),
             "decoding": " ".join(_listed({**self.turned, **self._of_policy})),
@@ -144,11 +150,11 @@ class Run:
         training = self.training
         return {
             "folder": self.folder,
-            "training_seconds": training.seconds,
-            "training_tokens_per_s": training.tokens_per_second,
-            "threads": training.threads,
-            "processes": training.processes,
-            "device": training.device,
+            "training_seconds": training and training.seconds,
+            "training_tokens_per_s": training and training.tokens_per_second,
+            "threads": training and training.threads,
+            "processes": training and training.processes,
+            "device": training and training.device,
         }
 
 

@@ -51,7 +51,7 @@ class RunList:
 
 
 def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> RunList:
-    """Read all runs below a folder, sorted by mechanism, model and DAL.
+    """Read all runs below a folder, sorted by mechanism, model, policy and DAL.
 
     Args:
         folder: Searched at any depth for directories in which a training has begun.
@@ -86,8 +86,14 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
         listed.runs += found
     listed.damaged.sort()
     listed.begun.sort()
-    listed.runs.sort(key=lambda run: (run.mechanism, run.model, run.latency("DAL"), run.folder))
+    listed.runs.sort(key=_place)
     return listed
+
+
+def _place(run: Run) -> tuple[str, str, str, float, str]:
+    """Return what runs are sorted by."""
+    policy = str(run.policy.get("name", ""))
+    return run.mechanism, run.model, policy, run.latency("DAL"), run.folder
 
 
 def comparable(listed: RunList, folder: Path) -> list[Run]:

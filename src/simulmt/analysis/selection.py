@@ -37,7 +37,8 @@ def select_runs(
         of the run, which are None without a run in the range; and the names of the runs without
         development figures.
     """
-    trained = [run for run in runs if not run.is_decoding]  # validation does not turn dials
+    # validation does not turn dials
+    trained = [run for run in runs if not run.is_decoding and not run.foreign]
     tested = {run.folder: _tested_checkpoint(run, latency) for run in trained}
     dev = {folder: figures for folder, figures in tested.items() if figures}
     several = len({run.model for run in trained}) > 1

@@ -1,6 +1,6 @@
 """Are two systems of equal latency equally good?"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
@@ -31,7 +31,9 @@ class System:
     bleu: Resampled
 
 
-def matched_pairs(runs: Sequence[Run], tolerance: float) -> list[Row]:
+def matched_pairs(
+    runs: Sequence[Run], tolerance: float, lines: Mapping[str, str] | None = None
+) -> list[Row]:
     """Return the paired bootstrap test of each two systems of different lines at matched latency.
 
     As in the curves, runs that differ in the seed alone are one system. The system has the mean
@@ -41,12 +43,13 @@ def matched_pairs(runs: Sequence[Run], tolerance: float) -> list[Row]:
     Args:
         runs: All runs.
         tolerance: The greatest difference in DAL.
+        lines: The name of each run's line, by folder; None for those of `variants`.
 
     Returns:
         A row for each pair, the better system first in it, closest latencies first.
     """
     pairs = []
-    for two in combinations(_systems(runs), 2):
+    for two in combinations(_systems(runs, variants(runs) if lines is None else lines), 2):
         better, worse = sorted(two, key=lambda system: -system.bleu.bleu)
         apart = abs(better.latency - worse.latency)
         if better.line == worse.line or not apart <= tolerance:  # NaN if both are infinite
@@ -58,18 +61,32 @@ def matched_pairs(runs: Sequence[Run], tolerance: float) -> list[Row]:
     return [row for _, row in sorted(pairs, key=lambda pair: pair[0])]
 
 
-def _systems(runs: Sequence[Run]) -> list[System]:
+def system_names(
+    runs: Sequence[Run], name: Callable[[Sequence[Run]], Mapping[str, str]] = row_names
+) -> dict[str, str]:
+    """Return the name of each system with a log, by the folder of its first run.
+
+    Args:
+        runs: All runs.
+        name: Returns the name of each of some runs, by folder.
+    """
     groups = by_seed([run for run in runs if run.resampled])
-    firsts = [group[0] for group in groups]
-    names, lines = row_names(firsts), variants(firsts)
-    systems = []
-    for group in groups:
+    names = name([group[0] for group in groups])
+    return {
+        group[0].folder: names[group[0].folder]
+        + (f", {len(group)} seeds" if len(group) > 1 else "")
+        for group in groups
+    }
+
+
+def _systems(runs: Sequence[Run], lines: Mapping[str, str]) -> list[System]:
+    names, systems = system_names(runs), []
+    for group in by_seed([run for run in runs if run.resampled]):
         folder, seeds = group[0].folder, [run.resampled for run in group if run.resampled]
         samples = np.mean([seed.samples for seed in seeds], axis=0)
         bleu = Resampled(fmean(seed.bleu for seed in seeds), samples)
         latency = fmean(run.latency("DAL") for run in group)
-        name = names[folder] + (f", {len(group)} seeds" if len(group) > 1 else "")
-        systems.append(System(name, lines[folder], group, latency, bleu))
+        systems.append(System(names[folder], lines[folder], group, latency, bleu))
     return systems
 
 

@@ -3,6 +3,7 @@
 Colour, marker or dashes alone suffice to tell lines apart.
 """
 
+import logging
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
@@ -12,9 +13,11 @@ from typing import Any, TypeAlias
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
 from simulmt.analysis.run import Run
@@ -75,6 +78,20 @@ def named_styles(
     return styles
 
 
+def scale_points(figure: Figure, handles: Sequence[Line2D], scale: float) -> None:
+    """Scale text, lines and markers of a figure without a legend, and the entries of its legend."""
+    for text in figure.findobj(Text):
+        text.set_fontsize(float(text.get_fontsize()) * scale)
+    for line in {*figure.findobj(Line2D), *handles}:
+        line.set_linewidth(line.get_linewidth() * scale)
+        line.set_markersize(line.get_markersize() * scale)
+        line.set_markeredgewidth(line.get_markeredgewidth() * scale)
+    for spots in figure.findobj(PathCollection):
+        spots.set_sizes(spots.get_sizes() * scale**2)
+    for axes in figure.axes:
+        axes.tick_params(labelsize=10 * scale)
+
+
 def make_panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
     """Return a figure, `width` by `height` inches, and its axes from left to right and down."""
     figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
@@ -88,13 +105,19 @@ def make_panels(rows: int, columns: int, width: float, height: float) -> tuple[F
     return figure, panels
 
 
-def draw_legend(figure: Figure, handles: Sequence[Line2D]) -> None:
-    """Draw a legend above the axes, where it hides nothing, in as many columns as fit."""
+def draw_legend(figure: Figure, handles: Sequence[Line2D], scale: float = 1.0) -> None:
+    """Draw a legend above the axes, where it hides nothing, in as many columns as fit.
+
+    Args:
+        figure: The figure.
+        handles: The entries.
+        scale: By how much text is larger than usual.
+    """
     longest = max(len(str(handle.get_label())) for handle in handles)
-    columns = min(4, len(handles), int(figure.get_figwidth() * 70 / (62 + 6 * longest)))
+    columns = min(4, len(handles), int(figure.get_figwidth() / scale * 70 / (62 + 6 * longest)))
     legend = figure.legend(
         handles=handles, loc="outside upper center", ncols=max(columns, 1), frameon=False,
-        fontsize=10, handlelength=3.6, columnspacing=1.8,
+        fontsize=10 * scale, handlelength=3.6, columnspacing=1.8,
     )  # fmt: skip
     for text in legend.get_texts():
         text.set_parse_math(False)  # a dollar sign is nothing but a dollar sign
@@ -150,9 +173,13 @@ def save(figure: Figure, paths: Sequence[Path], **options: Any) -> None:
         paths: The files to write.
         options: Further options of `Figure.savefig`.
     """
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # else a line for each table of a PDF
     installed = {font.name for font in fontManager.ttflist}
     fonts = [name for name in _FONTS if name in installed]
-    with rc_context({"svg.hashsalt": "simulmt", "font.family": fonts}), warnings.catch_warnings():
+    with (
+        rc_context({"svg.hashsalt": "simulmt", "pdf.fonttype": 42, "font.family": fonts}),
+        warnings.catch_warnings(),
+    ):
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a box takes its place
         for path in paths:
             date = {".svg": "Date", ".pdf": "CreationDate"}.get(path.suffix.lower())

@@ -1,6 +1,6 @@
 """Tables of scores for the terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.table import Column, Table
 from rich.text import Text
@@ -56,23 +56,29 @@ def score_table(
     return table
 
 
-def left_columns(runs: Sequence[Run], training: bool) -> list[tuple[Column, list[str]]]:
+def left_columns(
+    runs: Sequence[Run],
+    training: bool,
+    name: Callable[[Sequence[Run]], Mapping[str, str]] = row_names,
+) -> list[tuple[Column, list[str]]]:
     """Return the columns before the scores: names, models if there are several, and the training.
 
     Args:
         runs: The runs, at least one.
         training: Whether to show size and training speed.
+        name: Returns the name of each of some runs, by folder.
     """
     models = list(dict.fromkeys(run.model for run in runs))
     names: dict[str, str] = {}
     for model in models:  # names without the model, which has a column
-        names |= row_names([run for run in runs if run.model == model])
+        names |= name([run for run in runs if run.model == model])
     columns = [(Column("", overflow="fold"), [names[run.folder] for run in runs])]
-    if len(models) > 1:
+    if len({*models} - {""}) > 1:
         columns.append((Column("model"), [run.model for run in runs]))
     if training:
-        sizes: list[float | None] = [run.training.parameters for run in runs]
-        speeds = [run.training.tokens_per_second for run in runs]
+        trained = [run.training for run in runs]
+        sizes: list[float | None] = [known.parameters if known else None for known in trained]
+        speeds = [known.tokens_per_second if known else None for known in trained]
         for title, values in (("parameters", sizes), ("training\ntokens/s", speeds)):
             cells = ["–" if value is None else f"{value:,.0f}" for value in values]
             columns.append((Column(title, justify="right"), cells))

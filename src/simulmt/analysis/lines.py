@@ -1,0 +1,104 @@
+"""The lines of a report's pictures: which runs share a line, and what the line is called."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from simulmt.analysis.names import chosen_lines, differing, row_names, variants
+from simulmt.analysis.run import Run
+from simulmt.analysis.titles import title
+from simulmt.errors import UserError
+from simulmt.untrusted import JSON_BYTES, check_plain, read_bytes
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The lines of a report.
+
+    Attributes:
+        keys: The name of each run's line in CSV files, by folder.
+        titles: The same in pictures, with the field's names or the user's own.
+        own: The user's own names of lines, by the names that the report gives.
+    """
+
+    keys: Mapping[str, str]
+    titles: Mapping[str, str]
+    own: Mapping[str, str]
+
+    def row_names(self, runs: Sequence[Run]) -> dict[str, str]:
+        """Return a name for each of some runs, by folder, for tables that people read."""
+        usual = variants(runs, show=title)
+        named = {run.folder: self.own.get(usual[run.folder]) for run in runs}
+        return row_names(runs, {f: named[f] or usual[f] for f in usual})
+
+
+def find_lines(
+    runs: Sequence[Run], keys: Sequence[str], file: Path | None, published: Collection[str]
+) -> Lines:
+    """Return the lines of a report.
+
+    Args:
+        runs: All runs, and other systems.
+        keys: The options that separate lines; none for all that affect the training.
+        file: The user's own names of lines.
+        published: The names of the published lines.
+
+    Raises:
+        UserError: an option that no run has, or that separates no lines; a file that cannot be
+            read, or that names a line that there is not.
+    """
+    for key in keys:
+        _check_key(key, runs)
+    plain = chosen_lines(runs, keys) if keys else variants(runs)
+    titles = chosen_lines(runs, keys, title) if keys else variants(runs, show=title)
+    _check_others(runs, plain, titles)
+    lines = [*dict.fromkeys((*titles.values(), *published))]
+    own = {} if file is None else _read_labels(file, lines)
+    shown = Counter(own.get(name, name) for name in lines)
+    if twice := [name for name, times in shown.items() if times > 1]:
+        raise UserError(
+            f"labels={file}: several lines would be called {twice[0]!r}; give each its own name"
+        )
+    return Lines(plain, {folder: own.get(name, name) for folder, name in titles.items()}, own)
+
+
+def _check_key(key: object, runs: Sequence[Run]) -> None:
+    trained = [run for run in runs if not run.foreign]
+    if isinstance(key, str) and any(key in run.options for run in trained) and key != "seed":
+        return
+    known = ", ".join(option for option in differing(trained) if option != "seed")
+    why = "runs that differ in the seed alone are one point" if key == "seed" else "no run has it"
+    raise UserError(f"line has {key!r}: {why}; choose options in which runs differ: {known or '–'}")
+
+
+def _check_others(runs: Sequence[Run], plain: Mapping[str, str], titles: Mapping[str, str]) -> None:
+    """Refuse another system with the name of a run's line or folder."""
+    trained = [run.folder for run in runs if not run.foreign]
+    taken = {*trained, *(name[folder] for folder in trained for name in (plain, titles))}
+    for run in runs:
+        if run.foreign and run.mechanism in taken:
+            raise UserError(
+                f"others has the name {run.mechanism!r}, which a line or a folder of the runs has; "
+                "choose another name"
+            )
+
+
+def _read_labels(file: Path, lines: Sequence[str]) -> dict[str, str]:
+    """Return the user's own names of lines, by the names that the report gives."""
+    try:
+        labels = yaml.safe_load(read_bytes(file, JSON_BYTES))
+        check_plain(labels)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        why = " ".join(str(error).split())
+        raise UserError(f"labels={file} cannot be read ({why}); it needs lines OLD: NEW") from None
+    if not isinstance(labels, dict) or not all(isinstance(x, str) for x in labels.values()):
+        raise UserError(f"labels={file} is no mapping of names; write a line OLD: NEW for each")
+    if unknown := [str(label) for label in labels if label not in lines]:
+        raise UserError(
+            f"labels={file} names {', '.join(unknown)}, which is no line; the lines are "
+            f"{'; '.join(lines)}"
+        )
+    return labels

@@ -1,0 +1,116 @@
+"""The look of a report's pictures: formats, size, seeds, the Pareto front. The runs are made up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import yaml
+from matplotlib.image import imread
+
+from made_up import make_run
+from reported import (
+    OPTIONS,
+    QUICK,
+    ROOT,
+    SOFT,
+    VERBFINAL,
+    boxes,
+    make_runs,
+    names_drawn,
+    rows,
+)
+from simulmt.analysis.curve import draw_curve
+from simulmt.analysis.points import Point, Series, front_points
+from simulmt.analysis.report import report
+from simulmt.analysis.style import save
+from simulmt.errors import UserError
+
+
+def test_formats_width_and_size_of_text(tmp_path, drawn):
+    runs = make_runs(tmp_path, *VERBFINAL)
+    chosen = {"formats": ["pdf", "png"], "width": 3.5, "font_size": 7}
+    report({"runs": runs, **OPTIONS, **chosen})
+    assert sorted(path.name for path in runs.glob("curve-*")) == ["curve-DAL.pdf", "curve-DAL.png"]
+    pdf = (runs / "curve-DAL.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF")
+    assert b"/Type3" not in pdf
+    assert imread(runs / "curve-DAL.png").shape[1] == 3.5 * 150
+    sizes = {text.get_fontsize() for text in drawn[0].axes[0].texts}
+    assert {*map(float, sizes)} <= {0.7 * 9.5}
+    assert {text.get_fontsize() for text in drawn[0].legends[0].get_texts()} == {7}
+    report({"runs": runs, **OPTIONS, **chosen})
+    assert (runs / "curve-DAL.pdf").read_bytes() == pdf
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"width": 1.9}, "width is 1.9; it must be from 2 to 30 inches"),
+        ({"font_size": 41}, "font_size is 41; it must be from 4 to 40 points"),
+        ({"width": 2, "font_size": 9}, "at most 8 points; give a smaller font_size, or width=2.25"),
+        ({"formats": ["gif"]}, "formats is 'gif'; choose one of png, svg, pdf"),
+        ({"formats": []}, "formats is None; choose one of png, svg, pdf"),
+    ],
+)
+def test_bad_looks(wrong, said, tmp_path):
+    with pytest.raises(UserError, match=said):
+        report({"runs": make_runs(tmp_path, SOFT), **OPTIONS, **wrong})
+
+
+def test_the_legend_counts_seeds_and_no_whisker_runs_through_a_label(tmp_path, drawn):
+    spreads = [(0.6, 3.0), (0.3, 6.0), (0.9, 2.0)]
+    points = [
+        Point(3 + i, 30 + 2 * i, f"k={i}", spread, runs=("a", "b", "c"))
+        for i, spread in enumerate(spreads)
+    ]
+    lines = [Series("wait-k", points), Series("MILk", [Point(4.4, 33, "λ=1", runs=("d",))])]
+    lines.append(Series("some", [points[0], Point(9, 30, "k=9", runs=("a", "b"))]))
+    save(draw_curve(lines, "DAL")[0], [tmp_path / "a.png"])
+    assert names_drawn(drawn[0]) == [
+        "wait-k (3 seeds)", "MILk", "some (2–3 seeds)", "Pareto front, within 1 s.d.",
+        "± s.d. over seeds",
+    ]  # fmt: skip
+    (axes,) = drawn[0].axes
+    assert axes.texts
+    for point in points:
+        for sign in (-1, 1):
+            for way in ((1, 0), (0, 1)):
+                shares = np.linspace(0, sign, 200)[:, None] * np.array(way)
+                whisker = axes.transData.transform(point.place + shares * point.spread)
+                for left, bottom, right, top in boxes(axes)[: len(axes.texts)]:
+                    x, y = whisker.T
+                    inside = (x > left) & (x < right) & (y > bottom) & (y < top)
+                    assert not inside.any()
+
+
+def test_a_point_is_off_the_front_if_it_is_worse_by_more_than_its_seeds_are():
+    best = Point(4.0, 50.0)
+    near = Point(4.1, 49.5, spread=(0.2, 0.6))
+    slow = Point(4.3, 49.5, spread=(0.2, 0.6))
+    poor = Point(4.1, 49.3, spread=(0.2, 0.6))
+    certain = Point(4.1, 49.5)
+    for other, on in ((near, True), (slow, False), (poor, False), (certain, False)):
+        front = front_points([Series("a", [best]), Series("b", [other])])
+        assert front == ([best, other] if on else [best])
+    wide = Point(4.0, 50.0, spread=(0.2, 0.6))  # the larger deviation of the two counts
+    assert front_points([Series("a", [wide, certain])]) == [wide, certain]
+
+
+def test_the_picture_and_the_csv_have_the_same_front(tmp_path, drawn):
+    for seed, (bleu, dal) in enumerate([(48, 4.0), (50, 4.2)]):
+        make_run(tmp_path / f"{seed}", "wait_k", {"mechanism.k": 3, "seed": seed}, bleu, dal)
+    make_run(tmp_path / "m", "mma_il", {"lambda": 0.2}, 50, 4.05)
+    report({"runs": tmp_path, **QUICK})
+    assert {row["front_DAL"] for row in rows(tmp_path / "curves.csv")} == {"True"}
+    assert "Pareto front, within 1 s.d." in names_drawn(drawn[0])
+    halos = drawn[0].axes[0].collections[0].get_offsets()
+    assert np.allclose(halos, [(4.05, 50), (4.1, 49)])
+    steps = next(line for line in drawn[0].axes[0].lines if line.get_linewidth() == 5)
+    assert [*steps.get_ydata()] == [50, 50, 50]
+
+
+def test_the_defaults_keep_the_pictures(tmp_path):
+    assert yaml.safe_load((ROOT / "conf" / "report.yaml").read_text())["formats"] == ["png", "svg"]
+    runs = make_runs(tmp_path, *VERBFINAL)
+    report({"runs": runs, **OPTIONS})
+    assert imread(runs / "curve-DAL.png").shape[:2] == (660, 1050)
