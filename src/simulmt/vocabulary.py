@@ -15,11 +15,14 @@ class Vocabulary(NamedTuple):
     unk: int = 1
     """Stands for characters that no subword covers."""
     bos: int = 2
-    """The decoder's input before the first target subword; no model may write BOS."""
+    """The decoder's input before the first target subword; no model writes BOS. It may be PAD."""
     eos: int = 3
     """Ends a source and a target sentence."""
     begins: tuple[bool, ...] = ()
     """Whether each subword begins a word, as the special ones do; empty if all do."""
+    opening: tuple[int, ...] = ()
+    """Opens each source sentence as a part of its first word, such as a sign of the language that
+    is to be written."""
 
     @property
     def special(self) -> tuple[int, ...]:

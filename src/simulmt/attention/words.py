@@ -25,11 +25,24 @@ T = TypeVar("T")
 
 
 def ends_of_words(
-    tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], begins: Bool[Tensor, "V"]
+    tokens: Int[Tensor, "B S"],
+    mask: Bool[Tensor, "B S"],
+    begins: Bool[Tensor, "V"],
+    opening: tuple[int, ...] = (),
 ) -> Bool[Tensor, "B S"]:
-    """True at the last token of each source word; EOS is a word of its own."""
+    """True at the last token of each source word; EOS is a word of its own.
+
+    Args:
+        tokens: the source.
+        mask: True for real tokens.
+        begins: whether each subword begins a word.
+        opening: the tokens that open a sentence; they belong to its first word.
+    """
     following = begins[tokens[:, 1:]] | ~mask[:, 1:]
-    return torch.cat([following, torch.ones_like(mask[:, :1])], 1) & mask
+    ends = torch.cat([following, torch.ones_like(mask[:, :1])], 1) & mask
+    for token in opening:
+        ends = ends & (tokens != token)
+    return ends
 
 
 class Moves(NamedTuple):

@@ -17,7 +17,7 @@ from simulmt.data.corpus import Split
 from simulmt.data.lines import as_lines
 from simulmt.data.ragged import Ragged
 from simulmt.data.store import SIDES, Entry, digest, write_sides
-from simulmt.data.subwords import ENCODER, Subwords
+from simulmt.data.tokenizer import ENCODER, Tokenizer
 from simulmt.data.workers import in_order
 from simulmt.vocabulary import Vocabulary
 
@@ -67,7 +67,7 @@ class EncodedSplit(Dataset[Pair]):
         return cls(left, right, vocabulary)
 
     @classmethod
-    def encode(cls, split: Split, subwords: Subwords, cache: Path | None = None) -> "EncodedSplit":
+    def encode(cls, split: Split, subwords: Tokenizer, cache: Path | None = None) -> "EncodedSplit":
         """Return the ids of every pair of a split.
 
         Args:
@@ -121,7 +121,7 @@ def collate(pairs: Sequence[Pair], vocabulary: Vocabulary) -> Batch:
     return batch._replace(index=torch.tensor(index))
 
 
-def _encoded(split: Split, subwords: Subwords) -> Iterator[tuple[Ragged, Ragged]]:
+def _encoded(split: Split, subwords: Tokenizer) -> Iterator[tuple[Ragged, Ragged]]:
     """Return the ids of both sides of a split, in at least one block of pairs."""
     sources, targets = (as_lines(lines).rows for lines in (split.sources, split.targets))
     starts = range(0, max(len(split), 1), _BLOCK)
@@ -131,14 +131,14 @@ def _encoded(split: Split, subwords: Subwords) -> Iterator[tuple[Ragged, Ragged]
     return counted(parts, "encoding", lambda part: len(part[0]), len(split))
 
 
-def _write(split: Split, subwords: Subwords, folder: Path) -> dict[str, Any]:
+def _write(split: Split, subwords: Tokenizer, folder: Path) -> dict[str, Any]:
     """Write the ids of a split into an unfinished entry, which has no facts."""
     what = f"{len(split):,} encoded pairs"
     write_sides(folder, _encoded(split, subwords), what, _size(split, subwords))
     return {}
 
 
-def _size(split: Split, subwords: Subwords) -> int:
+def _size(split: Split, subwords: Tokenizer) -> int:
     """Return the bytes that the ids of a split will take, by those of evenly spaced pairs."""
     places = range(0, len(split), max(len(split) // _TRIED, 1))
     lines = chain.from_iterable((split.sources[n], split.targets[n]) for n in places)

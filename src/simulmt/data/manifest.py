@@ -6,14 +6,14 @@ Whoever goes on with a model compares its manifest with that of the data at hand
 from collections.abc import Iterable, Mapping
 
 from simulmt.data.corpus import Corpus, Split
-from simulmt.data.subwords import Subwords
 from simulmt.data.text import NORMALISATION
+from simulmt.data.tokenizer import Tokenizer
 from simulmt.errors import UserError
 from simulmt.options import Config, flat_options
 
 
 def manifest(
-    corpus: Corpus, subwords: Subwords, splits: Iterable[str] | None = None
+    corpus: Corpus, subwords: Tokenizer, splits: Iterable[str] | None = None
 ) -> dict[str, object]:
     """The manifest of a corpus and its subwords.
 

@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from simulmt.attention.words import ends_of_words
 from simulmt.decoding.drafting import Drafter
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.policy import Policy
@@ -42,7 +41,7 @@ def decode_by(
     """
     drafter = Drafter(model, policy, search)
     sentences = [Sentence(policy) for _ in source]
-    ends = ends_of_words(source, mask, model.begins)
+    ends = model.word_ends(source, mask)
     reads = [*map(reads_of, ends)]
     whole = model.start(model.encode(source, mask)) if model.causal else None
     for now in range(max(map(len, reads))):

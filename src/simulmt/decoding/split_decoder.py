@@ -8,7 +8,7 @@ import torch
 from simulmt.data.batches import ordered_batches
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import Batch, EncodedSplit
-from simulmt.data.subwords import Subwords
+from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.beam import beam_search
 from simulmt.decoding.by_policy import decode_by
 from simulmt.decoding.greedy import greedy
@@ -36,7 +36,7 @@ class SplitDecoder:
 
     split: Split
     encoded: EncodedSplit
-    subwords: Subwords
+    subwords: Tokenizer
     tokens: int
     search: Search
     policy: Policy | None = None
@@ -90,7 +90,7 @@ def write_down(
     hypothesis: Hypothesis,
     source: Sequence[int],
     reference_length: int,
-    subwords: Subwords,
+    subwords: Tokenizer,
 ) -> Instance:
     """The instance of a hypothesis.
 
@@ -103,7 +103,7 @@ def write_down(
         subwords: the vocabulary of the model.
     """
     tokens = hypothesis.tokens
-    ends, touched = subwords.word_ends(tokens), subwords.words_touched(source)
+    ends, touched = subwords.word_ends(tokens), subwords.source_words(split.sources[index])
     return Instance(
         index=index,
         source=split.sources[index],

@@ -54,10 +54,10 @@ def stream(
 
 def units(model: Model, source: Iterable[int]) -> Iterator[list[int]]:
     """What a model reads at a time: tokens, or words, whose end the next token shows; then EOS."""
-    eos, begins = model.vocabulary.eos, model.begins.tolist()
+    eos, begins, opening = model.vocabulary.eos, model.begins.tolist(), model.vocabulary.opening
     unit = list[int]()
     for token in takewhile(lambda token: token != eos, source):
-        if unit and (begins[token] or not model.reads_words):
+        if unit and unit[-1] not in opening and (begins[token] or not model.reads_words):
             yield unit
             unit = []
         unit.append(token)

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from simulmt.data.subwords import Subwords
+from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.forced import forced_steps
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
@@ -117,7 +117,7 @@ class Record(NamedTuple):
 
 
 def trace_sentence(
-    model: Model, subwords: Subwords, device: torch.device, text: str, line: int = 1
+    model: Model, subwords: Tokenizer, device: torch.device, text: str, line: int = 1
 ) -> Trace:
     """The trace of a greedy translation of a sentence, which may be empty.
 
@@ -128,9 +128,9 @@ def trace_sentence(
         text: the source sentence.
         line: number of the sentence's line, for the picture's title.
     """
-    source = subwords.encode(text)
+    source = subwords.encode_source(text)
     hypothesis, end, weights = record(model, [*source, model.vocabulary.eos], device)
-    touched = subwords.words_touched(source)
+    touched = subwords.source_words(text)
     return Trace(
         line=line,
         source=(*subwords.pieces(source), "</s>"),

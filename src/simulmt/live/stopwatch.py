@@ -55,8 +55,8 @@ def _translate(
         new = translator.read(words[count - 1]) if count <= len(words) else translator.finish()
         times.append(1000 * (time.perf_counter() - started))
         elapsed += [min(count, len(words)) + sum(times) / word_ms] * len(new)
-    ids = [token for word in words for token in translator.subwords.encode(word)]
-    length = len(translator.subwords.encode(split.targets[index]))
+    ids = translator.subwords.encode_source(split.sources[index])
+    length = len(translator.subwords.encode_target(split.targets[index]))
     written = translator.stream.written
     instance = write_down(index, split, written, ids, length, translator.subwords)
     return replace(instance, elapsed=tuple(elapsed)), times

@@ -5,8 +5,8 @@ from pathlib import Path
 import torch
 
 from simulmt.builders import pick_device
-from simulmt.data.subwords import Subwords
 from simulmt.data.text import normalise
+from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.by_policy import PolicyStream
 from simulmt.decoding.incremental import SentenceStream
 from simulmt.decoding.policy import Policy
@@ -37,7 +37,7 @@ class Translator:
     def __init__(
         self,
         model: Model,
-        subwords: Subwords,
+        subwords: Tokenizer,
         device: torch.device,
         policy: Policy | None = None,
         search: Search = GREEDY,
@@ -78,6 +78,7 @@ class Translator:
         self.words_read: list[str] = []
         self.words_written: list[str] = []
         self._subwords_read = 0
+        self._opening = self.model.vocabulary.opening
 
     def read(self, text: str) -> list[str]:
         """Read one or more words; return the words that are now decided.
@@ -88,9 +89,15 @@ class Translator:
         for word in normalise(text).split():
             self.words_read.append(word)
             tokens = self.subwords.encode(word)[: LONGEST - self._subwords_read]
-            self.stream.read_word(tokens)
+            for part in self.subwords.words(tokens):  # one, unless the subwords' normaliser splits
+                self._pass_on(part)
             self._subwords_read += len(tokens)
         return self._decided()
+
+    def _pass_on(self, word: list[int]) -> None:
+        """Give the stream a word, with what opens the sentence if that is still to come."""
+        self.stream.read_word([*self._opening, *word])
+        self._opening = ()
 
     @property
     def full(self) -> bool:
@@ -99,7 +106,7 @@ class Translator:
 
     def finish(self) -> list[str]:
         """End the sentence; return the rest of its translation."""
-        self.stream.read_word([self.model.vocabulary.eos])
+        self._pass_on([self.model.vocabulary.eos])
         return self._decided()
 
     @property

@@ -1,9 +1,9 @@
 """The layers of a Transformer's encoder and decoder (Vaswani et al. 2017)."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Float, Int
@@ -20,6 +20,13 @@ from simulmt.models.reencoding import PrefixAttention
 
 SourceAttention: TypeAlias = Attention | GuidedAttention | PrefixAttention
 """The kinds of attention to the source that a decoder layer may have."""
+ActivationName: TypeAlias = Literal["relu", "silu", "gelu"]
+"""What feed-forward layers may have between their linear layers."""
+_SMOOTH: Mapping[ActivationName, Callable[[Tensor], Tensor] | None] = {
+    "relu": None,  # which dropout includes
+    "silu": functional.silu,
+    "gelu": functional.gelu,
+}
 
 
 class LayerState(NamedTuple):
@@ -111,10 +118,18 @@ class Residual(nn.Module):
 class EncoderLayer(nn.Module):
     """Self-attention and a feed-forward network."""
 
-    def __init__(self, dim: int, ffn: int, heads: int, dropout: float, pre: bool) -> None:
+    def __init__(
+        self,
+        dim: int,
+        ffn: int,
+        heads: int,
+        dropout: float,
+        pre: bool,
+        activation: ActivationName = "relu",
+    ) -> None:
         super().__init__()
         self.self_attention = SelfAttention(dim, heads)
-        self.feed_forward = FeedForward(dim, ffn, dropout)
+        self.feed_forward = FeedForward(dim, ffn, dropout, activation)
         self.around_self = Residual(dim, dropout, pre)
         self.around_feed_forward = Residual(dim, dropout, pre)
 
@@ -144,11 +159,12 @@ class DecoderLayer(nn.Module):
         heads: int,
         dropout: float,
         pre: bool,
+        activation: ActivationName = "relu",
     ) -> None:
         super().__init__()
         self.self_attention = SelfAttention(dim, heads)
         self.source_attention = attend()
-        self.feed_forward = FeedForward(dim, ffn, dropout)
+        self.feed_forward = FeedForward(dim, ffn, dropout, activation)
         self.around_self = Residual(dim, dropout, pre)
         self.around_source = Residual(dim, dropout, pre)
         self.around_feed_forward = Residual(dim, dropout, pre)
@@ -183,16 +199,24 @@ class DecoderLayer(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Two linear layers around a ReLU with dropout."""
+    """Two linear layers around an activation with dropout."""
 
-    def __init__(self, dim: int, ffn: int, dropout: float) -> None:
+    def __init__(
+        self, dim: int, ffn: int, dropout: float, activation: ActivationName = "relu"
+    ) -> None:
         super().__init__()
         self.widen, self.narrow = xavier(nn.Linear(dim, ffn), nn.Linear(ffn, dim))
         self.dropout = Dropout(dropout)
+        self.smooth = _SMOOTH[activation]
 
     def forward(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
         """Each position by itself."""
-        return self.narrow(self.dropout.rectified(self.widen(x)))  # type: ignore[no-any-return]
+        wide = self.widen(x)
+        if self.smooth is None:
+            hidden = self.dropout.rectified(wide)
+        else:
+            hidden = self.dropout(self.smooth(wide))
+        return self.narrow(hidden)  # type: ignore[no-any-return]
 
 
 class TiedEmbedding(nn.Embedding):

@@ -185,7 +185,13 @@ class Model(nn.Module, ABC):
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
     ) -> Bool[Tensor, "B S"] | None:
         """Where the words of a source end, if words are read as a whole."""
-        return ends_of_words(source, mask, self.begins) if self.reads_words else None
+        return self.word_ends(source, mask) if self.reads_words else None
+
+    def word_ends(
+        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
+    ) -> Bool[Tensor, "B S"]:
+        """Where the words of a source end; EOS is a word of its own."""
+        return ends_of_words(source, mask, self.begins, self.vocabulary.opening)
 
     def following(
         self,

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from simulmt.attention import TRAINED, Attended, Mechanism, Moment, Source
 from simulmt.attention.clock import ClockState
-from simulmt.attention.words import ends_of_words
 from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
 from simulmt.models.dropout import Dropout
 from simulmt.models.layers import (
+    ActivationName,
     DecoderLayer,
     EncoderLayer,
     LayerState,
@@ -86,6 +86,8 @@ class Transformer(Model):
             every prefix, for wait-k: `simulmt.models.reencoding`).
         average_embedding: whether to add the average of the embeddings read to every source state
             (`simulmt.models.average_embedding`).
+        activation: of the feed-forward layers.
+        output_bias: whether each subword's logit has a bias.
 
     Raises:
         UserError: options that do not go together.
@@ -108,6 +110,8 @@ class Transformer(Model):
         norm: Literal["pre", "post"],
         encoder: Literal["auto", "causal", "by_word", "bidirectional", "reencoding"],
         average_embedding: bool = False,
+        activation: ActivationName = "relu",
+        output_bias: bool = False,
     ) -> None:
         causal = encoder in (REENCODING, BY_WORD) or is_causal(encoder, mechanism)
         super().__init__(vocabulary, mechanism, dim, causal)
@@ -132,7 +136,7 @@ class Transformer(Model):
         self.dropout = Dropout(dropout)
         pre = norm == "pre"
         self.encoder = nn.ModuleList(
-            EncoderLayer(dim, ffn, heads, dropout, pre) for _ in range(encoder_layers)
+            EncoderLayer(dim, ffn, heads, dropout, pre, activation) for _ in range(encoder_layers)
         )
 
         def attend() -> SourceAttention:
@@ -142,9 +146,11 @@ class Transformer(Model):
             return GuidedAttention(attention) if average_embedding else attention
 
         self.decoder = nn.ModuleList(
-            DecoderLayer(attend, dim, ffn, heads, dropout, pre) for _ in range(decoder_layers)
+            DecoderLayer(attend, dim, ffn, heads, dropout, pre, activation)
+            for _ in range(decoder_layers)
         )
         self.attending_layers = decoder_layers
+        self.output_bias = nn.Parameter(torch.zeros(vocabulary.size)) if output_bias else None
         self.average = AverageEmbedding(dim) if average_embedding else None
         self.encoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
@@ -169,7 +175,7 @@ class Transformer(Model):
             return mask[:, None, None]
         if not self.sees_words:
             return None
-        ended = ends_of_words(source, mask, self.begins).cumsum(1)
+        ended = self.word_ends(source, mask).cumsum(1)
         word = torch.cat([torch.zeros_like(ended[:, :1]), ended[:, :-1]], 1)
         return (word[:, None] <= word[..., None])[:, None]
 
@@ -200,7 +206,9 @@ class Transformer(Model):
             layers.append(attended)
         alphas = tuple(attended.alpha for attended in layers if attended.alpha is not None)
         losses = all_losses(plan, layers)
-        return Translation(self.decoder_norm(x), Projection(output), alphas, losses)
+        return Translation(
+            self.decoder_norm(x), Projection(output, self.output_bias), alphas, losses
+        )
 
     def start(self, source: Source) -> TransformerState:
         """The decoder before the first target step."""
@@ -271,7 +279,8 @@ class Transformer(Model):
             x, layer_state, stepped = layer.step(x, before, stand)
             layers.append(layer_state)
             steps.append(stepped)
-        logits = Projection(self.embedding.weight)(self.decoder_norm(x))[:, 0]
+        output = Projection(self.embedding.weight, self.output_bias)
+        logits = output(self.decoder_norm(x))[:, 0]
         after = state._replace(layers=tuple(layers), step=state.step + 1)
         return join_layers(logits, after, stand, steps)
 

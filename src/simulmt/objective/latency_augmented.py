@@ -15,7 +15,6 @@ from torch import Tensor
 from simulmt import latency
 from simulmt.attention import Losses, Moment
 from simulmt.attention.mechanism import Unit
-from simulmt.attention.words import ends_of_words
 from simulmt.data.encoded import Batch
 from simulmt.errors import UserError
 from simulmt.models.model import Model, Translation
@@ -105,7 +104,7 @@ class LatencyAugmented(Objective):
         translation = model.decode(source, batch.target_input, moment)
         ends = None
         if self.latency_unit == "word" and translation.alphas:
-            ends = ends_of_words(batch.source, batch.source_mask, model.begins)
+            ends = model.word_ends(batch.source, batch.source_mask)
         loss = self.loss(translation, batch, moment.update, ends)
         if self.teacher is None or not self.training:
             return loss

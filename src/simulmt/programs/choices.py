@@ -13,7 +13,7 @@ from simulmt.builders import (
     check_data,
     outline_model,
 )
-from simulmt.data.subwords import MOST_SUBWORDS
+from simulmt.data.tokenizer import MOST_SUBWORDS
 from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.memory import check_memory

@@ -10,12 +10,13 @@ from simulmt.console import busy, say
 from simulmt.data.corpus import SPLITS, Corpus, Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.subwords import Subwords
+from simulmt.data.tokenizer import Tokenizer
 from simulmt.errors import UserError
 from simulmt.options import Config, asked_of, check, construct
 from simulmt.saved.checkpoint import load_subwords
 
 
-def build_data(config: Config) -> tuple[Corpus, Subwords, dict[str, EncodedSplit]]:
+def build_data(config: Config) -> tuple[Corpus, Tokenizer, dict[str, EncodedSplit]]:
     """Return the corpus, its subwords (given, cached or trained) and encoded splits."""
     options = dict(config["data"]["subwords"])
     subwords = _given_subwords(options)
@@ -39,7 +40,7 @@ def _text(split: Split, cache: Path) -> dict[str, Any]:
     return {"sentences": sentences, "digest": digest, "cache": cache / "subwords"}
 
 
-def _given_subwords(options: Config) -> Subwords | None:
+def _given_subwords(options: Config) -> Tokenizer | None:
     """Return the subwords that `data.subwords.model` names; None if it is null.
 
     Raises:
@@ -60,7 +61,7 @@ def _given_subwords(options: Config) -> Subwords | None:
     return load_subwords(Path(place))
 
 
-def say_data(corpus: Corpus, subwords: Subwords, described: Mapping[str, object]) -> None:
+def say_data(corpus: Corpus, subwords: Tokenizer, described: Mapping[str, object]) -> None:
     """Print the sizes of the data, the dropped pairs, and the splits that repeat the training."""
     sizes = ", ".join(f"{len(split):,} {name}" for name, split in corpus.splits.items())
     say(

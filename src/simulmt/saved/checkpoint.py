@@ -13,7 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from simulmt.data.subwords import Subwords
+from simulmt.data.subwords import SUBWORDS, Subwords
+from simulmt.data.tokenizer import Tokenizer
+from simulmt.data.tokenizers import tokenizer_of
 from simulmt.errors import UserError
 from simulmt.options import Config, convert
 from simulmt.parts import needed_by
@@ -46,15 +48,16 @@ def load(place: Path) -> Trained:
         return exported.read(path)
     checkpoint = read_checkpoint(path)
     kept = checkpoint["simulmt"]
+    files = {name: part.numpy().tobytes() for name, part in _files(kept["subwords"]).items()}
     try:
-        subwords = Subwords(kept["subwords"].numpy().tobytes())
+        subwords = tokenizer_of(files)
     except UserError as error:
         raise UserError(f"{path} is damaged: {error}") from None
     weights = _weights(checkpoint)
     return Trained(path, kept["config"], kept["manifest"], kept["needs"], subwords, weights)
 
 
-def load_subwords(place: Path) -> Subwords:
+def load_subwords(place: Path) -> Tokenizer:
     """Return the subwords of a SentencePiece file or of a trained model.
 
     Raises:
@@ -64,11 +67,20 @@ def load_subwords(place: Path) -> Subwords:
     return Subwords.load(place) if is_model else load(place).subwords
 
 
-def passport(config: Config, subwords: Subwords, manifest: Mapping[str, object]) -> dict[str, Any]:
+def passport(config: Config, subwords: Tokenizer, manifest: Mapping[str, object]) -> dict[str, Any]:
     """Return the passport of the weights, in types that `torch.load(weights_only=True)` reads."""
-    model = torch.frombuffer(bytearray(subwords.model), dtype=torch.uint8)
+    files = {
+        name: torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        for name, content in subwords.files.items()
+    }
+    kept = files.get(SUBWORDS, files)
     needs = needed_by(config)
-    return {"config": config, "subwords": model, "manifest": manifest, "needs": needs}
+    return {"config": config, "subwords": kept, "manifest": manifest, "needs": needs}
+
+
+def _files(kept: Any) -> Any:
+    """Return the files of the subwords in a passport: one model alone, or several by name."""
+    return {SUBWORDS: kept} if isinstance(kept, Tensor) else kept
 
 
 def read_checkpoint(path: Path) -> Config:
@@ -86,10 +98,15 @@ def read_checkpoint(path: Path) -> Config:
             check_plain(convert(kept[name], dict))
         except ValueError as error:
             raise UserError(f"{path} is damaged: in its {name}, {error}") from None
-    if not is_whole(kept["subwords"]) or kept["subwords"].dtype is not torch.uint8:
+    files = _files(kept["subwords"])
+    if not isinstance(files, dict) or not all(map(_is_bytes, files.values())):
         raise UserError(f"{path} is damaged: it lacks subwords")
     check_weights(path, checkpoint.get("state_dict"))
     return dict(checkpoint)
+
+
+def _is_bytes(value: object) -> bool:
+    return isinstance(value, Tensor) and is_whole(value) and value.dtype is torch.uint8
 
 
 def load_weights(model: nn.Module, path: Path) -> int:

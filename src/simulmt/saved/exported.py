@@ -3,7 +3,8 @@
 model.safetensors   the weights
 config.json         the version, the configuration, the manifest of the training data, the plugins
                     that it needs, SHA-256
-subwords.model      the SentencePiece model
+subwords.model      the SentencePiece model; of a Marian model source.spm, target.spm, vocab.json
+                    and special_ids.json
 scores.json         the scores on the test set, if known
 provenance.json     the command, the versions and the machine of the training, if known
 README.md           a model card
@@ -19,7 +20,8 @@ from pathlib import Path
 from safetensors.torch import load, save
 
 from simulmt import __version__
-from simulmt.data.subwords import Subwords
+from simulmt.data.tokenizer import Tokenizer
+from simulmt.data.tokenizers import load_tokenizer
 from simulmt.errors import UserError
 from simulmt.options import SAME_RUN, Config, convert
 from simulmt.run_directory import (
@@ -34,7 +36,7 @@ from simulmt.saved.archive import check_weights
 from simulmt.saved.trained import Trained
 from simulmt.scoring.scores import Scores
 
-WEIGHTS, SUBWORDS, CARD = "model.safetensors", "subwords.model", "README.md"
+WEIGHTS, CARD = "model.safetensors", "README.md"
 _NOT_THE_MODEL = (*SAME_RUN, "trainer", "init_from", "teacher")
 """Prefixes of the options of training and machine, which an exported model leaves out."""
 
@@ -91,7 +93,8 @@ def _write(trained: Trained, folder: Path, scores: Scores | None) -> None:
     weights = save(tensors, metadata={"format": "pt"})
     digests = _digests(described, trained.subwords, weights)
     (folder / WEIGHTS).write_bytes(weights)
-    trained.subwords.save(folder / SUBWORDS)
+    for name, content in trained.subwords.files.items():
+        (folder / name).write_bytes(content)
     write_json(folder / CONFIG, {**described, "sha256": digests})
     if scores is not None:
         write_json(folder / EVALUATED, scores)
@@ -106,12 +109,16 @@ def read(folder: Path) -> Trained:
     """
     try:
         described = read_json(folder / CONFIG)
+        if "model_type" in described:
+            raise ValueError(
+                "but one of transformers: give what `simulmt import from=FOLDER to=NEW` makes of it"
+            )
         config, manifest, needs = (
             convert(described[name], dict) for name in ("config", "manifest", "needs")
         )
     except (UserError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{folder / CONFIG} describes no model ({error})") from None
-    subwords = Subwords.load(folder / SUBWORDS)
+    subwords = load_tokenizer(folder)
     try:
         content = (folder / WEIGHTS).read_bytes()
         weights = load(content)
@@ -128,11 +135,12 @@ def read(folder: Path) -> Trained:
     return Trained(folder, config, manifest, needs, subwords, weights)
 
 
-def _digests(described: Config, subwords: Subwords, weights: bytes) -> dict[str, str]:
+def _digests(described: Config, subwords: Tokenizer, weights: bytes) -> dict[str, str]:
     """Return the SHA-256 of each file; that of `config.json` is of what it describes."""
     text = json.dumps(described, sort_keys=True).encode()
     own = {WEIGHTS: sha256(weights).hexdigest(), CONFIG: sha256(text).hexdigest()}
-    return {**own, SUBWORDS: subwords.digest}
+    files = {name: sha256(content).hexdigest() for name, content in subwords.files.items()}
+    return {**own, **files}
 
 
 def card(trained: Trained, scores: Scores | None) -> str:
@@ -145,10 +153,12 @@ def card(trained: Trained, scores: Scores | None) -> str:
         "mechanism": _listed({**config["mechanism"], **weights}),
         "model": _listed(config["model"]),
         "parameters": f"{sum(value.numel() for value in trained.weights.values()):,}",
-        "subwords": f"{len(trained.subwords):,} ({SUBWORDS})",
-        "data": f"{manifest['name']}, {manifest['splits']['train']['pairs']:,} training pairs",
+        "subwords": f"{len(trained.subwords):,} ({', '.join(trained.subwords.files)})",
+        "data": _data(manifest),
         "made with": f"simulmt {__version__}",
     }
+    if manifest.get("licence"):
+        facts["licence"] = str(manifest["licence"])
     if trained.needs:
         facts["needs"] = ", ".join(f"{name} {version}" for name, version in trained.needs.items())
     lines = [f"# {config['mechanism']['name']} on {config['model']['name']}, {pair}", ""]
@@ -163,6 +173,13 @@ def card(trained: Trained, scores: Scores | None) -> str:
         "translator.finish()      # the rest", "```",
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+def _data(manifest: Config) -> str:
+    """Return what is known about the training data."""
+    if "train" not in manifest["splits"]:
+        return f"unknown: imported from {manifest['name']}"
+    return f"{manifest['name']}, {manifest['splits']['train']['pairs']:,} training pairs"
 
 
 def _listed(options: Config) -> str:

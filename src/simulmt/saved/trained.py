@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from simulmt.builders import build_corpus, build_mechanism, outline_model
 from simulmt.data.corpus import Split
 from simulmt.data.manifest import check_manifest, manifest
-from simulmt.data.subwords import Subwords
+from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.policy import Policy
 from simulmt.errors import UserError
 from simulmt.models.model import Model
@@ -28,9 +28,11 @@ _NEEDED: Mapping[str, type] = {
 """The types of the groups and options that the programs read; the parts check the others."""
 _DESCRIBED: Mapping[str, type] = {
     **dict.fromkeys(("name", "source_language", "target_language"), str),
-    **{"splits": dict, "splits.train": dict, "splits.train.pairs": int},
+    "splits": dict,
 }
 """The types of the entries of the manifest that the programs read."""
+_OF_SPLITS: Mapping[str, type] = {"splits.train": dict, "splits.train.pairs": int}
+"""The same of the manifest of a model that was trained here, and not imported."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,14 @@ class Trained:
     config: Config
     manifest: Config
     needs: Mapping[str, str]
-    subwords: Subwords
+    subwords: Tokenizer
     weights: dict[str, Tensor]
 
     def __post_init__(self) -> None:
         self._check("configuration", self.config, _NEEDED)
         self._check("manifest", self.manifest, _DESCRIBED)
+        if self.manifest["splits"]:
+            self._check("manifest", self.manifest, _OF_SPLITS)
         for module, version in self.needs.items():  # shown, to be typed again
             if not re.fullmatch(MODULE, module) or not re.fullmatch(r"[\w.+!-]*", str(version)):
                 raise UserError(
@@ -87,6 +91,11 @@ class Trained:
         Raises:
             UserError: no such split, its text is not that of the training, or a plugin is missing.
         """
+        if not self.manifest["splits"]:
+            raise UserError(
+                f"split={name} of {self.path}, a model that was imported and has no data of its "
+                "own: give source=FILE target=FILE"
+            )
         check_loaded(self.needs, self.path)
         corpus = build_corpus(self.config["data"], root)
         split = pick(corpus.splits, name, "split")

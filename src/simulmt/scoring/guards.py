@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from html.entities import html5
 
-from simulmt.data.subwords import UNKNOWN
+from simulmt.data.tokenizer import UNKNOWN
 from simulmt.decoding.instance import Instance
 from simulmt.run_directory import INSTANCES
 

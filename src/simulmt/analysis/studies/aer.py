@@ -13,7 +13,7 @@ from simulmt.analysis.studies.run_set import AttentionLinks, LinkSource, Result,
 from simulmt.analysis.style import COLOURS, DARK, Style, draw_legend, make_panels, name_rows
 from simulmt.attention.attention import Attention
 from simulmt.data.encoded import Batch
-from simulmt.data.subwords import Subwords
+from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.forced import Forced, force, stops, strongest, word_weights
 from simulmt.errors import UserError
 from simulmt.models.model import Model
@@ -57,7 +57,7 @@ def aer(run_set: RunSet, *, links: str | None = None) -> Result:
 
 
 def attention_links(
-    model: Model, subwords: Subwords, batches: Iterable[Batch], device: torch.device
+    model: Model, subwords: Tokenizer, batches: Iterable[Batch], device: torch.device
 ) -> AttentionLinks:
     """Force a model to write the references, and return the links of each word by source.
 

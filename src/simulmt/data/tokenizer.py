@@ -1,0 +1,191 @@
+"""Text to ids and back, and the words that ids form: what every kind of subwords has in common."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import chain, pairwise
+
+import numpy as np
+import sentencepiece
+
+from simulmt.data.lines import lines_of
+from simulmt.data.ragged import Ragged, bounds
+from simulmt.data.text import normalise
+from simulmt.vocabulary import Vocabulary
+
+UNKNOWN = "\u2047"  # ⁇, the text that the unknown subword decodes to
+SPACE = "\u2581"
+"""SentencePiece's sign for a space."""
+ENCODER = f"sentencepiece {sentencepiece.__version__}"
+"""What encodes text, for the keys of what is kept."""
+MOST_SUBWORDS = 1_000_000
+MODEL_BYTES = 100 * MOST_SUBWORDS
+"""The most bytes of a SentencePiece model; a piece takes about 20."""
+_REMEMBERED = 1 << 18  # words, which take some 40 MiB
+
+
+class WordIds(dict[str, bytes]):
+    """The ids of words, packed: no piece spans words, so a word is encoded by itself, and once.
+
+    Words are remembered as long as there is room, the frequent ones because they come early.
+
+    Args:
+        encode: the ids of a word.
+        dtype: the type of the packed ids.
+    """
+
+    def __init__(self, encode: Callable[[str], Sequence[int]], dtype: "np.dtype[np.int64]") -> None:
+        super().__init__()
+        self._encode, self._dtype = encode, dtype
+
+    def __missing__(self, word: str) -> bytes:
+        ids = np.asarray(self._encode(word), self._dtype).tobytes()
+        if len(self) < _REMEMBERED:
+            self[word] = ids
+        return ids
+
+
+class Tokenizer(ABC):
+    """Subwords of both languages, each a part of one word.
+
+    A word is a maximal run of characters other than white space in the decoded text.
+
+    Args:
+        vocabulary: the size, the special ids and the beginnings of words.
+        spelled: every subword as SentencePiece spells it.
+        surfaces: the text of every subword: a leading space if it begins a word, then a part of
+            one word.
+        encoders: the ids of a word of the source and of the target language.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        spelled: Sequence[str],
+        surfaces: Sequence[str],
+        encoders: tuple[Callable[[str], Sequence[int]], Callable[[str], Sequence[int]]],
+    ) -> None:
+        self.vocabulary = vocabulary
+        self._spelled, self._surface = spelled, surfaces
+        source, target = encoders
+        self._source = self._target = WordIds(source, vocabulary.dtype)
+        if target is not source:
+            self._target = WordIds(target, vocabulary.dtype)
+
+    @property
+    @abstractmethod
+    def files(self) -> Mapping[str, bytes]:
+        """The content of the files that hold it, by their names."""
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 in hex of the files."""
+        return hashlib.sha256(b"".join(self.files.values())).hexdigest()
+
+    def __len__(self) -> int:
+        return self.vocabulary.size
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of any source text, normalised first; no special ones, none for blank text."""
+        return self._unpacked(self._source, text)
+
+    def encode_source(self, text: str) -> list[int]:
+        """Ids of a source sentence without EOS, with what opens each sentence."""
+        return [*self.vocabulary.opening, *self.encode(text)]
+
+    def encode_target(self, text: str) -> list[int]:
+        """Ids of any target text, as `encode` gives them for the source."""
+        return self._unpacked(self._target, text)
+
+    def _unpacked(self, words: WordIds, text: str) -> list[int]:
+        packed = b"".join(map(words.__getitem__, normalise(text).split()))
+        ids: list[int] = np.frombuffer(packed, self.vocabulary.dtype).tolist()
+        return ids
+
+    def encode_rows(self, lines: Iterable[str]) -> Ragged:
+        """Ids of source lines that are normalised already, as those of a `Split`, ended by EOS."""
+        return self._rows(self._source, lines, self.vocabulary.opening)
+
+    def encode_sides(self, sides: tuple[Ragged, Ragged]) -> tuple[Ragged, Ragged]:
+        """The same for lines of both languages in UTF-8, each line ended by LF."""
+        source, target = sides
+        return self.encode_rows(lines_of(source)), self._rows(self._target, lines_of(target))
+
+    def _rows(self, words: WordIds, lines: Iterable[str], opening: Sequence[int] = ()) -> Ragged:
+        dtype, ids = self.vocabulary.dtype, words.__getitem__
+        start = np.asarray(opening, dtype).tobytes()
+        eos = np.asarray([self.vocabulary.eos], dtype).tobytes()
+        rows = [start + b"".join(map(ids, line.split())) + eos for line in lines]
+        values = np.frombuffer(b"".join(rows), dtype)
+        return Ragged(values, bounds([*map(len, rows)]) // values.itemsize)
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """The pieces as SentencePiece spells them: U+2581 marks the first piece of a word."""
+        return [self._spelled[piece] for piece in ids]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text, with single spaces; UNK decodes to ⁇, and PAD, BOS and EOS to nothing."""
+        return " ".join("".join(self._surface[piece] for piece in ids).split())
+
+    def is_blank(self, piece: int) -> bool:
+        """Whether the piece adds no character to a word: a lone ▁, PAD, BOS or EOS."""
+        return not self._surface[piece].strip()
+
+    def words(self, ids: Iterable[int]) -> Iterator[list[int]]:
+        """Source ids word by word, as a model that decides by words reads them."""
+        word: list[int] = []
+        for piece in ids:
+            if word and self.vocabulary.begins[piece]:
+                yield word
+                word = []
+            word.append(piece)
+        yield from [word] if word else []
+
+    def source_words(self, text: str) -> list[int]:
+        """For every id of `encode_source(text)`, the 1-based index of its word in the text."""
+        words = normalise(text).split()
+        size = self.vocabulary.dtype.itemsize
+        each = ([n] * (len(self._source[word]) // size) for n, word in enumerate(words, 1))
+        opening = [min(len(words), 1)] * len(self.vocabulary.opening)
+        return [*opening, *chain.from_iterable(each)]
+
+    def words_touched(self, ids: Iterable[int]) -> list[int]:
+        """For every subword, the 1-based index of its word in the decoded text.
+
+        A lone ▁ belongs to the next word, or to the last word if no other follows. All are 0 if
+        there is no word.
+        """
+        touched: list[int] = []
+        word, boundary = 0, True
+        for piece in ids:
+            boundary = boundary or self._surface[piece].startswith(" ")
+            touched.append(word + boundary)
+            if boundary and not self.is_blank(piece):
+                word, boundary = word + 1, False
+        return [min(index, word) for index in touched]
+
+    def word_ends(self, ids: Iterable[int]) -> list[int]:
+        """For every word of `decode(ids).split()`, the 1-based index of its last subword."""
+        steps = enumerate(pairwise([*self.words_touched(ids), 0]), 1)
+        return [index for index, (word, following) in steps if word != following]
+
+
+def open_model(model: bytes) -> sentencepiece.SentencePieceProcessor:
+    """Return the processor of a serialised SentencePiece model.
+
+    Raises:
+        ValueError: the bytes are none.
+    """
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(model)
+    except RuntimeError:
+        raise ValueError(f"{len(model)} bytes that are no SentencePiece model") from None
+    return processor
+
+
+def beginnings(surfaces: Iterable[str], special: Iterable[int]) -> tuple[bool, ...]:
+    """Return whether each subword begins a word, as the special ones do."""
+    others = {*special}
+    return tuple(text.startswith(" ") or piece in others for piece, text in enumerate(surfaces))
