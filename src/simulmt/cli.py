@@ -3,14 +3,16 @@
 import os
 import sys
 from collections.abc import Sequence
+from keyword import iskeyword
 from pathlib import Path
 
 from simulmt import __version__, ending
 from simulmt.errors import UserError
 from simulmt.plugins import CONF, HOME, conf_folders, named
 
-VERBS = ("train", "evaluate", "translate", "report", "analyse", "align", "export")
-"""Each has a file in `conf`, which explains it, and a function in `simulmt.programs.verbs`."""
+VERBS = ("train", "evaluate", "translate", "report", "analyse", "align", "export", "import")
+"""Each has a file in `conf`, which explains it, and a function in `simulmt.programs.verbs`, whose
+name ends in an underscore if the verb is a keyword of Python."""
 _HELP = ("-h", "--help")
 _SPINS = "1000"
 """How often a thread of OpenMP looks for work before it sleeps, unless the environment says. With
@@ -35,7 +37,8 @@ def main(verb: str | None = None) -> None:
             ending.begin()  # at once: the other imports may take a minute
         from simulmt.programs import command, verbs  # noqa: PLC0415
 
-        command.run(getattr(verbs, verb), verb, words)
+        function = f"{verb}_" if iskeyword(verb) else verb
+        command.run(getattr(verbs, function), verb, words)
         return
     try:
         print(_answer(verb, words), flush=True)

@@ -87,6 +87,14 @@ def align(config: DictConfig) -> None:
         align(config)
 
 
+def import_(config: DictConfig) -> None:
+    """Turn a folder in Marian's format into one like those of `export`."""
+    with job(config):
+        from simulmt.programs.marian import import_model
+
+        import_model(config)
+
+
 def export(config: DictConfig) -> None:
     """Write weights, configuration, subword model and a card with the scores."""
     with job(config):

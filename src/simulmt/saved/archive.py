@@ -17,10 +17,14 @@ _FOLDER = 0x10  # of a member's attributes, as DOS has them
 _PRECISIONS = (torch.float32, torch.float64)
 
 
-def open_archive(path: Path) -> Any:
+def open_archive(path: Path, remedy: str = "take another checkpoint, or train anew") -> Any:
     """Return the content of an archive; nothing in it is executed, and it has what was written.
 
     torch itself compares no checksums. Comparing them takes as long as loading does.
+
+    Args:
+        path: the archive.
+        remedy: what to do if it cannot be read, for the message.
 
     Raises:
         UserError: the file cannot be read, is damaged, or could grow when it is read.
@@ -34,8 +38,7 @@ def open_archive(path: Path) -> Any:
         raise UserError(f"{path} cannot be read ({error.strerror or error})") from None
     except Exception:  # of any type; torch's messages advise to trust the file
         raise UserError(
-            f"{path} is no readable checkpoint: it is another kind of file, or damaged; take "
-            "another checkpoint, or train anew"
+            f"{path} is no readable checkpoint: it is another kind of file, or damaged; {remedy}"
         ) from None
 
 

@@ -11,9 +11,6 @@ README.md           a model card
 """
 
 import json
-import os
-import shutil
-import uuid
 from hashlib import sha256
 from pathlib import Path
 
@@ -33,6 +30,7 @@ from simulmt.run_directory import (
     write_json,
 )
 from simulmt.saved.archive import check_weights
+from simulmt.saved.new_folder import new_folder
 from simulmt.saved.trained import Trained
 from simulmt.scoring.scores import Scores
 
@@ -60,25 +58,10 @@ def write(
     Raises:
         UserError: the folder is not empty, or cannot be written.
     """
-    folder = Path(os.path.realpath(folder))  # an empty one may be a link
-    unfinished = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        if folder.exists() and any(folder.iterdir()):
-            raise UserError(f"{folder} is not empty; give a new folder, or empty that one")
-        unfinished.mkdir(parents=True)
+    with new_folder(folder) as unfinished:
         _write(trained, unfinished, scores)
         if provenance is not None:
             write_json(unfinished / PROVENANCE, provenance)
-        if folder.exists():
-            folder.rmdir()  # a folder that is no longer empty stays
-        unfinished.rename(folder)
-    except OSError as error:
-        raise UserError(
-            f"{folder} cannot be written ({error.strerror or error}); name a new folder on a disk "
-            "that has room for the model"
-        ) from None
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _write(trained: Trained, folder: Path, scores: Scores | None) -> None:

@@ -1,0 +1,230 @@
+"""Imported Marian models compute, read and write what transformers does with the same folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip(
+    "transformers", reason="transformers, which these tests compare with, is absent"
+)
+
+from marian_models import AWKWARD, CODES, SPLIT, theirs, write_folder
+from simulmt.builders import build_policy
+from simulmt.data.encoded import EncodedSplit
+from simulmt.data.text import normalise
+from simulmt.decoding.beam import beam_search
+from simulmt.decoding.by_policy import PolicyStream, decode_by
+from simulmt.decoding.greedy import greedy
+from simulmt.decoding.search import GREEDY, Search
+from simulmt.decoding.split_decoder import SplitDecoder
+from simulmt.live.stopwatch import translate_timed
+from simulmt.live.translator import Translator
+from simulmt.programs.marian import import_model
+from simulmt.saved import checkpoint
+from simulmt.saved.marian import folder as marian
+from simulmt.saved.trained import Trained
+from small_runs import configuration
+from zoo import options
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+FOLDERS = {
+    "swish": {},
+    "relu": {"activation_function": "relu"},
+    "gelu": {"activation_function": "gelu"},
+    "pad first but one": {"pad": 1},
+    "pad in the middle": {"pad": 40},
+    "uneven": {"encoder_layers": 3, "decoder_layers": 1},
+    "half": {"half": True},
+    "pickled, with all copies of the embedding": {"pickled": True},
+    "pickled halves": {"pickled": True, "half": True},
+}
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module", params=FOLDERS)
+def folder(request, tmp_path_factory) -> Path:
+    return write_folder(tmp_path_factory.mktemp("marian"), **FOLDERS[request.param])
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory) -> Path:
+    return write_folder(tmp_path_factory.mktemp("marian") / "opus-mt")
+
+
+@pytest.fixture(scope="module")
+def imported(plain, tmp_path_factory) -> Path:
+    to = tmp_path_factory.mktemp("imported") / "folder"
+    import_model(configuration("import", f"from={plain}", f"to={to}"))
+    return to
+
+
+def batch(subwords):
+    return EncodedSplit.encode(SPLIT, subwords).batch(range(12))
+
+
+def test_the_mechanism_is_soft():
+    assert options("soft") == marian.SOFT
+
+
+def test_logits_are_those_of_transformers(folder):
+    trained, (model, _) = marian.read(folder), theirs(folder)
+    rows = batch(trained.subwords)
+    with torch.no_grad():
+        own = trained.build()(rows.source, rows.source_mask, rows.target_input).logits
+        given = {"input_ids": rows.source, "attention_mask": rows.source_mask.long()}
+        other = model(**given, decoder_input_ids=rows.target_input).logits
+    assert own.dtype == torch.float32
+    torch.testing.assert_close(own[rows.target_mask], other[rows.target_mask], atol=1e-4, rtol=0)
+
+
+def test_ids_are_those_of_the_tokenizer(folder):
+    subwords, (_, tokenizer) = marian.read(folder).subwords, theirs(folder)
+    for text in map(normalise, [*SPLIT.sources[:40], *AWKWARD]):
+        if "</s>" not in text:  # here such text is text, there it stands for the special ids
+            assert [*subwords.encode_source(text), 0] == tokenizer(text).input_ids
+            other = tokenizer(text_target=text).input_ids
+            assert [*subwords.encode_target(text), 0] == other
+    assert not {0, subwords.vocabulary.pad} & {*subwords.encode("</s> <unk> <pad> <s>")}
+    for text in SPLIT.targets[:40]:
+        ids = subwords.encode_target(text)
+        assert subwords.decode(ids) == tokenizer.decode(ids, skip_special_tokens=True) == text
+
+
+def generated(model, row, length: int, **how) -> list[int]:
+    """What `generate` writes, without the start and EOS; PAD and the start are barred here, too."""
+    pad = model.config.pad_token_id
+    (ids,) = model.generate(
+        row[None],
+        max_new_tokens=length,
+        bad_words_ids=[[pad]],
+        forced_eos_token_id=None,
+        length_penalty=0.0,
+        early_stopping=True,
+        **how,
+    ).tolist()
+    return [token for token in ids if token not in (0, pad)]
+
+
+@pytest.fixture(scope="module", params=["swish", "relu", "gelu"])
+def trained_a_little(request, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("marian")
+    return write_folder(folder, updates=120, pad=7, activation_function=request.param)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_decoding_is_that_of_generate(trained_a_little, beam):
+    """Without a length penalty: that of transformers divides by the length, ours is GNMT's.
+
+    Nor where beams end at the length limit: transformers adds no probability of EOS there.
+    """
+    trained, (model, _) = marian.read(trained_a_little), theirs(trained_a_little)
+    own, rows, ended = trained.build(), batch(trained.subwords), set()
+    if beam == 1:
+        hypotheses = greedy(own, rows.source, rows.source_mask)
+    else:
+        search = Search(beam=beam, length_penalty=0.0)
+        hypotheses = beam_search(own, rows.source, rows.source_mask, search)
+    lengths = rows.source_mask.sum(1)
+    for source, length, hypothesis in zip(rows.source, lengths, hypotheses, strict=True):
+        limit = 2 * int(length) + 20
+        if beam == 1 or len(hypothesis.tokens) < limit:
+            other = generated(model, source[:length], limit + 1, num_beams=beam)
+            assert hypothesis.tokens == other[:limit]
+        ended |= {len(hypothesis.tokens)} - {limit}
+    assert len(ended) > 2
+
+
+POLICIES = {
+    "wait_k": {"name": "wait_k", "k": 2},
+    "local_agreement": {"name": "local_agreement", "n": 2},
+}
+
+
+@pytest.fixture(scope="module", params=[None, "fra"])
+def trained(request, tmp_path_factory) -> Trained:
+    folder = tmp_path_factory.mktemp("marian")
+    codes = CODES if request.param else ()
+    return marian.read(write_folder(folder, codes=codes, updates=80), request.param)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_batches_are_streams(name, trained):
+    policy = build_policy(POLICIES[name])
+    model, subwords = trained.build({}, policy), trained.subwords
+    lines = [line for line in map(normalise, [*SPLIT.sources[:4], *AWKWARD[:4]]) if line]
+    ids = [[*subwords.encode_source(line), subwords.vocabulary.eos] for line in lines]
+    source = torch.nn.utils.rnn.pad_sequence(
+        [*map(torch.tensor, ids)], batch_first=True, padding_value=subwords.vocabulary.pad
+    )
+    mask = torch.arange(source.shape[1]) < torch.tensor([*map(len, ids)])[:, None]
+    translator, early = Translator(model, subwords, CPU, policy), 0
+    for line, row, hypothesis in zip(
+        lines, ids, decode_by(policy, model, source, mask), strict=True
+    ):
+        stream = PolicyStream(model, policy)
+        first, *others = subwords.words(row[len(subwords.vocabulary.opening) :])
+        for word in ([*subwords.vocabulary.opening, *first], *others):
+            stream.read_word(word)
+        assert stream.written == hypothesis
+        translator.reset()
+        words = [new for word in line.split() for new in translator.read(word)]
+        early += len(words)
+        assert " ".join(words + translator.finish()) == subwords.decode(hypothesis.tokens)
+        assert translator.stream.written == hypothesis
+    assert early
+
+
+def test_delays_count_the_words_of_the_text(tmp_path):
+    """The SentencePiece model makes two words of one, and none of another."""
+    text = "Mann a\u00b4b \u200b Mann"  # as an accent by itself, and nothing
+    subwords = marian.read(write_folder(tmp_path / "folder", codes=CODES), "fra").subwords
+    ids = subwords.encode_source(text)
+    assert len([*subwords.words(subwords.encode(text))]) > len(text.split())
+    words = subwords.source_words(text)
+    assert len(words) == len(ids)
+    assert ids[0] == subwords.vocabulary.opening[0]
+    assert [*dict.fromkeys(words)] == [1, 2, 4]
+    assert subwords.source_words("") == [0]
+
+
+def test_an_imported_model_is_scored_alike_in_batches_and_live(imported):
+    trained, policy = checkpoint.load(imported), build_policy(POLICIES["wait_k"])
+    model = trained.build({}, policy)
+    encoded = EncodedSplit.encode(SPLIT, trained.subwords)
+    head = type(SPLIT)(SPLIT.sources[:6], SPLIT.targets[:6])
+    few = EncodedSplit(encoded.sources.part(0, 6), encoded.targets.part(0, 6), encoded.vocabulary)
+    decode = SplitDecoder(head, few, trained.subwords, 200, GREEDY, policy)
+    timed, _ = translate_timed(Translator(model, trained.subwords, CPU, policy), head, 1.0)
+    for instance, live in zip(decode(model, CPU), timed, strict=True):
+        assert (instance.prediction, instance.delays) == (live.prediction, live.delays)
+        assert instance.subword_delays == live.subword_delays
+        assert max(instance.delays, default=0) <= instance.source_length
+
+
+def test_what_is_known_is_printed(plain, tmp_path, capsys):
+    import_model(configuration("import", f"from={plain}", f"to={tmp_path / 'to'}"))
+    said = capsys.readouterr().out
+    assert "opus-mt de-en: 2 + 2 layers of width 32, 135 subwords" in said
+    assert "licence: apache-2.0" in said
+    assert "training data are unknown" in said
+    card = (tmp_path / "to" / "README.md").read_text()
+    assert "**licence**: apache-2.0" in card
+    assert "**data**: unknown: imported from opus-mt" in card
+    assert {path.name for path in (tmp_path / "to").iterdir()} == {
+        "README.md", "config.json", "model.safetensors", "source.spm", "special_ids.json",
+        "target.spm", "vocab.json"}  # fmt: skip
+
+
+def test_an_export_of_it_is_the_same(imported, tmp_path):
+    from simulmt.programs.export import export
+
+    export(configuration("export", f"checkpoint={imported}", f"to={tmp_path / 'again'}"))
+    first, second = checkpoint.load(imported), checkpoint.load(tmp_path / "again")
+    assert first.subwords.digest == second.subwords.digest
+    assert first.weights.keys() == second.weights.keys()
+    assert all(torch.equal(first.weights[name], second.weights[name]) for name in first.weights)
+    assert json.loads((imported / "config.json").read_text())["sha256"]["vocab.json"]
