@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from omegaconf import DictConfig
 
@@ -16,6 +17,7 @@ from simulmt.run_directory import (
     tested_checkpoint,
 )
 from simulmt.saved import checkpoint, exported
+from simulmt.saved.marian import export as marian
 from simulmt.scoring.scores import Scores
 
 
@@ -25,6 +27,7 @@ class Options:
 
     checkpoint: Path
     to: Path
+    format: Literal["simulmt", "marian"]
     plugins: list[str]
 
 
@@ -32,11 +35,15 @@ def export(cfg: DictConfig) -> None:
     """Export a trained model, and print the folder.
 
     Raises:
-        UserError: no such checkpoint, or a folder that is in use.
+        UserError: no such checkpoint, a folder that is in use, or a model that the format has not.
     """
     options = construct(Options, plain(cfg), "")
     trained = checkpoint.load(options.checkpoint)
     trained.build()  # raises if the model could not be loaded from the folder
+    if options.format == "marian":
+        marian.write(trained, options.to)
+        print(f"{trained.path} exported to {options.to}, for transformers")
+        return
     scores = _test_scores(trained.path)
     home = trained.path if trained.path.is_dir() else run_of(trained.path)
     provenance = None if home is None else read_provenance(home)

@@ -1,0 +1,160 @@
+"""A trained offline Transformer as a folder that transformers loads as `MarianMTModel`."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save
+
+from simulmt import __version__
+from simulmt.data.marian import IDS, SOURCE, SPECIAL, TARGET
+from simulmt.data.subwords import SUBWORDS
+from simulmt.data.tokenizer import Tokenizer
+from simulmt.errors import UserError
+from simulmt.options import Config
+from simulmt.run_directory import CONFIG, write_json
+from simulmt.saved.exported import CARD, WEIGHTS
+from simulmt.saved.marian.config import ACTIVATIONS, REQUIRED
+from simulmt.saved.marian.folder import GENERATION, SOFT, TOKENIZER
+from simulmt.saved.marian.weights import to_marian
+from simulmt.saved.new_folder import new_folder
+from simulmt.saved.trained import Trained
+from simulmt.vocabulary import Vocabulary
+
+_DEFAULTS: Config = {"average_embedding": False, "activation": "relu"}
+_WRITTEN = (
+    "model_type",
+    "is_encoder_decoder",
+    "static_position_embeddings",
+    "scale_embedding",
+    "normalize_before",
+    "normalize_embedding",
+    "add_final_layer_norm",
+    "share_encoder_decoder_embeddings",
+    "tie_word_embeddings",
+)
+_POSITIONS, _LONGEST = 1024, 512
+
+
+def write(trained: Trained, folder: Path) -> None:
+    """Write a trained model into a new or empty folder, whole or not at all.
+
+    Raises:
+        UserError: the model has a part that Marian's format has not, or the folder is in use.
+    """
+    options = _DEFAULTS | trained.config["model"]
+    _check(options, trained.config["mechanism"])
+    vocabulary = trained.subwords.vocabulary
+    with new_folder(folder) as unfinished:
+        weights = save(to_marian(trained.weights, options), metadata={"format": "pt"})
+        (unfinished / WEIGHTS).write_bytes(weights)
+        write_json(unfinished / CONFIG, _config(options, vocabulary))
+        write_json(unfinished / GENERATION, _generation(trained.config["decoding"], vocabulary))
+        write_json(unfinished / TOKENIZER, _tokenizer(trained))
+        for name, content in _subword_files(trained.subwords).items():
+            (unfinished / name).write_bytes(content)
+        (unfinished / CARD).write_text(_card(trained), encoding="utf-8", newline="\n")
+
+
+def _check(options: Config, mechanism: Config) -> None:
+    """Refuse a model that is none of Marian's."""
+    usual = {"score": ("usual", "scaled_dot_product"), "heads": ("usual", "all")}
+    for name, value in SOFT.items():
+        if name != "name" and mechanism.get(name) not in usual.get(name, (value,)):
+            raise _refused(f"mechanism.{name}", mechanism.get(name), value)
+    wanted = {"name": ("transformer",), "norm": ("post",), "average_embedding": (False,),
+              "encoder": ("bidirectional", "auto")}  # fmt: skip
+    for name, values in wanted.items():
+        if options.get(name) not in values:
+            raise _refused(f"model.{name}", options.get(name), values[0])
+
+
+def _refused(name: str, value: object, only: object) -> UserError:
+    return UserError(
+        f"format=marian of a model with {name}={value}: Marian's format has only {only}; leave out "
+        f"format, or train with {name}={only}"
+    )
+
+
+def _config(options: Config, vocabulary: Vocabulary) -> dict[str, Any]:
+    """Return the fields of `config.json`."""
+    names = {ours: theirs for theirs, ours in ACTIVATIONS.items() if theirs != "silu"}
+    sides = {
+        f"{side}_{field}": options[option]
+        for side in ("encoder", "decoder")
+        for field, option in (
+            ("layers", f"{side}_layers"), ("ffn_dim", "ffn"), ("attention_heads", "heads")
+        )
+    }  # fmt: skip
+    return {
+        "architectures": ["MarianMTModel"],
+        **{name: REQUIRED[name] for name in _WRITTEN},
+        **sides,
+        "vocab_size": vocabulary.size,
+        "decoder_vocab_size": vocabulary.size,
+        "d_model": options["dim"],
+        "activation_function": names[options["activation"]],
+        "dropout": options["dropout"],
+        "max_position_embeddings": _POSITIONS,
+        "pad_token_id": vocabulary.pad,
+        "decoder_start_token_id": vocabulary.bos,
+        "eos_token_id": vocabulary.eos,
+        "forced_eos_token_id": vocabulary.eos,
+    }
+
+
+def _generation(decoding: Config, vocabulary: Vocabulary) -> dict[str, Any]:
+    """Return how `generate` decodes: PAD and BOS are barred, as they are here."""
+    barred = sorted({vocabulary.pad, vocabulary.bos})
+    return {
+        "bad_words_ids": [[token] for token in barred],
+        "decoder_start_token_id": vocabulary.bos,
+        "eos_token_id": vocabulary.eos,
+        "forced_eos_token_id": vocabulary.eos,
+        "pad_token_id": vocabulary.pad,
+        "max_length": _LONGEST,
+        "num_beams": decoding.get("beam") or 1,
+    }
+
+
+def _tokenizer(trained: Trained) -> dict[str, Any]:
+    """Return the fields of `tokenizer_config.json`."""
+    vocabulary = trained.subwords.vocabulary
+    special = trained.subwords.pieces([vocabulary.pad, vocabulary.unk, vocabulary.eos])
+    return {
+        "tokenizer_class": "MarianTokenizer",
+        "separate_vocabs": False,
+        "source_lang": trained.manifest["source_language"],
+        "target_lang": trained.manifest["target_language"],
+        "model_max_length": _LONGEST,
+        **dict(zip(("pad_token", "unk_token", "eos_token"), special, strict=True)),
+    }
+
+
+def _subword_files(subwords: Tokenizer) -> Mapping[str, bytes]:
+    """Return the SentencePiece models of both languages, and their ids."""
+    own = subwords.files
+    if SUBWORDS not in own:
+        return {name: content for name, content in own.items() if name != SPECIAL}
+    pieces = subwords.pieces(range(len(subwords)))
+    ids = json.dumps({piece: number for number, piece in enumerate(pieces)}, ensure_ascii=False)
+    return {SOURCE: own[SUBWORDS], TARGET: own[SUBWORDS], IDS: ids.encode()}
+
+
+def _card(trained: Trained) -> str:
+    """Return a card that says how to load the model."""
+    vocabulary, manifest = trained.subwords.vocabulary, trained.manifest
+    opening = "".join(f"{piece} " for piece in trained.subwords.pieces(vocabulary.opening))
+    licence = manifest.get("licence")
+    front = ["---", f"license: {licence}", "---", ""] if licence else []
+    pair = f"{manifest['source_language']}-{manifest['target_language']}"
+    return "\n".join([
+        *front, f"# {pair}, of simulmt {__version__}", "", "```python",
+        "from transformers import MarianMTModel, MarianTokenizer", "",
+        'model = MarianMTModel.from_pretrained("THIS_FOLDER")',
+        'tokenizer = MarianTokenizer.from_pretrained("THIS_FOLDER")',
+        f'source = tokenizer("{opening}SENTENCE", return_tensors="pt")',
+        "print(tokenizer.batch_decode(model.generate(**source), skip_special_tokens=True))",
+        "```", "",
+    ])  # fmt: skip
