@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,7 +30,7 @@ from simulmt.programs.marian import import_model
 from simulmt.saved import checkpoint
 from simulmt.saved.marian import folder as marian
 from simulmt.saved.trained import Trained
-from small_runs import configuration
+from small_runs import ROOT, configuration
 from zoo import options
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
@@ -228,3 +231,29 @@ def test_an_export_of_it_is_the_same(imported, tmp_path):
     assert first.weights.keys() == second.weights.keys()
     assert all(torch.equal(first.weights[name], second.weights[name]) for name in first.weights)
     assert json.loads((imported / "config.json").read_text())["sha256"]["vocab.json"]
+
+
+COMMANDS = (ROOT / "docs" / "pretrained.md").read_text()
+SIZES = "model.dim=32 model.ffn=48 model.heads=4 model.encoder_layers=2 model.decoder_layers=2"
+BRIEF = "trainer.max_updates=2 trainer.validate_every=2 trainer.progress=false"
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page_work(tmp_path):
+    write_folder(tmp_path / "opus-mt-de-en", updates=60)
+    for name, count in (("train", 40), ("valid", 5), ("test", 5), ("newstest", 5)):
+        for language, lines in (("de", SPLIT.sources), ("en", SPLIT.targets)):
+            text = "".join(f"{line}\n" for line in lines[:count])
+            (tmp_path / f"{name}.{language}").write_text(text, encoding="utf-8")
+    blocks = re.findall(r"^```bash\n(.*?)^```$", COMMANDS, re.MULTILINE | re.DOTALL)
+    script = "".join(blocks).replace("init_from=", f"{SIZES} {BRIEF} init_from=")
+    shell = f'simulmt() {{ "{sys.executable}" -m simulmt "$@"; }}\n{script}'
+    done = subprocess.run(
+        ["bash", "-ec", shell], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    said = done.stdout
+    assert "opus-mt-de-en de-en: 2 + 2 layers" in said
+    assert "policylocal_agreement-n3" in said
+    assert re.search(r"(\d+) of \1 parameter tensors start from de-en", said)
+    assert (tmp_path / "for-transformers" / "generation_config.json").is_file()

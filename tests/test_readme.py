@@ -33,6 +33,7 @@ PAGES = (
     "docs/models.md",
     "docs/notebook.ipynb",
     "docs/plugins.md",
+    "docs/pretrained.md",
     "docs/reports.md",
     "docs/results.md",
     "docs/runs.md",
