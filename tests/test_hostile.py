@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from simulmt.data.marian import FILES
 from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
 from simulmt.programs.export import export
@@ -155,6 +156,14 @@ def deep() -> dict:
         ("needs", {"evil": ["1"]}, r"of version \['1'\], which is no plugin"),
         ("subwords", torch.zeros(1, dtype=torch.uint8).expand(GIGABYTES), "it lacks subwords"),
         ("subwords", b"", "no readable checkpoint|it lacks subwords"),
+        ("subwords", {"vocab.json": 1}, "it lacks subwords"),
+        ("subwords", {"vocab.json": torch.zeros(9)}, "it lacks subwords"),
+        (
+            "subwords",
+            {1: torch.zeros(9, dtype=torch.uint8)},
+            "the subwords lack source.spm, target",
+        ),
+        ("subwords", dict.fromkeys(FILES, torch.zeros(9, dtype=torch.uint8)), "json is damaged"),
         ("subwords", torch.zeros(9, dtype=torch.uint8), "bytes that are no SentencePiece model"),
     ],
 )

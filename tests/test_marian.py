@@ -256,4 +256,8 @@ def test_the_commands_of_the_page_work(tmp_path):
     assert "opus-mt-de-en de-en: 2 + 2 layers" in said
     assert "policylocal_agreement-n3" in said
     assert re.search(r"(\d+) of \1 parameter tensors start from de-en", said)
+    (best,) = tmp_path.glob("runs/*/*/checkpoints/best.ckpt")
+    run, start = checkpoint.load(best), checkpoint.load(tmp_path / "de-en")
+    assert run.subwords.files == start.subwords.files
+    assert run.build().vocabulary == start.build().vocabulary
     assert (tmp_path / "for-transformers" / "generation_config.json").is_file()
