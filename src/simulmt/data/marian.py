@@ -49,10 +49,7 @@ class MarianSubwords(Tokenizer):
             raise UserError(f"{IDS} or {SPECIAL} is damaged ({error}): take another copy") from None
         spelled = sorted(ids, key=ids.__getitem__)
         blank = {*vocabulary.special, *map(ids.__getitem__, codes_of(ids).values())}
-        surfaces = [
-            "" if number in blank - {vocabulary.unk} else _surface(piece)
-            for number, piece in enumerate(spelled)
-        ]
+        surfaces = ["" if ids[piece] in blank else _surface(piece) for piece in spelled]
         surfaces[vocabulary.unk] = f" {UNKNOWN}"
         known = {piece: number for piece, number in ids.items() if number not in blank}
         encoders = (_encoder(name, files[name], known, vocabulary.unk) for name in (SOURCE, TARGET))
