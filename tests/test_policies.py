@@ -162,7 +162,7 @@ def drafts(made, state, last: int, sentence: Sentence, read: Read):
 @pytest.mark.parametrize(("policy", "name"), served())
 def test_batches_are_streams_and_streams_what_policies_say(policy: str, name: str) -> None:
     chosen, early, late = WAITING[policy], False, False
-    for seed in range(6):
+    for seed in range(20):
         made = a_model(name, seed)
         source, mask = zoo.sentences(4, 9, seed)
         batch = decode_by(chosen, made, source, mask)

@@ -55,12 +55,9 @@ def decode_by(
             continue
         read = [reads[n][now] for n in going]
         rows = torch.tensor(going, device=source.device)
-        if whole is None:
-            state = _start(model, source[rows], read)
-        else:
-            state = select(whole, rows)
+        start = _start(model, source[rows], read) if whole is None else select(whole, rows)
         own = [sentences[n] for n in going]
-        for sentence, drafted, one in zip(own, drafter(state, own, read), read, strict=True):
+        for sentence, drafted, one in zip(own, drafter(start, own, read), read, strict=True):
             sentence.take(drafted, one)
     return [sentence.written for sentence in sentences]
 

@@ -130,11 +130,12 @@ class Drafter:
             for sentence, read, limit in zip(sentences, reads, limits, strict=True)
         ]
         offline, eos, going = self.model.mechanism.offline, self.model.vocabulary.eos, rows
+        seen = shown(self.model, reads, subwords.device)
         if offline:
-            state = self._seen(state, shown(self.model, reads, subwords.device))
+            state = self._seen(state, seen)
         if self.search.beam > 1:
             prefix = [sentence.written.tokens for sentence in sentences]
-            best = search_from(self.model, state, subwords, self.search, prefix)
+            best = search_from(self.model, state, seen, self.search, prefix)
             for row, hypothesis in zip(rows, best, strict=True):
                 row.given = hypothesis.tokens
         token = torch.full_like(subwords, self.model.vocabulary.bos)
