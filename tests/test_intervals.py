@@ -77,5 +77,5 @@ def test_the_pareto_front_is_that_of_brute_force():
         ]
         lines = [Series("", [Point(*point) for point in points])]
         lines.append(Series("soft", [Point(0, 7)], offline=True))
-        lines.append(Series("theirs", [Point(0, 7)], published=True))
+        lines.append(Series("theirs", [Point(0, 7)], kind="published"))
         assert [point.place for point in front_points(lines)] == sorted(expected)

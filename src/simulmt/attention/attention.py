@@ -119,7 +119,7 @@ class Attention(nn.Module):
         query: Float[Tensor, "B T D"],
         memory: Memory,
         state: Any,
-        plan: Plan | Moves | None,
+        plan: Plan | None,
         moment: Moment,
     ) -> Attended:
         """Contexts of T >= 1 target steps of training.
@@ -128,15 +128,13 @@ class Attention(nn.Module):
             query: decoder states.
             memory: the whole source.
             state: the state that the call for the previous steps returned; None before the first.
-            plan: the clock's plan for these steps. Where a schedule decides, the steps at which its
-                heads may move; None for all.
+            plan: the clock's plan for these steps; None where a schedule decides.
             moment: how far the training is.
         """
-        if not isinstance(plan, Plan):
+        if plan is None:
             assert self.schedule is not None, "where no clock decides, a schedule does"
             state = self.schedule.initial_state(memory) if state is None else state
-            moves, plan = plan, self.schedule.plan(query, memory, state, moment)
-            plan = plan if moves is None else moves.held(plan)
+            plan = self.schedule.plan(query, memory, state, moment)
         if isinstance(plan.alignment, Stops):  # alpha is one-hot: beta is a masked softmax
             stops = plan.alignment.position
             look = self.span.look(query, stops, memory.mask.shape[1])

@@ -5,8 +5,8 @@ word arrives as a whole, so a clock counts words, and a head stops at ends of wo
 subwords of a target word share one read length: inside a word the heads stay where they stand.
 
 A subword shows that a word has ended only if it begins the next one. Training must not look at the
-subword to be predicted, so each step that may begin a word may read on: the first one, and those
-whose input begins a word.
+subword to be predicted. So in training a clock moves on at the first step and at those whose input
+begins a word, since the next subword may begin another one; learned heads may move at every step.
 """
 
 from typing import Any, NamedTuple, TypeVar, cast
@@ -17,9 +17,8 @@ from torch import Tensor, nn
 
 from simulmt.attention.clock import Clock, ClockState
 from simulmt.attention.moment import Moment
-from simulmt.attention.plan import Odds, Plan, Stand, Stops
+from simulmt.attention.plan import Plan, Stand, Stops
 from simulmt.attention.source import Source
-from simulmt.errors import UserError
 
 T = TypeVar("T")
 
@@ -46,30 +45,9 @@ def ends_of_words(
 
 
 class Moves(NamedTuple):
-    """The target steps at which heads may read on. At the others they stay where they stand."""
+    """Whether the heads of schedules may read on; otherwise they stay where they stand."""
 
-    allowed: Bool[Tensor, "B T"]
-
-    def steps(self, first: int, last: int) -> "Moves":
-        """Those of steps `first` to `last - 1`, from 0."""
-        return Moves(self.allowed[:, first:last])
-
-    def held(self, plan: Plan) -> Plan:
-        """The plan of a schedule whose heads stay: there they stop at once, with certainty.
-
-        Raises:
-            UserError: the schedule does not plan odds.
-        """
-        if not isinstance(plan.alignment, Odds):
-            raise UserError(
-                "mechanism.target_unit=word holds heads that stop with known odds, and the "
-                "schedule plans none; take target_unit=subword"
-            )
-        stays = ~self.allowed[:, None, :, None]
-        odds = plan.alignment
-        return plan._replace(
-            alignment=odds._replace(logit=odds.logit.masked_fill(stays, torch.inf))
-        )
+    allowed: Bool[Tensor, "B"]
 
 
 class Paced(NamedTuple):
@@ -92,12 +70,16 @@ class OncePerWord(nn.Module):
         self.clock = clock
 
     def plan(
-        self, source: Source, target: Int[Tensor, "B T"], moment: Moment, moves: Moves
+        self,
+        source: Source,
+        target: Int[Tensor, "B T"],
+        moment: Moment,
+        moves: Bool[Tensor, "B T"],
     ) -> Plan:
-        """The clock's plan for words, spread over their subwords."""
-        word = moves.allowed.cumsum(-1) - 1  # (B, T)
+        """The clock's plan for its moves, spread over the steps at which it stays."""
+        word = moves.cumsum(-1) - 1  # (B, T)
         elsewhere = target.shape[1]
-        place = word.masked_fill(~moves.allowed, elsewhere)
+        place = word.masked_fill(~moves, elsewhere)
         words = target.new_zeros(len(target), elsewhere + 1).scatter(1, place, target)[:, :-1]
         plan = self.clock.plan(source, words, moment)
         assert isinstance(plan.alignment, Stops), "clocks plan known stops"
@@ -122,7 +104,7 @@ class OncePerWord(nn.Module):
         """The state if just `read` source tokens had been read, and EOS only if `finished`."""
         return state._replace(clock=self.clock.seen(state.clock, read, finished))
 
-    def step(self, state: ClockState, token: Int[Tensor, "B"], moves: Moves) -> Stand:
+    def step(self, state: ClockState, token: Int[Tensor, "B"], moves: Bool[Tensor, "B"]) -> Stand:
         """The clock's decision where the heads may move; elsewhere they stay."""
         stand = self.clock.step(state.clock, token)
         stays = stand._replace(
@@ -130,7 +112,7 @@ class OncePerWord(nn.Module):
             state=state.clock,
             wants_to_read=torch.zeros_like(stand.wants_to_read),
         )
-        stand = either(moves.allowed[:, 0], stand, stays)
+        stand = either(moves, stand, stays)
         return stand._replace(state=Paced(stand.state, stand.position))
 
 
@@ -157,7 +139,7 @@ def standing(stand: Stand, before: Standing | None, moves: Moves) -> Stand:
         state=before,
         wants_to_read=torch.zeros_like(stand.wants_to_read),
     )
-    return either(moves.allowed[:, 0], after, stays)
+    return either(moves.allowed, after, stays)
 
 
 def either(rows: Bool[Tensor, "B"], one: T, other: T) -> T:

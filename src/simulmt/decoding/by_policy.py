@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from simulmt.decoding.drafting import Drafter
+from simulmt.decoding.drafting import Drafter, shown
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import GREEDY, Search
@@ -54,12 +54,9 @@ def decode_by(
             continue
         read = [reads[n][now] for n in going]
         rows = torch.tensor(going, device=source.device)
-        if whole is None:
-            state = _start(model, source[rows], [one.subwords for one in read])
-        else:
-            state = select(whole, rows)
+        start = _start(model, source[rows], read) if whole is None else select(whole, rows)
         own = [sentences[n] for n in going]
-        for sentence, drafted, one in zip(own, drafter(state, own, read), read, strict=True):
+        for sentence, drafted, one in zip(own, drafter(start, own, read), read, strict=True):
             sentence.take(drafted, one)
     return [sentence.written for sentence in sentences]
 
@@ -107,7 +104,7 @@ class PolicyStream:
             return
         if not self.model.extends:
             prefix = torch.tensor([self._prefix], device=self._device)
-            self._state = _start(self.model, prefix, [len(self._prefix)])
+            self._state = _start(self.model, prefix, [read])
         (drafted,) = self._drafter(self._state, [self.sentence], [read])
         self.sentence.take(drafted, read)
 
@@ -129,9 +126,16 @@ def reads_of(ends: Bool[Tensor, "S"]) -> list[Read]:
     return [*reads, Read(len(words), length, ended=True)]
 
 
-def _start(model: Model, source: Int[Tensor, "B S"], lengths: Sequence[int]) -> State:
-    """The decoder before its first step, with a bidirectional encoder run on prefixes."""
-    source = source[:, : max(lengths)]
-    length = torch.tensor(lengths, device=source.device)
-    mask = torch.arange(source.shape[1], device=source.device) < length[:, None]
-    return model.start(model.encode(source.masked_fill(~mask, model.vocabulary.pad), mask))
+def _start(model: Model, source: Int[Tensor, "B S"], reads: Sequence[Read]) -> State:
+    """The decoder before its first step, with an encoder run on prefixes.
+
+    EOS closes each prefix for an encoder that was trained on whole sentences.
+    """
+    pad, eos = model.vocabulary.pad, model.vocabulary.eos
+    length = torch.tensor([read.subwords for read in reads], device=source.device)
+    seen = shown(model, reads, source.device)
+    source = torch.nn.functional.pad(source, (0, 1), value=pad)[:, : int(seen.max())]
+    place = torch.arange(source.shape[1], device=source.device)
+    source = source.masked_fill(place >= length[:, None], eos)
+    mask = place < seen[:, None]
+    return model.start(model.encode(source.masked_fill(~mask, pad), mask))

@@ -47,7 +47,7 @@ class _Row:
     words: list[list[int]] = field(default_factory=list)
     said: list[_Said] = field(default_factory=list)
     closed: bool = False
-    """Whether the last word is whole."""
+    """Whether the last word is whole, as the next word begins."""
 
     def go_on(self, number: int, said: _Said, eos: int) -> int | None:
         """Take a step of the decoder; return the next input, or None at the end of the draft."""
@@ -58,7 +58,7 @@ class _Row:
         begins = (said.begins or not self.words) and not ends
         enough = begins and self.most is not None and len(self.words) == self.most
         full = number >= self.limit
-        self.closed = (ends or enough) and not (full and (enough or self.given is not None))
+        self.closed = enough and not full
         if ends or enough or full:
             return None
         if begins:
@@ -85,6 +85,17 @@ class _Row:
             attention=np.array(attention or np.empty((0, seen))),
         )
         return Drafted(draft, [said.positions for said in self.said])
+
+
+def shown(model: Model, reads: Sequence[Read], device: torch.device) -> Int[Tensor, "B"]:
+    """The number of source tokens that the decoder sees.
+
+    An encoder that was trained on whole sentences only, and runs again on each prefix, gets EOS
+    after the prefix. Without EOS the decoder would find no end.
+    """
+    closed = not model.causal
+    counts = [read.subwords + (closed and not read.ended) for read in reads]
+    return torch.tensor(counts, device=device)
 
 
 @dataclass(frozen=True)
@@ -119,11 +130,12 @@ class Drafter:
             for sentence, read, limit in zip(sentences, reads, limits, strict=True)
         ]
         offline, eos, going = self.model.mechanism.offline, self.model.vocabulary.eos, rows
+        seen = shown(self.model, reads, subwords.device)
         if offline:
-            state = self._seen(state, subwords)
+            state = self._seen(state, seen)
         if self.search.beam > 1:
             prefix = [sentence.written.tokens for sentence in sentences]
-            best = search_from(self.model, state, subwords, self.search, prefix)
+            best = search_from(self.model, state, seen, self.search, prefix)
             for row, hypothesis in zip(rows, best, strict=True):
                 row.given = hypothesis.tokens
         token = torch.full_like(subwords, self.model.vocabulary.bos)

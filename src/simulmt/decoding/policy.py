@@ -42,7 +42,8 @@ class Draft:
 
     Attributes:
         written: The words that were written before.
-        words: The whole words of the draft. The last one is whole if EOS follows it.
+        words: The words of the draft that may be written: those that another word follows. A prefix
+            looks like a whole sentence, so its last word, with a full stop, comes too early.
         tokens: All n subwords of the draft, without EOS.
         probability: That of each subword.
         attention: To the source at each subword, averaged over the heads of one decoder layer.

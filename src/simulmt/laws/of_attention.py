@@ -9,7 +9,6 @@ from torch import Tensor
 from simulmt.attention import TRAINED, Attention, Memory, Plan
 from simulmt.attention.plan import Expected, Stops, reweighted
 from simulmt.attention.spans import Span
-from simulmt.attention.words import Moves
 from simulmt.laws.case import NEAR, Case, VacuousError, demand, same
 from simulmt.laws.sentences import sentences, targets
 
@@ -20,18 +19,17 @@ class Layer(NamedTuple):
     attention: Attention
     queries: Float[Tensor, "B T D"]
     memory: Memory
-    clocked: Plan | Moves | None
-    """The clock's plan. Where the attention's schedule plans, when its heads may move."""
+    clocked: Plan | None
+    """The clock's plan; None where the attention's schedule plans."""
 
     def plan(self) -> Plan:
         """Return the plan of the clock, or a new one of the schedule."""
-        if isinstance(self.clocked, Plan):
+        if self.clocked is not None:
             return self.clocked
         schedule = self.attention.schedule
         assert schedule is not None, "where no clock decides, a schedule does"
         start = schedule.initial_state(self.memory)
-        plan = schedule.plan(self.queries, self.memory, start, TRAINED)
-        return plan if self.clocked is None else self.clocked.held(plan)
+        return schedule.plan(self.queries, self.memory, start, TRAINED)
 
     def in_expectation(self, plan: Plan) -> Plan:
         """Return the same plan, with known stops as an alignment that is 1 there."""

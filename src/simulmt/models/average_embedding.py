@@ -106,7 +106,7 @@ class GuidedAttention(nn.Module):
         query: Float[Tensor, "B T D"],
         memory: Guided,
         state: Any,
-        plan: Plan | Moves | None,
+        plan: Plan | None,
         moment: Moment,
     ) -> Attended:
         """Contexts of T target steps of training."""

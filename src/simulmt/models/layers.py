@@ -170,7 +170,7 @@ class DecoderLayer(nn.Module):
         self.around_feed_forward = Residual(dim, dropout, pre)
 
     def forward(
-        self, x: Float[Tensor, "B T D"], memory: Any, plan: Plan | Moves | None, moment: Moment
+        self, x: Float[Tensor, "B T D"], memory: Any, plan: Plan | None, moment: Moment
     ) -> tuple[Tensor, Attended]:
         """Outputs (B, T, D) of all target steps, and the result of the attention to the source."""
         x = self.around_self(x, partial(self.self_attention, visible=None))

@@ -172,8 +172,8 @@ class Model(nn.Module, ABC):
         Args:
             token: the last one written, or BOS.
             state: the decoder's state before the step.
-            moves: whether heads may read on, for a mechanism that `writes_words`; None for the
-                steps of training, those whose `token` begins a word.
+            moves: whether heads may read on, for a mechanism that `writes_words`. None for the
+                rule of training: a clock moves on if `token` begins a word, a schedule always.
         """
 
     @property
@@ -207,18 +207,11 @@ class Model(nn.Module, ABC):
 
     def planned(
         self, source: Source, target_input: Int[Tensor, "B T"], moment: Moment
-    ) -> Plan | Moves | None:
-        """The clock's plan for a whole target.
-
-        Where a schedule decides in each layer, the steps at which its heads may move; None for all.
-        """
-        moves = Moves(self.begins[target_input]) if self.mechanism.writes_words else None
-        if self.clock is None:
-            return moves
+    ) -> Plan | None:
+        """The clock's plan for a whole target; None where a schedule decides in each layer."""
         if isinstance(self.clock, OncePerWord):
-            assert moves is not None, "the constructor paces clocks that write words"
-            return self.clock.plan(source, target_input, moment, moves)
-        return self.clock.plan(source, target_input, moment)
+            return self.clock.plan(source, target_input, moment, self.begins[target_input])
+        return None if self.clock is None else self.clock.plan(source, target_input, moment)
 
     def clock_state(self, source: Source) -> ClockState | None:
         """The clock before the first target step."""
@@ -238,20 +231,17 @@ class Model(nn.Module, ABC):
         self,
         state: ClockState | None,
         token: Int[Tensor, "B"],
-        allowed: Bool[Tensor, "B"] | None,
+        moves: Bool[Tensor, "B"] | None,
     ) -> Stand | Moves | None:
         """The clock's decision for one target step.
 
         Where a schedule decides in each layer, whether its heads may move; None if they may.
         """
-        if not self.mechanism.writes_words:
-            assert not isinstance(self.clock, OncePerWord), "only such clocks are paced"
-            return None if self.clock is None else self.clock.step(state, token)
-        moves = Moves((self.begins[token] if allowed is None else allowed)[:, None])
-        if self.clock is None:
-            return moves
-        assert isinstance(self.clock, OncePerWord), "the constructor paces clocks that write words"
-        return self.clock.step(state, token, moves)
+        if isinstance(self.clock, OncePerWord):
+            return self.clock.step(state, token, self.begins[token] if moves is None else moves)
+        if self.clock is not None:
+            return self.clock.step(state, token)
+        return Moves(moves) if moves is not None and self.mechanism.writes_words else None
 
 
 def check_width(dim: int, heads: int, each: int = 1) -> None:
@@ -291,9 +281,9 @@ def join_steps(attended: Sequence[Attended]) -> tuple[Float[Tensor, "B H T S"], 
     return (torch.cat(alphas, 2),) if alphas else ()
 
 
-def all_losses(plan: Plan | Moves | None, attended: Sequence[Attended]) -> Losses:
+def all_losses(plan: Plan | None, attended: Sequence[Attended]) -> Losses:
     """The losses of a clock's plan, or the sums of the schedules' losses by name."""
-    if isinstance(plan, Plan):
+    if plan is not None:
         return plan.losses
     total: dict[str, Tensor] = {}
     for part in attended:

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Memory, Moment, Plan, Source
 from simulmt.attention.clock import ClockState
-from simulmt.attention.words import Moves
 from simulmt.models.dropout import Dropout
 from simulmt.models.lstm import LSTM, LSTMState, reverse
 from simulmt.models.model import (
@@ -116,7 +115,7 @@ class RnmtPlus(Model):
         self,
         embedded: Float[Tensor, "B T D"],
         memory: Memory,
-        plan: Plan | Moves | None,
+        plan: Plan | None,
         moment: Moment,
     ) -> tuple[Tensor, Tensor, list[Attended]]:
         """The first layer and the attention: outputs, contexts, and the attention at each step."""
