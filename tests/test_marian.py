@@ -169,7 +169,7 @@ def test_batches_are_streams(name, trained):
         lines, ids, decode_by(policy, model, source, mask), strict=True
     ):
         stream = PolicyStream(model, policy)
-        first, *others = subwords.words(row[len(subwords.vocabulary.opening) :])
+        first, *others = subwords.vocabulary.words(row[len(subwords.vocabulary.opening) :])
         for word in ([*subwords.vocabulary.opening, *first], *others):
             stream.read_word(word)
         assert stream.written == hypothesis
@@ -186,7 +186,7 @@ def test_delays_count_the_words_of_the_text(tmp_path):
     text = "Mann a\u00b4b \u200b Mann"  # as an accent by itself, and nothing
     subwords = marian.read(write_folder(tmp_path / "folder", codes=CODES), "fra").subwords
     ids = subwords.encode_source(text)
-    assert len([*subwords.words(subwords.encode(text))]) > len(text.split())
+    assert len([*subwords.vocabulary.words(subwords.encode(text))]) > len(text.split())
     words = subwords.source_words(text)
     assert len(words) == len(ids)
     assert ids[0] == subwords.vocabulary.opening[0]

@@ -12,7 +12,7 @@ from simulmt.builders import build_mechanism
 from simulmt.decoding.streaming import units
 from simulmt.laws import LAWS, Case, check
 from simulmt.laws.small import transformer
-from simulmt.models.layers import FeedForward
+from simulmt.models.layers import FeedForward, LayerOptions
 from simulmt.vocabulary import Vocabulary
 
 OPTIONS = {"activation": "silu", "output_bias": True}
@@ -28,7 +28,7 @@ def test_the_laws_hold_with_other_options(law, name):
 
 @pytest.mark.parametrize("name", ["relu", "silu", "gelu"])
 def test_activations_are_those_of_torch(name):
-    layer, x = FeedForward(8, 12, 0.5, name).eval(), torch.randn(2, 3, 8)
+    layer, x = FeedForward(LayerOptions(8, 12, 2, 0.5, True, name)).eval(), torch.randn(2, 3, 8)
     expected = layer.narrow(getattr(torch.nn.functional, name)(layer.widen(x)))
     assert torch.equal(layer(x), expected)
     assert not torch.equal(layer.train()(x), expected)

@@ -1,5 +1,6 @@
 """A vocabulary: the number of subwords, the ids of the special ones, and where words begin."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,18 @@ class Vocabulary(NamedTuple):
     opening: tuple[int, ...] = ()
     """Opens each source sentence as a part of its first word, such as a sign of the language that
     is to be written."""
+
+    def words(self, tokens: Iterable[int]) -> Iterator[list[int]]:
+        """Source tokens word by word; what opens a sentence belongs to its first word."""
+        word: list[int] = []
+        for token in tokens:
+            begins = not self.begins or self.begins[token]
+            if word and begins and word[-1] not in self.opening:
+                yield word
+                word = []
+            word.append(token)
+        if word:
+            yield word
 
     @property
     def special(self) -> tuple[int, ...]:

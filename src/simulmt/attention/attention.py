@@ -205,7 +205,7 @@ class Attention(nn.Module):
         own = state if before is None else before.state
         own = self.schedule.initial_position(memory) if own is None else own
         stand = self.schedule.step(query, memory, own)
-        return stand if moves is None else standing(stand, before, moves)
+        return stand if moves is None else standing(stand, before, moves.allowed)
 
     def _read(self, alpha: Float[Tensor, "B H T S"], memory: Memory) -> Float[Tensor, "B H T S"]:
         """Alpha moved on by the positions that a head looks ahead, at most to the last token."""

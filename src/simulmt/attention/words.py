@@ -50,12 +50,30 @@ class Moves(NamedTuple):
     allowed: Bool[Tensor, "B"]
 
 
-class Paced(NamedTuple):
-    """The state of `OncePerWord` between two target steps."""
+class Standing(NamedTuple):
+    """The state of a clock or a schedule between two target steps, and where its heads stand."""
 
-    clock: ClockState
-    position: Int[Tensor, "B 1"]
-    """Where the heads stand."""
+    state: Any
+    position: Int[Tensor, "B #H"]
+
+
+def standing(stand: Stand, before: Standing | None, moves: Bool[Tensor, "B"]) -> Stand:
+    """A decision where the heads may move; elsewhere they stay.
+
+    Args:
+        stand: the decision.
+        before: the state before it; None before the first step, at which all heads move.
+        moves: whether heads may move at this step.
+    """
+    after = stand._replace(state=Standing(stand.state, stand.position))
+    if before is None:
+        return after
+    stays = after._replace(
+        position=before.position,
+        state=before,
+        wants_to_read=torch.zeros_like(stand.wants_to_read),
+    )
+    return either(moves, after, stays)
 
 
 class OncePerWord(nn.Module):
@@ -90,56 +108,23 @@ class OncePerWord(nn.Module):
             weight = weight.gather(2, index)
         return plan._replace(alignment=Stops(position), weight=weight)
 
-    def start(self, source: Source) -> Paced:
+    def start(self, source: Source) -> Standing:
         """The state before the first target step, from the source tokens read so far."""
-        return Paced(self.clock.start(source), torch.zeros_like(source.tokens[:, :1]))
+        return Standing(self.clock.start(source), torch.zeros_like(source.tokens[:, :1]))
 
     def extend(self, state: ClockState, source: Source) -> ClockState:
         """The state after more of the source has been read."""
-        return state._replace(clock=self.clock.extend(state.clock, source))
+        return state._replace(state=self.clock.extend(state.state, source))
 
     def seen(
         self, state: ClockState, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]
     ) -> ClockState:
         """The state if just `read` source tokens had been read, and EOS only if `finished`."""
-        return state._replace(clock=self.clock.seen(state.clock, read, finished))
+        return state._replace(state=self.clock.seen(state.state, read, finished))
 
     def step(self, state: ClockState, token: Int[Tensor, "B"], moves: Bool[Tensor, "B"]) -> Stand:
         """The clock's decision where the heads may move; elsewhere they stay."""
-        stand = self.clock.step(state.clock, token)
-        stays = stand._replace(
-            position=state.position,
-            state=state.clock,
-            wants_to_read=torch.zeros_like(stand.wants_to_read),
-        )
-        stand = either(moves, stand, stays)
-        return stand._replace(state=Paced(stand.state, stand.position))
-
-
-class Standing(NamedTuple):
-    """The state of a schedule between two target steps, and where its heads stand."""
-
-    state: Int[Tensor, "B H"]
-    position: Int[Tensor, "B H"]
-
-
-def standing(stand: Stand, before: Standing | None, moves: Moves) -> Stand:
-    """A schedule's decision where the heads may move; elsewhere they stay.
-
-    Args:
-        stand: the decision.
-        before: the state before it; None before the first step, at which all heads move.
-        moves: whether heads may move at this step.
-    """
-    after = stand._replace(state=Standing(stand.state, stand.position))
-    if before is None:
-        return after
-    stays = after._replace(
-        position=before.position,
-        state=before,
-        wants_to_read=torch.zeros_like(stand.wants_to_read),
-    )
-    return either(moves.allowed, after, stays)
+        return standing(self.clock.step(state.state, token), state, moves)
 
 
 def either(rows: Bool[Tensor, "B"], one: T, other: T) -> T:

@@ -2,7 +2,7 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, pairwise
 
@@ -131,16 +131,6 @@ class Tokenizer(ABC):
     def is_blank(self, piece: int) -> bool:
         """Whether the piece adds no character to a word: a lone ▁, PAD, BOS or EOS."""
         return not self._surface[piece].strip()
-
-    def words(self, ids: Iterable[int]) -> Iterator[list[int]]:
-        """Source ids word by word, as a model that decides by words reads them."""
-        word: list[int] = []
-        for piece in ids:
-            if word and self.vocabulary.begins[piece]:
-                yield word
-                word = []
-            word.append(piece)
-        yield from [word] if word else []
 
     def source_words(self, text: str) -> list[int]:
         """For every id of `encode_source(text)`, the 1-based index of its word in the text."""

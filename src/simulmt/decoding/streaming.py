@@ -54,17 +54,12 @@ def stream(
 
 def units(model: Model, source: Iterable[int]) -> Iterator[list[int]]:
     """What a model reads at a time: tokens, or words, whose end the next token shows; then EOS."""
-    eos, begins, opening = model.vocabulary.eos, model.begins.tolist(), model.vocabulary.opening
-    unit = list[int]()
-    for token in takewhile(lambda token: token != eos, source):
-        if unit and unit[-1] not in opening and (begins[token] or not model.reads_words):
-            yield unit
-            unit = []
-        unit.append(token)
-        if not model.reads_words:
-            yield unit
-            unit = []
-    yield from [unit] if unit else []
+    eos = model.vocabulary.eos
+    tokens = takewhile(lambda token: token != eos, source)
+    if model.reads_words:
+        yield from model.vocabulary.words(tokens)
+    else:
+        yield from ([token] for token in tokens)
     while True:
         yield [eos]
 

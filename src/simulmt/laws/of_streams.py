@@ -1,7 +1,6 @@
 """Laws of decoding while the source arrives."""
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -163,10 +162,8 @@ def _units(made: Model, source: Int[Tensor, "B S"]) -> Iterator[Int[Tensor, "B N
     if not made.reads_words:
         yield from (token[:, None] for token in source.unbind(1))
         return
-    begins = made.begins[source[0]].tolist()
-    starts = [place for place, starts in enumerate(begins) if starts or place == 0]
-    for start, end in pairwise([*starts, source.shape[1]]):
-        yield source[:, start:end]
+    for word in made.vocabulary.words(source[0].tolist()):
+        yield torch.tensor([word])
 
 
 def _same_place(piece: Source, whole: Source, place: int) -> None:

@@ -89,7 +89,7 @@ class Translator:
         for word in normalise(text).split():
             self.words_read.append(word)
             tokens = self.subwords.encode(word)[: LONGEST - self._subwords_read]
-            for part in self.subwords.words(tokens):  # one, unless the subwords' normaliser splits
+            for part in self.subwords.vocabulary.words(tokens):  # one, if nothing splits it
                 self._pass_on(part)
             self._subwords_read += len(tokens)
         return self._decided()

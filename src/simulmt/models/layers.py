@@ -115,23 +115,31 @@ class Residual(nn.Module):
         return x if self.pre else self.norm(x)
 
 
+class LayerOptions(NamedTuple):
+    """What the layers of encoder and decoder have in common; as of `Transformer`."""
+
+    dim: int
+    ffn: int
+    heads: int
+    dropout: float
+    pre: bool
+    """Whether sublayers normalise their input; otherwise their output."""
+    activation: ActivationName
+
+    def residual(self) -> Residual:
+        """A fresh connection around a sublayer."""
+        return Residual(self.dim, self.dropout, self.pre)
+
+
 class EncoderLayer(nn.Module):
     """Self-attention and a feed-forward network."""
 
-    def __init__(
-        self,
-        dim: int,
-        ffn: int,
-        heads: int,
-        dropout: float,
-        pre: bool,
-        activation: ActivationName = "relu",
-    ) -> None:
+    def __init__(self, options: LayerOptions) -> None:
         super().__init__()
-        self.self_attention = SelfAttention(dim, heads)
-        self.feed_forward = FeedForward(dim, ffn, dropout, activation)
-        self.around_self = Residual(dim, dropout, pre)
-        self.around_feed_forward = Residual(dim, dropout, pre)
+        self.self_attention = SelfAttention(options.dim, options.heads)
+        self.feed_forward = FeedForward(options)
+        self.around_self = options.residual()
+        self.around_feed_forward = options.residual()
 
     def forward(self, x: Tensor, visible: Tensor | None) -> Tensor:
         """States (B, N, D) of all positions; `visible` as in `SelfAttention`."""
@@ -151,23 +159,14 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Self-attention, the mechanism's attention to the source, a feed-forward network."""
 
-    def __init__(
-        self,
-        attend: Callable[[], SourceAttention],
-        dim: int,
-        ffn: int,
-        heads: int,
-        dropout: float,
-        pre: bool,
-        activation: ActivationName = "relu",
-    ) -> None:
+    def __init__(self, attend: Callable[[], SourceAttention], options: LayerOptions) -> None:
         super().__init__()
-        self.self_attention = SelfAttention(dim, heads)
+        self.self_attention = SelfAttention(options.dim, options.heads)
         self.source_attention = attend()
-        self.feed_forward = FeedForward(dim, ffn, dropout, activation)
-        self.around_self = Residual(dim, dropout, pre)
-        self.around_source = Residual(dim, dropout, pre)
-        self.around_feed_forward = Residual(dim, dropout, pre)
+        self.feed_forward = FeedForward(options)
+        self.around_self = options.residual()
+        self.around_source = options.residual()
+        self.around_feed_forward = options.residual()
 
     def forward(
         self, x: Float[Tensor, "B T D"], memory: Any, plan: Plan | None, moment: Moment
@@ -201,13 +200,12 @@ class DecoderLayer(nn.Module):
 class FeedForward(nn.Module):
     """Two linear layers around an activation with dropout."""
 
-    def __init__(
-        self, dim: int, ffn: int, dropout: float, activation: ActivationName = "relu"
-    ) -> None:
+    def __init__(self, options: LayerOptions) -> None:
         super().__init__()
+        dim, ffn = options.dim, options.ffn
         self.widen, self.narrow = xavier(nn.Linear(dim, ffn), nn.Linear(ffn, dim))
-        self.dropout = Dropout(dropout)
-        self.smooth = _SMOOTH[activation]
+        self.dropout = Dropout(options.dropout)
+        self.smooth = _SMOOTH[options.activation]
 
     def forward(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
         """Each position by itself."""

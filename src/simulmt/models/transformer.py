@@ -22,6 +22,7 @@ from simulmt.models.layers import (
     ActivationName,
     DecoderLayer,
     EncoderLayer,
+    LayerOptions,
     LayerState,
     SourceAttention,
     TiedEmbedding,
@@ -135,9 +136,8 @@ class Transformer(Model):
         nn.init.normal_(self.embedding.weight, std=dim**-0.5)
         self.dropout = Dropout(dropout)
         pre = norm == "pre"
-        self.encoder = nn.ModuleList(
-            EncoderLayer(dim, ffn, heads, dropout, pre, activation) for _ in range(encoder_layers)
-        )
+        options = LayerOptions(dim, ffn, heads, dropout, pre, activation)
+        self.encoder = nn.ModuleList(EncoderLayer(options) for _ in range(encoder_layers))
 
         def attend() -> SourceAttention:
             attention = mechanism.attention(dim, heads)
@@ -145,10 +145,7 @@ class Transformer(Model):
                 return PrefixAttention(attention, mechanism)
             return GuidedAttention(attention) if average_embedding else attention
 
-        self.decoder = nn.ModuleList(
-            DecoderLayer(attend, dim, ffn, heads, dropout, pre, activation)
-            for _ in range(decoder_layers)
-        )
+        self.decoder = nn.ModuleList(DecoderLayer(attend, options) for _ in range(decoder_layers))
         self.attending_layers = decoder_layers
         self.output_bias = nn.Parameter(torch.zeros(vocabulary.size)) if output_bias else None
         self.average = AverageEmbedding(dim) if average_embedding else None
