@@ -58,13 +58,13 @@ def make_run(folder: Path, mechanism: str, options: dict, bleu: float, dal: floa
     config: dict = {"lambda": 0.0, "lambda_var": 0.0, "seed": 1}
     config["data"] = {"name": "verbfinal", "seed": 1}
     group = (ROOT / "conf" / "mechanism" / f"{mechanism}.yaml").read_text(encoding="utf-8")
-    config["mechanism"] = yaml.safe_load(group)
+    config["mechanism"] = {k: v for k, v in yaml.safe_load(group).items() if k != "defaults"}
     traits = build_mechanism(config["mechanism"])
     config["model"] = {"name": "transformer", "dim": 128}
     for name, value in options.items():
         place, _, key = name.rpartition(".")
         (config.setdefault(place, {}) if place else config)[key] = value
-    dials = {name: config["mechanism"][name] for name in traits.dials}
+    dials = {name: config["mechanism"].get(name, usual) for name, usual in traits.dials.items()}
     data = config["data"]["name"]
     digests = {"source_sha256": data, "target_sha256": data}
     folder.mkdir(parents=True, exist_ok=True)

@@ -160,7 +160,7 @@ def test_what_is_wrong_with_the_command_is_said_before_anything_is_loaded(overri
         ("wait_k", "0", "dial.k is 0; it must be from 1 to 1,000,000"),
         ("wait_k", "two", "k is 'two'; it must be of type int"),
         ("soft", "5", "dial.k=5 with mechanism=soft: it has none; leave dial.k out"),
-        ("mma_il", "5", "dial.k=5 with mechanism=mma_il: it has none"),
+        ("mma_il", "5", "dial.k=5 with mechanism=mma_il: its dials are threshold; leave dial.k"),
     ],
 )
 def test_k_is_refused_where_it_says_nothing(mechanism, k, message, finished, tmp_path):

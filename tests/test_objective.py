@@ -14,7 +14,13 @@ from simulmt.errors import UserError
 from simulmt.models.model import Translation
 from simulmt.models.projection import Projection
 from simulmt.objective import LatencyAugmented
-from simulmt.objective.latency_augmented import expected_delays, head_divergence, weighted_delay
+from simulmt.objective.delays import (
+    Alignments,
+    alignment_variance,
+    expected_delays,
+    head_divergence,
+    weighted_delay,
+)
 
 SETTINGS = {
     "lambda_": 0.3,
@@ -23,6 +29,7 @@ SETTINGS = {
     "label_smoothing": 0.1,
     "latency": "dal",
     "latency_unit": "subword",
+    "variance": "heads",
     "lost_mass": "length",
     "hold": 0,
     "warmup": 0,
@@ -123,7 +130,35 @@ def test_mass_that_ran_off_the_end_counts_as_the_whole_source():
 def test_equal_heads_weigh_alike_and_do_not_diverge():
     delays = torch.full((1, 3, 2), 2.5)
     assert weighted_delay(delays).tolist() == [[2.5, 2.5]]
-    assert head_divergence(delays, torch.ones(1, 2, dtype=torch.bool)).item() == 0
+    assert head_divergence(Alignments([], torch.ones(1, 1), delays)).tolist() == [[0, 0]]
+
+
+def test_the_variance_of_an_alignment_is_that_of_its_places():
+    _, alpha, *_ = example()
+    place = torch.tensor([[1, 1, 2, 3, 3, 4]]).expand(3, -1)  # words
+    delays = torch.zeros(3, 8, 5)
+    seen = alignment_variance(Alignments([alpha, alpha.flip(1)], place, delays))
+    for b, row in enumerate(alpha.tolist()):
+        for i in range(5):
+            variances = []
+            for head in row:
+                pairs = [*zip(head[i], place[b].tolist(), strict=True)]
+                mean = sum(p * j for p, j in pairs)
+                variances.append(sum(p * j * j for p, j in pairs) - mean**2)
+            assert seen[b, i].item() == pytest.approx(sum(variances) / 4, rel=1e-9, abs=1e-12)
+
+
+def test_the_objective_weighs_the_variance_that_it_names():
+    logits, alpha, target, source_mask, target_mask = example()
+    given = (logits, [alpha], target, source_mask, target_mask)
+    heads, alignment = (
+        loss_of(*given, update=10, variance=name).per_sentence["variance"]
+        for name in ("heads", "alignment")
+    )
+    sharp = torch.nn.functional.one_hot(alpha.argmax(-1), 6).double()
+    certain = loss_of(logits, [sharp], *given[2:], update=10, variance="alignment")
+    assert certain.per_sentence["variance"] == 0
+    assert heads != alignment > 0
 
 
 def test_the_slowest_head_weighs_most():

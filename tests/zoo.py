@@ -27,7 +27,9 @@ def yaml_of(name: str) -> dict[str, Any]:
 
 
 def options(name: str) -> dict[str, Any]:
-    return yaml_of(f"mechanism/{name}")
+    chosen = yaml_of(f"mechanism/{name}")
+    chosen.pop("defaults", None)  # other groups, such as the objective
+    return chosen
 
 
 UNPUBLISHED = {
@@ -54,7 +56,7 @@ def every_mechanism() -> list[tuple[str, dict[str, Any]]]:
     """
     found = [*UNPUBLISHED.items()]
     for path in sorted((CONF / "mechanism").glob("*.yaml")):
-        chosen = yaml.safe_load(path.read_text())
+        chosen = options(path.stem)
         found.append((path.stem, chosen))
         if "mass_preservation" in chosen:
             found.append((f"{path.stem}-leaky", chosen | {"mass_preservation": False}))

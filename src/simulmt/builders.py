@@ -33,7 +33,16 @@ from simulmt.models.rnmt_plus import RnmtPlus
 from simulmt.models.transformer import Transformer
 from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.teacher import Teacher
-from simulmt.options import Config, Tokens, asked_of, check, check_options, construct, pick
+from simulmt.options import (
+    Config,
+    Tokens,
+    asked_of,
+    check,
+    check_options,
+    construct,
+    optional_of,
+    pick,
+)
 from simulmt.vocabulary import Vocabulary
 
 T = TypeVar("T")
@@ -71,7 +80,7 @@ def build_mechanism(options: Config) -> Mechanism:
     scored = {"score": str} if span.takes_score else {}
     streams = {} if getattr(schedule, "offline", False) else UNITS
     asked = asked_of(schedule, {}) | asked_of(span, {}) | scored | OF_MECHANISM | streams
-    check(options, asked, "mechanism")
+    check(options, asked, "mechanism", optional_of(schedule) | optional_of(span))
     return Mechanism(
         schedule=_part(schedule, options),
         span=_part(span, options),
@@ -84,7 +93,7 @@ def build_mechanism(options: Config) -> Mechanism:
 
 def _part(make: Callable[..., T], options: Config) -> T:
     """Return a schedule or a span with the options that its signature names."""
-    own = {key: options[key] for key in asked_of(make, {})}
+    own = {key: options[key] for key in asked_of(make, {}) if key in options}
     return construct(make, own, f"mechanism={options['name']}")
 
 

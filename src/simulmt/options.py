@@ -120,9 +120,13 @@ def check_options(
     Raises:
         UserError: as for `check`.
     """
+    return check(options, asked_of(make, given), where, optional_of(make))
+
+
+def optional_of(make: Callable[..., object]) -> set[str]:
+    """Return the names of the parameters of `make` that have a default."""
     parameters = inspect.signature(make).parameters.items()
-    optional = {name for name, p in parameters if p.default is not inspect.Parameter.empty}
-    return check(options, asked_of(make, given), where, optional)
+    return {name for name, p in parameters if p.default is not inspect.Parameter.empty}
 
 
 def limited(make: type[T]) -> type[T]:

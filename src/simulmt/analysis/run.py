@@ -91,7 +91,8 @@ class Run:
         """Return the options that trade quality for latency: `["k=3"]`, `["lambda=0.2"]`."""
         weights = {name: self.weight(name) for name in WEIGHTS} if self.traits.learned else {}
         weights = {name: value for name, value in weights.items() if value or name == "lambda"}
-        return _listed({**weights, **self.traits.dials, **self.turned, **self._of_policy})
+        trained = {} if self.traits.learned else self.traits.dials  # there the weights say it
+        return _listed({**weights, **trained, **self.turned, **self._of_policy})
 
     @property
     def _of_policy(self) -> dict[str, float]:

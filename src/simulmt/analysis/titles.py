@@ -1,6 +1,7 @@
 """The names that papers give to mechanisms and policies, for pictures and tables."""
 
 TITLES = {
+    "emma": "EMMA",
     "luong_global": "Luong global",
     "luong_local_m": "Luong local-m",
     "luong_local_p": "Luong local-p",

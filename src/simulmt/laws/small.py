@@ -1,5 +1,6 @@
 """Small models of every kind, whose fresh weights make varied decisions."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor
 
 from simulmt.attention.schedules import MonotonicHeads
-from simulmt.attention.scores import NormalisedAdditive, ScaledDotProduct
+from simulmt.attention.scores import NormalisedAdditive, Perceptron, ScaledDotProduct
 from simulmt.attention.spans.luong import Guess
 from simulmt.laws.sentences import VOCABULARY, sentences
 from simulmt.models.luong import Luong
@@ -21,6 +22,8 @@ Make = Callable[..., Model]
 
 DIM = 32
 QUANTILE = 0.3
+UNTIED = 1e-6
+"""Keeps energies that are exactly alike, as a ReLU makes them, off the odds of one to one."""
 
 transformer = partial(
     Transformer,
@@ -63,6 +66,9 @@ def vary(made: Model) -> None:
         elif isinstance(part, NormalisedAdditive):
             part.hidden.query.weight.data *= 20
             part.hidden.key.weight.data *= 20
+        elif isinstance(part, Perceptron):
+            for parameter in part.parameters():
+                parameter.data.normal_(std=2 / math.sqrt(DIM))
         elif isinstance(part, Guess):
             part.hidden.weight.data *= 20
     _calibrate(made)
@@ -86,4 +92,5 @@ def _calibrate(made: Model) -> None:
     heads = sum(part.heads for part in schedules)
     for part, seen in zip(schedules, energies, strict=True):
         found = torch.cat(seen, 2).transpose(0, 1).flatten(1)  # (H, ...)
-        part.energy_bias.data = -found.quantile(QUANTILE / heads, 1)[:, None, None]
+        usual = found.quantile(QUANTILE / heads, 1)[:, None, None]
+        part.energy_bias.data = -usual - UNTIED

@@ -1,4 +1,4 @@
-"""The latency-augmented objective: likelihood, latency and head divergence (MILk; MMA).
+"""The latency-augmented objective: likelihood, latency and variance (MILk; MMA; EMMA).
 
     L = sum over sentences [-log p(y|x) + lambda * L_avg + lambda_var * L_var] / target tokens
 
@@ -9,7 +9,7 @@ teacher adds terms, too (`simulmt.objective.teacher`).
 from collections.abc import Mapping, Sequence
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from simulmt import latency
@@ -18,6 +18,7 @@ from simulmt.attention.mechanism import Unit
 from simulmt.data.encoded import Batch
 from simulmt.errors import UserError
 from simulmt.models.model import Model, Translation
+from simulmt.objective.delays import VARIANCES, Alignments, expected_delays, weighted_delay
 from simulmt.objective.likelihood import token_losses
 from simulmt.objective.objective import Loss, Objective
 from simulmt.objective.teacher import Teacher
@@ -38,11 +39,13 @@ class LatencyAugmented(Objective):
 
     Args:
         lambda_: lambda, the weight of the latency.
-        lambda_var: the weight of the head divergence (MMA eq. 16).
+        lambda_var: the weight of the variance.
         label_smoothing: probability mass that is spread over the vocabulary.
         latency: `dal` or `ap`.
         latency_unit: what delays count: source subwords, or words, with the word of a subword as
             its place.
+        variance: `heads`, that of the delays over the heads, or `alignment`, that of the place
+            where a head stops.
         lost_mass: the expected delay of attention that ran off the end: `length`, the source's
             length, or `nothing`, as in the MILk paper without mass preservation.
         hold: updates during which lambda and lambda_var are held at 0.
@@ -51,7 +54,7 @@ class LatencyAugmented(Objective):
         teacher: adds terms of its own; None for no teacher.
 
     Raises:
-        UserError: an unknown latency or lost mass.
+        UserError: an unknown latency, variance or lost mass.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class LatencyAugmented(Objective):
         label_smoothing: Share,
         latency: str,
         latency_unit: Unit,
+        variance: str,
         lost_mass: str,
         hold: Natural,
         warmup: Natural,
@@ -74,6 +78,7 @@ class LatencyAugmented(Objective):
         self.label_smoothing = label_smoothing
         self.latency = pick(LATENCIES, latency, "objective.latency")
         self.latency_unit = latency_unit
+        self.variance = pick(VARIANCES, variance, "objective.variance")
         self.lost_mass = pick(LOST_MASS, lost_mass, "objective.lost_mass")
         self.hold = hold
         self.warmup = warmup
@@ -161,7 +166,8 @@ class LatencyAugmented(Objective):
         place = ends.cumsum(-1) - ends.long() + 1  # of a subword, or of its word, from 1
         delays = expected_delays(alphas, place, self.lost_mass * lengths[0])
         lag = self.latency(weighted_delay(delays), *lengths).sum()
-        return lag, head_divergence(delays, batch.target_mask).sum()
+        variance = self.variance(Alignments(alphas, place, delays)) * batch.target_mask  # (B, T)
+        return lag, (variance.sum(-1) / lengths[1]).sum()
 
     def _weighed(self, losses: Losses) -> Mapping[str, Float[Tensor, ""]]:
         """The losses of clock and schedules, summed over sentences; each must have a weight."""
@@ -171,36 +177,3 @@ class LatencyAugmented(Objective):
                 f"on {', '.join(losses) or 'no losses'}; give a weight for each loss, and no other"
             )
         return {name: value.sum() for name, value in losses.items()}
-
-
-def expected_delays(
-    alphas: Sequence[Float[Tensor, "B H T S"]],
-    place: Int[Tensor, "B S"],
-    when_lost: Int[Tensor, "B"],
-) -> Float[Tensor, "B LH T"]:
-    """`g_i = sum_j w(j) alpha_ij + L (1 - sum_j alpha_ij)` of every head: lost mass counts as L.
-
-    The sum is computed as `L + sum_j (w(j) - L) alpha_ij`, in one pass over alpha.
-
-    Args:
-        alphas: expected alignments, one for each layer.
-        place: w(j), the number of each source token, or of its word, from 1.
-        when_lost: L of each sentence.
-    """
-    lost = when_lost.to(alphas[0].dtype)
-    later = (place - lost[:, None])[:, None, None]
-    total = torch.cat([(alpha * later).sum(-1) for alpha in alphas], 1)
-    return total + lost[:, None, None]
-
-
-def weighted_delay(delays: Float[Tensor, "B LH T"]) -> Float[Tensor, "B T"]:
-    """Average of the delays over the heads, weighted by their softmax (MMA eq. 14)."""
-    return (delays.softmax(1) * delays).sum(1)
-
-
-def head_divergence(
-    delays: Float[Tensor, "B LH T"], target_mask: Bool[Tensor, "B T"]
-) -> Float[Tensor, "B"]:
-    """Variance of the delays over the heads, averaged over target steps (MMA eq. 16)."""
-    variance = (delays - delays.mean(1, keepdim=True)).square().mean(1)  # (B, T)
-    return (variance * target_mask).sum(-1) / target_mask.sum(-1)

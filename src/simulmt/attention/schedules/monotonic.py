@@ -1,13 +1,14 @@
-"""Monotonic stopping, learned head by head (Raffel et al. 2017; MILk; MMA eq. 4).
+"""Monotonic stopping, learned head by head (Raffel et al. 2017; MILk; MMA eq. 4; EMMA).
 
 A head that has arrived at j in step i stops there with probability
-`p_ij = sigmoid(e_ij + r + noise * N(0, 1))`. The noise is added in training only. At inference a
-head stops at the first j with `e_ij + r > 0`, from its last position on.
+`p_ij = sigmoid((e_ij + r) / temperature + noise * N(0, 1))`. The noise is added in training only.
+At inference a head stops at the first j with `p_ij > threshold`, from its last position on.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -17,9 +18,11 @@ from simulmt.attention.memory import Memory, places
 from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Odds, Plan, Stand
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
-from simulmt.attention.scores import Score
+from simulmt.attention.scores import Perceptron, Score
 from simulmt.ops.noise import noisy_
-from simulmt.options import Finite, Weight, limited
+from simulmt.options import Finite, Limit, Positive, Weight, limited
+
+_BETWEEN = Limit("above 0 and below 1", lambda p: 0 < p < 1)
 
 
 @limited
@@ -32,11 +35,18 @@ class Monotonic(ScheduleRecipe):
         energy_bias: initial value of `r`; fresh heads read on if it is negative.
         mass_preservation: whether a head must stop at EOS (MILk section 3.4). Otherwise a head may
             run off the end: then it has no context, and its delay counts as S.
+        energies: what gives the energies `e`: the model's usual score, or EMMA's perceptrons.
+        temperature: what energies are divided by; 0.2 in EMMA.
+        threshold: the probability above which a head stops at inference.
     """
 
+    dials: ClassVar[tuple[str, ...]] = ("threshold",)
     noise: Weight
     energy_bias: Finite
     mass_preservation: bool
+    energies: Literal["usual", "perceptron"] = "usual"
+    temperature: Positive = 1.0
+    threshold: Annotated[float, _BETWEEN] = 0.5
 
     @property
     def leaks(self) -> bool:
@@ -45,14 +55,15 @@ class Monotonic(ScheduleRecipe):
 
     def build(self, dim: int, heads: int, score: Callable[[int, int], Score]) -> Schedule:
         """The heads of one layer, with a score and an `r` of their own."""
-        return MonotonicHeads(self, score(dim, heads), heads)
+        make = Perceptron if self.energies == "perceptron" else score
+        return MonotonicHeads(self, make(dim, heads), heads)
 
 
 class MonotonicHeads(Schedule):
     """The heads of one layer, each with an `r` of its own.
 
     Args:
-        options: noise, initial bias, mass preservation.
+        options: those of the recipe.
         score: gives the selection energies `e`.
         heads: number of heads H.
     """
@@ -71,7 +82,7 @@ class MonotonicHeads(Schedule):
     def energies(
         self, query: Float[Tensor, "B T D"], memory: Memory, certain: Tensor | None = None
     ) -> Float[Tensor, "B H T S"]:
-        """`e_ij + r` without noise, in float32 at least.
+        """`(e_ij + r) / temperature` without noise, in float32 at least.
 
         Args:
             query: decoder states.
@@ -83,10 +94,12 @@ class MonotonicHeads(Schedule):
         if certain is not None:
             shift = shift + certain[:, None, None]
         energy: Tensor = self.score(query, memory.selection_keys)
-        return energy.to(torch.promote_types(energy.dtype, torch.float32)) + shift
+        energy = energy.to(torch.promote_types(energy.dtype, torch.float32)) + shift
+        temperature = self.options.temperature
+        return energy if temperature == 1 else energy / temperature
 
     def logits(self, query: Float[Tensor, "B T D"], memory: Memory) -> Float[Tensor, "B H T S"]:
-        """The logits of `p_ij`: `e_ij + r`, with noise in training.
+        """The logits of `p_ij`, with noise in training.
 
         p is 0 at padding and, where words are read as a whole, inside them. p is 1 at EOS where
         mass is preserved.
@@ -122,8 +135,10 @@ class MonotonicHeads(Schedule):
     def step(
         self, query: Float[Tensor, "B 1 D"], memory: Memory, state: Int[Tensor, "B H"]
     ) -> Stand:
-        """Move each head on from its last position to the first position with `e_ij + r > 0`."""
-        chosen = self.energies(query, memory)[:, :, 0] > 0  # (B, H, S)
+        """Move each head on from its last position to the first with `p_ij > threshold`."""
+        threshold = self.options.threshold
+        least = math.log(threshold / (1 - threshold))  # as a logit
+        chosen = self.energies(query, memory)[:, :, 0] > least  # (B, H, S)
         if self.options.mass_preservation:
             chosen = chosen | memory.last[:, None]
         ahead = places(state, chosen.shape[-1]) >= state[..., None]

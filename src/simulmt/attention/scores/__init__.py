@@ -5,6 +5,7 @@ from functools import partial
 
 from simulmt.attention.scores.additive import Additive, NormalisedAdditive
 from simulmt.attention.scores.luong import Dot, General, Location
+from simulmt.attention.scores.perceptron import Perceptron
 from simulmt.attention.scores.scaled_dot_product import ScaledDotProduct
 from simulmt.attention.scores.score import Score, Uniform, join_heads, no_keys, split_heads
 
@@ -15,6 +16,7 @@ __all__ = [
     "General",
     "Location",
     "NormalisedAdditive",
+    "Perceptron",
     "ScaledDotProduct",
     "Score",
     "ScoreFactory",

@@ -1,0 +1,70 @@
+"""Expected delays of the heads, and their variances: what the latency terms are made of.
+
+`alpha_ij` is the probability that j source tokens are read for target step i.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+def expected_delays(
+    alphas: Sequence[Float[Tensor, "B H T S"]],
+    place: Int[Tensor, "B S"],
+    when_lost: Int[Tensor, "B"],
+) -> Float[Tensor, "B LH T"]:
+    """`g_i = sum_j w(j) alpha_ij + L (1 - sum_j alpha_ij)` of every head: lost mass counts as L.
+
+    The sum is computed as `L + sum_j (w(j) - L) alpha_ij`, in one pass over alpha.
+
+    Args:
+        alphas: expected alignments, one for each layer.
+        place: w(j), the number of each source token, or of its word, from 1.
+        when_lost: L of each sentence.
+    """
+    lost = when_lost.to(alphas[0].dtype)
+    later = (place - lost[:, None])[:, None, None]
+    total = torch.cat([(alpha * later).sum(-1) for alpha in alphas], 1)
+    return total + lost[:, None, None]
+
+
+def weighted_delay(delays: Float[Tensor, "B LH T"]) -> Float[Tensor, "B T"]:
+    """Average of the delays over the heads, weighted by their softmax (MMA eq. 14)."""
+    return (delays.softmax(1) * delays).sum(1)
+
+
+class Alignments(NamedTuple):
+    """Where all heads of a model stop."""
+
+    alphas: Sequence[Float[Tensor, "B H T S"]]
+    """Expected alignments, one for each layer."""
+    place: Int[Tensor, "B S"]
+    """The number of each source token, or of its word, from 1."""
+    delays: Float[Tensor, "B LH T"]
+    """Expected delays of the heads of all layers."""
+
+
+def head_divergence(alignments: Alignments) -> Float[Tensor, "B T"]:
+    """`1/H sum_h (g_h - mean of g)^2`, the variance of the delays over the heads (MMA eq. 16)."""
+    delays = alignments.delays
+    return (delays - delays.mean(1, keepdim=True)).square().mean(1)
+
+
+def alignment_variance(alignments: Alignments) -> Float[Tensor, "B T"]:
+    """`E[j^2] - E[j]^2`, the variance of the place where a head stops, averaged over heads (EMMA).
+
+    It is computed as `E[(j - E[j])^2]`, which does not cancel. Lost mass has no place.
+    """
+    totals = []
+    for alpha in alignments.alphas:
+        place = alignments.place[:, None, None].to(alpha.dtype)  # (B, 1, 1, S)
+        mean = (alpha * place).sum(-1, keepdim=True)
+        totals.append((alpha * (place - mean).square()).sum(-1))
+    return torch.cat(totals, 1).mean(1)
+
+
+VARIANCES = {"heads": head_divergence, "alignment": alignment_variance}
+"""What `objective.variance` can name."""

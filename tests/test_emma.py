@@ -1,0 +1,90 @@
+"""EMMA's options: energies from perceptrons, a temperature, and a threshold that can be swept."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+
+import zoo
+from simulmt.attention.memory import Memory
+from simulmt.attention.schedules import MonotonicHeads
+from simulmt.attention.scores import Perceptron
+from simulmt.builders import build_mechanism
+from simulmt.errors import UserError
+from simulmt.laws.case import Case
+from simulmt.laws.of_streams import decoded_in_every_way
+from simulmt.laws.small import transformer
+from small_runs import configuration
+
+D, H = 8, 2
+EMMA = build_mechanism(zoo.options("emma"))
+THRESHOLDS = (0.02, 0.3, 0.5, 0.7, 0.98)
+
+
+def heads() -> MonotonicHeads:
+    torch.manual_seed(3)
+    made = EMMA.schedule.build(D, H, pytest.fail).double().eval()
+    for parameter in made.score.parameters():
+        parameter.data.normal_()
+    return made
+
+
+@torch.no_grad()
+def test_energies_are_those_of_two_perceptrons() -> None:
+    score = heads().score
+    assert isinstance(score, Perceptron)
+    query, states = torch.randn(2, 3, D).double(), torch.randn(2, 5, D).double()
+    found = score(query, score.keys(states))
+
+    def through(perceptron: torch.nn.Sequential, x: torch.Tensor) -> torch.Tensor:
+        for layer in (0, 2, 4, 6):
+            linear = perceptron[layer]
+            x = (linear.weight @ x + linear.bias).clamp(min=0)
+        return x
+
+    for b, h, i, j in ((0, 0, 0, 0), (1, 1, 2, 4), (0, 1, 1, 3)):
+        own = slice(h * D // H, (h + 1) * D // H)
+        q, k = through(score.query, query[b, i])[own], through(score.key, states[b, j])[own]
+        assert found[b, h, i, j].item() == pytest.approx(float(q @ k) / math.sqrt(D / H))
+
+
+def test_a_head_that_matches_nothing_stops_with_the_odds_of_its_bias() -> None:
+    made = heads()
+    mask = torch.ones(1, 4, dtype=torch.bool)
+    states = torch.randn(1, 4, D).double()
+    soft = values = torch.zeros(1, H, 4, 1)
+    memory = Memory(made.keys(states), soft, values, mask, mask[:, 0])
+    p = made.logits(torch.randn(1, 30, D).double(), memory).sigmoid()[..., :3]
+    assert p.min().item() == pytest.approx(1 / (1 + math.exp(0.5 / 0.2)))  # .08, as in the paper
+    assert p.max() > 0.9
+
+
+@pytest.mark.parametrize("name", ["emma", "mma_il", "milk"])
+def test_the_threshold_trades_latency_and_streams_stay_batches(name: str) -> None:
+    mechanism = build_mechanism(zoo.options(name))
+    delays = []
+    for threshold in THRESHOLDS:
+        turned = mechanism.turned({"threshold": threshold})
+        made = Case(turned, transformer).model()
+        source, mask = zoo.sentences(8, 9)
+        found = decoded_in_every_way(made, source, mask, zoo.brief)
+        delays.append([hypothesis.delays[:1] for hypothesis, _ in found])  # of the same prefix
+    for earlier, later in pairwise(delays):
+        both = zip(earlier, later, strict=True)
+        assert all(one <= other for one, other in both if one and other)
+    assert delays[0] != delays[-1]
+
+
+@pytest.mark.parametrize("threshold", [0, 1, -0.5, 7])
+def test_a_threshold_is_a_probability(threshold: float) -> None:
+    with pytest.raises(UserError, match=r"dial.threshold is .*; it must be above 0 and below 1"):
+        EMMA.turned({"threshold": threshold})
+
+
+def test_its_file_brings_the_objective() -> None:
+    chosen = configuration("train", "mechanism=emma")
+    assert chosen.objective.variance == "alignment"
+    assert configuration("train", "mechanism=mma_il").objective.variance == "heads"
