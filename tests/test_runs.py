@@ -116,6 +116,34 @@ def test_starting_from_another_mechanism(finished, tmp_path, cache, capsys):
     assert "not in that run" not in said
 
 
+def test_parameters_of_another_run_stand_still_at_first(finished, tmp_path, cache, capsys):
+    given, own = [f"init_from={finished}", "mechanism=emma", "lambda_var=0.1"], tmp_path / "own"
+    run(own, cache, *given, "init_freeze=3", "trainer.average=2")
+    at_first, later = (weights(own, f"step-000000{step}.ckpt") for step in (3, 6))
+    start = weights(finished, "best.ckpt")
+    new = {name for name in later if name not in start or start[name].shape != later[name].shape}
+    assert {name.split("source_attention.")[1].split(".")[0] for name in new} == {"schedule"}
+    for name, value in later.items():
+        if name in new:
+            assert not torch.equal(at_first[name], value), name
+        else:
+            assert torch.equal(at_first[name], start[name]), name
+    assert any(not torch.equal(later[name], start[name]) for name in later.keys() - new)
+    run(tmp_path / "all", cache, f"init_from={finished}", "init_freeze=3")
+    assert (
+        "init_freeze=3 has no effect: all parameters come from that run" in capsys.readouterr().out
+    )
+
+
+def test_resuming_among_parameters_that_stand_still(finished, tmp_path, cache):
+    given = [f"init_from={finished}", "mechanism=emma", "init_freeze=4"]
+    run(tmp_path / "whole", cache, *given)
+    run(tmp_path / "halves", cache, *given, "trainer.max_updates=3")
+    run(tmp_path / "halves", cache, *given, "ckpt_path=last")
+    for name, value in weights(tmp_path / "whole").items():
+        assert torch.equal(value, weights(tmp_path / "halves")[name]), name
+
+
 def test_fine_tuning_on_other_sentences(finished, tmp_path, cache, capsys):
     other, given = ["data.seed=5", f"init_from={finished}"], tmp_path / "joint.model"
     with pytest.raises(UserError, match=r"train with the model's own .data\.subwords\.model=RUN"):

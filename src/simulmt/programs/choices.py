@@ -18,8 +18,9 @@ from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.memory import check_memory
 from simulmt.objective import Objective
-from simulmt.options import FOLDER_NAME, Config, Limit, Weight, check, construct
+from simulmt.options import FOLDER_NAME, Config, Limit, Natural, Weight, check, construct
 from simulmt.programs import teacher
+from simulmt.programs.start import check_freeze
 from simulmt.training.board import Open
 from simulmt.training.callbacks import count_parameters
 from simulmt.training.compiled import check_compiler
@@ -37,6 +38,7 @@ OF_ROOT: dict[str, Any] = {
     "name": Annotated[Any, FOLDER_NAME] | None,
     "ckpt_path": str | None,
     "init_from": str | None,
+    "init_freeze": Natural,
     "cache": str,
     "plugins": list[str],
 }
@@ -72,6 +74,7 @@ def check_choices(config: Config) -> Choices:
             together.
     """
     check(config, OF_ROOT, "")
+    check_freeze(config)
     plan = construct(Plan, config["trainer"], "trainer")
     mechanism = build_mechanism(config["mechanism"])
     check_data(config["data"])

@@ -1,4 +1,7 @@
-"""`init_from=RUN`: starts from the parameters of another run, and names those that do not match."""
+"""`init_from=RUN`: starts from the parameters of another run, and names those that do not match.
+
+With `init_freeze=N` the parameters of that run stand still for the first N updates.
+"""
 
 import re
 from collections import Counter
@@ -6,16 +9,44 @@ from collections.abc import Mapping, Sequence
 
 from simulmt.console import say
 from simulmt.data.manifest import check_manifest
+from simulmt.errors import UserError
 from simulmt.models.model import Model
+from simulmt.options import Config
 from simulmt.saved.checkpoint import load_matching
 from simulmt.saved.trained import Trained
+from simulmt.training.freezing import NOTHING_FROZEN, Frozen
 
 _LISTED = 6
 """The number of modules that a line names."""
 
 
-def start_from(trained: Trained, model: Model, described: Mapping[str, object]) -> None:
-    """Load the parameters of another run whose name and shape match the model's."""
+def check_freeze(config: Config) -> None:
+    """Refuse `init_freeze` without a run whose parameters could stand still.
+
+    Raises:
+        UserError: there is no `init_from`.
+    """
+    if config["init_freeze"] and not config["init_from"]:
+        raise UserError(
+            f"init_freeze={config['init_freeze']} without init_from: there are no parameters of "
+            "another run that could stand still; give init_from=RUN, or set init_freeze=0"
+        )
+
+
+def start_from(
+    trained: Trained, model: Model, described: Mapping[str, object], freeze: int
+) -> Frozen:
+    """Load the parameters of another run whose name and shape match the model's.
+
+    Args:
+        trained: the other run.
+        model: gets the parameters.
+        described: the manifest of the data.
+        freeze: the number of updates during which they stand still.
+
+    Returns:
+        The parameters that stand still; none if that would be all of them.
+    """
     check_manifest(trained.manifest, described, [])
     found = load_matching(model, trained)
     total = len(found.loaded) + len(found.absent) + len(found.reshaped)
@@ -24,6 +55,12 @@ def start_from(trained: Trained, model: Model, described: Mapping[str, object]) 
     for names, reason in reasons:
         if names:
             say(f"{reason}: {grouped(names)}")
+    if not freeze:
+        return NOTHING_FROZEN
+    if len(found.loaded) == total:
+        say(f"init_freeze={freeze} has no effect: all parameters come from that run")
+        return NOTHING_FROZEN
+    return Frozen(frozenset(found.loaded), freeze)
 
 
 def grouped(names: Sequence[str]) -> str:

@@ -49,6 +49,7 @@ from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores
 from simulmt.training.callbacks import count_parameters, flat
 from simulmt.training.datamodule import TranslationData
+from simulmt.training.freezing import NOTHING_FROZEN
 from simulmt.training.launch import Launch, find_launch
 from simulmt.training.lines import tell
 from simulmt.training.loggers import open_loggers, show_results, show_samples
@@ -134,8 +135,7 @@ def _train(
     say_data(corpus, subwords, described)
     say(f"run directory: {folder}")
     model = build_model(config["model"], mechanism, subwords.vocabulary)
-    if start:
-        start_from(start, model, described)
+    frozen = start_from(start, model, described, config["init_freeze"]) if start else NOTHING_FROZEN
     _say_model(model, config)
     resume_at = check_resume(resume, config, described, folder) if resume else None
     tokens = config["data"]["batch_tokens"]
@@ -152,6 +152,7 @@ def _train(
         seed=config["seed"],
         skip=plan.skip,
         compile=plan.compile,
+        frozen=frozen,
     )
     data = TranslationData(encoded["train"], encoded["valid"], tokens, config["seed"])
     _check_batches(plan, model, encoded, tokens)

@@ -35,7 +35,7 @@ from simulmt.saved.trained import Trained
 from simulmt.scoring.scores import Scores
 
 WEIGHTS, CARD = "model.safetensors", "README.md"
-_NOT_THE_MODEL = (*SAME_RUN, "trainer", "init_from", "teacher")
+_NOT_THE_MODEL = (*SAME_RUN, "trainer", "init_from", "init_freeze", "teacher")
 """Prefixes of the options of training and machine, which an exported model leaves out."""
 
 

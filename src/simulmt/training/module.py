@@ -17,6 +17,7 @@ from simulmt.models.model import Model
 from simulmt.objective import Loss, Objective
 from simulmt.training.compiled import compiled
 from simulmt.training.finite import FiniteUpdates, check_parameters
+from simulmt.training.freezing import NOTHING_FROZEN, Frozen
 from simulmt.training.optimiser import Adam
 
 
@@ -35,6 +36,7 @@ class TranslationModule(pl.LightningModule):
         seed: seed of dropout, noise and random policies.
         skip: the most updates in a row that may be skipped because they are not finite.
         compile: whether training steps run compiled.
+        frozen: the parameters that stand still at first.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class TranslationModule(pl.LightningModule):
         seed: int,
         skip: int,
         compile: bool = False,
+        frozen: Frozen = NOTHING_FROZEN,
     ) -> None:
         super().__init__()
         self.model = model
@@ -57,6 +60,7 @@ class TranslationModule(pl.LightningModule):
         self.passport = passport
         self.seed = seed
         self.skip = skip
+        self.frozen = frozen
         self._training = compiled(model) if compile else nullcontext
         self._finite = FiniteUpdates(skip)
         # of the update, on the loss's device
@@ -116,6 +120,7 @@ class TranslationModule(pl.LightningModule):
 
         An update that is not finite changes no weight and no moment.
         """
+        self.frozen.drop_gradients(self.model, self.global_step)
         sums = torch.stack([self._tokens.float(), self._loss.float()])
         count, total = self.trainer.strategy.reduce(sums, reduce_op="sum").unbind()
         self._tokens, self._loss = torch.zeros_like(self._tokens), torch.zeros_like(self._loss)
