@@ -1,0 +1,91 @@
+"""A model of OPUS-MT's size, live: milliseconds that the encoder, run again, and drafts take.
+
+    python benchmarks/pretrained.py [--threads 2] [--words 20] [--sentences 10]
+
+6 + 6 layers of width 512 and a vocabulary of 58,101 subwords (opus-mt-de-en). The weights are
+random, and no figure depends on them: a draft ends where it has as many subwords as the source.
+Each word is 1.4 subwords long. A read is a source word, or the end of a sentence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from itertools import pairwise
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from frame import ROOT
+from hydra import compose, initialize_config_dir
+from rich.console import Console
+from rich.table import Table
+
+from simulmt.builders import build_mechanism, build_model, build_policy
+from simulmt.decoding.by_policy import PolicyStream
+from simulmt.models.model import Model
+from simulmt.programs.plain import plain
+from simulmt.vocabulary import Vocabulary
+
+SIZE = 58_101
+SUBWORDS_A_WORD = 1.4
+POLICIES = ("policy=wait_k", "policy=align_att policy.f=4", "policy=local_agreement")
+
+
+def opus_mt() -> Model:
+    """A model that `simulmt import` could have read, with random weights."""
+    options = composed("train", "model=opus_mt", "mechanism=soft")
+    begins = tuple(np.random.default_rng(1).random(SIZE) < 1 / SUBWORDS_A_WORD)
+    vocabulary = Vocabulary(SIZE, begins=tuple(map(bool, begins)))
+    return build_model(options["model"], build_mechanism(options["mechanism"]), vocabulary).eval()
+
+
+def composed(program: str, *overrides: str) -> dict:
+    """The configuration of a program."""
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        return plain(compose(program, [*overrides]))
+
+
+def words(vocabulary: Vocabulary, count: int, seed: int) -> list[list[int]]:
+    """A sentence of random words, and EOS."""
+    ends = np.ceil(np.arange(count + 1) * SUBWORDS_A_WORD).astype(int)
+    tokens = np.random.default_rng(seed).integers(4, SIZE, ends[-1]).tolist()
+    return [*(tokens[start:end] for start, end in pairwise(ends)), [vocabulary.eos]]
+
+
+def reads(model: Model, overrides: str, count: int, sentences: int) -> list[float]:
+    """The milliseconds of each read of some sentences."""
+    policy = build_policy(composed("evaluate", "checkpoint=none", *overrides.split())["policy"])
+    assert policy is not None, "the policies above are not the model's own"
+    times = []
+    for seed in range(sentences + 1):
+        stream = PolicyStream(model, policy)
+        for word in words(model.vocabulary, count, seed):
+            started = time.perf_counter()
+            stream.read_word(word)
+            times.append((time.perf_counter() - started) * 1000)
+    return times[count + 1 :]  # without the first sentence, which warms up
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--words", type=int, default=20, help="words of a sentence")
+    parser.add_argument("--sentences", type=int, default=10)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    torch.manual_seed(1)
+    model = opus_mt()
+    table = Table("policy", "ms a read\nmedian", "95%", "last word", "ms a source word,\nmean")
+    with patch("simulmt.decoding.drafting.length_limit", lambda read: read):
+        for overrides in POLICIES:
+            times = np.array(reads(model, overrides, given.words, given.sentences))
+            last = times.reshape(given.sentences, -1)[:, -2]
+            figures = (np.median(times), np.quantile(times, 0.95), np.median(last))
+            each = times.sum() / given.sentences / given.words
+            table.add_row(overrides, *(f"{value:.0f}" for value in (*figures, each)))
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()
