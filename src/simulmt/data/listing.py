@@ -10,8 +10,7 @@ from simulmt.errors import UserError
 
 ENDING = ".parquet"
 _DEFAULT = "default"
-_NUMBER = r"(?:[-._]\d+(?:-of-\d+)?(?:-[0-9a-f]+)?)?"  # -00000-of-00002, perhaps with a digest
-_LABEL = re.compile(rf"(\D.*?){_NUMBER}")
+_NUMBER = re.compile(r"-\d+-of-\d+(-[0-9a-f]+)?$")  # 00000-of-00002, perhaps with a digest
 _LISTED = 20  # names in a message
 
 
@@ -115,8 +114,8 @@ def _patterns(card: Mapping[str, Any]) -> dict[str, list[str]]:
 def _labels(name: str) -> list[str]:
     """Return the splits that a file may belong to: by its own name, and by that of its folder."""
     path = PurePosixPath(name)
-    match = _LABEL.fullmatch(path.stem)
-    return [*([match[1]] if match else []), path.stem, path.parent.name]
+    labels = [_NUMBER.sub("", path.stem), path.parent.name]
+    return labels[::-1] if labels[0].isdigit() else labels
 
 
 def _home(name: str, split: str) -> str:
