@@ -151,12 +151,25 @@ def evaluate(cfg: DictConfig) -> None:
     translator = Translator(model.to(device), trained.subwords, device, policy, search)
     folder = _folder(options, trained.path)
     check_writable(folder)
-    decoded = Text(*map(str, files), split.dropped) if files else None
+    decoded = Text(str(files.source), str(files.target), split.dropped) if files else None
     scores, instances = _decode(options, trained, translator, split, search, decoded)
     folder.mkdir(parents=True, exist_ok=True)
     write_instances(folder / INSTANCES, instances)
     write_json(folder / EVALUATED, scores)
-    name = f"{model.mechanism.name} on {options.scored}"
+    _show(
+        options, trained, f"{model.mechanism.name} on {options.scored}", scores, instances, folder
+    )
+
+
+def _show(
+    options: Options,
+    trained: Trained,
+    name: str,
+    scores: Scores,
+    instances: list[Instance],
+    folder: Path,
+) -> None:
+    """Print the scores; of one of several evaluations, keep them for the table as well."""
     if in_multirun():
         changes = (f"{key}={value}" for key, value in _changes(options).items())
         keep(" ".join([name, *changes]), scores)
