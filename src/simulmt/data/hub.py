@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from simulmt.console import busy, console, say
+from simulmt.console import busy, console, note
 from simulmt.data.listing import ENDING, Listing
 from simulmt.data.pairs import Block
 from simulmt.data.parquet import NEEDED, Columns, ParquetShard
@@ -102,7 +102,7 @@ class HubShard:
         hub = _library()
         if not console.is_terminal:
             hub.utils.disable_progress_bars()
-            say(f"fetching {self}: {self.bytes / 2**20:,.0f} MiB")
+            note(f"fetching {self}: {self.bytes / 2**20:,.0f} MiB")
         with _one_line(self.repository, self.commit):
             path = hub.hf_hub_download(
                 self.repository, self.file, repo_type="dataset", revision=self.commit
@@ -131,7 +131,7 @@ def repository(name: str, revision: str | None, cache: Path | None) -> Repositor
     here = _at(name, revision or "main", cache)
     if revision is None and not here.files:
         here = replace(_at(name, CONVERTED, cache), configs=())
-    say(f"{name}: commit {here.commit}")
+    note(f"{name}: commit {here.commit}")
     return here
 
 

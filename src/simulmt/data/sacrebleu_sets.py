@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from urllib.error import URLError
 
-from simulmt.console import busy, say
+from simulmt.console import busy, note
 from simulmt.data.files import FilePair
 from simulmt.data.store import alone
 from simulmt.errors import UserError
@@ -50,7 +50,7 @@ def find_set(name: str, source: str, target: str) -> FilePair:
     with busy(name), _one_line(own, pair, place), _bounded(), _alone(place / own):
         path, references = get_source_file(own, pair), get_reference_files(own, pair)
     if len(references) > 1:
-        say(f"{name} {pair} has {len(references)} references: the first one counts")
+        note(f"{name} {pair} has {len(references)} references: the first one counts")
     return FilePair(Path(path), Path(references[0]))
 
 
