@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulmt.data import pairs, reader, store, subword_training, workers
+from simulmt.data import pairs, reader, shards, store, subword_training, workers
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.files import FilePair
@@ -106,8 +106,8 @@ def test_a_second_start_reads_no_text(
 ) -> None:
     before = encode(read(root, tmp_path / "cache"), tmp_path / "cache")
     for module, name in (
-        (reader, "raw_blocks"),
-        (reader, "digest_of_file"),
+        (shards, "raw_blocks"),
+        (shards, "digest_of_file"),
         (subword_training, "train_model"),
     ):
         monkeypatch.setattr(module, name, pytest.fail)
@@ -218,7 +218,7 @@ def test_text_that_changes_while_it_is_read_is_refused(
         yield from pairs.raw_blocks(files)
         files.source.write_text("new\n" * len(SPLIT))
 
-    monkeypatch.setattr(reader, "raw_blocks", change)
+    monkeypatch.setattr(shards, "raw_blocks", change)
     with pytest.raises(UserError, match="changed while it was read: start again"):
         read(root, tmp_path / "cache")
 
@@ -233,7 +233,7 @@ def test_text_that_changes_before_it_is_read_is_refused(
         path.write_text("new\n" * len(SPLIT))
         return digest
 
-    monkeypatch.setattr(reader, "digest_of_file", digest_and_change)
+    monkeypatch.setattr(shards, "digest_of_file", digest_and_change)
     with pytest.raises(UserError, match="changed while it was read: start again"):
         read(root, tmp_path / "cache")
 

@@ -129,7 +129,7 @@ def test_several_values_at_once_leave_nothing_but_their_evaluations(finished, tm
     [
         (["source=a.de"], "source is a.de, target None; give both files, or neither"),
         (["target=a.en"], "source is None, target a.en; give both"),
-        (["text=news"], "text=news without files; give source=FILE target=FILE"),
+        (["text=news"], "text=news with a split of the model.s own data; give source=FILE"),
         (["source=a.de", "target=a.en"], "a.de cannot be read .No such file.*: check the path"),
         (["source=a.de", "target=a.en", "split=valid"], "split=valid with source=a.de: files are"),
         (["source=a.de", "target=a.en", "data_root=x"], "data_root=x with source=a.de: files are"),

@@ -67,7 +67,7 @@ PROGRAMS = [f"{name}.py" for name in _NAMES]
 PRESETS = sorted(
     path.stem
     for path in (ROOT / "conf" / "data").glob("*.yaml")
-    if path.stem not in ("text", "verbfinal")
+    if path.stem not in ("huggingface", "text", "verbfinal")
 )
 
 each_page = pytest.mark.parametrize("page", PAGES)

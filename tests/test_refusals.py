@@ -109,7 +109,7 @@ ANSWERS = [
     ("train.py", ["-m", "hydra.launcher._target_=nothing"], "Invalid plugin 'nothing'"),
     ("train.py", ["hydra.job_logging.root.level=LOUD"], "Unable to configure root logger"),
     ("translate.py", ["hydra.run.dir=/proc/x", "hydra.output_subdir=x"], "/proc/x: No such file"),
-    ("align.py", ["data=nothing"], "Available options in 'data': iwslt15_envi"),
+    ("align.py", ["data=nothing"], "Available options in 'data': huggingface"),
     ("export.py", ["too=x"], "The valid keys are: hydra, checkpoint, to"),
     ("train.py", ["~plugins"], "plugins is None; it must be of type list[str]"),
     ("train.py", ["data=null"], "a group (data, mechanism, model, ...) needs a choice"),

@@ -21,6 +21,7 @@ from simulmt.attention.schedules import SCHEDULES
 from simulmt.attention.scores import SCORES
 from simulmt.attention.spans import SPANS
 from simulmt.data.corpus import Corpus
+from simulmt.data.huggingface import read_huggingface
 from simulmt.data.reader import read_text
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.policies import OWN, POLICIES
@@ -55,7 +56,11 @@ UNITS = {"source_unit": Unit, "target_unit": Unit}
 SMALLEST = Vocabulary(size=4)
 """For models that are built only to check their options."""
 
-CORPORA: dict[str, Callable[..., Corpus]] = {"verbfinal": verbfinal, "text": read_text}
+CORPORA: dict[str, Callable[..., Corpus]] = {
+    "verbfinal": verbfinal,
+    "text": read_text,
+    "huggingface": read_huggingface,
+}
 OF_DATA = {"name": str, "corpus": str, "subwords": dict, "batch_tokens": Tokens}
 """Options of a `conf/data` group that are not the corpus reader's."""
 MODELS: dict[str, type[Model]] = {
@@ -102,14 +107,14 @@ def build_corpus(options: Config, root: Path | None = None, cache: Path | None =
 
     Args:
         options: the group.
-        root: the folder of the text files, if they have moved.
+        root: the folder of the files, if they have moved.
         cache: the folder in which a reader may keep text; None to hold all of it in memory.
 
     Raises:
         UserError: an unknown corpus, or an option that is missing, unknown or out of range.
     """
     if root is not None:
-        options = {**options, "root": str(root)}
+        options = {**options, "path" if "path" in options else "root": str(root)}
     read, own, given = _reader(options, cache)
     return construct(read, own, "data", given)
 

@@ -1,5 +1,6 @@
 """Output of the programs on the terminal, by the first process of a run alone."""
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -22,6 +23,12 @@ def say(text: str) -> None:
     """Print a line."""
     if is_first_process():
         console.print(text, markup=False, soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """Print a line beside the output, which may go into a pipe."""
+    if is_first_process():
+        print(text, file=sys.stderr)
 
 
 def watch(work: list[T], what: str = "decoding", on: Console = console) -> Iterable[T]:

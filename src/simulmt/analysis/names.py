@@ -10,7 +10,7 @@ from simulmt.options import SAME_RUN
 _NO_DIFFERENCE = (*SAME_RUN, *WEIGHTS)  # `Run.dials` has the weights
 _MACHINE = tuple(f"trainer.{key}" for key in ("accelerator", "devices", "nodes", "threads",
                                               "strategy", "compile"))  # fmt: skip
-_SAME_LINE = ("seed", "data.name", "data.root", *_MACHINE)
+_SAME_LINE = ("seed", "data.name", "data.root", "data.path", *_MACHINE)
 """Prefixes of further keys that separate no lines: seeds, names, paths and machines."""
 _FIRST = ("mechanism.", "model.", "teacher.", "init_from", "trainer.")
 """Prefixes of the keys that a label names first."""

@@ -25,6 +25,8 @@ class Block(NamedTuple):
     """The line number of the first pair, from 1."""
     sources: bytes
     targets: bytes
+    unit: str = "line"
+    """What holds a pair, in messages."""
 
 
 class Pairs(NamedTuple):
@@ -76,8 +78,8 @@ def clean(block: Block, max_words: int | None) -> Pairs:
             dropped["too_long"] += 1
         else:
             if max_words is None:
-                _check_length(left, block.files.source, number)
-                _check_length(right, block.files.target, number)
+                _check_length(left, block.files.source, block.unit, number)
+                _check_length(right, block.files.target, block.unit, number)
             sources.append(left)
             targets.append(right)
     return Pairs(encoded(sources), encoded(targets), dropped)
@@ -89,11 +91,11 @@ def _lines(raw: bytes) -> list[bytes]:
     return lines if lines[-1] else lines[:-1]
 
 
-def _check_length(line: str, path: Path, number: int) -> None:
+def _check_length(line: str, path: Path, unit: str, number: int) -> None:
     if len(line) > LONGEST_LINE:
         raise UserError(
-            f"{path}, line {number}, has {len(line):,} characters, a sentence {LONGEST_LINE:,} at "
-            "the most: split it, or leave the pair out"
+            f"{path}, {unit} {number}, has {len(line):,} characters, a sentence {LONGEST_LINE:,} "
+            "at the most: split it, or leave the pair out"
         )
 
 

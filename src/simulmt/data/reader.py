@@ -1,6 +1,5 @@
 """The reader of parallel text: pairs of lines, normalised and filtered, in memory or cached."""
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -15,15 +14,15 @@ from simulmt.console import counted
 from simulmt.data.corpus import Corpus, LazySplits, Split
 from simulmt.data.files import FilePair, find_pairs
 from simulmt.data.lines import Lines
-from simulmt.data.pairs import clean, raw_blocks
+from simulmt.data.pairs import clean
 from simulmt.data.ragged import Ragged
-from simulmt.data.store import SIDES, Entry, digest, digest_of_file, write_sides
-from simulmt.data.text import ENDINGS, NORMALISATION, unreadable
+from simulmt.data.sacrebleu_sets import find_set, is_test_set
+from simulmt.data.shards import Shard, TextShard
+from simulmt.data.store import SIDES, Entry, digest, write_sides
+from simulmt.data.text import NORMALISATION
 from simulmt.data.workers import in_order
 from simulmt.errors import UserError
 from simulmt.options import Count
-
-_GROWTH = 4  # the usual size of text over that of its compressed file
 
 
 def read_text(
@@ -41,7 +40,8 @@ def read_text(
 
     A file may be plain, `.gz` or `.zst`. Only LF or CR LF ends a line; a byte-order mark is
     skipped. A pair with an empty side is dropped from every split, a pair that is too long from
-    `train` alone. `Split.dropped` counts both. Each split is read at its first access.
+    `train` alone. `Split.dropped` counts both. Each split is read at its first access. Instead of a
+    stem, `sacrebleu:<name>` names a test set of sacreBLEU.
 
     Args:
         root: the folder of the files; `~` is expanded.
@@ -68,7 +68,11 @@ def read_text(
     stems = {"train": train, "valid": valid, "test": test}
 
     def read(split: str) -> Split:
-        files = find_pairs(folder, stems[split], source, target)
+        stem = stems[split]
+        if is_test_set(stem):
+            files = [find_set(stem, source, target)]
+        else:
+            files = find_pairs(folder, stem, source, target)
         return read_pairs(files, max_words if split == "train" else None, cache)
 
     return Corpus(name, source, target, LazySplits(read))
@@ -77,10 +81,17 @@ def read_text(
 def read_pairs(
     files: Sequence[FilePair], max_words: int | None = None, cache: Path | None = None
 ) -> Split:
-    """The pairs of one or more pairs of files.
+    """The pairs of one or more pairs of text files; see `read_shards`."""
+    return read_shards([*map(TextShard, files)], max_words, cache)
+
+
+def read_shards(
+    shards: Sequence[Shard], max_words: int | None = None, cache: Path | None = None
+) -> Split:
+    """The pairs of one or more shards.
 
     Args:
-        files: the files, one after the other.
+        shards: the shards, one after the other.
         max_words: the most words that either side of a pair may have; None for any number.
         cache: the folder that keeps the normalised text; None to hold it in memory.
 
@@ -89,10 +100,10 @@ def read_pairs(
             no pair is left, or, without `max_words`, a line is longer than `LONGEST_LINE`.
     """
     if cache is None:
-        return _in_memory(files, max_words)
-    stamps = _stamps(files)
-    key = digest([_contents(files, stamps, cache), max_words, NORMALISATION, unidata_version])
-    entry = Entry(cache / "text" / key, partial(_write, files, stamps, max_words))
+        return _in_memory(shards, max_words)
+    stamps = _stamps(shards)
+    key = digest([_contents(shards, stamps, cache), max_words, NORMALISATION, unidata_version])
+    entry = Entry(cache / "text" / key, partial(_write, shards, stamps, max_words))
     stored, facts = entry.record.files, entry.record.facts
     sources, targets = (
         Lines(facts["pairs"], partial(entry.rows, side, np.uint8), stored[side].sha256)
@@ -101,65 +112,51 @@ def read_pairs(
     return Split(sources, targets, dropped=facts["dropped"])
 
 
-def _in_memory(files: Sequence[FilePair], max_words: int | None) -> Split:
+def _in_memory(shards: Sequence[Shard], max_words: int | None) -> Split:
     dropped = Counter[str]()
-    parts = zip(*_cleaned(files, max_words, dropped), strict=True)
+    parts = zip(*_cleaned(shards, max_words, dropped), strict=True)
     sources, targets = (Lines.around(Ragged.joined(side)) for side in parts)
     return Split(sources, targets, dropped=dict(dropped))
 
 
 def _write(
-    files: Sequence[FilePair], stamps: list[object], max_words: int | None, folder: Path
+    shards: Sequence[Shard], stamps: list[object], max_words: int | None, folder: Path
 ) -> dict[str, Any]:
-    """Write the text of some files into an unfinished entry; return its facts."""
+    """Write the text of some shards into an unfinished entry; return its facts."""
     dropped = Counter[str]()
-    parts = _cleaned(files, max_words, dropped)
-    pairs = write_sides(folder, parts, "the normalised text", _text_size(files))
-    if _stamps(files) != stamps:
-        raise UserError(
-            f"{files[0].source} or a file beside it changed while it was read: start again"
-        )
+    parts = _cleaned(shards, max_words, dropped)
+    pairs = write_sides(folder, parts, "the normalised text", _text_size(shards))
+    if _stamps(shards) != stamps:
+        raise UserError(f"{shards[0]} or a file beside it changed while it was read: start again")
     return {"pairs": pairs, "dropped": dict(dropped)}
 
 
-def _contents(files: Sequence[FilePair], stamps: list[object], cache: Path) -> list[str]:
-    """The SHA-256 of every file, which is computed again only if the file has changed."""
+def _contents(shards: Sequence[Shard], stamps: list[object], cache: Path) -> list[str]:
+    """The digests of all shards, which are computed again only if a shard has changed."""
     entry = Entry(
         cache / "text" / "files" / digest(stamps),
-        lambda _: {"sha256": [digest_of_file(path) for pair in files for path in pair]},
+        lambda _: {"sha256": [digest for shard in shards for digest in shard.digests]},
     )
     contents: list[str] = entry.record.facts["sha256"]
     return contents
 
 
-def _stamps(files: Sequence[FilePair]) -> list[object]:
-    """What changes when one of the files does, and can be had without reading it."""
-    places = [path.absolute() for pair in files for path in pair]
-    states = [(str(path), _state(path)) for path in places]
-    return [[path, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino] for path, s in states]
+def _stamps(shards: Sequence[Shard]) -> list[object]:
+    return [shard.stamp for shard in shards]
 
 
-def _text_size(files: Sequence[FilePair]) -> int:
-    """The bytes that the text of some files takes, more or less."""
-    paths = [path for pair in files for path in pair]
-    return sum(_state(p).st_size * (_GROWTH if p.suffix in ENDINGS[1:] else 1) for p in paths)
-
-
-def _state(path: Path) -> os.stat_result:
-    try:
-        return path.stat()
-    except OSError as error:
-        raise unreadable(path, error) from error
+def _text_size(shards: Sequence[Shard]) -> int:
+    return sum(shard.size for shard in shards)
 
 
 def _cleaned(
-    files: Sequence[FilePair], max_words: int | None, dropped: Counter[str]
+    shards: Sequence[Shard], max_words: int | None, dropped: Counter[str]
 ) -> Iterator[tuple[Ragged, Ragged]]:
-    """The normalised pairs of some files, in at least one block; what is dropped is counted."""
+    """The normalised pairs of some shards, in at least one block; what is dropped is counted."""
     pairs = 0
     clean_block = partial(clean, max_words=max_words)
-    blocks = chain.from_iterable(map(raw_blocks, files))
-    parts = in_order(clean_block, blocks, _text_size(files))
+    blocks = chain.from_iterable(shard.blocks() for shard in shards)
+    parts = in_order(clean_block, blocks, _text_size(shards))
     for part in counted(parts, "reading", lambda part: len(part.sources)):
         dropped.update(part.dropped)
         pairs += len(part.sources)
@@ -167,7 +164,7 @@ def _cleaned(
     if not pairs:
         limit = "" if max_words is None else f" (max_words={max_words}: raise it)"
         raise UserError(
-            f"no pair is left of {files[0].source} and {files[0].target}: "
+            f"no pair is left of {shards[0]}: "
             f"{dropped.total()} lines, {dropped['empty']} pairs with an empty side, "
             f"{dropped['too_long']} too long{limit}; "
             "check that these are the right files"

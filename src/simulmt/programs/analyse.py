@@ -23,7 +23,7 @@ from simulmt.options import construct, pick
 from simulmt.programs.plain import plain
 from simulmt.run_directory import CONFIG, read_json
 from simulmt.saved import checkpoint
-from simulmt.saved.trained import Trained
+from simulmt.saved.trained import Trained, text_cache
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,8 @@ class _Reader:
 
     def read(self, run: Path) -> Corpus:
         """Return the corpus of a run."""
-        return build_corpus(read_json(run / CONFIG)["data"], self.root)
+        config = read_json(run / CONFIG)
+        return build_corpus(config["data"], self.root, text_cache(config))
 
     def decode(self, run: Path) -> DecodedTestSet:
         """Return the test set, decoded as `train.py` decoded it."""

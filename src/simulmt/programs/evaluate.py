@@ -13,6 +13,8 @@ from simulmt.data.corpus import SPLITS, Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.files import FilePair
 from simulmt.data.reader import read_pairs
+from simulmt.data.sacrebleu_sets import PREFIX, find_set, is_test_set
+from simulmt.data.store import SIDES
 from simulmt.data.text import ENDINGS
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.decoding.policy import Policy
@@ -65,8 +67,18 @@ class Options:
             )
         if (self.source, self.target) != (None, None):
             self._check_files()
+        elif is_test_set(self.split):
+            self._check_name()
+            if self.data_root is not None:
+                raise UserError(
+                    f"data_root={self.data_root} with split={self.split}: sacreBLEU says where its "
+                    "test sets are; leave out data_root"
+                )
         elif self.text is not None:
-            raise UserError(f"text={self.text} without files; give source=FILE target=FILE, too")
+            raise UserError(
+                f"text={self.text} with a split of the model's own data; give source=FILE "
+                f"target=FILE or split={PREFIX}NAME, too"
+            )
 
     def _check_files(self) -> None:
         if self.source is None or self.target is None:
@@ -81,6 +93,9 @@ class Options:
                     f"{key}={value} with source={self.source}: files are scored instead of a "
                     f"split; leave out {key}, or source and target"
                 )
+        self._check_name()
+
+    def _check_name(self) -> None:
         if not FOLDER_NAME.holds(self.scored) or self.scored.lower() in SPLITS:
             raise UserError(
                 f"text is {self.scored!r}; it must be {FOLDER_NAME.text}, and none of the splits "
@@ -88,20 +103,21 @@ class Options:
             )
 
     @property
-    def files(self) -> tuple[Path, Path] | None:
-        """The source and target files that are scored instead of a split, if any."""
+    def files(self) -> FilePair | None:
+        """The source and target files that are scored instead of a split, if the user gave any."""
         if self.source is None or self.target is None:
             return None
-        return self.source.expanduser(), self.target.expanduser()
+        return FilePair(self.source.expanduser(), self.target.expanduser())
 
     @property
     def scored(self) -> str:
         """The name of the decoded sentences in folders and tables."""
+        if self.text is not None:
+            return str(self.text)
         if self.source is None:
-            return self.split
+            return self.split.removeprefix(PREFIX).replace("/", "_")
         compressed = self.source.suffix in ENDINGS[1:]
-        stem = (self.source.with_suffix("") if compressed else self.source).stem
-        return stem if self.text is None else str(self.text)
+        return (self.source.with_suffix("") if compressed else self.source).stem
 
     def given(self, *names: str) -> dict[str, float]:
         """The options of these names that are not null, which means: as in training."""
@@ -117,8 +133,13 @@ def evaluate(cfg: DictConfig) -> None:
     """
     options = construct(Options, plain(cfg), "")
     device, policy = pick_device(options.device), build_policy(options.policy)
-    text = read_pairs([FilePair(*options.files)]) if options.files else None
+    files = options.files
+    text = read_pairs([files]) if files else None
     trained = checkpoint.load(options.checkpoint)
+    if is_test_set(options.split):
+        languages = (trained.manifest[f"{side}_language"] for side in SIDES)
+        files = find_set(options.split, *languages)
+        text = read_pairs([files])
     model = trained.build(options.dial, policy)
     search = _search(options, trained, model, policy)
     split = text or trained.own_split(options.split, options.data_root)
@@ -130,11 +151,25 @@ def evaluate(cfg: DictConfig) -> None:
     translator = Translator(model.to(device), trained.subwords, device, policy, search)
     folder = _folder(options, trained.path)
     check_writable(folder)
-    scores, instances = _decode(options, trained, translator, split, search)
+    decoded = Text(str(files.source), str(files.target), split.dropped) if files else None
+    scores, instances = _decode(options, trained, translator, split, search, decoded)
     folder.mkdir(parents=True, exist_ok=True)
     write_instances(folder / INSTANCES, instances)
     write_json(folder / EVALUATED, scores)
-    name = f"{model.mechanism.name} on {options.scored}"
+    _show(
+        options, trained, f"{model.mechanism.name} on {options.scored}", scores, instances, folder
+    )
+
+
+def _show(
+    options: Options,
+    trained: Trained,
+    name: str,
+    scores: Scores,
+    instances: list[Instance],
+    folder: Path,
+) -> None:
+    """Print the scores; of one of several evaluations, keep them for the table as well."""
     if in_multirun():
         changes = (f"{key}={value}" for key, value in _changes(options).items())
         keep(" ".join([name, *changes]), scores)
@@ -163,10 +198,15 @@ def _search(options: Options, trained: Trained, model: Model, policy: Policy | N
 
 
 def _decode(
-    options: Options, trained: Trained, translator: Translator, split: Split, search: Search
+    options: Options,
+    trained: Trained,
+    translator: Translator,
+    split: Split,
+    search: Search,
+    text: Text | None,
 ) -> tuple[Scores, list[Instance]]:
     """Decode in batches or word by word."""
-    subwords, computing, text = translator.subwords, None, None
+    subwords, computing = translator.subwords, None
     if options.word_ms is None:
         tokens = options.batch_tokens or 2 * trained.config["data"]["batch_tokens"]
         decoder = SplitDecoder(
@@ -180,9 +220,6 @@ def _decode(
         instances = decoder(translator.model, translator.device, watch)
     else:
         instances, computing = translate_timed(translator, split, options.word_ms, watch)
-    if options.files:
-        source, target = map(str, options.files)
-        text = Text(source, target, split.dropped)
     decoding = replace(
         Decoding.by(search, trained.path, options.scored),
         dials=options.dial,

@@ -1,5 +1,6 @@
 """A trained model: its weights, configuration, subwords and manifest of the data."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -94,10 +95,10 @@ class Trained:
         if not self.manifest["splits"]:
             raise UserError(
                 f"split={name} of {self.path}, a model that was imported and has no data of its "
-                "own: give source=FILE target=FILE"
+                "own: give source=FILE target=FILE, or split=sacrebleu:NAME"
             )
         check_loaded(self.needs, self.path)
-        corpus = build_corpus(self.config["data"], root)
+        corpus = build_corpus(self.config["data"], root, text_cache(self.config))
         split = pick(corpus.splits, name, "split")
         check_manifest(self.manifest, manifest(corpus, self.subwords, [name]), [name])
         return split
@@ -124,6 +125,12 @@ class Trained:
             raise UserError(f"{type(policy).__name__} is no policy for {self.path}: {misfit}")
         fill(model, self.weights, self.path, assign=True)
         return model.eval()
+
+
+def text_cache(config: Config) -> Path | None:
+    """Return the folder in which a training kept its text; None if it is not here or not ours."""
+    cache = Path(str(config.get("cache", ""))).expanduser()
+    return cache if (cache / "text").is_dir() and os.access(cache / "text", os.W_OK) else None
 
 
 def fill(model: nn.Module, weights: Mapping[str, Tensor], path: Path, **how: bool) -> None:
