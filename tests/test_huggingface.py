@@ -339,6 +339,16 @@ def test_the_hubs_own_conversion_stands_in_for_other_formats(
     assert "has no split test; its splits: partial-test, train" in answer
 
 
+@pytest.mark.parametrize("files", [3, [{"split": "train"}], [["a"]], {"train": {"x": 1}}, None])
+def test_a_card_without_sense_is_one_line(tmp_path: Path, files: object) -> None:
+    folder = tmp_path / "set"
+    write(folder / "train.parquet", struct(PAIRS[:9]))
+    card = f"---\n{json.dumps({'configs': [1, {'data_files': files}]})}\n---\n"
+    (folder / "README.md").write_text(card)
+    with pytest.raises(UserError):
+        read(folder).splits["train"]
+
+
 @pytest.mark.parametrize(
     ("options", "environment", "message"),
     [

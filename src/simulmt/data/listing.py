@@ -54,7 +54,8 @@ class Listing:
 
     def _declared(self, config: str | None) -> dict[str, list[str]] | None:
         """Return the patterns of each split of a configuration; None if the card has none."""
-        cards = {str(c.get("config_name", _DEFAULT)): c for c in self.configs if "data_files" in c}
+        configs = [c for c in self.configs if isinstance(c, Mapping) and "data_files" in c]
+        cards = {str(card.get("config_name", _DEFAULT)): card for card in configs}
         if not cards:
             return None
         if config is None:
@@ -63,7 +64,13 @@ class Listing:
             config = next(iter(cards)) if len(cards) == 1 else config
         if config not in cards:
             raise self._unclear(config, cards)
-        return _patterns(cards[config])
+        try:
+            return _patterns(cards[config])
+        except (AttributeError, KeyError, TypeError, IndexError):
+            raise UserError(
+                f"{self.where}: the card's `data_files` of {config} name no file for each split; "
+                "give a pattern of files for each, such as data.train='train/*.parquet'"
+            ) from None
 
     def _named(self, split: str, config: str | None) -> list[str]:
         """Return the files whose names, or the names of their folders, are that of a split."""
