@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 from itertools import pairwise
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -40,7 +41,7 @@ def opus_mt() -> Model:
     return build_model(options["model"], build_mechanism(options["mechanism"]), vocabulary).eval()
 
 
-def composed(program: str, *overrides: str) -> dict:
+def composed(program: str, *overrides: str) -> dict[str, Any]:
     """The configuration of a program."""
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         return plain(compose(program, [*overrides]))

@@ -344,3 +344,24 @@ def test_bad_dials_are_refused(options: dict, said: str) -> None:
 )
 def test_what_makes_no_sense_is_said(policy: Policy, mechanism: str, said: str) -> None:
     assert re.search(said, policy.misfit(zoo.model(zoo.options(mechanism)).mechanism, 2))
+
+
+@pytest.mark.parametrize("kind", [*zoo.SIZES])
+@pytest.mark.parametrize("name", zoo.OFFLINE)
+def test_replayed_steps_are_steps(name: str, kind: str) -> None:
+    """The decoder goes on alike after steps that were taken at once and one by one."""
+    try:
+        made = zoo.case(zoo.MECHANISMS[name], kind).model()
+    except UserError as error:
+        pytest.skip(str(error))
+    source, mask = zoo.sentences(5, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (5, 7))
+    with torch.no_grad():
+        one = other = made.start(made.encode(source, mask))
+        for tokens in target.split((3, 1, 2, 1), 1):
+            for token in tokens.unbind(1):
+                step = made.step(token, one)
+                one = step.state
+            again = made.step(tokens[:, -1], made.replay(tokens[:, :-1], other))
+            other = again.state
+            torch.testing.assert_close(again.logits, step.logits, rtol=0, atol=1e-9)

@@ -4,7 +4,7 @@ In training a plan covers T target steps. At inference a stand covers one step, 
 Positions count from 1; a head at 0 has run off the end of the source without stopping.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -82,6 +82,13 @@ class Stand(NamedTuple):
     """Whether another source token must be read before this step can be taken."""
     weight: Float[Tensor, "B #H S"] | None = None
     """Factor of the attention, which is then renormalised; None for 1."""
+
+
+def together(stands: Sequence[Stand]) -> Plan:
+    """The stands of successive target steps as a plan."""
+    weights = [stand.weight for stand in stands if stand.weight is not None]
+    position = torch.stack([stand.position for stand in stands], 2)
+    return Plan(Stops(position), torch.stack(weights, 2) if weights else None)
 
 
 def reweighted(

@@ -138,8 +138,9 @@ class Drafter:
             best = search_from(self.model, state, seen, self.search, prefix)
             for row, hypothesis in zip(rows, best, strict=True):
                 row.given = hypothesis.tokens
-        token = torch.full_like(subwords, self.model.vocabulary.bos)
-        for number in count():
+        bos = torch.full_like(subwords, self.model.vocabulary.bos)
+        state, token, first = self._replayed(state, bos, sentences)
+        for number in count(first):
             if not offline:
                 state = self._seen(state, self._tensor([row.read_at(number) for row in going]))
             step = self.model.step(token, state)
@@ -154,6 +155,21 @@ class Drafter:
                 state = select(state, self._tensor(left))
             going = [going[n] for n in left]
         return [row.drafted() for row in rows]
+
+    def _replayed(
+        self, state: State, bos: Int[Tensor, "B"], sentences: Sequence[Sentence]
+    ) -> tuple[State, Int[Tensor, "B"], int]:
+        """The decoder after the steps that every sentence has written, its next input, their number.
+
+        A model that saw less of the source at earlier steps takes each step anew: 0 steps.
+        """
+        if not self.model.mechanism.offline:
+            return state, bos, 0
+        written = zip(*(sentence.written.tokens for sentence in sentences), strict=False)
+        *known, newest = bos, *map(self._tensor, written)
+        if known:
+            state = self.model.replay(torch.stack(known, 1), state)
+        return state, newest, len(known)
 
     def _tensor(self, values: Sequence[int]) -> Int[Tensor, "B"]:
         return torch.tensor(values, device=self.model.begins.device)

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from simulmt.attention import Attended, Attention, Moment, Plan, Source, Stand, Stepped
+from simulmt.attention import TRAINED, Attended, Attention, Moment, Plan, Source, Stand, Stepped
 from simulmt.attention.initial import xavier
 from simulmt.attention.scores import ScaledDotProduct, join_heads, split_heads
 from simulmt.attention.words import Moves
@@ -195,6 +195,22 @@ class DecoderLayer(nn.Module):
         x = self.around_source.after(x, stepped.context)
         x = self.around_feed_forward(x, self.feed_forward)
         return x, LayerState(keys, values, state.memory, stepped.state), stepped
+
+    def replay(
+        self, x: Float[Tensor, "B N D"], state: LayerState, plan: Plan
+    ) -> tuple[Float[Tensor, "B N D"], LayerState]:
+        """The outputs of N target steps that a clock has planned, and the state after the last."""
+        h, before = self.around_self.before(x), state.self_keys.shape[2]
+        visible = x.new_ones(x.shape[1], before + x.shape[1], dtype=torch.bool).tril(before)
+        written, keys, values = self.self_attention.step(
+            h, state.self_keys, state.self_values, visible
+        )
+        x = self.around_self.after(x, written)
+        h = self.around_source.before(x)
+        attended = self.source_attention(h, state.memory, None, plan, TRAINED)
+        x = self.around_source.after(x, attended.context)
+        x = self.around_feed_forward(x, self.feed_forward)
+        return x, state._replace(self_keys=keys, self_values=values)
 
 
 class FeedForward(nn.Module):

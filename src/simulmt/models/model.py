@@ -176,6 +176,17 @@ class Model(nn.Module, ABC):
                 rule of training: a clock moves on if `token` begins a word, a schedule always.
         """
 
+    def replay(self, tokens: Int[Tensor, "B N"], state: State) -> State:
+        """The decoder after target steps whose results are known.
+
+        Args:
+            tokens: the inputs of the steps, as of `step`.
+            state: the decoder before them, for which no step asks for more of the source.
+        """
+        for token in tokens.unbind(1):
+            state = self.step(token, state).state
+        return state
+
     @property
     def begins(self) -> Bool[Tensor, "V"]:
         """For each subword of the vocabulary, whether it begins a word."""

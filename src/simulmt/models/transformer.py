@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from simulmt.attention import TRAINED, Attended, Mechanism, Moment, Source
 from simulmt.attention.clock import ClockState
+from simulmt.attention.plan import Stand, together
 from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
 from simulmt.models.dropout import Dropout
@@ -280,6 +281,22 @@ class Transformer(Model):
         logits = output(self.decoder_norm(x))[:, 0]
         after = state._replace(layers=tuple(layers), step=state.step + 1)
         return join_layers(logits, after, stand, steps)
+
+    def replay(self, tokens: Int[Tensor, "B N"], state: TransformerState) -> TransformerState:
+        """The decoder after N target steps, layer by layer if a clock decides."""
+        if self.clock is None or not tokens.shape[1]:
+            return super().replay(tokens, state)  # type: ignore[no-any-return]
+        clock, stands = state.clock, list[Stand]()
+        for token in tokens.unbind(1):
+            stand = self.ticked(clock, token, None)
+            assert isinstance(stand, Stand), "a clock decides"
+            stands.append(stand)
+            clock = stand.state
+        x, layers, plan = self._embed(tokens, state.step[:, None]), [], together(stands)
+        for layer, before in zip(self._layers(), state.layers, strict=True):
+            x, after = layer.replay(x, before, plan)
+            layers.append(after)
+        return TransformerState(tuple(layers), state.step + tokens.shape[1], clock)
 
     def _layers(self) -> Iterable[DecoderLayer]:
         return cast("Iterable[DecoderLayer]", self.decoder)
