@@ -10,7 +10,10 @@ from simulmt import __version__, ending
 from simulmt.errors import UserError
 from simulmt.plugins import CONF, HOME, conf_folders, named
 
-VERBS = ("train", "evaluate", "translate", "report", "analyse", "align", "export", "import")
+VERBS = (
+    *("train", "evaluate", "translate", "report", "analyse", "align", "distil", "export"),
+    "import",
+)
 """Each has a file in `conf`, which explains it, and a function in `simulmt.programs.verbs`, whose
 name ends in an underscore if the verb is a keyword of Python."""
 _HELP = ("-h", "--help")
