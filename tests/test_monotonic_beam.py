@@ -43,7 +43,7 @@ def short(monkeypatch) -> None:
 
 @torch.inference_mode()
 def next_log_p(model: Model, source: list[int], written: tuple[int, ...]) -> Tensor:
-    """log P of each token after those written, one decoder step after the other."""
+    """The log P of each token after those written, one decoder step after the other."""
     tokens = torch.tensor([source])
     state = model.start(model.encode(tokens, torch.ones_like(tokens, dtype=torch.bool)))
     for token in (BOS, *written):
@@ -53,7 +53,7 @@ def next_log_p(model: Model, source: list[int], written: tuple[int, ...]) -> Ten
 
 
 def log_p(model: Model, source: list[int], written: tuple[int, ...]) -> float:
-    """log P of a hypothesis."""
+    """The log P of a hypothesis."""
     return sum(float(next_log_p(model, source, written[:n])[t]) for n, t in enumerate(written))
 
 
@@ -70,7 +70,7 @@ def by_the_text(model: Model, x: list[int], search: Search, k: int) -> list[int]
             before = log_p(model, prefix, hypothesis)
             following = next_log_p(model, prefix, hypothesis)
             for token in allowed if i <= limit else [EOS]:
-                scored[*hypothesis, token] = before + float(following[token])
+                scored[(*hypothesis, token)] = before + float(following[token])
         candidates = sorted(scored, key=scored.__getitem__, reverse=True)[: 2 * W]
         whole = {candidate: log_p(model, x, candidate) for candidate in candidates}
         candidates.sort(key=whole.__getitem__, reverse=True)

@@ -167,7 +167,7 @@ def _start(
 def _continue(
     step: DecoderStep, beams: Beams, must_end: Bool[Tensor, "B"], vocabulary: Vocabulary
 ) -> Float[Tensor, "BW V"]:
-    """log P of all continuations; at the length limit only EOS is possible."""
+    """The log P of all continuations; at the length limit only EOS is possible."""
     W = len(beams.log_p) // len(must_end)
     token = torch.arange(step.logits.shape[1], device=must_end.device)
     # float64, so that different logits do not become a tie, which greedy would not see

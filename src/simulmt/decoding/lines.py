@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
@@ -14,9 +13,7 @@ from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.models.model import Model
 
-Decode: TypeAlias = Callable[
-    [Model, Int[Tensor, "B S"], Bool[Tensor, "B S"]], Sequence[Hypothesis]
-]
+Decode: TypeAlias = Callable[[Model, Int[Tensor, "B S"], Bool[Tensor, "B S"]], Sequence[Hypothesis]]
 """Translates a batch: token ids, and True for real tokens."""
 
 

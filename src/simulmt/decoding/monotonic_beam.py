@@ -70,7 +70,7 @@ class _RankByPrefix:
     def __call__(
         self, beams: Beams, sentences: Sentences, log_p: Float[Tensor, "BW V"]
     ) -> Float[Tensor, "BW V"]:
-        """log P of all continuations given the prefix, or given all of a source that is no longer.
+        """The log P of all continuations given a prefix; given all of a source that is no longer.
 
         Args:
             beams: hypotheses of i - 1 tokens, which go on.
@@ -91,7 +91,7 @@ class _RankByPrefix:
     def _continued(
         self, prefixes: Int[Tensor, "N n"], tokens: Int[Tensor, "NW i"]
     ) -> Float[Tensor, "NW V"]:
-        """log P of hypotheses, BOS first, and of each token after them, given source prefixes."""
+        """The log P of hypotheses, BOS first, with each token after them, given prefixes."""
         encoded = self.model.encode(prefixes, torch.ones_like(prefixes, dtype=torch.bool))
         owner = torch.arange(len(tokens), device=tokens.device) // (len(tokens) // len(prefixes))
         states, output, *_ = self.model.decode(select(encoded, owner), tokens)

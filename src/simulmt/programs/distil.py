@@ -3,41 +3,34 @@
 Sequence-level knowledge distillation (Kim & Rush 2016), and its monotonic kind (Wang et al. 2023).
 """
 
-import hashlib
 import os
 import re
 import shlex
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 from omegaconf import DictConfig
 
+from simulmt import ending
 from simulmt.analysis import summary
 from simulmt.builders import build_search, pick_device
-from simulmt.console import counted, say
+from simulmt.console import say
 from simulmt.data.corpus import Split
 from simulmt.data.files import FilePair
 from simulmt.data.lines import as_lines
 from simulmt.data.reader import read_pairs
-from simulmt.data.store import digest
-from simulmt.data.workers import cores, spread
-from simulmt.decoding.beam import beam_search
-from simulmt.decoding.lines import Decode, translate_lines
-from simulmt.decoding.monotonic_beam import monotonic_beam_search
+from simulmt.data.workers import cores
 from simulmt.decoding.search import BEAM, PENALTY, Search
 from simulmt.disk import check_space, check_writable
 from simulmt.errors import UserError
 from simulmt.memory import enough_memory
 from simulmt.models.model import Model
 from simulmt.options import FOLDER_NAME, Count, Few, Tokens, construct
-from simulmt.parts import load
 from simulmt.programs.distilled import Distilled, Job, Record
+from simulmt.programs.distiller import Teacher, digest_of, longest, translate
 from simulmt.programs.plain import plain
 from simulmt.programs.provenance import provenance
 from simulmt.saved import checkpoint
@@ -45,8 +38,7 @@ from simulmt.saved.trained import Trained
 
 USUAL_K = 7
 """k of the monotonic kind for German to English (Wang et al. 2023)."""
-_POLL = 1.0
-"""Seconds between two looks at the work of other processes."""
+_GOES_ON = "the same command goes on"
 
 
 @dataclass(frozen=True)
@@ -90,63 +82,6 @@ class Options:
             )
 
 
-@dataclass(frozen=True)
-class Teacher:
-    """Translates blocks of lines in this process, or in another that loads the model anew.
-
-    Args:
-        place: the checkpoint or folder.
-        device: the device of the model.
-        job: how to translate.
-        folder: takes the translations.
-        plugins: packages that add parts.
-        model: the model with its subwords, if this process has them.
-    """
-
-    place: Path
-    device: torch.device
-    job: Job
-    folder: Distilled
-    plugins: list[str]
-    model: tuple[Model, Trained] | None = None
-
-    def __call__(self, block: tuple[int, list[str]]) -> int:
-        """Translate a block, unless another process does; return the number of its lines."""
-        number, lines = block
-        with self.folder.claim(number) as claimed:
-            if not claimed:
-                return 0
-            (model, trained), beam = self._loaded, self.job.beam
-            with _one_thread(self.device):
-                translations = translate_lines(
-                    model,
-                    trained.subwords,
-                    lines,
-                    self._decode,
-                    max(1, self.job.batch_tokens // beam),
-                    _longest(trained),
-                )
-            self.folder.write(number, translations)
-        return len(lines)
-
-    @cached_property
-    def _loaded(self) -> tuple[Model, Trained]:
-        if self.model is not None:
-            return self.model
-        load(self.plugins)
-        trained = checkpoint.load(self.place)
-        if _digest(trained) != self.job.teacher:
-            raise UserError(f"{self.place} has changed: wait until its training has ended")
-        return trained.build().to(self.device), trained
-
-    @property
-    def _decode(self) -> Decode:
-        search = Search(self.job.beam, self.job.length_penalty)
-        if self.job.k is None:
-            return partial(beam_search, search=search)
-        return partial(monotonic_beam_search, search=search, k=self.job.k)
-
-
 def distil(cfg: DictConfig) -> None:
     """Translate training text by a teacher, and print how to train on the result.
 
@@ -168,13 +103,14 @@ def distil(cfg: DictConfig) -> None:
         folder.begin(job)
         loaded = (model.to(device), trained) if processes == 1 else None
         teacher = Teacher(options.checkpoint, device, job, folder, options.plugins, loaded)
+        ending.remedy(_GOES_ON)  # after SIGTERM
         try:
-            _translate(teacher, split, processes)
+            translate(teacher, split.sources, processes)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt("interrupted; the same command goes on") from None
+            raise KeyboardInterrupt(f"interrupted; {_GOES_ON}") from None
     origin = provenance(device.type, trained.needs)
     record = folder.join(split, others, Record(job, str(trained.path), text, 0, origin))
-    _say_result(options, trained, record, _longest(trained))
+    _say_result(options, trained, record)
 
 
 def _search(options: Options, trained: Trained, model: Model) -> Search:
@@ -219,7 +155,7 @@ def _job(options: Options, trained: Trained, search: Search, split: Split) -> Jo
             "two languages whose codes can end the names of its files"
         )
     return Job(
-        teacher=_digest(trained),
+        teacher=digest_of(trained),
         kind=options.kind,
         k=None if options.kind == "sequence" else options.k or USUAL_K,
         beam=search.beam,
@@ -233,42 +169,15 @@ def _job(options: Options, trained: Trained, search: Search, split: Split) -> Jo
     )
 
 
-def _translate(teacher: Teacher, split: Split, processes: int) -> None:
-    """Translate all blocks, together with other processes that were started beside this one."""
-    folder, size = teacher.folder, teacher.job.block
-    blocks = -(-len(split) // size)
-    undone = folder.undone(blocks)
-    if 0 < len(undone) < blocks:
-        say(f"{folder.folder}: {blocks - len(undone):,} of {blocks:,} blocks are there already")
-    began, translated, waits = time.monotonic(), 0, False
-    while undone:
-        left = sum(len(range(n * size, min((n + 1) * size, len(split)))) for n in undone)
-        ahead = ((n, [*split.sources[n * size : (n + 1) * size]]) for n in undone)
-        work = spread(teacher, ahead, min(processes, len(undone)))
-        done = 0
-        for lines in counted(work, "translating", int, left):
-            done += lines
-        translated += done
-        undone = folder.undone(blocks)
-        if undone and not done:
-            if not waits:
-                say(f"waiting: other processes translate the last {len(undone):,} blocks")
-            waits = True
-            time.sleep(_POLL)
-    if translated:
-        seconds = time.monotonic() - began
-        say(f"{translated:,} sentences in {seconds:,.0f} s, {translated / seconds:,.1f} a second")
-
-
-def _say_result(options: Options, trained: Trained, record: Record, longest: int) -> None:
+def _say_result(options: Options, trained: Trained, record: Record) -> None:
     """Print what the folder holds, and the command that trains on it."""
     job = record.job
     origin = f", then the {job.pairs:,} original pairs" if job.references else ""
     say(f"{options.to}: {job.pairs:,} pairs by {record.checkpoint}{origin}")
     if record.empty:
         say(
-            f"{record.empty:,} hypotheses are empty (sources of more than {longest:,} subwords are "
-            "not translated): data=text drops these pairs"
+            f"{record.empty:,} hypotheses are empty (sources of more than {longest(trained):,} "
+            "subwords are not translated): data=text drops these pairs"
         )
     source, target = job.languages
     given = {"root": options.to, "source": source, "target": target}
@@ -290,21 +199,6 @@ def _typed(key: str, value: object) -> str:
         escaped = text.replace("\\", "\\\\").replace("'", "\\'")
         text = f"'{escaped}'"
     return shlex.quote(f"{key}={text}")
-
-
-def _digest(trained: Trained) -> str:
-    """Return the SHA-256 in hex of a model, its subwords and its weights."""
-    state = hashlib.sha256()
-    for name, value in sorted(trained.weights.items()):
-        state.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-        state.update(value.contiguous().view(torch.uint8).numpy().data if value.dim() else b"")
-    parts = [trained.config[name] for name in ("model", "mechanism")]
-    return digest([parts, trained.subwords.digest, state.hexdigest()])
-
-
-def _longest(trained: Trained) -> int:
-    """Return the most subwords of a sentence: those of the longest that the teacher trained on."""
-    return int(trained.config["data"]["batch_tokens"])
 
 
 def _check_room(folder: Path, split: Split, references: bool) -> None:
@@ -339,15 +233,3 @@ def _processes(choice: int | None, device: torch.device) -> int:
         return 1
     launched = int(os.environ.get("WORLD_SIZE") or 1) > 1
     return choice or (1 if launched else cores())
-
-
-@contextmanager
-def _one_thread(device: torch.device) -> Iterator[None]:
-    """Compute with one thread on a CPU, so that sums do not depend on the number of processes."""
-    before = torch.get_num_threads()
-    if device.type == "cpu":
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
