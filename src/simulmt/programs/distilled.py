@@ -22,6 +22,8 @@ RECORD = "distil.json"
 """The last file of a folder: a folder that has it is finished."""
 _PARTS, _JOB = ".parts", "job.json"
 _LF = b"\n"
+_NO_LOCKS = (OSError, NotImplementedError)
+"""What a file system without locks raises."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class Distilled:
         except Timeout:
             yield False
             return
-        except OSError:  # a file system without locks: processes may do the same work
+        except _NO_LOCKS:  # then processes may do the same work
             pass
         try:
             yield not self.is_done(number)
@@ -209,7 +211,7 @@ class Distilled:
     def _locked(self) -> Iterator[None]:
         """Let one process alone begin or end the work, where the file system has locks."""
         lock = FileLock(self.folder / LOCK)
-        with suppress(OSError):
+        with suppress(*_NO_LOCKS):
             lock.acquire()
         try:
             yield
