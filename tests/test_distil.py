@@ -215,9 +215,8 @@ def test_files_are_translated_instead(whole, tmp_path, work):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in ["", "x " * 9, *side]))
     files = [f"source={tmp_path / 'a.de'}", f"target={tmp_path / 'a.en'}", "references=true"]
     said = work(tmp_path / "corpus", *files, "max_words=8")
-    kept = [
-        (a, b) for a, b in zip(*text, strict=True) if max(len(a.split()), len(b.split())) <= 8
-    ]
+    pairs = zip(*text, strict=True)
+    kept = [(a, b) for a, b in pairs if max(len(a.split()), len(b.split())) <= 8]
     assert 0 < len(kept) < 50
     assert lines(tmp_path / "corpus", "train.de") == [a for a, _ in kept] * 2
     assert lines(tmp_path / "corpus", "train.en")[len(kept) :] == [b for _, b in kept]
@@ -232,7 +231,7 @@ def test_what_is_too_long_for_the_teacher_has_no_translation(tmp_path, work, mon
     said = work(tmp_path / "corpus")
     empty = sum(not line for line in lines(tmp_path / "corpus", "train.en"))
     assert 0 < empty < PAIRS
-    assert f"{empty} hypotheses are empty (sources of more than 14 subwords" in said
+    assert f"{empty} hypotheses are empty, and data=text drops these pairs; a source of" in said
 
 
 @pytest.mark.parametrize(
@@ -264,6 +263,21 @@ def test_what_streams_is_no_teacher(trained_once, tmp_path, work):
     student = trained_once("mechanism=mma_il", "lambda=0.2")
     with pytest.raises(UserError, match=r"mechanism=mma_il, which writes before .* of mechanism=s"):
         work(tmp_path / "corpus", f"checkpoint={student}")
+
+
+def test_an_imported_teacher_needs_a_text(tmp_path, work, monkeypatch):
+    load = checkpoint.load
+
+    def imported(place: Path):
+        trained = load(place)
+        trained.manifest["splits"].clear()
+        return trained
+
+    monkeypatch.setattr(checkpoint, "load", imported)
+    with pytest.raises(UserError, match=r"no training text of its own: give source=FILE$"):
+        work(tmp_path / "corpus")
+    (tmp_path / "a.de").write_text("ein Satz\n")
+    assert "1 pairs by" in work(tmp_path / "corpus", f"source={tmp_path / 'a.de'}")
 
 
 def test_codes_of_languages_name_no_other_place(tmp_path, work, monkeypatch):

@@ -133,8 +133,14 @@ def _text(options: Options, trained: Trained) -> tuple[str, Split, Mapping[str, 
     """Return the name of the text to translate, the text, and the splits that go beside it."""
     cache = options.cache.expanduser()
     if options.source is None:
+        if not trained.manifest["splits"]:
+            raise UserError(
+                f"checkpoint={options.checkpoint} was imported, and has no training text of its "
+                "own: give source=FILE"
+            )
         corpus = trained.own_corpus(["train", "valid", "test"], options.data_root, cache)
         splits = corpus.splits
+        summary.dropped("train", splits["train"])
         return corpus.name, splits["train"], {name: splits[name] for name in ("valid", "test")}
     files = FilePair(options.source.expanduser(), (options.target or options.source).expanduser())
     split = read_pairs([files], options.max_words, cache)
@@ -176,8 +182,8 @@ def _say_result(options: Options, trained: Trained, record: Record) -> None:
     say(f"{options.to}: {job.pairs:,} pairs by {record.checkpoint}{origin}")
     if record.empty:
         say(
-            f"{record.empty:,} hypotheses are empty (sources of more than {longest(trained):,} "
-            "subwords are not translated): data=text drops these pairs"
+            f"{record.empty:,} hypotheses are empty, and data=text drops these pairs; a source of "
+            f"more than {longest(trained):,} subwords is not translated"
         )
     source, target = job.languages
     given = {"root": options.to, "source": source, "target": target}
@@ -189,7 +195,7 @@ def _say_result(options: Options, trained: Trained, record: Record) -> None:
     words = (_typed(f"data.{key}", value) for key, value in given.items())
     say(f"to train on it: simulmt train data=text {' '.join(words)}")
     if options.source:
-        say("STEM names your own valid and test files: data.valid=DIR/valid for DIR/valid.de, ...")
+        say(f"STEM names your own files: data.valid=DIR/valid for DIR/valid.{source}, ...")
 
 
 def _typed(key: str, value: object) -> str:

@@ -154,6 +154,11 @@ class Distilled:
         finally:
             lock.release()
 
+    def is_free(self, number: int) -> bool:
+        """Return whether a block is to be translated, and no process is about it."""
+        with self.claim(number) as claimed:
+            return claimed
+
     def write(self, number: int, lines: Sequence[str]) -> None:
         """Write the translations of a block.
 

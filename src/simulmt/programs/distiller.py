@@ -103,12 +103,11 @@ def translate(teacher: Teacher, sources: Sequence[str], processes: int) -> None:
         say(f"{folder.folder}: {blocks - len(undone):,} of {blocks:,} blocks are there already")
     began, translated, waits = time.monotonic(), 0, False
     while undone:
-        left = sum(len(range(n * size, min((n + 1) * size, len(sources)))) for n in undone)
-        ahead = ((n, [*sources[n * size : (n + 1) * size]]) for n in undone)
+        free = [n for n in undone if folder.is_free(n)] if waits else undone
+        left = sum(len(range(n * size, min((n + 1) * size, len(sources)))) for n in free)
+        ahead = ((n, [*sources[n * size : (n + 1) * size]]) for n in free)
         work = spread(teacher, ahead, processes)
-        done = 0
-        for lines in counted(work, "translating", int, left):
-            done += lines
+        done = sum(counted(work, "translating", int, left))
         translated += done
         undone = folder.undone(blocks)
         if undone and not done:
