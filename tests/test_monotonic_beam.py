@@ -60,7 +60,7 @@ def log_p(model: Model, source: list[int], written: tuple[int, ...]) -> float:
 def by_the_text(model: Model, x: list[int], search: Search, k: int) -> list[int]:
     """The search for one sentence, as its description says it."""
     S, W = len(x), search.beam
-    limit = int(zoo.brief(torch.tensor(S)))
+    limit = int(zoo.brief(torch.tensor([S]))[0])
     allowed = [token for token in range(model.vocabulary.size) if token not in (PAD, BOS)]
     live, finished = [()], dict[tuple[int, ...], float]()
     for i in range(1, limit + 2):
