@@ -38,7 +38,7 @@ assert Entry(Path(sys.argv[1]), make).record.facts == {"a": 1}
 """
 UNGUARDED = """
 from simulmt.data import workers
-workers._cores = lambda: 2
+workers.cores = lambda: 2
 print([*workers.in_order(abs, [0, -1, -2], 1 << 30)])
 """
 KILLED = """
@@ -323,7 +323,7 @@ def test_a_damaged_zst_is_named(tmp_path: Path) -> None:
 
 
 def test_processes_give_the_same_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_cores", lambda: 2)
+    monkeypatch.setattr(workers, "cores", lambda: 2)
     blocks = [*range(100)]
     assert [*workers.in_order(abs, blocks, 1 << 30)] == [*map(abs, blocks)]
     with pytest.raises(ZeroDivisionError):
@@ -349,7 +349,7 @@ def test_processes_do_not_run_the_script_of_the_user_again(tmp_path: Path) -> No
 def test_encoding_in_processes_is_the_same(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_cores", lambda: 2)
+    monkeypatch.setattr(workers, "cores", lambda: 2)
     monkeypatch.setattr(workers, "_WORTH", 0)
     monkeypatch.setattr(pairs, "_BLOCK", 70)
     split = read(root, tmp_path / "cache")

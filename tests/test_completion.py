@@ -94,10 +94,10 @@ def test_every_key_with_a_path_and_no_other_ends_in_files(tmp_path, monkeypatch)
     names = {"align": "source target to", "analyse": "runs to links data_root"}
     names |= {"evaluate": "checkpoint source target data_root", "export": "checkpoint to"}
     names |= {"report": "runs to published labels", "translate": "checkpoint input picture"}
-    names["import"] = "from to"
     names["train"] = (
         "ckpt_path init_from cache data.path data.root data.subwords.model teacher.checkpoint"
     )
+    names |= {"distil": "checkpoint to source target data_root cache", "import": "from to"}
     wanted = {(verb, key) for verb, keys in names.items() for key in keys.split()}
     assert found == wanted
 

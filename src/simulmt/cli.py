@@ -10,9 +10,14 @@ from simulmt import __version__, ending
 from simulmt.errors import UserError
 from simulmt.plugins import CONF, HOME, conf_folders, named
 
-VERBS = ("train", "evaluate", "translate", "report", "analyse", "align", "export", "import")
+VERBS = (
+    *("train", "evaluate", "translate", "report", "analyse", "align", "distil", "export"),
+    "import",
+)
 """Each has a file in `conf`, which explains it, and a function in `simulmt.programs.verbs`, whose
 name ends in an underscore if the verb is a keyword of Python."""
+_LONG = ("train", "distil")
+"""What may take days, in many processes, and is told to end."""
 _HELP = ("-h", "--help")
 _SPINS = "1000"
 """How often a thread of OpenMP looks for work before it sleeps, unless the environment says. With
@@ -33,7 +38,7 @@ def main(verb: str | None = None) -> None:
     if verb is None:
         verb, *words = words or [_HELP[0]]
     if verb in VERBS and not {*_HELP} & {*words}:
-        if verb == "train":
+        if verb in _LONG:
             ending.begin()  # at once: the other imports may take a minute
         from simulmt.programs import command, verbs  # noqa: PLC0415
 

@@ -33,26 +33,44 @@ def in_order(work: Callable[[T], R], blocks: Iterable[T], size: int) -> Iterator
     Raises:
         UserError: a process has been killed.
     """
-    cores = _cores()
-    if size < _WORTH or cores == 1:
+    yield from spread(work, blocks, 1 if size < _WORTH else cores())
+
+
+def spread(work: Callable[[T], R], blocks: Iterable[T], processes: int) -> Iterator[R]:
+    """Yield the results of some blocks in their order, from so many processes.
+
+    Args:
+        work: a function of a block; each process has a copy of its own, which keeps its state.
+        blocks: what to work on; two blocks for each process are taken ahead of the results.
+        processes: their number; 1 is this process.
+
+    Raises:
+        UserError: a process has been killed.
+    """
+    if processes == 1:
         yield from map(work, blocks)
         return
-    remaining = iter(blocks)
+    remaining, before = iter(blocks), {*multiprocessing.active_children()}
     try:
-        with _processes(cores, work) as pool:
-            ahead = deque(_submit(pool, block) for block in islice(remaining, 2 * cores))
-            while ahead:
-                result = ahead.popleft().result()
-                ahead.extend(_submit(pool, block) for block in islice(remaining, 1))
-                yield result
+        with _processes(processes, work) as pool:
+            ahead = deque(_submit(pool, block) for block in islice(remaining, 2 * processes))
+            try:
+                while ahead:
+                    result = ahead.popleft().result()
+                    ahead.extend(_submit(pool, block) for block in islice(remaining, 1))
+                    yield result
+            except BaseException:  # the pool would wait for all that it was given
+                for process in {*multiprocessing.active_children()} - before:
+                    process.kill()
+                raise
     except BrokenProcessPool:
         raise UserError(
-            "a process that prepared the data was killed (out of memory?): close other programs, "
-            "and type the same command again"
+            "a process was killed (out of memory?): close other programs, and type the same "
+            "command again"
         ) from None
 
 
-def _cores() -> int:
+def cores() -> int:
     """Return the number of cores that this process may use, or the most that Windows waits for."""
     if hasattr(os, "sched_getaffinity"):
         return min(len(os.sched_getaffinity(0)), _MOST)

@@ -9,8 +9,8 @@ A hypothesis ends at `length_limit`, as in `greedy`. Its score then includes the
 otherwise an endless loop would outscore whole sentences.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -49,7 +49,7 @@ class Sentences(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """The 2 W likeliest continuations of each sentence, best first."""
+    """2 W continuations of each sentence, the likeliest unless a rank chooses; best first."""
 
     log_p: Float[Tensor, "B 2W"]
     parent: Int[Tensor, "B 2W"]
@@ -57,6 +57,10 @@ class Candidates(NamedTuple):
     token: Int[Tensor, "B 2W"]
     ends: Bool[Tensor, "B 2W"]
     """Whether the token is EOS."""
+
+
+Rank: TypeAlias = Callable[[Beams, Sentences, Float[Tensor, "BW V"]], Float[Tensor, "BW V"]]
+"""Scores that choose the candidates, given log P of all continuations: -inf where that is -inf."""
 
 
 @torch.inference_mode()
@@ -86,6 +90,7 @@ def search_from(
     read: Int[Tensor, "B"],
     search: Search,
     prefix: Sequence[Sequence[int]] | None = None,
+    rank: Rank | None = None,
 ) -> list[Hypothesis]:
     """The same from the decoder before its first step.
 
@@ -95,6 +100,8 @@ def search_from(
         read: number of source tokens read.
         search: beam and length penalty.
         prefix: whole words that each sentence's hypotheses begin with; None for none.
+        rank: chooses the candidates of each step, which log P then orders; None to choose the
+            likeliest.
 
     Returns:
         The best hypotheses, with what they begin with.
@@ -114,7 +121,9 @@ def search_from(
             )
         length += 1
         must_end = length > length_limit(sentences.read)
-        candidates = _continue(step, beams, must_end, model.vocabulary)
+        log_p = _continue(step, beams, must_end, model.vocabulary)
+        ranked = log_p if rank is None else rank(beams, sentences, log_p)
+        candidates = _choose(ranked, log_p, search.beam, model.vocabulary.eos)
         sentences = _finish(candidates, beams, sentences, written, length, search)
         beams = _go_on(candidates, step, beams, search.beam)
         done = must_end | _decided(beams, sentences, search)
@@ -157,22 +166,32 @@ def _start(
 
 def _continue(
     step: DecoderStep, beams: Beams, must_end: Bool[Tensor, "B"], vocabulary: Vocabulary
-) -> Candidates:
-    """The likeliest continuations; at the length limit only EOS."""
-    B, V = len(must_end), step.logits.shape[1]
-    W = len(beams.log_p) // B
-    token = torch.arange(V, device=must_end.device)
+) -> Float[Tensor, "BW V"]:
+    """The log P of all continuations; at the length limit only EOS is possible."""
+    W = len(beams.log_p) // len(must_end)
+    token = torch.arange(step.logits.shape[1], device=must_end.device)
     # float64, so that different logits do not become a tie, which greedy would not see
     log_p = step.logits.double().log_softmax(-1)
     log_p[:, [vocabulary.pad, vocabulary.bos]] = -torch.inf
     log_p.masked_fill_(
         must_end.repeat_interleave(W)[:, None] & (token != vocabulary.eos), -torch.inf
     )
+    return log_p.add_(beams.log_p[:, None])
+
+
+def _choose(
+    ranked: Float[Tensor, "BW V"], log_p: Float[Tensor, "BW V"], beam: int, eos: int
+) -> Candidates:
+    """The 2 W continuations of each sentence that are ranked highest, ordered by log P."""
+    V = log_p.shape[1]
     # 2 W, since at most W of them end. V counts four special ids, so there are as many.
-    best = (beams.log_p[:, None] + log_p).view(B, W * V).topk(2 * W)
-    first = torch.arange(0, B * W, W, device=must_end.device)[:, None]
-    token = best.indices % V
-    return Candidates(best.values, first + best.indices // V, token, token == vocabulary.eos)
+    chosen = ranked.view(-1, beam * V).topk(2 * beam).indices
+    scores = log_p.view(-1, beam * V).gather(1, chosen)
+    values, order = scores.sort(dim=1, descending=True, stable=True)
+    chosen = chosen.gather(1, order)
+    first = torch.arange(0, len(log_p), beam, device=log_p.device)[:, None]
+    token = chosen % V
+    return Candidates(values, first + chosen // V, token, token == eos)
 
 
 def _finish(

@@ -159,7 +159,7 @@ class Drafter:
     def _replayed(
         self, state: State, bos: Int[Tensor, "B"], sentences: Sequence[Sentence]
     ) -> tuple[State, Int[Tensor, "B"], int]:
-        """The decoder after the steps that every sentence has written, its next input, their number.
+        """The decoder after the steps that every sentence has written, its input and number then.
 
         A model that saw less of the source at earlier steps takes each step anew: 0 steps.
         """

@@ -87,6 +87,14 @@ def align(config: DictConfig) -> None:
         align(config)
 
 
+def distil(config: DictConfig) -> None:
+    """Translate training text by an offline model, as training text for others."""
+    with job(config):
+        from simulmt.programs.distil import distil
+
+        distil(config)
+
+
 def import_(config: DictConfig) -> None:
     """Turn a folder in Marian's format into one like those of `export`."""
     with job(config):

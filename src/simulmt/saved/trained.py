@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from simulmt.builders import build_corpus, build_mechanism, outline_model
-from simulmt.data.corpus import Split
+from simulmt.data.corpus import Corpus, Split
 from simulmt.data.manifest import check_manifest, manifest
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.policy import Policy
@@ -90,18 +90,34 @@ class Trained:
             root: the folder of the text files, if they have moved.
 
         Raises:
+            UserError: as for `own_corpus`.
+        """
+        return self.own_corpus([name], root).splits[name]
+
+    def own_corpus(
+        self, names: Sequence[str], root: Path | None, cache: Path | None = None
+    ) -> Corpus:
+        """Return the model's own data, with some splits known to be those of the training.
+
+        Args:
+            names: the names of these splits.
+            root: the folder of the text files, if they have moved.
+            cache: the folder that keeps text; None for that of the training, if it is here.
+
+        Raises:
             UserError: no such split, its text is not that of the training, or a plugin is missing.
         """
         if not self.manifest["splits"]:
             raise UserError(
-                f"split={name} of {self.path}, a model that was imported and has no data of its "
-                "own: give source=FILE target=FILE, or split=sacrebleu:NAME"
+                f"split={names[0]} of {self.path}, a model that was imported and has no data of "
+                "its own: give source=FILE target=FILE, or split=sacrebleu:NAME"
             )
         check_loaded(self.needs, self.path)
-        corpus = build_corpus(self.config["data"], root, text_cache(self.config))
-        split = pick(corpus.splits, name, "split")
-        check_manifest(self.manifest, manifest(corpus, self.subwords, [name]), [name])
-        return split
+        corpus = build_corpus(self.config["data"], root, cache or text_cache(self.config))
+        for name in names:
+            pick(corpus.splits, name, "split")
+        check_manifest(self.manifest, manifest(corpus, self.subwords, names), names)
+        return corpus
 
     def build(self, dials: Mapping[str, float] = UNTURNED, policy: Policy | None = None) -> Model:
         """Return the model with its weights, on the CPU in evaluation mode.
