@@ -15,6 +15,8 @@ import pytest
 
 from simulmt.analysis.points import curve_series
 from simulmt.analysis.runs import find_runs
+from simulmt.data.files import FilePair
+from simulmt.data.reader import read_pairs
 from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
 from simulmt.programs.evaluate import evaluate
@@ -57,7 +59,8 @@ def scored(run: Path, name: str, *overrides: str) -> Scores:
 def test_a_test_set_given_as_files_scores_as_the_split(finished, files, capsys):
     split = read_record(finished / "test_scores.json", Scores)
     scores = scored(finished, "news.2014-best", *given(files))
-    text = Text(*map(str, files), {"empty": 1, "too_long": 0})
+    digests = read_pairs([FilePair(*files)]).sha256
+    text = Text(*map(str, files), digests, {"empty": 1, "too_long": 0})
     assert scores.decoding == replace(split.decoding, split="news.2014", text=text)
     assert replace(scores, decoding=None) == replace(split, decoding=None, oracle={})
     again = finished / "evaluation" / "news.2014-best" / "instances.log"

@@ -32,7 +32,7 @@ def test_decodings_of_one_run_are_one_curve(tmp_path):
         decoded(run, k, k)
     decoded(run, 5, 5.0, beam=1)  # the same again
     for other in ({"split": "valid"}, {"checkpoint": "step-0000005"}, {"word_ms": 300.0},
-                  {"split": "news", "text": Text("a", "b", {})}):  # fmt: skip
+                  {"split": "news", "text": Text("a", "b", ("c", "d"), {})}):  # fmt: skip
         decoded(run, 7, 7.0, **other)
     make_run(tmp_path / "soft", "soft", {}, 90, 9)
     evaluate_run(tmp_path / "soft", "test-best-beam4", make_scores(91, 9), beam=4)
@@ -70,7 +70,7 @@ def test_decodings_of_one_run_among_others_are_a_line_of_their_own(tmp_path):
 
 
 def test_evaluations_of_other_text_are_a_report_of_their_own(tmp_path):
-    other = {"split": "t17", "text": Text("t17.de", "t17.en", {})}
+    other = {"split": "t17", "text": Text("t17.de", "t17.en", ("ab", "cd"), {})}
     for name, k in (("a", 3), ("b", 5)):
         run = make_run(tmp_path / name, "wait_k", {"mechanism.k": k}, 60 + k, k)
         evaluate_run(run, "t17-best", make_scores(50 + k, k), **other)

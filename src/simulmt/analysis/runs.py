@@ -189,7 +189,7 @@ def _text_of(run: Run, decoding: Decoding) -> str:
     """Return what tells the text of a decoding from others."""
     if decoding.text is None:
         return f"{run.test_set} {decoding.split}"
-    return f"{decoding.text.source} {decoding.text.target}"
+    return "".join(decoding.text.sha256)
 
 
 def _turned(

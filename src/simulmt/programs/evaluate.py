@@ -151,7 +151,8 @@ def evaluate(cfg: DictConfig) -> None:
     translator = Translator(model.to(device), trained.subwords, device, policy, search)
     folder = _folder(options, trained.path)
     check_writable(folder)
-    decoded = Text(str(files.source), str(files.target), split.dropped) if files else None
+    source, target = map(str, files or ("", ""))
+    decoded = Text(source, target, split.sha256, split.dropped) if files else None
     scores, instances = _decode(options, trained, translator, split, search, decoded)
     folder.mkdir(parents=True, exist_ok=True)
     write_instances(folder / INSTANCES, instances)

@@ -35,10 +35,18 @@ Figures: TypeAlias = Mapping[str, Score]
 
 @dataclass(frozen=True)
 class Text:
-    """Files that were decoded instead of a split, and the number of dropped pairs by reason."""
+    """Files that were decoded instead of a split.
+
+    Attributes:
+        source: The file of the sources.
+        target: The file of the references.
+        sha256: The digests of the text on both sides, wherever the files are.
+        dropped: The number of dropped pairs by reason.
+    """
 
     source: str
     target: str
+    sha256: tuple[str, str]
     dropped: Mapping[str, int]
 
 
