@@ -88,7 +88,7 @@ def test_a_system_without_the_unit_is_in_the_table_only(runs, tmp_path, capsys):
 
 
 def test_others_on_another_test_set(tmp_path):
-    text = {"split": "t17", "text": Text("t17.de", "t17.en", {})}
+    text = {"split": "t17", "text": Text("t17.de", "t17.en", ("0a", "0b"), {})}
     ours, theirs = make_instances(0.3, 2, seed=5), make_instances(0.2, 2, seed=5)
     for seed in (1, 2):
         options = {"mechanism.k": 3, "seed": seed}

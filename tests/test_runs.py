@@ -44,7 +44,7 @@ def test_a_run_directory_holds_what_it_promises(finished):
     assert (scores.sentences, scores.empty) == (23, 0)
     assert scores.decoding == Decoding("best", "test", 1)
     traits = json.loads((finished / "traits.json").read_text())
-    assert traits == {"learned": True, "offline": False, "dials": {}}
+    assert traits == {"learned": True, "offline": False, "dials": {"threshold": 0.5}}
     lines = (finished / "instances.log").read_text().splitlines()
     keys = {
         "index",

@@ -133,7 +133,7 @@ def test_no_sentence_at_all():
         score([])
 
 
-TEXT = Text("a.de", "a.en", {"empty": 1})
+TEXT = Text("a.de", "a.en", ("0a", "0b"), {"empty": 1})
 DECODINGS = [
     None,
     Decoding("best", "test", 1),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import torch
 import yaml  # type: ignore[import-untyped, unused-ignore]
@@ -135,17 +136,18 @@ def _translator(cell: Cell, subwords: Subwords) -> Translator:
     return translator
 
 
+def options_of(group: str, name: str) -> dict[str, Any]:
+    """Return the options of a group's file, without the other groups that it chooses."""
+    options = yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8"))
+    return {key: value for key, value in options.items() if key != "defaults"}
+
+
 def random_model(kind: str, mechanism: str, vocabulary: Vocabulary) -> Model:
     """Return a random float64 model whose learned heads take varied decisions, mostly early."""
     torch.manual_seed(0)
-    names = {"model": kind, "mechanism": mechanism}
-    config = {
-        group: yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8"))
-        for group, name in names.items()
-    }
-    parts = build_mechanism(config["mechanism"])
+    parts = build_mechanism(options_of("mechanism", mechanism))
     parts.attention(dim=1, heads=1)  # draws first, as when the table's models were drawn
-    model = build_model(config["model"], parts, vocabulary).double().eval()
+    model = build_model(options_of("model", kind), parts, vocabulary).double().eval()
     # Fresh weights write one token again and again, so they are enlarged. The layers of LSTMs stay:
     # with large weights they are chaotic, and in 200 words the last digit grows to another word.
     tied = kind == "transformer"  # the embeddings are the output, too

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import torch
 import yaml  # type: ignore[import-untyped, unused-ignore]
-from cells import CONF, Cell, Counts, compare
+from cells import CONF, Cell, Counts, compare, options_of
 from rich.console import Console
 from rich.progress import track
 
@@ -73,8 +73,7 @@ def make_cells(options: argparse.Namespace) -> list[Cell]:
 
 
 def _streams(mechanism: str) -> bool:
-    text = (CONF / "mechanism" / f"{mechanism}.yaml").read_text(encoding="utf-8")
-    return not build_mechanism(yaml.safe_load(text)).offline
+    return not build_mechanism(options_of("mechanism", mechanism)).offline
 
 
 def measure(cells: Sequence[Cell], options: argparse.Namespace, console: Console) -> Results:

@@ -73,6 +73,7 @@ def options(world: World, few: bool) -> Iterator[tuple[tuple[str, ...], str]]:
         yield (), option
     needed = {
         "pretrained": (f"teacher.checkpoint={world.earlier}",),
+        "huggingface": (f"data.path={world.text}", "data.source=de", "data.target=en"),
         "text": (f"data.root={world.text}", "data.source=de", "data.target=en"),
     }
     for group in (*GROUPS, "objective"):
