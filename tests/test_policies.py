@@ -173,7 +173,7 @@ def test_batches_are_streams_and_streams_what_policies_say(policy: str, name: st
                 assert literal(made, chosen, tokens) == hypothesis
             early |= any(delay < length - 1 for delay in hypothesis.delays)
             late |= length in hypothesis.delays
-        if early and late and seed > 1:
+        if early and late and seed > 0:
             return
     pytest.fail("nothing was written before the end" if not early else "all was written before")
 
