@@ -10,7 +10,6 @@ From then on `mechanism.schedule=catch_up` names the class. A checkpoint holds o
 """
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,6 +22,7 @@ from simulmt.attention.schedules import SCHEDULES
 from simulmt.attention.scores import SCORES, ScoreFactory
 from simulmt.attention.spans import SPANS, SpanRecipe
 from simulmt.builders import CORPORA, MODELS
+from simulmt.console import note
 from simulmt.data.corpus import Corpus
 from simulmt.decoding.policies import POLICIES
 from simulmt.decoding.policy import Policy
@@ -32,7 +32,6 @@ from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.latency_augmented import LATENCIES
 from simulmt.options import Config, flat_options
 from simulmt.plugins import broken, called, installed, locate, version_of
-from simulmt.processes import is_first_process
 from simulmt.scoring.conventions import COUNTED, Metric
 
 VARIABLE = "parts"
@@ -132,8 +131,7 @@ def check_loaded(needed: Mapping[str, str], where: object) -> None:
 
 @cache  # said once
 def _warn(text: str) -> None:
-    if is_first_process():  # not among translations, which may go into a pipe
-        print(f"warning: {text}", file=sys.stderr)
+    note(f"warning: {text}")
 
 
 def _parts_of(module: str) -> Parts:

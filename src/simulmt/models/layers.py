@@ -3,10 +3,10 @@
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -18,6 +18,7 @@ from simulmt.models.average_embedding import GuidedAttention
 from simulmt.models.dropout import Dropout
 from simulmt.models.reencoding import PrefixAttention
 
+A = TypeVar("A", Attended, Stepped)
 SourceAttention: TypeAlias = Attention | GuidedAttention | PrefixAttention
 """The kinds of attention to the source that a decoder layer may have."""
 ActivationName: TypeAlias = Literal["relu", "silu", "gelu"]
@@ -187,30 +188,46 @@ class DecoderLayer(nn.Module):
         self, x: Float[Tensor, "B 1 D"], state: LayerState, stand: Stand | Moves | None
     ) -> tuple[Tensor, LayerState, Stepped]:
         """One target step: output, next state, and the result of the attention to the source."""
-        h = self.around_self.before(x)
-        written, keys, values = self.self_attention.step(h, state.self_keys, state.self_values)
-        x = self.around_self.after(x, written)
-        h = self.around_source.before(x)
-        stepped = self.source_attention.step(h, state.memory, state.attention, stand)
-        x = self.around_source.after(x, stepped.context)
-        x = self.around_feed_forward(x, self.feed_forward)
-        return x, LayerState(keys, values, state.memory, stepped.state), stepped
+        attend = partial(
+            self.source_attention.step, memory=state.memory, state=state.attention, stand=stand
+        )
+        x, after, stepped = self._go_on(x, state, None, attend)
+        return x, after._replace(attention=stepped.state), stepped
 
     def replay(
         self, x: Float[Tensor, "B N D"], state: LayerState, plan: Plan
     ) -> tuple[Float[Tensor, "B N D"], LayerState]:
         """The outputs of N target steps that a clock has planned, and the state after the last."""
-        h, before = self.around_self.before(x), state.self_keys.shape[2]
-        visible = x.new_ones(x.shape[1], before + x.shape[1], dtype=torch.bool).tril(before)
+        attend = partial(
+            self.source_attention, memory=state.memory, state=None, plan=plan, moment=TRAINED
+        )
+        visible = causal_after(state.self_keys.shape[2], x)
+        x, after, _ = self._go_on(x, state, visible, attend)
+        return x, after
+
+    def _go_on(
+        self,
+        x: Float[Tensor, "B N D"],
+        state: LayerState,
+        visible: Bool[Tensor, "N M"] | None,
+        attend: Callable[[Tensor], A],
+    ) -> tuple[Float[Tensor, "B N D"], LayerState, A]:
+        """The outputs of N more steps, the state with what they wrote, and what `attend` gave."""
+        h = self.around_self.before(x)
         written, keys, values = self.self_attention.step(
             h, state.self_keys, state.self_values, visible
         )
         x = self.around_self.after(x, written)
-        h = self.around_source.before(x)
-        attended = self.source_attention(h, state.memory, None, plan, TRAINED)
+        attended = attend(self.around_source.before(x))
         x = self.around_source.after(x, attended.context)
         x = self.around_feed_forward(x, self.feed_forward)
-        return x, state._replace(self_keys=keys, self_values=values)
+        return x, state._replace(self_keys=keys, self_values=values), attended
+
+
+def causal_after(before: int, x: Float[Tensor, "B N D"]) -> Bool[Tensor, "N M"]:
+    """Which of M positions each of the newest N sees: those before it, and itself."""
+    N = x.shape[1]
+    return x.new_ones(N, before + N, dtype=torch.bool).tril(before)
 
 
 class FeedForward(nn.Module):

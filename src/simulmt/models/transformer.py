@@ -27,6 +27,7 @@ from simulmt.models.layers import (
     LayerState,
     SourceAttention,
     TiedEmbedding,
+    causal_after,
     sinusoids,
 )
 from simulmt.models.model import (
@@ -234,7 +235,7 @@ class Transformer(Model):
         before = heard.layers[0][0].shape[2] if heard else 0
         visible = None  # of one token, and inside a word, all
         if N > 1 and not self.sees_words:
-            visible = x.new_ones(N, before + N, dtype=torch.bool).tril(before)
+            visible = causal_after(before, x)
         layers = []
         for number, layer in enumerate(cast("Iterable[EncoderLayer]", self.encoder)):
             empty = layer.self_attention.empty(x)

@@ -1,6 +1,7 @@
 """The scaled dot product (Vaswani et al. 2017), the score of Transformers."""
 
 import math
+from abc import ABC
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -10,19 +11,19 @@ from simulmt.attention.initial import xavier
 from simulmt.attention.scores.score import Score, products, split_heads
 
 
-class ScaledDotProduct(Score):
-    """`(W_q s)(W_k h)^T / sqrt(d_head)`, one projection pair per head.
+class ProjectedDotProduct(Score, ABC):
+    """`q(s) . k(h) / sqrt(d_head)`, each head with its slice of what q and k give.
 
-    The keys have no bias. A bias would shift all energies of a query alike, which a softmax does
-    not see; selection energies have the scalar r of their schedule instead.
+    Args:
+        heads: number of heads.
+        query: q.
+        key: k.
     """
 
-    def __init__(self, dim: int, heads: int) -> None:
+    def __init__(self, heads: int, query: nn.Module, key: nn.Module) -> None:
         super().__init__()
         self.heads = heads
-        self.query, self.key = xavier(
-            nn.Linear(dim, dim), nn.Linear(dim, dim, bias=False), gain=1 / math.sqrt(2)
-        )
+        self.query, self.key = query, key
 
     def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
         """Projected states, split into heads."""
@@ -44,3 +45,17 @@ class ScaledDotProduct(Score):
         """The same average from torch's fused kernel, which never stores the weights."""
         queries = split_heads(self.query(query), self.heads)
         return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=visible)
+
+
+class ScaledDotProduct(ProjectedDotProduct):
+    """`(W_q s)(W_k h)^T / sqrt(d_head)`, one projection pair per head.
+
+    The keys have no bias. A bias would shift all energies of a query alike, which a softmax does
+    not see; selection energies have the scalar r of their schedule instead.
+    """
+
+    query: nn.Linear
+
+    def __init__(self, dim: int, heads: int) -> None:
+        layers = nn.Linear(dim, dim), nn.Linear(dim, dim, bias=False)
+        super().__init__(heads, *xavier(*layers, gain=1 / math.sqrt(2)))
