@@ -26,7 +26,8 @@ run: $(READY)  ## train on the embedded data and show what comes out (about four
 
 test: lint type $(READY)  ## lint, types, import contracts, tests (under ten minutes)
 	$(BIN)/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 4 --dist loadfile
-	CHECK_SHAPES=1 $(BIN)/python -m pytest -m "not slow" $(SHAPES:%=tests/test_%.py)
+	CHECK_SHAPES=1 $(BIN)/python -m pytest -m "not slow" $(SHAPES:%=tests/test_%.py) \
+		--numprocesses auto --maxprocesses 4 --dist loadfile
 
 test-slow: $(READY)  ## the tests that train models
 	$(BIN)/python -m pytest -m slow

@@ -131,7 +131,13 @@ def test_interrupted_work_goes_on_and_ends_the_same(whole, tmp_path, work, monke
     assert (folder / RECORD).stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize("killed", ["train.de", "train.en", "valid.de", RECORD])
+@pytest.mark.parametrize(
+    "killed",
+    [
+        "train.en",
+        *(pytest.param(f, marks=pytest.mark.slow) for f in ("train.de", "valid.de", RECORD)),
+    ],
+)
 def test_a_kill_while_blocks_are_joined_loses_nothing(killed, whole, tmp_path, work, monkeypatch):
     from simulmt.programs import distilled
 

@@ -354,7 +354,7 @@ def test_a_card_without_sense_is_one_line(tmp_path: Path, files: object) -> None
     [
         (["data.path=me/nothing"], {}, "no folder here, and the hub has no such data set"),
         (["data.revision=v2"], {}, "me/set on the hub has no revision v2"),
-        (["data.config=x"], {}, "has no configuration x"),
+        pytest.param(["data.config=x"], {}, "has no configuration x", marks=pytest.mark.slow),
         ([], {"HF_HUB_OFFLINE": "1"}, "cannot be asked for it (HF_HUB_OFFLINE is set): type `hf"),
         ([], {"HF_ENDPOINT": "http://127.0.0.1:9"}, "cannot be asked for it ([Errno 111]"),
     ],

@@ -112,7 +112,10 @@ def generated(model, row, length: int, **how) -> list[int]:
     return [token for token in ids if token not in (0, pad)]
 
 
-@pytest.fixture(scope="module", params=["swish", "relu", "gelu"])
+@pytest.fixture(
+    scope="module",
+    params=["swish", *(pytest.param(name, marks=pytest.mark.slow) for name in ("relu", "gelu"))],
+)
 def trained_a_little(request, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("marian")
     return write_folder(folder, updates=120, pad=7, activation_function=request.param)
@@ -158,7 +161,7 @@ def trained(request, tmp_path_factory) -> Trained:
 def test_batches_are_streams(name, trained):
     policy = build_policy(POLICIES[name])
     model, subwords = trained.build({}, policy), trained.subwords
-    lines = [line for line in map(normalise, [*SPLIT.sources[:4], *AWKWARD[:4]]) if line]
+    lines = [line for line in map(normalise, [*SPLIT.sources[:2], *AWKWARD[:3]]) if line]
     ids = [[*subwords.encode_source(line), subwords.vocabulary.eos] for line in lines]
     source = torch.nn.utils.rnn.pad_sequence(
         [*map(torch.tensor, ids)], batch_first=True, padding_value=subwords.vocabulary.pad

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
+from _pytest.mark import ParameterSet
 
 import zoo
 from simulmt.attention.words import ends_of_words
@@ -66,14 +67,23 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "length_limit", lambda read: read + 4)
 
 
-def served() -> list[tuple[str, str]]:
-    """The pairs of policies and models that make sense."""
+FIRST = "local_agreement"
+OF_EACH_SORT = ("soft bidirectional", "wait_k", "mma_il by words", "multi_path rnmt_plus")
+
+
+def served() -> list[ParameterSet]:
+    """The pairs of policies and models that make sense.
+
+    In the fast suite one policy meets every model, and every policy a few models.
+    """
     pairs = []
     for policy, chosen in WAITING.items():
         for name, (mechanism, kind, sizes) in MODELS.items():
             made = zoo.model(zoo.MECHANISMS[mechanism], kind=kind, **sizes)
             if not chosen.misfit(made.mechanism, made.attending_layers):
-                pairs.append((policy, name))
+                slow = policy != FIRST and name not in OF_EACH_SORT
+                marks = [pytest.mark.slow] if slow else []
+                pairs.append(pytest.param(policy, name, marks=marks))
     return pairs
 
 
@@ -164,7 +174,7 @@ def test_batches_are_streams_and_streams_what_policies_say(policy: str, name: st
     chosen, early, late = WAITING[policy], False, False
     for seed in range(20):
         made = a_model(name, seed)
-        source, mask = zoo.sentences(4, 9, seed)
+        source, mask = zoo.sentences(3, 8, seed)
         batch = decode_by(chosen, made, source, mask)
         for row, length, hypothesis in zip(source, mask.sum(1).tolist(), batch, strict=True):
             tokens = row[:length].tolist()

@@ -34,7 +34,11 @@ POLICIES = {
     "ed_att": {"a": 0.5},
     "retranslation": {},
 }
-every_policy = pytest.mark.parametrize("name", POLICIES)
+FAST = "local_agreement", "align_att"
+every_policy = pytest.mark.parametrize(
+    "name",
+    [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in POLICIES if name not in FAST)],
+)
 
 
 @pytest.fixture(scope="module")

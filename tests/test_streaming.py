@@ -79,6 +79,7 @@ def equality() -> Iterator[ModuleType]:
         yield module
 
 
+@pytest.mark.slow
 def test_the_table_of_equalities(equality, tmp_path):
     few = ["--sentences=2", "--mechanisms=wait_k,mma_il,soft", "--models=transformer", "--jobs=1"]
     assert equality.run(equality.parse([*few, f"--output={tmp_path}"])) == 0

@@ -15,7 +15,10 @@ from simulmt.live.translator import Translator
 from small_runs import LONGER
 
 
-@pytest.fixture(scope="module", params=["mechanism=mma_il", "mechanism=wait_k"])
+@pytest.fixture(
+    scope="module",
+    params=["mechanism=mma_il", pytest.param("mechanism=wait_k", marks=pytest.mark.slow)],
+)
 def finished(request, trained_once) -> Path:
     return trained_once(*LONGER, request.param)
 

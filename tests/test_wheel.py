@@ -69,6 +69,7 @@ def typed(command: Path, here: Path, *words: str | Path) -> subprocess.Completed
 SWEEP = ("hydra.sweep.dir=sweep", "hydra.sweep.subdir=k${mechanism.k}")
 
 
+@pytest.mark.slow
 def test_a_plugin_goes_through_every_verb(simulmt, tmp_path):
     """Nothing of the plugin is in simulmt: an entry point names it."""
     answer = simulmt("train", "-m", *SMALL, "mechanism=catch_up", "mechanism.k=1,2", *SWEEP)
@@ -86,6 +87,7 @@ def test_a_plugin_goes_through_every_verb(simulmt, tmp_path):
     simulmt("analyse", "study=initial_delay", "runs=sweep/k2")
 
 
+@pytest.mark.slow
 def test_a_model_of_a_missing_plugin_says_what_it_needs(simulmt, wheels, tmp_path):
     """`plugins=` names a package of the current folder, if none is installed."""
     bare = environment(tmp_path / "env", *wheels.glob("simulmt*"))

@@ -108,7 +108,7 @@ def test_an_encoder_by_word_needs_whole_words() -> None:
         zoo.model(zoo.options("wait_k"), encoder="by_word")
 
 
-@pytest.mark.parametrize("mechanism", ["mma_il", "wait_k"])
+@pytest.mark.parametrize("mechanism", ["mma_il", pytest.param("wait_k", marks=pytest.mark.slow)])
 def test_a_run_by_words(mechanism: str, tmp_path: Path) -> None:
     """Training, its scores again, and the same words from a batch and from words as they come."""
     weight = "lambda=0.2" if mechanism == "mma_il" else "lambda=0"
