@@ -41,9 +41,17 @@ def test_a_hard_step_is_attention_to_moved_states(name):
     mask, finished = torch.ones(3, 7, dtype=torch.bool), torch.ones(3, dtype=torch.bool)
     query = 3 * torch.randn(3, 1, 16).double()
     source = Source(torch.full((3, 7), 5), z, mask, finished, averages=f)
-    memory, clock = guided.memory(source), mechanism.clock(dim=16)
-    stand = None if clock is None else clock.step(clock.start(source), source.tokens[:, 0])
-    stepped = guided.step(query, memory, None, stand)
+    memory = guided.memory(source)
+    if mechanism.clocked:
+        clock = mechanism.clock(16, lambda tokens, *_: torch.randn(*tokens.shape, 16).double())
+        if isinstance(clock, torch.nn.Module):
+            clock.double()
+        stand = clock.step(clock.start(source), source.tokens[:, 0])
+    else:
+        schedule = plain.schedule
+        stand = schedule.step(query, memory.memory, schedule.initial_position(memory.memory))
+    share = torch.ones(3, 1, 7).double() if stand.weight is None else stand.weight
+    stepped = guided.step(query, memory, None, stand if mechanism.clocked else None)
     for row in range(3):
         one = slice(row, row + 1)
         moved = torch.zeros(1, 1, 16).double()
@@ -55,6 +63,7 @@ def test_a_hard_step_is_attention_to_moved_states(name):
             keys = plain.score.keys(states)
             look = plain.span.look(query[one], stand[..., None], 7)
             energy = plain.score(query[one], keys).masked_fill(~look.visible, -math.inf)
+            energy = energy + share[row].log()
             weight = energy.softmax(-1).nan_to_num()[0, head]  # (1, S)
             value = plain.value(states)[0].view(7, plain.heads, -1)[:, head]
             moved[0, 0].view(plain.heads, -1)[head] = (weight @ value)[0]

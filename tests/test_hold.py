@@ -172,4 +172,4 @@ def test_a_timetable_that_breaks_its_contract_is_refused(wanted, monkeypatch):
     """It starts at 0, it falls, or it is no whole number."""
     monkeypatch.setattr(CatchUp, "wanted", lambda _, step: wanted(step))
     with pytest.raises(UserError, match=r"CatchUp\.wanted returns \[.*must return whole numbers"):
-        CatchUp().build(dim=16)
+        CatchUp().build(16, lambda tokens, *_: tokens)

@@ -95,7 +95,7 @@ class RandomWait(ClockRecipe, Clock):
     most: int
     k: int = 2
 
-    def build(self, dim: int) -> Clock:
+    def build(self, dim: int, embed: object) -> Clock:
         return self
 
     def weight(self, steps: Tensor, length: int) -> Tensor:

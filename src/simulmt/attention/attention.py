@@ -18,7 +18,16 @@ from torch import Tensor, nn
 from simulmt.attention.initial import xavier
 from simulmt.attention.memory import Memory
 from simulmt.attention.moment import Moment
-from simulmt.attention.plan import NO_LOSSES, Losses, Odds, Plan, Stand, Stops, reweighted
+from simulmt.attention.plan import (
+    NO_LOSSES,
+    Losses,
+    Odds,
+    Plan,
+    Stand,
+    Stops,
+    logarithm,
+    reweighted,
+)
 from simulmt.attention.schedule import Schedule
 from simulmt.attention.scores import Score, join_heads, no_keys, split_heads
 from simulmt.attention.source import Source
@@ -218,11 +227,12 @@ class Attention(nn.Module):
     def _attend(
         self, query: Float[Tensor, "B T D"], memory: Memory, look: Look, weight: Tensor | None
     ) -> Float[Tensor, "B T D"]:
-        if look.factor is not None or weight is not None:
+        if look.factor is not None:
             beta = weights(self.score(query, memory.soft_keys), look, memory.mask)
             return self._context(reweighted(beta, weight), memory)
         visible = look.visible & memory.mask[:, None, None]
-        context = self.score.attend(query, memory.soft_keys, memory.values, visible)
+        shift = None if weight is None else logarithm(weight)
+        context = self.score.attend(query, memory.soft_keys, memory.values, visible, shift)
         return self.output(join_heads(context))  # type: ignore[no-any-return]
 
     def _context(self, beta: Float[Tensor, "B H T S"], memory: Memory) -> Float[Tensor, "B T D"]:

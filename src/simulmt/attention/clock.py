@@ -6,10 +6,10 @@ a model from the recipe. A clock without parameters is its own recipe.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from simulmt.attention.memory import first, places
@@ -21,6 +21,21 @@ from simulmt.errors import UserError
 _CHECKED = 64
 ClockState = Any
 """A clock between two target steps: nested named tuples of tensors, a row for each sentence."""
+
+
+Side: TypeAlias = Literal["source", "target"]
+
+
+class Embed(Protocol):
+    """The embeddings of a model."""
+
+    def __call__(
+        self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
+    ) -> Float[Tensor, "B N D"]:
+        """Embedded tokens from position `start`, from 0, on, without dropout.
+
+        They have a scale of 1; positions are added where the model has them.
+        """
 
 
 class Clock(ABC):
@@ -54,6 +69,18 @@ class Clock(ABC):
     def step(self, state: ClockState, token: Int[Tensor, "B"]) -> Stand:
         """Decide one target step of inference; `token` is the last token written."""
 
+    def emphasis(
+        self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
+    ) -> Float[Tensor, "B N"] | None:
+        """What self-attention adds to a token's energy for itself; None for nothing.
+
+        Args:
+            tokens: of the source, or the decoder's input.
+            start: the position of the first of them, from 0.
+            side: whose tokens they are.
+        """
+        return None
+
 
 class ClockRecipe(ABC):
     """The options of a clock."""
@@ -65,9 +92,12 @@ class ClockRecipe(ABC):
     dials: ClassVar[tuple[str, ...]] = ()
     """The options that trade quality for latency in a trained model."""
 
+    weighs_tokens: ClassVar[bool] = False
+    """Whether it has an `emphasis`."""
+
     @abstractmethod
-    def build(self, dim: int) -> Clock:
-        """The clock of a model of width `dim`."""
+    def build(self, dim: int, embed: Embed) -> Clock:
+        """The clock of a model of width `dim` with these embeddings."""
 
 
 class Ticks(NamedTuple):
@@ -93,7 +123,7 @@ class Timetable(ClockRecipe, Clock, ABC):
         At least 1, and never less than for the step before.
         """
 
-    def build(self, dim: int) -> Clock:
+    def build(self, dim: int, embed: Embed) -> Clock:
         """The timetable itself, since it has no parameters.
 
         Raises:

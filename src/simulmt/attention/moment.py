@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 
@@ -16,6 +16,9 @@ class Moment(NamedTuple):
     draw: Float[Tensor, "B"] | None = None
     """A random number in [0, 1) for each sentence, the same in all layers. The draw depends on
     seed, update and sentence alone, so it is the same on one rank as on many."""
+    lengths: Int[Tensor, "B"] | None = None
+    """Target tokens of each sentence, EOS included, for losses of clocks and schedules. None if no
+    target is padded."""
 
     @property
     def share(self) -> float:

@@ -91,6 +91,14 @@ def together(stands: Sequence[Stand]) -> Plan:
     return Plan(Stops(position), torch.stack(weights, 2) if weights else None)
 
 
+def logarithm(weight: Float[Tensor, "B #H T S"]) -> Float[Tensor, "B #H T S"]:
+    """What to add to energies: `softmax(e + log w)` is `w softmax(e)`, renormalised.
+
+    A weight of 0 counts as the smallest number above 0.
+    """
+    return weight.clamp(min=torch.finfo(weight.dtype).tiny).log()
+
+
 def reweighted(
     beta: Float[Tensor, "B H T S"], weight: Float[Tensor, "B #H T S"] | None
 ) -> Float[Tensor, "B H T S"]:

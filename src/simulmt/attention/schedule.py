@@ -9,7 +9,7 @@ layer from the recipe.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -18,6 +18,10 @@ from simulmt.attention.memory import Memory
 from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Plan, Stand
 from simulmt.attention.scores import Score
+
+ScheduleState = Any
+"""A schedule between two calls in training: a tensor, or a named tuple of tensors, with a row for
+each sentence."""
 
 
 class Schedule(nn.Module, ABC):
@@ -28,29 +32,30 @@ class Schedule(nn.Module, ABC):
         """Keys of the source states, computed once for each state."""
 
     @abstractmethod
-    def initial_state(self, memory: Memory) -> Float[Tensor, "B H S"]:
-        """The expected alignment before the first target step, `alpha_0`."""
+    def initial_state(self, memory: Memory) -> ScheduleState:
+        """The state before the first target step of training."""
 
     @abstractmethod
     def plan(
-        self, query: Float[Tensor, "B T D"], memory: Memory, state: Tensor, moment: Moment
+        self, query: Float[Tensor, "B T D"], memory: Memory, state: ScheduleState, moment: Moment
     ) -> Plan:
         """The alignment of T target steps of training, with the schedule's weights and losses.
 
         Args:
             query: decoder states.
             memory: the whole source.
-            state: the alignment of the step before these steps, or `initial_state`.
+            state: `initial_state`, or what the call for the steps before left: the alignment of the
+                last step, or the state of a plan with known stops.
             moment: how far the training is.
         """
 
     @abstractmethod
-    def initial_position(self, memory: Memory) -> Int[Tensor, "B H"]:
+    def initial_position(self, memory: Memory) -> Int[Tensor, "B #H"]:
         """The state before the first target step of inference."""
 
     @abstractmethod
     def step(
-        self, query: Float[Tensor, "B 1 D"], memory: Memory, state: Int[Tensor, "B H"]
+        self, query: Float[Tensor, "B 1 D"], memory: Memory, state: Int[Tensor, "B #H"]
     ) -> Stand:
         """Decide one target step of inference from the part of the source that has been read."""
 

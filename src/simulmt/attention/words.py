@@ -12,10 +12,11 @@ begins a word, since the next subword may begin another one; learned heads may m
 from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention.clock import Clock, ClockState
+from simulmt.attention.clock import Clock, ClockState, Side
+from simulmt.attention.memory import first
 from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Plan, Stand, Stops
 from simulmt.attention.source import Source
@@ -55,6 +56,8 @@ class Standing(NamedTuple):
 
     state: Any
     position: Int[Tensor, "B #H"]
+    weight: Float[Tensor, "B #H s"] | None = None
+    """What a clock that weighs attention gave the word."""
 
 
 def standing(stand: Stand, before: Standing | None, moves: Bool[Tensor, "B"]) -> Stand:
@@ -99,6 +102,9 @@ class OncePerWord(nn.Module):
         elsewhere = target.shape[1]
         place = word.masked_fill(~moves, elsewhere)
         words = target.new_zeros(len(target), elsewhere + 1).scatter(1, place, target)[:, :-1]
+        if moment.lengths is not None:
+            words_of = moves & first(moves, moment.lengths)
+            moment = moment._replace(lengths=words_of.sum(-1))
         plan = self.clock.plan(source, words, moment)
         assert isinstance(plan.alignment, Stops), "clocks plan known stops"
         position = plan.alignment.position.gather(2, word[:, None])
@@ -107,6 +113,12 @@ class OncePerWord(nn.Module):
             index = word[:, None, :, None].expand(-1, weight.shape[1], -1, weight.shape[-1])
             weight = weight.gather(2, index)
         return plan._replace(alignment=Stops(position), weight=weight)
+
+    def emphasis(
+        self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
+    ) -> Float[Tensor, "B N"] | None:
+        """That of the clock."""
+        return self.clock.emphasis(tokens, start, side)
 
     def start(self, source: Source) -> Standing:
         """The state before the first target step, from the source tokens read so far."""
@@ -124,7 +136,13 @@ class OncePerWord(nn.Module):
 
     def step(self, state: ClockState, token: Int[Tensor, "B"], moves: Bool[Tensor, "B"]) -> Stand:
         """The clock's decision where the heads may move; elsewhere they stay."""
-        return standing(self.clock.step(state.state, token), state, moves)
+        decided = self.clock.step(state.state, token)
+        stand = standing(decided, state._replace(weight=None), moves)
+        weight = decided.weight
+        if weight is not None and state.weight is not None:
+            unread = weight.shape[-1] - state.weight.shape[-1]
+            weight = either(moves, weight, nn.functional.pad(state.weight, (0, unread), value=1))
+        return stand._replace(weight=weight, state=stand.state._replace(weight=weight))
 
 
 def either(rows: Bool[Tensor, "B"], one: T, other: T) -> T:

@@ -55,7 +55,8 @@ class SelfAttention(nn.Module):
 
         Args:
             x: the sequence.
-            visible: which positions see which; broadcasts to (B, H, N, N). None is causal.
+            visible: which positions see which, or energies to add, minus infinity where they do
+                not; broadcasts to (B, H, N, N). None is causal.
         """
         queries = split_heads(self.score.query(x), self.heads)
         keys, values = self.score.keys(x), split_heads(self.value(x), self.heads)
@@ -78,7 +79,8 @@ class SelfAttention(nn.Module):
             x: (B, n, D), the positions.
             keys: those of the N positions before.
             values: those of the N positions before.
-            visible: (n, N + n), which positions see which; None for all.
+            visible: which positions see which, or energies to add; broadcasts to (B, H, n, N + n).
+                None for all.
         """
         keys = torch.cat([keys, self.score.keys(x)], 2)
         values = torch.cat([values, split_heads(self.value(x), self.heads)], 2)
@@ -170,10 +172,18 @@ class DecoderLayer(nn.Module):
         self.around_feed_forward = options.residual()
 
     def forward(
-        self, x: Float[Tensor, "B T D"], memory: Any, plan: Plan | None, moment: Moment
+        self,
+        x: Float[Tensor, "B T D"],
+        visible: Tensor | None,
+        memory: Any,
+        plan: Plan | None,
+        moment: Moment,
     ) -> tuple[Tensor, Attended]:
-        """Outputs (B, T, D) of all target steps, and the result of the attention to the source."""
-        x = self.around_self(x, partial(self.self_attention, visible=None))
+        """Outputs (B, T, D) of all target steps, and the result of the attention to the source.
+
+        `visible` is as in `SelfAttention`.
+        """
+        x = self.around_self(x, partial(self.self_attention, visible=visible))
         h = self.around_source.before(x)
         attended = self.source_attention(h, memory, None, plan, moment)
         x = self.around_source.after(x, attended.context)
@@ -185,31 +195,37 @@ class DecoderLayer(nn.Module):
         return LayerState(empty, empty, self.source_attention.memory(source), None)
 
     def step(
-        self, x: Float[Tensor, "B 1 D"], state: LayerState, stand: Stand | Moves | None
+        self,
+        x: Float[Tensor, "B 1 D"],
+        visible: Tensor | None,
+        state: LayerState,
+        stand: Stand | Moves | None,
     ) -> tuple[Tensor, LayerState, Stepped]:
-        """One target step: output, next state, and the result of the attention to the source."""
+        """One target step: output, next state, and the result of the attention to the source.
+
+        `visible` is as in `SelfAttention.step`.
+        """
         attend = partial(
             self.source_attention.step, memory=state.memory, state=state.attention, stand=stand
         )
-        x, after, stepped = self._go_on(x, state, None, attend)
+        x, after, stepped = self._go_on(x, visible, state, attend)
         return x, after._replace(attention=stepped.state), stepped
 
     def replay(
-        self, x: Float[Tensor, "B N D"], state: LayerState, plan: Plan
+        self, x: Float[Tensor, "B N D"], visible: Tensor | None, state: LayerState, plan: Plan
     ) -> tuple[Float[Tensor, "B N D"], LayerState]:
         """The outputs of N target steps that a clock has planned, and the state after the last."""
         attend = partial(
             self.source_attention, memory=state.memory, state=None, plan=plan, moment=TRAINED
         )
-        visible = causal_after(state.self_keys.shape[2], x)
-        x, after, _ = self._go_on(x, state, visible, attend)
+        x, after, _ = self._go_on(x, visible, state, attend)
         return x, after
 
     def _go_on(
         self,
         x: Float[Tensor, "B N D"],
+        visible: Tensor | None,
         state: LayerState,
-        visible: Bool[Tensor, "N M"] | None,
         attend: Callable[[Tensor], A],
     ) -> tuple[Float[Tensor, "B N D"], LayerState, A]:
         """The outputs of N more steps, the state with what they wrote, and what `attend` gave."""

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Memory, Moment, Source
-from simulmt.attention.clock import ClockState
+from simulmt.attention.clock import ClockState, Side
 from simulmt.models.dropout import Dropout
 from simulmt.models.model import (
     DecoderStep,
@@ -162,6 +162,13 @@ class Luong(Model):
             attention=stepped.state,
         )
         return join_layers(self.output(vector), after, stand, [stepped])
+
+    def embedded(
+        self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
+    ) -> Float[Tensor, "B N D"]:
+        """Embedded tokens; there are no positions."""
+        table = self.source_embedding if side == "source" else self.target_embedding
+        return table(tokens)  # type: ignore[no-any-return]
 
     def _vector(self, s: Float[Tensor, "B T D"], context: Float[Tensor, "B T D"]) -> Tensor:
         vector: Tensor = self.dropout(torch.tanh(self.combine(torch.cat([context, s], -1))))

@@ -20,7 +20,7 @@ from simulmt.attention import (
     Stand,
     Stepped,
 )
-from simulmt.attention.clock import Clock, ClockState
+from simulmt.attention.clock import Clock, ClockState, Side
 from simulmt.attention.words import Moves, OncePerWord, ends_of_words
 from simulmt.errors import UserError
 from simulmt.models.projection import Projection
@@ -96,7 +96,7 @@ class Model(nn.Module, ABC):
     ) -> None:
         super().__init__()
         self.vocabulary, self.mechanism, self.dim = vocabulary, mechanism, dim
-        clock = mechanism.clock(dim)
+        clock = mechanism.clock(dim, self.embedded)
         self.clock: Clock | OncePerWord | None = clock
         if clock is not None and mechanism.writes_words:
             self.clock = OncePerWord(clock)
@@ -186,6 +186,12 @@ class Model(nn.Module, ABC):
         for token in tokens.unbind(1):
             state = self.step(token, state).state
         return state
+
+    @abstractmethod
+    def embedded(
+        self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
+    ) -> Float[Tensor, "B N D"]:
+        """Embedded tokens for a clock, as of `simulmt.attention.clock.Embed`."""
 
     @property
     def begins(self) -> Bool[Tensor, "V"]:

@@ -24,6 +24,7 @@ from simulmt.attention import (
     Stand,
     Stepped,
 )
+from simulmt.attention.clock import ClockRecipe
 from simulmt.attention.memory import first, places
 from simulmt.attention.plan import Stops
 from simulmt.attention.words import Moves
@@ -75,7 +76,9 @@ class PrefixAttention(nn.Module):
 
     def __init__(self, attention: Attention, mechanism: Mechanism) -> None:
         super().__init__()
-        if not mechanism.clocked or mechanism.offline or attention.traits.ahead:
+        clock = mechanism.schedule
+        fixed = isinstance(clock, ClockRecipe) and not clock.weighs_tokens
+        if not fixed or mechanism.offline or attention.traits.ahead:
             raise UserError(
                 "model.encoder=reencoding runs a bidirectional encoder again on every prefix, "
                 f"which is for mechanism=wait_k and multi_path; mechanism={mechanism.name} takes "

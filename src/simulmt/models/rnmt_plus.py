@@ -5,6 +5,7 @@ context goes to all other layers and to the softmax. So only the first layer and
 step by step: the other layers and the encoder run over whole sequences.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
@@ -13,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Memory, Moment, Plan, Source
-from simulmt.attention.clock import ClockState
+from simulmt.attention.clock import ClockState, Side
 from simulmt.models.dropout import Dropout
 from simulmt.models.lstm import LSTM, LSTMState, reverse
 from simulmt.models.model import (
@@ -183,6 +184,13 @@ class RnmtPlus(Model):
         logits = self.output(torch.cat([x, context], -1))
         state = state._replace(layers=tuple(after), context=context, attention=stepped.state)
         return join_layers(logits, state, stand, [stepped])
+
+    def embedded(
+        self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
+    ) -> Float[Tensor, "B N D"]:
+        """Embedded tokens; there are no positions."""
+        table = self.source_embedding if side == "source" else self.target_embedding
+        return table(tokens) * math.sqrt(self.dim)  # type: ignore[no-any-return]
 
     def _layers(self) -> list[LSTM]:
         return cast("list[LSTM]", [*self.decoder])

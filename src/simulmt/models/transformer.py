@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from simulmt.attention import TRAINED, Attended, Mechanism, Moment, Source
-from simulmt.attention.clock import ClockState
+from simulmt.attention.clock import ClockState, Side
 from simulmt.attention.plan import Stand, together
 from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
@@ -161,7 +161,8 @@ class Transformer(Model):
         if self.reencodes:
             prefixes = encode_prefixes(self._encoded, x)
             return Source(source, prefixes[:, -1], mask, finished, prefixes=prefixes, ends=ends)
-        states = self._encoded(x, self._visible(source, mask))
+        visible = self._emphasised(self._visible(source, mask), source, "source")
+        states = self._encoded(x, visible)
         none = source.new_zeros(len(source))
         averages, _ = self._averaged(source, x.new_zeros(len(x), self.dim), none)
         return Source(source, states, mask, finished, averages, ends=ends)
@@ -177,6 +178,31 @@ class Transformer(Model):
         ended = self.word_ends(source, mask).cumsum(1)
         word = torch.cat([torch.zeros_like(ended[:, :1]), ended[:, :-1]], 1)
         return (word[:, None] <= word[..., None])[:, None]
+
+    def _emphasised(
+        self,
+        visible: Bool[Tensor, "*#N M"] | None,
+        tokens: Int[Tensor, "B N"],
+        side: Side,
+        before: int = 0,
+        start: Int[Tensor, "B 1"] | None = None,
+    ) -> Tensor | None:
+        """The mask of self-attention, as energies if the clock gives tokens some for themselves.
+
+        Args:
+            visible: which of M positions these tokens see; None for all up to their own.
+            tokens: those of the source, or the decoder's input.
+            side: whose tokens they are.
+            before: the number of earlier positions, M - N.
+            start: the place of the first token in each sentence; None for 0.
+        """
+        start = tokens.new_zeros(1, 1) if start is None else start
+        energy = None if self.clock is None else self.clock.emphasis(tokens, start, side)
+        if energy is None:
+            return visible
+        visible = causal_after(before, energy[..., None]) if visible is None else visible
+        own = nn.functional.pad(energy.diag_embed()[:, None], (before, 0))  # (B, 1, N, M)
+        return own.masked_fill(~visible, -math.inf)
 
     def _encoded(self, x: Float[Tensor, "B S D"], visible: Tensor | None) -> Tensor:
         for layer in self.encoder:
@@ -199,9 +225,10 @@ class Transformer(Model):
         plan = self.planned(source, target_input, moment)
         embedding, output = self.embedding.twice()
         x = self._embed(target_input, weight=embedding)
+        visible = self._emphasised(None, target_input, "target")
         layers: list[Attended] = []  # a call of list[Attended] could not be compiled
         for layer in self._layers():
-            x, attended = layer(x, layer.source_attention.memory(source), plan, moment)
+            x, attended = layer(x, visible, layer.source_attention.memory(source), plan, moment)
             layers.append(attended)
         alphas = tuple(attended.alpha for attended in layers if attended.alpha is not None)
         losses = all_losses(plan, layers)
@@ -233,9 +260,10 @@ class Transformer(Model):
         step, total = (torch.zeros_like(tokens[:, 0]), none) if heard is None else heard[1:]
         x, N = self._embed(tokens, step[:, None]), tokens.shape[1]
         before = heard.layers[0][0].shape[2] if heard else 0
-        visible = None  # of one token, and inside a word, all
-        if N > 1 and not self.sees_words:
-            visible = causal_after(before, x)
+        visible = None
+        if N > 1:  # inside a word, a token may see those that follow
+            visible = causal_after(before, x) | self.sees_words
+        visible = self._emphasised(visible, tokens, "source", before, step[:, None])
         layers = []
         for number, layer in enumerate(cast("Iterable[EncoderLayer]", self.encoder)):
             empty = layer.self_attention.empty(x)
@@ -272,10 +300,10 @@ class Transformer(Model):
     ) -> DecoderStep:
         """One target step through all layers."""
         stand = self.ticked(state.clock, token, moves)
-        x = self._embed(token[:, None], state.step[:, None])
+        x, visible = self._next(token[:, None], state)
         layers, steps = [], []
         for layer, before in zip(self._layers(), state.layers, strict=True):
-            x, layer_state, stepped = layer.step(x, before, stand)
+            x, layer_state, stepped = layer.step(x, visible, before, stand)
             layers.append(layer_state)
             steps.append(stepped)
         output = Projection(self.embedding.weight, self.output_bias)
@@ -293,11 +321,27 @@ class Transformer(Model):
             assert isinstance(stand, Stand), "a clock decides"
             stands.append(stand)
             clock = stand.state
-        x, layers, plan = self._embed(tokens, state.step[:, None]), [], together(stands)
+        (x, visible), layers, plan = self._next(tokens, state), [], together(stands)
         for layer, before in zip(self._layers(), state.layers, strict=True):
-            x, after = layer.replay(x, before, plan)
+            x, after = layer.replay(x, visible, before, plan)
             layers.append(after)
         return TransformerState(tuple(layers), state.step + tokens.shape[1], clock)
+
+    def _next(
+        self, tokens: Int[Tensor, "B N"], state: TransformerState
+    ) -> tuple[Float[Tensor, "B N D"], Tensor | None]:
+        """The decoder's next inputs, embedded, and the mask of their self-attention."""
+        start, before = state.step[:, None], state.layers[0].self_keys.shape[2]
+        x = self._embed(tokens, start)
+        visible = causal_after(before, x) if tokens.shape[1] > 1 else None
+        return x, self._emphasised(visible, tokens, "target", before, start)
+
+    def embedded(
+        self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
+    ) -> Float[Tensor, "B N D"]:
+        """Embedded tokens with their positions; both sides share the embeddings."""
+        x = self._scaled(tokens)
+        return x + sinusoids(start, tokens.shape[1], self.dim).to(x.dtype)
 
     def _layers(self) -> Iterable[DecoderLayer]:
         return cast("Iterable[DecoderLayer]", self.decoder)

@@ -77,7 +77,7 @@ class TranslationModule(pl.LightningModule):
         stream = np.random.SeedSequence((self.seed, self.global_rank, batches))
         torch.manual_seed(int(stream.generate_state(1, np.uint64)[0] >> 1))
         draw = sentence_draws(self.seed, self.global_step, batch.index)
-        moment = Moment(self.global_step, self.updates, draw)
+        moment = Moment(self.global_step, self.updates, draw, batch.target_mask.sum(-1))
         with self._training():
             loss: Loss = self.objective(self.model, batch, moment)
         self._tokens, self._loss = self._tokens + loss.tokens, self._loss + loss.total.detach()
@@ -144,7 +144,9 @@ class TranslationModule(pl.LightningModule):
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Add up the likelihood of the development set under teacher forcing."""
-        loss = self.objective(self.model, batch, Moment(self.global_step, self.updates))
+        lengths = batch.target_mask.sum(-1)
+        moment = Moment(self.global_step, self.updates, lengths=lengths)
+        loss = self.objective(self.model, batch, moment)
         self._dev_sums += torch.stack([loss.per_token["nll"].double(), loss.tokens.double()])
 
     def on_validation_epoch_end(self) -> None:

@@ -6,7 +6,7 @@ from typing import ClassVar
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from simulmt.attention.clock import Clock, ClockRecipe, Ticks, after
+from simulmt.attention.clock import Clock, ClockRecipe, Embed, Ticks, after
 from simulmt.attention.clocks.wait_k import Rate, WaitK, Waits
 from simulmt.attention.memory import places
 from simulmt.attention.moment import Moment
@@ -38,7 +38,7 @@ class MultiPath(ClockRecipe, Clock):
     emission_rate: Rate = 1.0
     dials: ClassVar[tuple[str, ...]] = ("k",)
 
-    def build(self, dim: int) -> Clock:
+    def build(self, dim: int, embed: Embed) -> Clock:
         """The clock itself, since it has no parameters.
 
         Raises:

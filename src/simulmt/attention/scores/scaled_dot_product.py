@@ -41,10 +41,12 @@ class ProjectedDotProduct(Score, ABC):
         keys: Float[Tensor, "B H S d"],
         values: Float[Tensor, "B H S v"],
         visible: Bool[Tensor, "B #H T S"],
+        shift: Float[Tensor, "B #H T S"] | None = None,
     ) -> Float[Tensor, "B H T v"]:
         """The same average from torch's fused kernel, which never stores the weights."""
         queries = split_heads(self.query(query), self.heads)
-        return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=visible)
+        mask = visible if shift is None else shift.masked_fill(~visible, -math.inf)
+        return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
 
 
 class ScaledDotProduct(ProjectedDotProduct):

@@ -36,9 +36,20 @@ class Score(nn.Module, ABC):
         keys: Float[Tensor, "B H S d"],
         values: Float[Tensor, "B H S v"],
         visible: Bool[Tensor, "B #H T S"],
+        shift: Float[Tensor, "B #H T S"] | None = None,
     ) -> Float[Tensor, "B H T v"]:
-        """Average of the values, weighted by a softmax over the visible positions."""
-        return masked_softmax(self(query, keys), visible) @ values
+        """Average of the values, weighted by a softmax over the visible positions.
+
+        Args:
+            query: decoder states.
+            keys: those of the source states.
+            values: what is averaged.
+            visible: the positions that each query sees.
+            shift: what energies are raised by.
+        """
+        energy = self(query, keys)
+        energy = energy if shift is None else energy + shift
+        return masked_softmax(energy, visible) @ values
 
 
 class Uniform(Score):

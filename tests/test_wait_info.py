@@ -1,0 +1,113 @@
+"""Wait-info against a slow reading of the paper: the clock, its weights and its loss."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import zoo
+from simulmt.attention import Moment
+from simulmt.attention.clocks.wait_info import InformationClock
+from simulmt.attention.words import OncePerWord
+from simulmt.errors import UserError
+from simulmt.models.model import Model
+
+
+def a_model(kind: str = "transformer", seed: int = 0, name: str = "wait_info", **changes) -> Model:
+    made = zoo.model(zoo.MECHANISMS[name] | changes, seed, kind)
+    for quantifier in (clock_of(made).source, clock_of(made).target):
+        quantifier.out.weight.data *= 20  # so that some tokens inform, and others do not
+    return made
+
+
+def clock_of(made: Model) -> InformationClock:
+    clock = made.clock.clock if isinstance(made.clock, OncePerWord) else made.clock
+    assert isinstance(clock, InformationClock)
+    return clock
+
+
+@pytest.mark.parametrize("kind", zoo.SMALL)
+@pytest.mark.parametrize("k", [0.4, 1.0, 2.7])
+@torch.no_grad()
+def test_the_clock_is_that_of_the_paper(kind: str, k: float) -> None:
+    made = a_model(kind, k=k)
+    source, mask = zoo.sentences(4, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (4, 7))
+    target[:, 0] = zoo.BOS
+    clock, begin = clock_of(made), torch.zeros(1, 1, dtype=torch.long)
+    plan = made.planned(made.encode(source, mask), target, Moment())
+    for row, length in enumerate(mask.sum(1).tolist()):
+        one = clock.information(source[row : row + 1], begin, "source")[0].tolist()
+        two = clock.information(target[row : row + 1], begin, "target")[0].tolist()
+        assert two[0] == 1
+        for i in range(7):  # from 0: the words of i inputs are written
+            stop = 1
+            while stop < length and sum(one[:stop]) < k + sum(two[1 : i + 1]):
+                stop += 1
+            assert plan.alignment.position[row, 0, i] == stop
+            weight = [2 - abs(info - two[i]) for info in one]
+            torch.testing.assert_close(plan.weight[row, 0, i].tolist(), weight)
+
+
+@pytest.mark.parametrize("kind", zoo.SMALL)
+@pytest.mark.parametrize("k", [1, 3])
+@torch.no_grad()
+def test_with_an_information_of_one_it_is_wait_k(kind: str, k: int) -> None:
+    made, other = a_model(kind, k=float(k)), zoo.model(zoo.options("wait_k") | {"k": k}, kind=kind)
+    for quantifier in (clock_of(made).source, clock_of(made).target):
+        quantifier.out.weight.data.zero_()
+    parameters = made.state_dict()
+    other.load_state_dict({name: parameters[name] for name in other.state_dict()})
+    source, mask = zoo.sentences(4, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (4, 7))
+    ones, twos = (zoo.forced_steps(one, source, mask, target) for one in (made, other))
+    torch.testing.assert_close(ones[0], twos[0], rtol=0, atol=1e-9)
+    assert torch.equal(ones[1], twos[1])
+
+
+def test_the_loss_is_per_sentence_whatever_the_padding() -> None:
+    made = a_model()
+    source, mask = zoo.sentences(4, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (4, 7))
+    lengths = torch.tensor([7, 5, 2, 1])
+    together = made(source, mask, target, Moment(lengths=lengths)).losses["information_gap"]
+    clock, begin = clock_of(made), torch.zeros(1, 1, dtype=torch.long)
+    for row, (one, two) in enumerate(zip(mask.sum(1).tolist(), lengths.tolist(), strict=True)):
+        read = clock.information(source[row : row + 1, :one], begin, "source").sum()
+        sent = clock.information(target[row : row + 1, :two], begin, "target").sum()
+        mean = (one + two) / 2
+        expected = (read - mean).abs() + (sent - mean).abs()
+        torch.testing.assert_close(together[row], expected, rtol=0, atol=1e-9)
+
+
+def test_the_loss_of_words_counts_words() -> None:
+    made = a_model(name="wait_info-words")
+    source, mask = zoo.sentences(4, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (4, 7))
+    target[:, 0] = zoo.BOS
+    for quantifier in (clock_of(made).source, clock_of(made).target):
+        quantifier.out.weight.data.zero_()  # each word informs 1
+    lengths = torch.tensor([7, 5, 2, 1])
+    gaps = made(source, mask, target, Moment(lengths=lengths)).losses["information_gap"]
+    read = made.word_ends(source, mask).sum(1)
+    real = torch.arange(7) < lengths[:, None]
+    assert torch.equal(gaps, (read - (made.begins[target] & real).sum(1)).abs().double())
+
+
+def test_training_draws_k_after_a_time_with_the_whole_source() -> None:
+    made = a_model(full=0.2)
+    clock_of(made).source.out.weight.data.zero_()  # each token informs 1
+    source, mask = zoo.sentences(6, 9)
+    target = torch.randint(4, zoo.VOCABULARY, (6, 5))
+    encoded, draw = made.encode(source, mask), torch.linspace(0, 0.99, 6)
+    length = mask.sum(1)
+    early = made.planned(encoded, target, Moment(1, 100, draw)).alignment.position
+    assert torch.equal(early[:, 0], length[:, None].expand(6, 5))
+    late = made.planned(encoded, target, Moment(50, 100, draw)).alignment.position
+    assert late[0, 0, 0] < length[0], "the first sentence draws 1"
+    assert late[-1, 0, 0] == length[-1], "the last one draws its length"
+
+
+def test_re_encoding_is_refused() -> None:
+    with pytest.raises(UserError, match="for mechanism=wait_k and multi_path"):
+        zoo.model(zoo.options("wait_info"), encoder="reencoding")
