@@ -22,6 +22,7 @@ from simulmt.decoding.policies import (
     POLICIES,
     AdaptiveWaitK,
     AlignAtt,
+    Confidence,
     EDAtt,
     HoldN,
     LocalAgreement,
@@ -41,11 +42,16 @@ WAITING = {
     "adaptive_wait_k": AdaptiveWaitK(k_min=1, k_max=4, rho_max=0.2, rho_min=0.0),
     "align_att": AlignAtt(f=2),
     "ed_att": EDAtt(a=0.3),
+    "confidence": Confidence(gamma=0.5),
     "retranslation": Retranslation(),
 }
 MODELS = {
     "soft": ("soft", "transformer", {}),
     "soft bidirectional": ("soft", "transformer", {"encoder": "bidirectional"}),
+    "sm2": ("sm2", "transformer", {}),
+    "sm2 bidirectional": ("sm2", "transformer", {"encoder": "bidirectional"}),
+    "sm2 rnmt_plus": ("sm2", "rnmt_plus", {}),
+    "sm2 luong": ("sm2", "luong", {}),
     "soft rnmt_plus": ("soft", "rnmt_plus", {}),
     "luong_global": ("luong_global", "luong", {}),
     "wait_k": ("wait_k", "transformer", {}),
@@ -81,7 +87,8 @@ def served() -> list[ParameterSet]:
         for name, (mechanism, kind, sizes) in MODELS.items():
             made = zoo.model(zoo.MECHANISMS[mechanism], kind=kind, **sizes)
             if not chosen.misfit(made.mechanism, made.attending_layers):
-                slow = policy != FIRST and name not in OF_EACH_SORT
+                own = policy == "confidence"
+                slow = not own and (policy != FIRST) and name not in OF_EACH_SORT
                 marks = [pytest.mark.slow] if slow else []
                 pairs.append(pytest.param(policy, name, marks=marks))
     return pairs
@@ -112,7 +119,8 @@ def literal(made: Model, policy: Policy, tokens: list[int]) -> Hypothesis:
     yes = torch.tensor([True])
     last = made.vocabulary.bos
     for read in reads(made, tokens):
-        closing = [] if made.causal or read.ended else [made.vocabulary.eos]
+        bare = made.causal or made.mechanism.confident or read.ended
+        closing = [] if bare else [made.vocabulary.eos]
         prefix = torch.tensor([[*tokens[: read.subwords], *closing]])
         if made.mechanism.offline:
             source = made.encode(prefix, torch.ones_like(prefix).bool())
@@ -135,6 +143,7 @@ def literal(made: Model, policy: Policy, tokens: list[int]) -> Hypothesis:
 def drafts(made, state, last: int, sentence: Sentence, read: Read):
     """A whole greedy draft, and the states before each of its subwords."""
     tokens, probability, attention, positions, states = [], [], [], [], [state]
+    confidence: list[float] = []
     layer = sentence.policy.attends(made.attending_layers) or 1
     while len(sentence.written.tokens) + len(tokens) <= read.subwords + 4:
         step = made.step(torch.tensor([[last, *tokens][-1]]), state)
@@ -150,6 +159,7 @@ def drafts(made, state, last: int, sentence: Sentence, read: Read):
         probability.append(logits.softmax(-1)[0, token].item())
         attention.append(step.weights[layer - 1][0].mean(0)[: read.subwords].numpy())
         positions.append(step.positions[0].tolist())
+        confidence += [] if step.confidence is None else step.confidence.sigmoid().tolist()
         state = step.state
         states.append(state)
     words: list[tuple[int, ...]] = []
@@ -165,6 +175,7 @@ def drafts(made, state, last: int, sentence: Sentence, read: Read):
         tuple(tokens),
         np.array(probability),
         np.array(attention or np.empty((0, read.subwords))),
+        np.array(confidence),
     )
     return Drafted(draft, positions), states
 
@@ -248,6 +259,7 @@ def a_draft(words: Sequence[str], written: Sequence[str] = (), **said: list) -> 
     left, right = ([tuple(map(ord, word)) for word in side] for side in (written, words))
     tokens = sum(right, ())
     numbers = {"probability": [1.0] * len(tokens), "attention": [[1.0]] * len(tokens)} | said
+    numbers.setdefault("confidence", [])
     arrays = {name: np.array(value) for name, value in numbers.items()}
     return Draft(tuple(left), tuple(right), tokens, **arrays)
 

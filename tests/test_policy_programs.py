@@ -74,6 +74,18 @@ def test_an_evaluation_in_batches_is_one_word_by_word(soft: Path, name: str) -> 
     assert other.computing_ms is not None
 
 
+def test_a_model_that_says_how_sure_it_is_is_a_curve(trained_once, soft: Path) -> None:
+    run = trained_once(*LONGER, "mechanism=sm2", "model.encoder=bidirectional")
+    asked = ["policy=confidence", "policy.gamma=0.3"]
+    batches, stream = evaluated(run, *asked), evaluated(run, *asked, "word_ms=100")
+    assert words(batches) == words(stream)
+    folders = [evaluated(run, "policy=confidence", f"policy.gamma={g}") for g in (0.0, 1.0)]
+    early, late = (read_record(folder / "scores.json", Scores) for folder in folders)
+    assert float(early["paper", "word"]["DAL"]) < float(late["paper", "word"]["DAL"])
+    with pytest.raises(UserError, match="mechanism=soft has no confidence: take a run of"):
+        evaluated(soft, *asked)
+
+
 def test_drafts_may_come_from_a_beam(soft: Path) -> None:
     shutil.rmtree(soft / "evaluation", ignore_errors=True)
     batches = evaluated(soft, *chosen("local_agreement"), "beam=3")

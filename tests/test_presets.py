@@ -177,6 +177,8 @@ def test_the_zoo_has_every_mechanism_on_every_model():
         learned = check_choices(run).mechanism.learned
         assert run["lambda"] == (0.2 if learned else 0.0)
         assert run["optim"]["lr"] == (2e-3 if run["model"]["name"] == "transformer" else 4e-3)
+        if run["objective"]["name"] != "latency_augmented":
+            continue  # SM2 has prefixes from the first update
         shares = (run["objective"][name] / run["trainer"]["max_updates"] for name in SHARES)
         assert [*shares] == [0.4, 0.2]
 

@@ -123,7 +123,7 @@ def kinds(chosen: dict[str, Any]) -> list[str]:
 def takes(kind: str, chosen: dict[str, Any]) -> bool:
     """Whether a kind of model is defined for a mechanism; re-encoding is for clocks that stream."""
     if kind == BY_WORD:
-        return chosen["schedule"] == "full_sentence" or chosen["source_unit"] == "word"
+        return chosen.get("source_unit", "word") == "word"  # an offline mechanism has no units
     if kind == REENCODING:
         return chosen["schedule"] in ("wait_k", "multi_path") and chosen["span"] != "window"
     return kind != GUIDED or averages(chosen)

@@ -92,6 +92,8 @@ class ClockRecipe(ABC):
     dials: ClassVar[tuple[str, ...]] = ()
     """The options that trade quality for latency in a trained model."""
 
+    confident: ClassVar[bool] = False
+    """Whether the model says how sure it is of each token, and takes a prefix for a sentence."""
     weighs_tokens: ClassVar[bool] = False
     """Whether it has an `emphasis`."""
 

@@ -78,6 +78,11 @@ class Mechanism:
         return self.schedule.offline
 
     @property
+    def confident(self) -> bool:
+        """Whether the model says how sure it is of tokens, and takes a prefix for a sentence."""
+        return isinstance(self.schedule, ClockRecipe) and self.schedule.confident
+
+    @property
     def dials(self) -> dict[str, float]:
         """The options that trade quality for latency in a trained model, with their values."""
         return {name: getattr(self.schedule, name) for name in self.schedule.dials}

@@ -32,6 +32,8 @@ class _Said(NamedTuple):
     positions: list[int]
     attention: list[float]
     """To all of the source; empty if no policy looks at it."""
+    confidence: list[float]
+    """Of the token; empty if the model has none."""
 
 
 @dataclass(eq=False)
@@ -83,6 +85,7 @@ class _Row:
             tokens=tuple(said.token for said in self.said),
             probability=np.array([said.probability for said in self.said]),
             attention=np.array(attention or np.empty((0, seen))),
+            confidence=np.array([c for said in self.said for c in said.confidence]),
         )
         return Drafted(draft, [said.positions for said in self.said])
 
@@ -91,9 +94,9 @@ def shown(model: Model, reads: Sequence[Read], device: torch.device) -> Int[Tens
     """The number of source tokens that the decoder sees.
 
     An encoder that was trained on whole sentences only, and runs again on each prefix, gets EOS
-    after the prefix. Without EOS the decoder would find no end.
+    after the prefix. Without EOS the decoder would find no end. SM2 is trained on bare prefixes.
     """
-    closed = not model.causal
+    closed = not (model.causal or model.mechanism.confident)
     counts = [read.subwords + (closed and not read.ended) for read in reads]
     return torch.tensor(counts, device=device)
 
@@ -194,5 +197,8 @@ class Drafter:
         attention: list[list[float]] = [[]] * len(rows)
         if layer is not None:
             attention = step.weights[layer - 1].double().mean(1).tolist()
+        sure: list[list[float]] = [[]] * len(rows)
+        if step.confidence is not None:
+            sure = step.confidence.double().sigmoid()[:, None].tolist()
         columns = (best, self.model.begins[best], p, step.positions)
-        return [*map(_Said, *(column.tolist() for column in columns), attention)]
+        return [*map(_Said, *(column.tolist() for column in columns), attention, sure)]

@@ -47,6 +47,7 @@ class Draft:
         tokens: All n subwords of the draft, without EOS.
         probability: That of each subword.
         attention: To the source at each subword, averaged over the heads of one decoder layer.
+        confidence: What the model says of how sure it is of each subword; empty if it does not.
     """
 
     written: tuple[Word, ...]
@@ -54,6 +55,7 @@ class Draft:
     tokens: tuple[int, ...]
     probability: Float[NDArray[np.float64], "n"]
     attention: Float[NDArray[np.float64], "n S"]
+    confidence: Float[NDArray[np.float64], "#n"]
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:

@@ -52,6 +52,7 @@ def every_parameter_learns(case: Case) -> None:
     source, mask = sentences(4, 9, vocabulary=made.vocabulary)
     out = made(source, mask, targets(4, 7, vocabulary=made.vocabulary))
     total = out.logits.log_softmax(-1)[..., -1].sum()
+    total = total if out.confidence is None else total + out.confidence.sum()
     (total + sum(loss.sum() for loss in out.losses.values())).backward()
     silent = [n for n, p in made.named_parameters() if p.grad is None or not p.grad.any()]
     demand(not silent, f"No gradient reaches {', '.join(silent)}.")

@@ -88,6 +88,7 @@ class Luong(Model):
         self.source_attention = mechanism.attention(dim, heads, RECURRENT)
         self.combine = nn.Linear(2 * dim, dim, bias=False)
         self.output = nn.Linear(dim, vocabulary.size)
+        self.confidence = self.says_how_sure(dim)
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
         """States of the source, each from its prefix alone."""
@@ -115,7 +116,7 @@ class Luong(Model):
             first += piece.shape[1]
         states, alphas = torch.cat(vectors, 1), join_steps(steps)
         output = Projection(self.output.weight, self.output.bias)
-        return Translation(states, output, alphas, all_losses(plan, steps))
+        return Translation(states, output, alphas, all_losses(plan, steps), self.sure(states))
 
     def start(self, source: Source) -> LuongState:
         """The decoder before the first target step."""
@@ -161,7 +162,7 @@ class Luong(Model):
             fed=vector,
             attention=stepped.state,
         )
-        return join_layers(self.output(vector), after, stand, [stepped])
+        return join_layers(self.output(vector), after, stand, [stepped], self.sure(vector))
 
     def embedded(
         self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side

@@ -45,6 +45,8 @@ class Translation(NamedTuple):
     positions that the span looks ahead; empty where stops are known."""
     losses: Losses
     """Losses of clock and schedules, summed over the layers; the objective weighs them."""
+    confidence: Float[Tensor, "B T"] | None = None
+    """How sure the model is of each token, as a logit; None if it does not say."""
 
     @property
     def logits(self) -> Float[Tensor, "B T V"]:
@@ -65,6 +67,8 @@ class DecoderStep(NamedTuple):
     """Where True, the other fields are void: read another source token and take the step again."""
     weights: tuple[Float[Tensor, "B H S"], ...]
     """Attention to the source, for each layer that attends to the source."""
+    confidence: Float[Tensor, "B"] | None = None
+    """How sure the model is of the next token, as a logit; None if it does not say."""
 
 
 class Model(nn.Module, ABC):
@@ -100,6 +104,7 @@ class Model(nn.Module, ABC):
         self.clock: Clock | OncePerWord | None = clock
         if clock is not None and mechanism.writes_words:
             self.clock = OncePerWord(clock)
+        self.confidence: nn.Linear | None = None
         self.causal = self.extends = causal
         self.reads_words = mechanism.reads_words
         self._begins = torch.from_numpy(np.array(vocabulary.begins or [True] * vocabulary.size))
@@ -192,6 +197,14 @@ class Model(nn.Module, ABC):
         self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
     ) -> Float[Tensor, "B N D"]:
         """Embedded tokens for a clock, as of `simulmt.attention.clock.Embed`."""
+
+    def says_how_sure(self, width: int) -> nn.Linear | None:
+        """The layer that turns last states of some width into a confidence, if there is one."""
+        return nn.Linear(width, 1) if self.mechanism.confident else None
+
+    def sure(self, states: Float[Tensor, "*N E"]) -> Float[Tensor, "*N"] | None:
+        """The logit of the confidence at each of the decoder's last states."""
+        return None if self.confidence is None else self.confidence(states)[..., 0]
 
     @property
     def begins(self) -> Bool[Tensor, "V"]:
@@ -314,6 +327,7 @@ def join_layers(
     state: State,
     stand: Stand | Moves | None,
     layers: Sequence[Stepped],
+    confidence: Float[Tensor, "B"] | None = None,
 ) -> DecoderStep:
     """The result of one target step.
 
@@ -322,6 +336,7 @@ def join_layers(
         state: the decoder's next state, but for its clock.
         stand: the clock's decision, if a clock decides.
         layers: the results of the layers that attend to the source.
+        confidence: how sure the model is of the next token, as a logit.
     """
     return DecoderStep(
         logits=logits,
@@ -330,6 +345,7 @@ def join_layers(
         read=torch.stack([layer.read for layer in layers]).amax(0),
         wants_to_read=torch.stack([layer.wants_to_read for layer in layers]).any(0),
         weights=tuple(layer.weights for layer in layers),
+        confidence=confidence,
     )
 
 

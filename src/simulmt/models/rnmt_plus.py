@@ -90,6 +90,7 @@ class RnmtPlus(Model):
         self.decoder = nn.ModuleList(LSTM(2 * dim, dim) for _ in range(decoder_layers))
         self.source_attention = mechanism.attention(dim, heads, RECURRENT)
         self.output = nn.Linear(2 * dim, vocabulary.size)
+        self.confidence = self.says_how_sure(2 * dim)
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
         """States of the source."""
@@ -110,7 +111,7 @@ class RnmtPlus(Model):
             x = residual(number, x, y)
         states, alphas = torch.cat([x, context], -1), join_steps(steps)
         output = Projection(self.output.weight, self.output.bias)
-        return Translation(states, output, alphas, all_losses(plan, steps))
+        return Translation(states, output, alphas, all_losses(plan, steps), self.sure(states))
 
     def _first(
         self,
@@ -181,9 +182,9 @@ class RnmtPlus(Model):
         for number, layer in enumerate(layers[1:], 1):
             after.append(layer.step(torch.cat([x, context], -1), state.layers[number]))
             x = residual(number, x, self.dropout(after[-1].hidden))
-        logits = self.output(torch.cat([x, context], -1))
+        states = torch.cat([x, context], -1)
         state = state._replace(layers=tuple(after), context=context, attention=stepped.state)
-        return join_layers(logits, state, stand, [stepped])
+        return join_layers(self.output(states), state, stand, [stepped], self.sure(states))
 
     def embedded(
         self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side

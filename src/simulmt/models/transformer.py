@@ -153,6 +153,7 @@ class Transformer(Model):
         self.average = AverageEmbedding(dim) if average_embedding else None
         self.encoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
+        self.confidence = self.says_how_sure(dim)
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
         """States of the source, with averages or re-encoded prefixes if the model uses them."""
@@ -231,10 +232,9 @@ class Transformer(Model):
             x, attended = layer(x, visible, layer.source_attention.memory(source), plan, moment)
             layers.append(attended)
         alphas = tuple(attended.alpha for attended in layers if attended.alpha is not None)
-        losses = all_losses(plan, layers)
-        return Translation(
-            self.decoder_norm(x), Projection(output, self.output_bias), alphas, losses
-        )
+        states, losses = self.decoder_norm(x), all_losses(plan, layers)
+        projection = Projection(output, self.output_bias)
+        return Translation(states, projection, alphas, losses, self.sure(states))
 
     def start(self, source: Source) -> TransformerState:
         """The decoder before the first target step."""
@@ -307,9 +307,9 @@ class Transformer(Model):
             layers.append(layer_state)
             steps.append(stepped)
         output = Projection(self.embedding.weight, self.output_bias)
-        logits = output(self.decoder_norm(x))[:, 0]
+        states = self.decoder_norm(x)[:, 0]
         after = state._replace(layers=tuple(layers), step=state.step + 1)
-        return join_layers(logits, after, stand, steps)
+        return join_layers(output(states), after, stand, steps, self.sure(states))
 
     def replay(self, tokens: Int[Tensor, "B N"], state: TransformerState) -> TransformerState:
         """The decoder after N target steps, layer by layer if a clock decides."""

@@ -2,8 +2,12 @@
 
 from simulmt.objective.latency_augmented import LatencyAugmented
 from simulmt.objective.objective import Loss, Objective
+from simulmt.objective.self_modifying import SelfModifying
 
-__all__ = ["OBJECTIVES", "LatencyAugmented", "Loss", "Objective"]
+__all__ = ["OBJECTIVES", "LatencyAugmented", "Loss", "Objective", "SelfModifying"]
 
-OBJECTIVES: dict[str, type[Objective]] = {"latency_augmented": LatencyAugmented}
+OBJECTIVES: dict[str, type[Objective]] = {
+    "latency_augmented": LatencyAugmented,
+    "self_modifying": SelfModifying,
+}
 """What `objective.name` can name."""

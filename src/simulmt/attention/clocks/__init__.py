@@ -2,7 +2,8 @@
 
 from simulmt.attention.clocks.full_sentence import FullSentence
 from simulmt.attention.clocks.multi_path import MultiPath
+from simulmt.attention.clocks.prefixes import Prefixes
 from simulmt.attention.clocks.wait_info import WaitInfo
 from simulmt.attention.clocks.wait_k import WaitK
 
-__all__ = ["FullSentence", "MultiPath", "WaitInfo", "WaitK"]
+__all__ = ["FullSentence", "MultiPath", "Prefixes", "WaitInfo", "WaitK"]

@@ -1,7 +1,7 @@
 """Schedules, a file each, and the table that `mechanism.schedule` is looked up in."""
 
 from simulmt.attention.clock import ClockRecipe
-from simulmt.attention.clocks import FullSentence, MultiPath, WaitInfo, WaitK
+from simulmt.attention.clocks import FullSentence, MultiPath, Prefixes, WaitInfo, WaitK
 from simulmt.attention.schedule import ScheduleRecipe
 from simulmt.attention.schedules.itst import Itst
 from simulmt.attention.schedules.monotonic import Monotonic, MonotonicHeads
@@ -10,6 +10,7 @@ __all__ = ["SCHEDULES", "Itst", "Monotonic", "MonotonicHeads"]
 
 SCHEDULES: dict[str, type[ClockRecipe] | type[ScheduleRecipe]] = {
     "full_sentence": FullSentence,
+    "prefixes": Prefixes,
     "wait_k": WaitK,
     "multi_path": MultiPath,
     "wait_info": WaitInfo,

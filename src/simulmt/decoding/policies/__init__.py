@@ -2,6 +2,7 @@
 
 from simulmt.decoding.policies.adaptive_wait_k import AdaptiveWaitK
 from simulmt.decoding.policies.align_att import AlignAtt
+from simulmt.decoding.policies.confidence import Confidence
 from simulmt.decoding.policies.ed_att import EDAtt
 from simulmt.decoding.policies.hold_n import HoldN
 from simulmt.decoding.policies.local_agreement import LocalAgreement
@@ -14,6 +15,7 @@ __all__ = [
     "POLICIES",
     "AdaptiveWaitK",
     "AlignAtt",
+    "Confidence",
     "EDAtt",
     "HoldN",
     "LocalAgreement",
@@ -31,6 +33,7 @@ POLICIES: dict[str, type[Policy]] = {
     "adaptive_wait_k": AdaptiveWaitK,
     "align_att": AlignAtt,
     "ed_att": EDAtt,
+    "confidence": Confidence,
     "retranslation": Retranslation,
 }
 """What `policy.name` can name beside `own`."""

@@ -1,0 +1,44 @@
+"""SM2 (Yu et al. 2024): a word is written once the model says that it is sure of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from simulmt.attention import Mechanism
+from simulmt.decoding.policies.adaptive_wait_k import Probability
+from simulmt.decoding.policy import Draft, Policy, Progress
+from simulmt.options import limited
+
+AT_FIRST = 2
+"""Source words that are read before the first target word."""
+
+
+@limited
+@dataclass(frozen=True)
+class Confidence(Policy):
+    """Writes up to the first word whose first subword has a confidence below gamma.
+
+    Args:
+        gamma: confidence that is asked for; more waits longer.
+    """
+
+    drafts: ClassVar[bool] = False
+    gamma: Probability
+
+    def most(self, progress: Progress) -> int | None:
+        """No word before enough is read."""
+        return 0 if progress.words_read < AT_FIRST else None
+
+    def commit(self, progress: Progress, drafts: Sequence[Draft]) -> int:
+        """The words up to the first that the model is not sure of."""
+        draft = drafts[-1]
+        for number, first in enumerate([0, *draft.ends][: len(draft.words)]):
+            if progress.words_read < AT_FIRST or draft.confidence[first] < self.gamma:
+                return number
+        return len(draft.words)
+
+    def misfit(self, mechanism: Mechanism, layers: int) -> str:
+        """Only a model that was trained to can say how sure it is."""
+        if mechanism.confident:
+            return ""
+        return f"mechanism={mechanism.name} has no confidence: take a run of mechanism=sm2"

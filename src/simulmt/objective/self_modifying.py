@@ -1,0 +1,151 @@
+"""SM2: a model learns from prefixes of the source how sure it may be (Yu et al. 2024).
+
+"Self-Modifying State Modeling for Simultaneous Machine Translation". For each target token
+
+    L = CE(p_full) + CE(c p_prefix + (1 - c) p_full) - penalty log c
+
+where p_full sees the whole source, p_prefix a random prefix of it, which is encoded on its own, and
+the confidence c comes from the decoder's state on the prefix. A model that is sure relies on its
+own prediction; one that is not pays for the help of the whole source.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from simulmt.attention import Moment
+from simulmt.data.encoded import Batch
+from simulmt.errors import UserError
+from simulmt.models.model import Model, Translation
+from simulmt.models.projection import Projection
+from simulmt.objective.likelihood import token_losses
+from simulmt.objective.objective import Loss, Objective
+from simulmt.options import Natural, Share, Weight, limited
+
+_ROWS = 1024
+"""Tokens whose probabilities are held at a time."""
+
+
+@limited
+class SelfModifying(Objective):
+    """The likelihood of whole sentences, and of prefixes by a mixture of both views.
+
+    Args:
+        label_smoothing: probability mass that is spread over the vocabulary, in both terms.
+        penalty: weight of `-log c`.
+        detach: whether the mixture teaches the prefix branch alone.
+        hold: updates at first without prefixes; 0 in the paper.
+        warmup: updates over which the weight of the prefixes' terms then grows to 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        label_smoothing: Share,
+        penalty: Weight,
+        detach: bool,
+        hold: Natural,
+        warmup: Natural,
+    ) -> None:
+        super().__init__()
+        self.label_smoothing = label_smoothing
+        self.penalty = penalty
+        self.detach = detach
+        self.hold = hold
+        self.warmup = warmup
+
+    def needs_delays(self) -> bool:
+        """No: delays are decided after the decoder."""
+        return False
+
+    def strength(self, update: int) -> float:
+        """The weight of the prefixes' terms, from 0 to 1, at an update, from 0."""
+        return min(max((update + 1 - self.hold) / max(self.warmup, 1), 0.0), 1.0)
+
+    def settled(self, update: int) -> bool:
+        """Whether the prefixes' terms have their whole weight."""
+        return self.strength(update) == 1.0
+
+    def weights(self, update: int) -> Mapping[str, float]:
+        """None that is logged."""
+        return {}
+
+    def forward(self, model: Model, batch: Batch, moment: Moment) -> Loss:
+        """The losses of a batch; those of prefixes in training alone.
+
+        Raises:
+            UserError: the model has no confidence.
+        """
+        if not model.mechanism.confident:
+            raise UserError(
+                f"objective=sm2 with mechanism={model.mechanism.name}, which has no confidence: "
+                "take mechanism=sm2"
+            )
+        whole = model(batch.source, batch.source_mask, batch.target_input, moment)
+        losses = token_losses(whole.states, whole.output, batch.target, batch.target_mask)
+        total = losses.smoothed(self.label_smoothing).sum()
+        per_token = {"nll": losses.nll.sum().detach()}
+        strength = self.strength(moment.update)
+        if moment.draw is not None and strength > 0:
+            seen = prefix(batch.source_mask, moment.draw)
+            source = batch.source.masked_fill(~seen, model.vocabulary.pad)
+            part = model(source, seen, batch.target_input, moment)
+            mixed, confidence = self._mixed(part, whole, batch.target, batch.target_mask)
+            sure = functional.logsigmoid(confidence).sum()
+            total = total + strength * (mixed - self.penalty * sure)
+            per_token["mixture"] = mixed.detach()
+            per_token["confidence"] = confidence.detach().sigmoid().sum()
+        per_token = {"loss": total.detach(), **per_token}
+        return Loss(total, batch.target_mask.sum(), len(batch.target), per_token, {})
+
+    def _mixed(
+        self,
+        part: Translation,
+        whole: Translation,
+        target: Int[Tensor, "B T"],
+        mask: Bool[Tensor, "B T"],
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "N"]]:
+        """The smoothed loss of the mixture over all N real tokens, and the logits of c."""
+        assert part.confidence is not None, "a confident model has a confidence"
+        views = (part.states[mask], whole.states[mask], wide(part.confidence[mask]))
+        full = views[1].detach() if self.detach else views[1]
+        output, total = part.output, views[2].new_zeros(())
+        pieces = (x.split(_ROWS) for x in (views[0], full, views[2], target[mask]))  # type: ignore[no-untyped-call]
+        for piece in zip(*pieces, strict=True):
+            total = total + checkpoint(self._rows, output, *piece, use_reentrant=False)
+        return total, views[2]
+
+    def _rows(
+        self,
+        output: Projection,
+        part: Float[Tensor, "N E"],
+        whole: Float[Tensor, "N E"],
+        confidence: Float[Tensor, "N"],
+        target: Int[Tensor, "N"],
+    ) -> Float[Tensor, ""]:
+        """The smoothed loss of some tokens."""
+        fixed = Projection(*(None if p is None else p.detach() for p in output))  # type: ignore[arg-type]
+        one = wide(output(part)).log_softmax(-1)
+        two = wide((fixed if self.detach else output)(whole)).log_softmax(-1)
+        mixture = torch.logaddexp(
+            one + functional.logsigmoid(confidence)[:, None],
+            two + functional.logsigmoid(-confidence)[:, None],
+        )
+        nll = -mixture.gather(1, target[:, None])[:, 0]
+        return torch.lerp(nll, -mixture.mean(-1), self.label_smoothing).sum()
+
+
+def wide(x: Tensor) -> Tensor:
+    """The same in float32 at least."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def prefix(mask: Bool[Tensor, "B S"], draw: Float[Tensor, "B"]) -> Bool[Tensor, "B S"]:
+    """The first m tokens of each sentence, with m uniform over 1, ..., S."""
+    length = mask.sum(-1)
+    m = (1 + (draw * length).long()).minimum(length)
+    return mask & (mask.cumsum(-1) <= m[:, None])
