@@ -41,10 +41,12 @@ SIZES = [
 LENGTHS = (25, 60, 200)
 BESIDE_PEERS = (25, 60)
 """The lengths at which peers take part."""
-TARGETS = {
+TARGETS: dict[str, tuple[float | None, ...]] = {
     "mma_il": (1.08, 1.12, 1.20),
     "mma_h": (1.05, 1.08, 1.12),
     "wait_k": (1.05, 1.08, 1.12),
+    "itst": (1.15, 1.15, None),
+    "wait_info": (1.15, 1.15, None),
 }
 """How many times as long as `soft` a step may take, for each of the lengths."""
 MEMORY = 1.5
