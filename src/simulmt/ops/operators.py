@@ -28,6 +28,8 @@ class Operation(NamedTuple):
     """What the adjoint takes beside the outputs' gradients: first one tensor of each input's shape,
     in the order of the inputs, whose gradients the adjoint returns."""
     integers: tuple[str, ...] = ()
+    constants: tuple[str, ...] = ()
+    """Tensors after the inputs that get no gradient."""
 
 
 ALIGNMENT = Operation("alignment", ("p", "initial"), ("alpha",), ("p", "initial", "alpha"))
@@ -38,6 +40,13 @@ ALIGNMENT_LOOKBACK = Operation(
     ("logit", "energy", "initial"),
     ("alpha", "beta"),
     ("logit", "energy", "initial", "alpha"),
+)
+HIDDEN_MARKOV = Operation(
+    "hidden_markov",
+    ("translate", "emission"),
+    ("log_f",),
+    ("translate", "log_f", "reads"),
+    constants=("reads",),
 )
 
 
@@ -51,11 +60,11 @@ def operator(prefix: str, operation: Operation, run: Run) -> Any:
             outputs' gradients and what was kept.
 
     Returns:
-        A function of the inputs and integers that returns a tensor, or a tuple of several.
+        A function of inputs, constants and integers that returns a tensor, or a tuple of several.
     """
     count, grads = len(operation.inputs), len(operation.outputs)
     integers = [f"int {x}" for x in operation.integers]
-    arguments = [f"Tensor {x}" for x in operation.inputs]
+    arguments = [f"Tensor {x}" for x in operation.inputs + operation.constants]
     forward = _register(prefix, operation.name, arguments + integers, run, like=[0] * grads)
     arguments = [f"Tensor? grad_{x}" for x in operation.outputs]
     arguments += [f"Tensor {x}" for x in operation.kept]
@@ -66,14 +75,14 @@ def operator(prefix: str, operation: Operation, run: Run) -> Any:
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         outputs = output if isinstance(output, tuple) else (output,)
-        names = operation.inputs + operation.outputs
-        tensors = dict(zip(names, (*inputs[:count], *outputs), strict=True))
+        names = operation.inputs + operation.constants
+        given, ctx.integers = inputs[: len(names)], inputs[len(names) :]
+        tensors = dict(zip(names + operation.outputs, (*given, *outputs), strict=True))
         ctx.save_for_backward(*(tensors[x] for x in operation.kept))
-        ctx.integers = inputs[count:]
         ctx.set_materialize_grads(False)  # else an unused output gets a gradient of zeros
 
     def backpropagate(ctx: Any, *grad: Tensor | None) -> tuple[Tensor | None, ...]:
-        nothing = (None,) * len(ctx.integers)
+        nothing = (None,) * len(operation.constants + operation.integers)
         if all(x is None for x in grad):
             return (None,) * count + nothing
         return *backward(*grad, *ctx.saved_tensors, *ctx.integers), *nothing
