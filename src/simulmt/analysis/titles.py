@@ -2,6 +2,7 @@
 
 TITLES = {
     "emma": "EMMA",
+    "itst": "ITST",
     "luong_global": "Luong global",
     "luong_local_m": "Luong local-m",
     "luong_local_p": "Luong local-p",
@@ -12,7 +13,9 @@ TITLES = {
     "mocha": "MoChA",
     "monotonic": "hard monotonic",
     "multi_path": "multi-path wait-k",
+    "sm2": "SM2",
     "soft": "offline",
+    "wait_info": "Wait-info",
     "wait_k": "wait-k",
     "adaptive_wait_k": "adaptive wait-k",
     "align_att": "AlignAtt",
