@@ -19,6 +19,7 @@ TITLES = {
     "wait_k": "wait-k",
     "adaptive_wait_k": "adaptive wait-k",
     "align_att": "AlignAtt",
+    "confidence": "confidence",
     "ed_att": "EDAtt",
     "hold_n": "hold-n",
     "local_agreement": "local agreement",
