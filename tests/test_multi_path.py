@@ -84,4 +84,4 @@ def test_a_trained_model_waits_for_the_k_of_its_dial(kind: str) -> None:
 
 def test_a_range_that_is_empty_is_refused() -> None:
     with pytest.raises(UserError, match=r"mechanism\.k_min=4 with k_max=3.*lower k_min, or raise"):
-        MultiPath(k_min=4, k_max=3, k=3).build(8)
+        MultiPath(k_min=4, k_max=3, k=3).build(8, lambda tokens, *_: tokens)

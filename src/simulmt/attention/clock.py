@@ -6,7 +6,7 @@ a model from the recipe. A clock without parameters is its own recipe.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -26,6 +26,7 @@ ClockState = Any
 Side: TypeAlias = Literal["source", "target"]
 
 
+@runtime_checkable
 class Embed(Protocol):
     """The embeddings of a model."""
 

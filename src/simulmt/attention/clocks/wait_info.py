@@ -122,8 +122,9 @@ class InformationClock(nn.Module, Clock):
             needed = self._lead(source, moment)[:, None] + sent.detach().cumsum(-1) - 1
             position = reached(read.detach(), source.stops, needed).minimum(length)
         weight = balance(read[:, None, None], sent[:, None, :, None])
-        lengths = target.shape[1] if moment.lengths is None else moment.lengths[:, None]
-        real = places(target, target.shape[1]) <= lengths
+        lengths = torch.full_like(length, target.shape[1])
+        lengths = lengths if moment.lengths is None else moment.lengths[:, None]
+        real = places(target, target.shape[1]) <= lengths  # (B, T)
         return Plan(
             Stops(position[:, None]),
             weight,
