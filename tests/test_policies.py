@@ -185,7 +185,7 @@ def test_batches_are_streams_and_streams_what_policies_say(policy: str, name: st
     chosen, early, late = WAITING[policy], False, False
     for seed in range(20):
         made = a_model(name, seed)
-        source, mask = zoo.sentences(3, 8, seed)
+        source, mask = zoo.sentences(3, 9, seed)
         batch = decode_by(chosen, made, source, mask)
         for row, length, hypothesis in zip(source, mask.sum(1).tolist(), batch, strict=True):
             tokens = row[:length].tolist()
