@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["mechanism=soft"], "lambda=0.2 .* mechanism=soft: its schedule is fixed"),
+        (["mechanism=soft"], "lambda=0.2 .* mechanism=soft: its decisions have no gradient"),
         (["mechanism=wait_k", "lambda=0", "lambda_var=1"], "mechanism=wait_k"),
         (
             ["mechanism=wait_k", "lambda=0", "mechanism.k=0"],
@@ -99,7 +99,7 @@ def test_bad_choices_end_in_one_line(overrides, message, tmp_path, cache):
 
 
 ANSWERS = [
-    ("train.py", ["lambda=0.1", "mechanism=soft"], "its schedule is fixed"),
+    ("train.py", ["lambda=0.1", "mechanism=soft"], "its decisions have no gradient"),
     ("train.py", ["mechanism.nois=1"], "The valid keys are: name, schedule, span, heads, score, n"),
     ("train.py", ["mechanism=mma"], "Could not find 'mechanism/mma'"),
     ("train.py", ["trainer.dal_range=[1,"], "'trainer.dal_range=[1,' cannot be read (no viable"),

@@ -136,7 +136,7 @@ def test_what_is_refused_is_not_tried_again(tmp_path, child):
     outcome, _ = ended(tmp_path, config)
     assert (outcome.outcome, outcome.reason, outcome.tries) == ("failed", "ended with 2", 1)
     outcome, _ = ended(tmp_path, configuration("train", "mechanism=soft", "lambda=0.2"))
-    assert "its schedule is fixed" in outcome.reason
+    assert "its decisions have no gradient" in outcome.reason
     assert len(started.resumed) == 1, "seen before any process is started"
     outcome, _ = ended(tmp_path, configuration("train", "sweep.retries=-1"))
     assert "sweep.retries is -1" in outcome.reason

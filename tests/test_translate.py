@@ -322,3 +322,18 @@ def test_a_clock_changes_no_word_and_no_delay(any_run):
 def test_a_clock_needs_a_speed_and_no_beam(finished, overrides, message):
     with pytest.raises(UserError, match=message):
         evaluate(configuration("evaluate", f"checkpoint={finished}", *overrides))
+
+
+def test_a_dial_is_turned_live(trained_once, tmp_path, capsys):
+    run = trained_once(*LONGER, "mechanism=wait_k")
+    (tmp_path / "text").write_text("das ist ein Haus und das ist ein Haus\n", encoding="utf-8")
+    asked = [f"checkpoint={run}", f"input={tmp_path / 'text'}", "actions=true"]
+    reads = []
+    capsys.readouterr()  # what the training has printed
+    for dials in ([], ["++dial.k=1000"]):
+        translate(configuration("translate", *asked, *dials))
+        events = capsys.readouterr().out.splitlines()
+        reads.append(next((n for n, line in enumerate(events) if "WRITE" in line), len(events)))
+    assert reads[0] < reads[1]
+    with pytest.raises(UserError, match=r"dial\.delta=1 with mechanism=wait_k"):
+        translate(configuration("translate", *asked, "++dial.delta=1"))

@@ -1,5 +1,6 @@
 """A translator that reads words as they arrive and writes words once they are decided."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -13,7 +14,7 @@ from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.models.model import Model
 from simulmt.saved import checkpoint
-from simulmt.saved.trained import Trained
+from simulmt.saved.trained import UNTURNED, Trained
 
 LONGEST = 4096
 """The most subwords of a sentence."""
@@ -63,10 +64,23 @@ class Translator:
         return cls.of(checkpoint.load(Path(place)), device)
 
     @classmethod
-    def of(cls, trained: Trained, device: str, policy: Policy | None = None) -> "Translator":
-        """Return the translator of a trained model that is already loaded."""
+    def of(
+        cls,
+        trained: Trained,
+        device: str,
+        policy: Policy | None = None,
+        dials: Mapping[str, float] = UNTURNED,
+    ) -> "Translator":
+        """Return the translator of a trained model that is already loaded.
+
+        Args:
+            trained: the model.
+            device: `auto`, `cpu` or `cuda`.
+            policy: commits words of drafts; None for the model's own decision.
+            dials: values of the mechanism's dials that differ from those of the training.
+        """
         where = pick_device(device)
-        return cls(trained.build({}, policy).to(where), trained.subwords, where, policy)
+        return cls(trained.build(dials, policy).to(where), trained.subwords, where, policy)
 
     def reset(self) -> None:
         """Begin another sentence."""

@@ -123,9 +123,9 @@ def _check_objective(objective: Objective, mechanism: Mechanism, plan: Plan) -> 
     if objective.needs_delays() and not mechanism.learned:
         weights = ", ".join(f"{k}={v:g}" for k, v in objective.weights(plan.max_updates).items())
         raise UserError(
-            f"{weights} with mechanism={mechanism.name}: its schedule is fixed, so there is no "
-            "expected delay to weigh; set lambda and lambda_var to 0, or choose a learned "
-            "mechanism such as mma_il"
+            f"{weights} with mechanism={mechanism.name}: its decisions have no gradient, so "
+            "there is no expected delay to weigh; set lambda and lambda_var to 0, or choose a "
+            "mechanism with learned heads such as mma_il"
         )
     patient = None if plan.patience is None else plan.patience * plan.validate_every
     if patient is not None and not objective.settled(patient - 1):

@@ -42,6 +42,7 @@ class Options:
     heads: str
     unit: Literal["word", "subword"]
     policy: dict[str, Any]
+    dial: dict[str, Any]
     device: str
     batch_tokens: Tokens
     plugins: list[str]
@@ -70,7 +71,7 @@ def translate(cfg: DictConfig) -> None:
         raise UserError(f"input={options.input}: there is no such file")
     trained = checkpoint.load(options.checkpoint)
     policy, sentences = build_policy(options.policy), dict[int, str]()
-    translator = Translator.of(trained, options.device, policy)
+    translator = Translator.of(trained, options.device, policy, options.dial)
     try:
         if options.input and not options.actions:
             lines = [*text_lines(options.input, errors="replace")]
