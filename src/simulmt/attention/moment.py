@@ -27,3 +27,10 @@ class Moment(NamedTuple):
 
 
 TRAINED = Moment()
+
+
+def uniform(
+    draw: Float[Tensor, "B"], least: Int[Tensor, "B"] | int, most: Int[Tensor, "B"]
+) -> Int[Tensor, "B"]:
+    """The whole number from `least` to `most` that a draw from [0, 1) stands for."""
+    return (least + (draw * (most - least + 1)).long()).minimum(most)

@@ -197,8 +197,10 @@ class Transformer(Model):
             before: the number of earlier positions, M - N.
             start: the place of the first token in each sentence; None for 0.
         """
+        if self.clock is None:
+            return visible
         start = tokens.new_zeros(1, 1) if start is None else start
-        energy = None if self.clock is None else self.clock.emphasis(tokens, start, side)
+        energy = self.clock.emphasis(tokens, start, side)
         if energy is None:
             return visible
         visible = causal_after(before, energy[..., None]) if visible is None else visible
@@ -340,8 +342,7 @@ class Transformer(Model):
         self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
     ) -> Float[Tensor, "B N D"]:
         """Embedded tokens with their positions; both sides share the embeddings."""
-        x = self._scaled(tokens)
-        return x + sinusoids(start, tokens.shape[1], self.dim).to(x.dtype)
+        return self._placed(tokens, start)
 
     def _layers(self) -> Iterable[DecoderLayer]:
         return cast("Iterable[DecoderLayer]", self.decoder)
@@ -354,9 +355,14 @@ class Transformer(Model):
     ) -> Tensor:
         """Embedded tokens at the positions `first`, 0 by default, and following."""
         first = tokens.new_zeros(1, 1) if first is None else first
+        return self.dropout(self._placed(tokens, first, weight))  # type: ignore[no-any-return]
+
+    def _placed(
+        self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], weight: Tensor | None = None
+    ) -> Float[Tensor, "B N D"]:
+        """Scaled embeddings with their positions."""
         x = self._scaled(tokens, weight)
-        embedded: Tensor = self.dropout(x + sinusoids(first, tokens.shape[1], self.dim).to(x.dtype))
-        return embedded
+        return x + sinusoids(start, tokens.shape[1], self.dim).to(x.dtype)
 
     def _scaled(
         self, tokens: Int[Tensor, "B N"], weight: Tensor | None = None

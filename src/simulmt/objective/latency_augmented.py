@@ -20,7 +20,7 @@ from simulmt.errors import UserError
 from simulmt.models.model import Model, Translation
 from simulmt.objective.delays import VARIANCES, Alignments, expected_delays, weighted_delay
 from simulmt.objective.likelihood import token_losses
-from simulmt.objective.objective import Loss, Objective
+from simulmt.objective.objective import Loss, Objective, grown
 from simulmt.objective.teacher import Teacher
 from simulmt.options import Finite, Natural, Share, Weight, limited, pick
 
@@ -93,7 +93,7 @@ class LatencyAugmented(Objective):
         """The factor of the latency weights, from 0 to 1, at an update, from 0."""
         if not self.needs_delays():
             return 1.0
-        return min(max((update + 1 - self.hold) / max(self.warmup, 1), 0.0), 1.0)
+        return grown(update, self.hold, self.warmup)
 
     def settled(self, update: int) -> bool:
         """Whether the latency weights have reached their final values."""

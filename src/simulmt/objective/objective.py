@@ -54,3 +54,8 @@ class Objective(nn.Module, ABC):
     @abstractmethod
     def weights(self, update: int) -> Mapping[str, float]:
         """The weights in force at an update, from 0, by the names under which they are logged."""
+
+
+def grown(update: int, hold: int, warmup: int) -> float:
+    """A weight that is 0 for `hold` updates from update 0 on, then grows to 1 over `warmup`."""
+    return min(max((update + 1 - hold) / max(warmup, 1), 0.0), 1.0)

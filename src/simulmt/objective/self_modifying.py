@@ -18,12 +18,14 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from simulmt.attention import Moment
+from simulmt.attention.memory import first
+from simulmt.attention.moment import uniform
 from simulmt.data.encoded import Batch
 from simulmt.errors import UserError
 from simulmt.models.model import Model, Translation
 from simulmt.models.projection import Projection
 from simulmt.objective.likelihood import token_losses
-from simulmt.objective.objective import Loss, Objective
+from simulmt.objective.objective import Loss, Objective, grown
 from simulmt.options import Natural, Share, Weight, limited
 
 _ROWS = 1024
@@ -64,7 +66,7 @@ class SelfModifying(Objective):
 
     def strength(self, update: int) -> float:
         """The weight of the prefixes' terms, from 0 to 1, at an update, from 0."""
-        return min(max((update + 1 - self.hold) / max(self.warmup, 1), 0.0), 1.0)
+        return grown(update, self.hold, self.warmup)
 
     def settled(self, update: int) -> bool:
         """Whether the prefixes' terms have their whole weight."""
@@ -146,6 +148,4 @@ def wide(x: Tensor) -> Tensor:
 
 def prefix(mask: Bool[Tensor, "B S"], draw: Float[Tensor, "B"]) -> Bool[Tensor, "B S"]:
     """The first m tokens of each sentence, with m uniform over 1, ..., S."""
-    length = mask.sum(-1)
-    m = (1 + (draw * length).long()).minimum(length)
-    return mask & (mask.cumsum(-1) <= m[:, None])
+    return mask & first(mask, uniform(draw, 1, mask.sum(-1)))

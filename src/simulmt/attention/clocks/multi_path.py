@@ -9,7 +9,7 @@ from torch import Tensor
 from simulmt.attention.clock import Clock, ClockRecipe, Embed, Ticks, after
 from simulmt.attention.clocks.wait_k import Rate, WaitK, Waits
 from simulmt.attention.memory import places
-from simulmt.attention.moment import Moment
+from simulmt.attention.moment import Moment, uniform
 from simulmt.attention.plan import Plan, Stand, Stops
 from simulmt.attention.source import Source
 from simulmt.errors import UserError
@@ -62,7 +62,7 @@ class MultiPath(ClockRecipe, Clock):
         stops = source.stops
         length = stops.sum(-1)  # (B,)
         least, most = length.clamp(max=self.k_min), length.clamp(max=self.k_max)
-        k = (least + (moment.draw * (most - least + 1)).long()).minimum(most)
+        k = uniform(moment.draw, least, most)
         later = WaitK(1, self.emission_rate).wanted(places(target, target.shape[1])) - 1
         return Plan(Stops(after(k[:, None] + later, stops)[:, None]))
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from simulmt.attention.clock import Clock, ClockRecipe, Embed, Side
 from simulmt.attention.clocks.wait_k import LONGEST
 from simulmt.attention.memory import first, places
-from simulmt.attention.moment import Moment
+from simulmt.attention.moment import Moment, uniform
 from simulmt.attention.plan import Plan, Stand, Stops
 from simulmt.attention.source import Source
 from simulmt.options import Limit, Share, limited
@@ -136,7 +136,7 @@ class InformationClock(nn.Module, Clock):
         length = source.stops.sum(-1)
         if moment.draw is None:
             return torch.full_like(length, self.options.k, dtype=torch.float64)
-        return (1 + (moment.draw * length).long()).minimum(length).double()
+        return uniform(moment.draw, 1, length).double()
 
     def start(self, source: Source) -> Balance:
         """Nothing written yet."""
