@@ -22,7 +22,7 @@ from simulmt.models.transformer import Transformer
 from simulmt.vocabulary import Vocabulary
 
 BATCH, SHORTEST, LONGEST = 128, 8, 24
-MECHANISMS = ("mma_il", "wait_k", "mma_h", "itst", "wait_info")
+MECHANISMS = ("mma_il", "wait_k", "mma_h", "itst", "wait_info", "hmt")
 TARGET = 1.4
 
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import torch
 from frame import configuration
-from torch import nn
 
+from simulmt.attention import Moment
 from simulmt.builders import build_mechanism, build_model, build_objective
 from simulmt.data.encoded import Batch, collate
-from simulmt.models.model import Model, Translation
-from simulmt.objective import LatencyAugmented
+from simulmt.models.model import Model
 from simulmt.vocabulary import Vocabulary
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or the profiler says when it starts and stops
@@ -24,9 +23,9 @@ AFTER_WARM_UP = 10**6  # an update at which the latency weighs in full
 def settings(size: str, data: str, mechanism: str) -> dict[str, Any]:
     """The options of a run; only the size of the vocabulary is taken of the data."""
     root = [] if data == "verbfinal" else ["data.root=."]
-    return configuration(
-        f"model={size}", f"data={data}", *root, f"mechanism={mechanism}", "lambda=0.2"
-    )
+    words = [f"model={size}", f"data={data}", *root, f"mechanism={mechanism}"]
+    weighed = configuration(*words)["objective"]["name"] == "latency_augmented"
+    return configuration(*words, *["lambda=0.2"] * weighed)
 
 
 def vocabulary(config: dict[str, Any]) -> Vocabulary:
@@ -53,16 +52,17 @@ def _rows(count: int, length: int, words: Vocabulary) -> list[list[int]]:
     return [[*row[: n - 1], words.eos] for row, n in zip(rows, lengths, strict=True)]
 
 
-def step(network: nn.Module, config: dict[str, Any], given: Batch) -> Step:
-    """Forward, backward, Adam; `network` takes source, its mask and the target as input."""
+def step(network: Model, config: dict[str, Any], given: Batch) -> Step:
+    """Forward, backward, Adam."""
     objective = build_objective(config)
-    assert isinstance(objective, LatencyAugmented)
+    draw = torch.rand(len(given.source), device=given.source.device)
+    lengths = given.target_mask.sum(-1)
+    moment = Moment(AFTER_WARM_UP, AFTER_WARM_UP, draw, lengths)
     adam = torch.optim.Adam(network.parameters(), lr=1e-4, fused=True)
     network.train()
 
     def run() -> None:
-        out: Translation = network(given.source, given.source_mask, given.target_input)
-        loss = objective.loss(out, given, AFTER_WARM_UP)
+        loss = objective(network, given, moment)
         torch.autograd.backward(loss.total / loss.tokens)
         adam.step()
         adam.zero_grad()

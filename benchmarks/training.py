@@ -47,6 +47,8 @@ TARGETS: dict[str, tuple[float | None, ...]] = {
     "wait_k": (1.05, 1.08, 1.12),
     "itst": (1.15, 1.15, None),
     "wait_info": (1.15, 1.15, None),
+    "sm2": (None, None, None),
+    "hmt": (3, 3, None),
 }
 """How many times as long as `soft` a step may take, for each of the lengths."""
 MEMORY = 1.5

@@ -172,7 +172,7 @@ def test_the_zoo_has_every_mechanism_on_every_model():
     pairs = {(run["model"]["name"], run["mechanism"]["name"]) for run in trained}
     known = {path.stem for path in (ROOT / "conf" / "mechanism").glob("*.yaml")}
     assert len(trained) == len(pairs)
-    assert pairs == {*itertools.product(MODELS, known)}
+    assert pairs == {*itertools.product(MODELS, known - {"hmt"})}  # it needs a Transformer
     for run in trained:
         learned = check_choices(run).mechanism.learned
         assert run["lambda"] == (0.2 if learned else 0.0)

@@ -7,8 +7,8 @@ import torch
 
 import zoo
 from simulmt.attention import Moment
+from simulmt.builders import build_mechanism
 from simulmt.data.encoded import Batch
-from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.objective.self_modifying import SelfModifying, prefix
 
@@ -92,5 +92,5 @@ def test_held_and_in_validation_only_whole_sentences_count() -> None:
 
 
 def test_another_mechanism_is_refused() -> None:
-    with pytest.raises(UserError, match="no confidence: take mechanism=sm2"):
-        an_objective()(zoo.model(zoo.options("soft")), a_batch(), Moment())
+    assert "take mechanism=sm2" in an_objective().misfit(build_mechanism(zoo.options("soft")))
+    assert not an_objective().misfit(build_mechanism(zoo.options("sm2")))

@@ -52,6 +52,11 @@ UNPUBLISHED = {
 WORDS = {"source_unit": "word", "target_unit": "word"}
 
 
+def words_of(name: str) -> dict[str, str]:
+    """Words on both sides; HMT writes subwords alone."""
+    return {"source_unit": "word"} if name == "hmt" else WORDS
+
+
 def every_mechanism() -> list[tuple[str, dict[str, Any]]]:
     """All files; a variant of each that lets mass run off the end if it can, narrow windows, the
     other emission rate of the papers, and combinations that no paper has.
@@ -66,7 +71,7 @@ def every_mechanism() -> list[tuple[str, dict[str, Any]]]:
             found.append((f"{path.stem}-narrow", chosen | {"window": 2}))
         if "source_unit" in chosen:
             narrow = {"window": 2} if "window" in chosen else {}
-            found.append((f"{path.stem}-words", chosen | WORDS | narrow))
+            found.append((f"{path.stem}-words", chosen | words_of(path.stem) | narrow))
         if path.stem == "wait_k":
             found.append(("wait_k-faster", chosen | {"emission_rate": 1.1}))
     return found
@@ -122,6 +127,8 @@ def kinds(chosen: dict[str, Any]) -> list[str]:
 
 def takes(kind: str, chosen: dict[str, Any]) -> bool:
     """Whether a kind of model is defined for a mechanism; re-encoding is for clocks that stream."""
+    if chosen["schedule"] == "hidden_markov" and kind not in ("transformer", BY_WORD):
+        return False
     if kind == BY_WORD:
         return chosen.get("source_unit", "word") == "word"  # an offline mechanism has no units
     if kind == REENCODING:

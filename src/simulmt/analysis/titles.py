@@ -2,6 +2,7 @@
 
 TITLES = {
     "emma": "EMMA",
+    "hmt": "HMT",
     "itst": "ITST",
     "luong_global": "Luong global",
     "luong_local_m": "Luong local-m",

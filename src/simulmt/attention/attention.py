@@ -27,6 +27,7 @@ from simulmt.attention.plan import (
     Stops,
     logarithm,
     reweighted,
+    together,
 )
 from simulmt.attention.schedule import Schedule
 from simulmt.attention.scores import Score, join_heads, no_keys, split_heads
@@ -63,6 +64,13 @@ class Stepped(NamedTuple):
     """State for the next step, where a schedule decides."""
     wants_to_read: Bool[Tensor, "B"]
     """Where True, the other fields are void: read another source token and take the step again."""
+
+
+class Looked(NamedTuple):
+    """The result of `look` for T target steps."""
+
+    context: Float[Tensor, "B T D"]
+    weights: Float[Tensor, "B H T S"]
 
 
 class Attention(nn.Module):
@@ -190,20 +198,32 @@ class Attention(nn.Module):
         if not isinstance(stand, Stand):
             stand = self._decide(query, memory, state, stand)
             carried = stand.state
-        look = self.span.look(query, stand.position[..., None], memory.mask.shape[1])
-        beta = weights(self.score(query, memory.soft_keys), look, memory.mask)
-        beta = reweighted(beta, None if stand.weight is None else stand.weight[:, :, None])
+        looked = self.look(query, memory, together([stand]))
         length = memory.length[:, None]
         position = stand.position.expand(-1, self.heads)
         needed = position.where(position > 0, length) + self.traits.ahead  # (B, H)
         return Stepped(
-            context=self._context(beta, memory),
-            weights=beta[:, :, 0],
+            context=looked.context,
+            weights=looked.weights[:, :, 0],
             position=position,
             read=memory.whole(needed.minimum(length)).amax(1),
             state=carried,
             wants_to_read=stand.wants_to_read | (needed > length).any(1) & ~memory.finished,
         )
+
+    def look(self, query: Float[Tensor, "B T D"], memory: Memory, plan: Plan) -> Looked:
+        """Contexts and attention of T target steps of inference, with known stops.
+
+        Args:
+            query: decoder states.
+            memory: the part of the source that has been read.
+            plan: where the heads stand.
+        """
+        assert isinstance(plan.alignment, Stops), "a step of inference has hard positions"
+        look = self.span.look(query, plan.alignment.position, memory.mask.shape[1])
+        beta = weights(self.score(query, memory.soft_keys), look, memory.mask)
+        beta = reweighted(beta, plan.weight)
+        return Looked(self._context(beta, memory), beta)
 
     def _decide(
         self, query: Float[Tensor, "B 1 D"], memory: Memory, state: Any, moves: Moves | None

@@ -97,6 +97,8 @@ class ClockRecipe(ABC):
     """Whether the model says how sure it is of each token, and takes a prefix for a sentence."""
     weighs_tokens: ClassVar[bool] = False
     """Whether it has an `emphasis`."""
+    several_states: ClassVar[bool] = False
+    """Whether a target token has several states, so that a plan has that many steps for it."""
 
     @abstractmethod
     def build(self, dim: int, embed: Embed) -> Clock:

@@ -83,6 +83,11 @@ class Mechanism:
         return isinstance(self.schedule, ClockRecipe) and self.schedule.confident
 
     @property
+    def several_states(self) -> bool:
+        """Whether the model chooses among several states of each target token."""
+        return isinstance(self.schedule, ClockRecipe) and self.schedule.several_states
+
+    @property
     def dials(self) -> dict[str, float]:
         """The options that trade quality for latency in a trained model, with their values."""
         return {name: getattr(self.schedule, name) for name in self.schedule.dials}

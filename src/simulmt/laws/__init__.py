@@ -105,9 +105,9 @@ def check(law: Law, case: Case, kind: str) -> None:
 
 
 def _taking(mechanism: Mechanism) -> dict[str, Make]:
-    """Return the small models, without the variants that refuse the mechanism."""
-    found: dict[str, Make] = {**SMALL}
-    for kind, make in VARIANTS.items():
+    """Return the small models, without those that refuse the mechanism."""
+    found = dict[str, Make]()
+    for kind, make in (SMALL | VARIANTS).items():
         try:
             make(mechanism=mechanism)
         except UserError:

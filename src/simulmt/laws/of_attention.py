@@ -54,8 +54,10 @@ def layers(case: Case) -> list[Layer]:
     mask = torch.arange(7) < torch.tensor([7, 4, 1])[:, None]
     encoded = made.encode(source, mask)
     clocked = made.planned(encoded, targets(3, 5, vocabulary=made.vocabulary), TRAINED)
-    dim = encoded.states.shape[-1]
-    queries = torch.randn(3, 5, dim, dtype=torch.float64)
+    steps = 5
+    if clocked is not None and isinstance(clocked.alignment, Stops):
+        steps = clocked.alignment.position.shape[-1]  # more if tokens have several states
+    queries = torch.randn(3, steps, encoded.states.shape[-1], dtype=torch.float64)
     return [Layer(attention, 4 * queries, attention.memory(encoded), clocked)]
 
 

@@ -46,7 +46,7 @@ SMALL: dict[str, Make] = {
     "rnmt_plus": partial(RnmtPlus, **_RECURRENT, encoder="causal"),
     "luong": partial(Luong, **_RECURRENT, input_feeding=True),
 }
-"""Models that take every mechanism."""
+"""A model of each kind; HMT needs a Transformer."""
 GUIDED = "transformer with averages"
 REENCODING = "transformer that encodes every prefix"
 BY_WORD = "transformer that sees whole words"
@@ -55,7 +55,7 @@ VARIANTS: dict[str, Make] = {
     GUIDED: partial(transformer, average_embedding=True),
     REENCODING: partial(transformer, encoder="reencoding"),
 }
-"""Models that refuse some mechanisms."""
+"""Variants that refuse some mechanisms."""
 
 
 def vary(made: Model) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from simulmt.attention import TRAINED, Attended, Attention, Moment, Plan, Source, Stand, Stepped
+from simulmt.attention.attention import Looked
 from simulmt.attention.initial import xavier
 from simulmt.attention.scores import ScaledDotProduct, join_heads, split_heads
 from simulmt.attention.words import Moves
@@ -18,7 +19,7 @@ from simulmt.models.average_embedding import GuidedAttention
 from simulmt.models.dropout import Dropout
 from simulmt.models.reencoding import PrefixAttention
 
-A = TypeVar("A", Attended, Stepped)
+A = TypeVar("A", Attended, Looked, Stepped)
 SourceAttention: TypeAlias = Attention | GuidedAttention | PrefixAttention
 """The kinds of attention to the source that a decoder layer may have."""
 ActivationName: TypeAlias = Literal["relu", "silu", "gelu"]
@@ -220,6 +221,15 @@ class DecoderLayer(nn.Module):
         )
         x, after, _ = self._go_on(x, visible, state, attend)
         return x, after
+
+    def look(
+        self, x: Float[Tensor, "B N D"], visible: Tensor | None, state: LayerState, plan: Plan
+    ) -> tuple[Float[Tensor, "B N D"], LayerState, Float[Tensor, "B H N S"]]:
+        """As `replay`, with the attention to the source; for an `Attention` without additions."""
+        assert isinstance(self.source_attention, Attention), "checked when the model was built"
+        attend = partial(self.source_attention.look, memory=state.memory, plan=plan)
+        x, after, looked = self._go_on(x, visible, state, attend)
+        return x, after, looked.weights
 
     def _go_on(
         self,

@@ -34,9 +34,9 @@ first dimension is the batch."""
 
 
 class Translation(NamedTuple):
-    """The result of teacher forcing."""
+    """The result of teacher forcing; if tokens have several states, with a dimension K for them."""
 
-    states: Float[Tensor, "B T E"]
+    states: Float[Tensor, "B T *K E"]
     """The decoder's last states."""
     output: Projection
     """Turns states into logits, so that a caller need not hold the logits of all tokens."""
@@ -45,11 +45,13 @@ class Translation(NamedTuple):
     positions that the span looks ahead; empty where stops are known."""
     losses: Losses
     """Losses of clock and schedules, summed over the layers; the objective weighs them."""
-    confidence: Float[Tensor, "B T"] | None = None
+    confidence: Float[Tensor, "B T *K"] | None = None
     """How sure the model is of each token, as a logit; None if it does not say."""
+    reads: Int[Tensor, "B T K"] | None = None
+    """The source tokens that each of the states of a token has read; None for one state."""
 
     @property
-    def logits(self) -> Float[Tensor, "B T V"]:
+    def logits(self) -> Float[Tensor, "B T *K V"]:
         """The logits of every target token."""
         return self.output(self.states)
 
@@ -80,12 +82,18 @@ class Model(nn.Module, ABC):
         dim: width D of the model.
         causal: whether source states depend on their prefix only, so that `listen` can encode the
             next tokens.
+
+    Raises:
+        UserError: the mechanism gives a token several states, and the decoder takes one.
     """
 
     usual_beam: ClassVar[int]
     """Usual beam of beam search, for mechanisms that read the whole sentence first."""
     compiles: ClassVar[bool] = False
     """Whether `torch.compile` suits `encode` and `decode`: they do not loop over the tokens."""
+
+    takes_several_states: ClassVar[bool] = False
+    """Whether the decoder can take a target token in several states."""
 
     attending_layers: int = 1
     """The number of decoder layers that attend to the source."""
@@ -99,6 +107,11 @@ class Model(nn.Module, ABC):
         self, vocabulary: Vocabulary, mechanism: Mechanism, dim: int, causal: bool
     ) -> None:
         super().__init__()
+        if mechanism.several_states and not self.takes_several_states:
+            raise UserError(
+                f"mechanism={mechanism.name} computes several states of each target token, which "
+                f"{type(self).__name__} cannot; take model=transformer"
+            )
         self.vocabulary, self.mechanism, self.dim = vocabulary, mechanism, dim
         clock = mechanism.clock(dim, self.embedded)
         self.clock: Clock | OncePerWord | None = clock

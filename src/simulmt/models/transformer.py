@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from simulmt.attention import TRAINED, Attended, Mechanism, Moment, Source
-from simulmt.attention.clock import ClockState, Side
+from simulmt.attention.clock import ClockState, Side, Ticks
 from simulmt.attention.plan import Stand, together
 from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
@@ -42,6 +42,7 @@ from simulmt.models.model import (
 )
 from simulmt.models.projection import Projection
 from simulmt.models.reencoding import REENCODING, PrefixAttention, encode_prefixes
+from simulmt.models.several_states import SeveralStates, States
 from simulmt.options import Few, Share, Width, limited
 from simulmt.vocabulary import Vocabulary
 
@@ -67,6 +68,8 @@ class TransformerState(NamedTuple):
     step: Int[Tensor, "B"]
     """Number of target tokens that the decoder has read as input, BOS included."""
     clock: ClockState | None
+    several: States | None = None
+    """The states of each target token, if it has several."""
 
 
 @limited
@@ -98,6 +101,7 @@ class Transformer(Model):
 
     usual_beam: ClassVar[int] = 5
     compiles: ClassVar[bool] = True
+    takes_several_states: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -154,6 +158,14 @@ class Transformer(Model):
         self.encoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
         self.confidence = self.says_how_sure(dim)
+        self.several: SeveralStates | None = None
+        if mechanism.several_states:
+            self.several = SeveralStates(mechanism, dim)
+            if reencodes or average_embedding:
+                raise UserError(
+                    f"mechanism={mechanism.name} attends to states that never change; take "
+                    "model.encoder=causal and model.average_embedding=false"
+                )
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
         """States of the source, with averages or re-encoded prefixes if the model uses them."""
@@ -229,6 +241,8 @@ class Transformer(Model):
         embedding, output = self.embedding.twice()
         x = self._embed(target_input, weight=embedding)
         visible = self._emphasised(None, target_input, "target")
+        if self.several is not None and plan is not None:
+            x, visible = self.several.spread(x), self.several.visible(plan)
         layers: list[Attended] = []  # a call of list[Attended] could not be compiled
         for layer in self._layers():
             x, attended = layer(x, visible, layer.source_attention.memory(source), plan, moment)
@@ -236,13 +250,17 @@ class Transformer(Model):
         alphas = tuple(attended.alpha for attended in layers if attended.alpha is not None)
         states, losses = self.decoder_norm(x), all_losses(plan, layers)
         projection = Projection(output, self.output_bias)
-        return Translation(states, projection, alphas, losses, self.sure(states))
+        found = Translation(states, projection, alphas, losses, self.sure(states))
+        if self.several is None or plan is None:
+            return found
+        return self.several.of_each_token(found, source, plan)
 
     def start(self, source: Source) -> TransformerState:
         """The decoder before the first target step."""
         layers = tuple(layer.start(source) for layer in self._layers())
         written = torch.zeros_like(source.tokens[:, 0])
-        return TransformerState(layers, written, self.clock_state(source))
+        several = None if self.several is None else self.several.start(source)
+        return TransformerState(layers, written, self.clock_state(source), several)
 
     def listen(self, tokens: Int[Tensor, "B N"], heard: State | None) -> tuple[Source, State]:
         """Encode the next source tokens, or with re-encoding the whole prefix again."""
@@ -283,6 +301,8 @@ class Transformer(Model):
             before._replace(memory=layer.source_attention.extend(before.memory, source))
             for layer, before in layers
         )
+        if self.several is not None and state.several is not None:
+            state = state._replace(several=self.several.extend(state.several, source))
         return state._replace(layers=longer, clock=self.longer(state.clock, source))
 
     def seen(
@@ -301,6 +321,8 @@ class Transformer(Model):
         moves: Bool[Tensor, "B"] | None = None,
     ) -> DecoderStep:
         """One target step through all layers."""
+        if self.several is not None:
+            return self._step_of_several(self.several, token, state)
         stand = self.ticked(state.clock, token, moves)
         x, visible = self._next(token[:, None], state)
         layers, steps = [], []
@@ -313,9 +335,30 @@ class Transformer(Model):
         after = state._replace(layers=tuple(layers), step=state.step + 1)
         return join_layers(output(states), after, stand, steps, self.sure(states))
 
+    def _step_of_several(
+        self, several: SeveralStates, token: Int[Tensor, "B"], state: TransformerState
+    ) -> DecoderStep:
+        """One target step: the next token in several states, and the one that translates."""
+        assert state.several is not None, "from `start`"
+        clock = state.clock
+        assert isinstance(clock, Ticks), "HMT's states are on a timetable"
+        block = several.block(token, state.several, clock)
+        x = self._embed(block.tokens.view(-1, 1), block.position.view(-1, 1))
+        x, layers, weights = x.view(*block.tokens.shape, self.dim), [], []
+        for layer, before in zip(self._layers(), state.layers, strict=True):
+            x, after, looked = layer.look(x, block.visible, before, block.plan)
+            layers.append(after)
+            weights.append(looked)
+        output = Projection(self.embedding.weight, self.output_bias)
+        last = self.decoder_norm(x)[:, -several.recipe.states :]
+        step = several.step(last, weights, block, output)
+        clock = clock._replace(written=clock.written + 1)
+        state = TransformerState(tuple(layers), state.step + 1, clock, step.state)
+        return step._replace(state=state)
+
     def replay(self, tokens: Int[Tensor, "B N"], state: TransformerState) -> TransformerState:
         """The decoder after N target steps, layer by layer if a clock decides."""
-        if self.clock is None or not tokens.shape[1]:
+        if self.clock is None or self.several is not None or not tokens.shape[1]:
             return super().replay(tokens, state)  # type: ignore[no-any-return]
         clock, stands = state.clock, list[Stand]()
         for token in tokens.unbind(1):

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from simulmt import latency
-from simulmt.attention import Losses, Moment
+from simulmt.attention import Losses, Mechanism, Moment
 from simulmt.attention.mechanism import Unit
 from simulmt.data.encoded import Batch
 from simulmt.errors import UserError
@@ -84,6 +84,12 @@ class LatencyAugmented(Objective):
         self.warmup = warmup
         self.terms = terms
         self.teacher = teacher
+
+    def misfit(self, mechanism: Mechanism) -> str:
+        """A token has one likelihood."""
+        if mechanism.several_states:
+            return "each token has several states; take objective=hmt"
+        return ""
 
     def needs_delays(self) -> bool:
         """Whether a latency weight is above 0."""

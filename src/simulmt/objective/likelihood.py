@@ -6,8 +6,8 @@ with the logits z_i = W h_i + b and log Z_i = log sum_v exp z_iv. The logits are
 chunk of tokens after another, so no tensor of tokens times subwords is ever held.
 
 The gradients of log Z_i are p_i W by h_i and p_i h_i' by W, with p_i = softmax z_i. The first is
-kept for each token. The second is summed in the forward pass as if all tokens had the same weight
-in the loss, and scaled in the backward pass. If the weights differ, the backward pass computes the
+kept for each token. The second is summed in the forward pass if all tokens have the same weight in
+the loss, and scaled in the backward pass. If the weights differ, the backward pass computes the
 logits of each chunk again.
 """
 
@@ -45,6 +45,7 @@ def token_losses(
     output: Projection,
     target: Int[Tensor, "B T"],
     mask: Bool[Tensor, "B T"],
+    alike: bool = True,
 ) -> TokenLosses:
     """The losses of the target tokens, differentiable once by states, weight and bias.
 
@@ -55,6 +56,7 @@ def token_losses(
         output: the output layer.
         target: the tokens to be predicted.
         mask: True for real tokens; nothing is computed for padding.
+        alike: whether all tokens are expected to have the same weight in the loss, for speed.
     """
     device = states.device.type
     rows = mask.flatten().nonzero()[:, 0]
@@ -67,7 +69,7 @@ def token_losses(
         bias = None if bias is None else bias.to(precision)
     with torch.autocast(device, enabled=False):
         learns = torch.is_grad_enabled()
-        losses = _Losses.apply(kept, weight, bias, tokens, learns)  # type: ignore[no-untyped-call]
+        losses = _Losses.apply(kept, weight, bias, tokens, learns, alike)  # type: ignore[no-untyped-call]
     padded = (loss.new_zeros(mask.numel()).index_copy(0, rows, loss) for loss in losses)
     return TokenLosses(*(loss.view(mask.shape) for loss in padded))
 
@@ -83,6 +85,7 @@ class _Losses(torch.autograd.Function):
         bias: Float[Tensor, "V"] | None,
         target: Int[Tensor, "N"],
         learns: bool,
+        alike: bool,
     ) -> tuple[Float[Tensor, "N"], Float[Tensor, "N"]]:
         wide = torch.promote_types(states.dtype, torch.float32)
         log_z, chosen = (states.new_empty(len(states), dtype=wide) for _ in range(2))
@@ -94,6 +97,7 @@ class _Losses(torch.autograd.Function):
             log_z[rows], p = _softmax_(z)
             if by_state is not None:
                 by_state[rows] = p.to(weight.dtype) @ weight
+            if learns and alike:
                 sums = _added(sums, p, states[rows], bias is not None)
         average = weight.mean(0, dtype=wide)
         ctx.save_for_backward(states, weight, bias, target, log_z, by_state, average)
@@ -124,7 +128,7 @@ class _Losses(torch.autograd.Function):
             sums.bias.index_add_(0, target, nll, alpha=-1)
             sums.bias.sub_(uniform.sum() / len(weight))
         by_bias = None if sums.bias is None else sums.bias.to(weight.dtype)
-        return by_state.to(states.dtype), sums.weight.to(weight.dtype), by_bias, None, None
+        return by_state.to(states.dtype), sums.weight.to(weight.dtype), by_bias, None, None, None
 
 
 class _Sums(NamedTuple):

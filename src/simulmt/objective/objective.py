@@ -11,7 +11,7 @@ from typing import NamedTuple
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention import Moment
+from simulmt.attention import Mechanism, Moment
 from simulmt.data.encoded import Batch
 from simulmt.models.model import Model
 
@@ -42,6 +42,10 @@ class Objective(nn.Module, ABC):
             batch: the sentence pairs.
             moment: how far the training is; `nll` in evaluation mode does not depend on it.
         """
+
+    def misfit(self, mechanism: Mechanism) -> str:
+        """Why the objective makes no sense for a mechanism, in words; empty if it does."""
+        return ""
 
     @abstractmethod
     def needs_delays(self) -> bool:

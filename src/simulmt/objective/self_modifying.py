@@ -17,11 +17,10 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from simulmt.attention import Moment
+from simulmt.attention import Mechanism, Moment
 from simulmt.attention.memory import first
 from simulmt.attention.moment import uniform
 from simulmt.data.encoded import Batch
-from simulmt.errors import UserError
 from simulmt.models.model import Model, Translation
 from simulmt.models.projection import Projection
 from simulmt.objective.likelihood import token_losses
@@ -60,6 +59,10 @@ class SelfModifying(Objective):
         self.hold = hold
         self.warmup = warmup
 
+    def misfit(self, mechanism: Mechanism) -> str:
+        """The model has to say how sure it is."""
+        return "" if mechanism.confident else "it has no confidence; take mechanism=sm2"
+
     def needs_delays(self) -> bool:
         """No: delays are decided after the decoder."""
         return False
@@ -77,16 +80,7 @@ class SelfModifying(Objective):
         return {}
 
     def forward(self, model: Model, batch: Batch, moment: Moment) -> Loss:
-        """The losses of a batch; those of prefixes in training alone.
-
-        Raises:
-            UserError: the model has no confidence.
-        """
-        if not model.mechanism.confident:
-            raise UserError(
-                f"objective=sm2 with mechanism={model.mechanism.name}, which has no confidence: "
-                "take mechanism=sm2"
-            )
+        """The losses of a batch; those of prefixes in training alone."""
         whole = model(batch.source, batch.source_mask, batch.target_input, moment)
         losses = token_losses(whole.states, whole.output, batch.target, batch.target_mask)
         total = losses.smoothed(self.label_smoothing).sum()

@@ -79,7 +79,12 @@ def check_choices(config: Config) -> Choices:
     mechanism = build_mechanism(config["mechanism"])
     check_data(config["data"])
     model = outline_model(config["model"], mechanism, _vocabulary(config["data"].get("subwords")))
-    _check_objective(build_objective(config), mechanism, plan)
+    objective = build_objective(config)
+    if why := objective.misfit(mechanism):
+        raise UserError(
+            f"objective.name={config['objective']['name']} with mechanism={mechanism.name}: {why}"
+        )
+    _check_objective(objective, mechanism, plan)
     if plan.compile and not model.compiles:
         raise UserError(
             f"trainer.compile=true, but model.name={config['model']['name']} loops over "

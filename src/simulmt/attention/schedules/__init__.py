@@ -1,7 +1,14 @@
 """Schedules, a file each, and the table that `mechanism.schedule` is looked up in."""
 
 from simulmt.attention.clock import ClockRecipe
-from simulmt.attention.clocks import FullSentence, MultiPath, Prefixes, WaitInfo, WaitK
+from simulmt.attention.clocks import (
+    FullSentence,
+    HiddenMarkov,
+    MultiPath,
+    Prefixes,
+    WaitInfo,
+    WaitK,
+)
 from simulmt.attention.schedule import ScheduleRecipe
 from simulmt.attention.schedules.itst import Itst
 from simulmt.attention.schedules.monotonic import Monotonic, MonotonicHeads
@@ -14,6 +21,7 @@ SCHEDULES: dict[str, type[ClockRecipe] | type[ScheduleRecipe]] = {
     "wait_k": WaitK,
     "multi_path": MultiPath,
     "wait_info": WaitInfo,
+    "hidden_markov": HiddenMarkov,
     "monotonic": Monotonic,
     "itst": Itst,
 }

@@ -1,0 +1,213 @@
+"""A decoder that takes each target token in several states, for HMT (Zhang & Feng 2023).
+
+A state is the decoder's view of a target token after some part of the source. All states of a token
+have its embedding and position; each attends to the source that it has read. A state sees those
+states of earlier tokens, and earlier states of its own token, that have read no more than itself.
+At each state the model says how likely it is to translate there rather than to wait.
+
+Training computes all states. Decoding takes the first state that translates, from the present read
+length on, and computes a state once, as soon as its part of the source has been read.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from simulmt.attention import Mechanism, Plan, Source
+from simulmt.attention.clock import Ticks
+from simulmt.attention.clocks.hidden_markov import HiddenMarkov
+from simulmt.attention.plan import Stops
+from simulmt.errors import UserError
+from simulmt.models.model import DecoderStep, Translation
+from simulmt.models.projection import Projection
+
+_NEVER = torch.iinfo(torch.long).max
+"""The read length of a state that none may see, since it is not computed yet."""
+
+
+class States(NamedTuple):
+    """What is kept between two target steps beside keys and values; N states are in the cache."""
+
+    tokens: Int[Tensor, "B t"]
+    """The decoder's inputs so far."""
+    place: Int[Tensor, "B N"]
+    """The number of each state in the cache: K times its token's, plus its own among the K."""
+    read: Int[Tensor, "B N"]
+    """The source tokens that it has read."""
+    done: Bool[Tensor, "B t*K"]
+    """Which states are computed, in their own order."""
+    latest: Int[Tensor, "B"]
+    """The source tokens read when the last token was written."""
+    sums: Float[Tensor, "B S D"]
+    """Sums of the source states up to each token."""
+
+
+class Block(NamedTuple):
+    """The n states to compute at a target step; the last K are those of the next token."""
+
+    tokens: Int[Tensor, "B n"]
+    position: Int[Tensor, "B n"]
+    """The place of each token in the target, from 0."""
+    visible: Bool[Tensor, "B 1 n N"]
+    plan: Plan
+    ready: Bool[Tensor, "B K"]
+    """Whether what the next token's states read has been read."""
+    after: States
+    """With the block; `latest` is still that of before."""
+
+
+class SeveralStates(nn.Module):
+    """Which states there are, what they see, and which of them translates.
+
+    Args:
+        mechanism: says what states read.
+        dim: width D of the model.
+
+    Raises:
+        UserError: the mechanism writes whole words.
+    """
+
+    def __init__(self, mechanism: Mechanism, dim: int) -> None:
+        super().__init__()
+        assert isinstance(mechanism.schedule, HiddenMarkov), "the only one with several states"
+        self.recipe = mechanism.schedule
+        if mechanism.writes_words:
+            raise UserError(
+                f"mechanism.target_unit=word with mechanism={mechanism.name}: each subword chooses "
+                "among its own states; take target_unit=subword"
+            )
+        self.confidence = nn.Linear(2 * dim, 1)
+
+    def spread(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T*K D"]:
+        """Each target token once for each of its states."""
+        return x.repeat_interleave(self.recipe.states, 1)
+
+    def visible(self, plan: Plan) -> Bool[Tensor, "B 1 N N"]:
+        """Which of the states of a plan see which."""
+        assert isinstance(plan.alignment, Stops), "clocks plan known stops"
+        read = plan.alignment.position[:, 0]
+        place = torch.arange(read.shape[1], device=read.device)[None]
+        return _sees(place, read, place, read)
+
+    def confident(
+        self, states: Float[Tensor, "B N D"], sums: Float[Tensor, "B S D"], read: Int[Tensor, "B N"]
+    ) -> Float[Tensor, "B N"]:
+        """The logit of translating at each state, from the state and the mean of what it has read.
+
+        Args:
+            states: the decoder's last states.
+            sums: of the source states up to each token.
+            read: the source tokens that each state has read.
+        """
+        total = sums.gather(1, (read - 1)[..., None].expand(-1, -1, sums.shape[-1]))
+        mean = (total / read[..., None]).to(states.dtype)
+        logit: Tensor = self.confidence(torch.cat([states, mean], -1))
+        return logit[..., 0]
+
+    def start(self, source: Source) -> States:
+        """No state yet."""
+        none = source.tokens[:, :0]
+        length = torch.zeros_like(source.tokens[:, 0])
+        return States(none, none, none, none.bool(), length, sums_of(source.states))
+
+    def extend(self, states: States, source: Source) -> States:
+        """The same after more of the source has been read."""
+        later = states.sums[:, -1:] + sums_of(source.states)
+        return states._replace(sums=torch.cat([states.sums, later], 1))
+
+    def block(self, token: Int[Tensor, "B"], states: States, ticks: Ticks) -> Block:
+        """The states to compute at a target step.
+
+        Args:
+            token: the last one written, or BOS.
+            states: those before the step.
+            ticks: what has been read.
+        """
+        K = self.recipe.states
+        tokens = torch.cat([states.tokens, token[:, None]], 1)
+        read, ready = self.recipe.reads(ticks, tokens.shape[1])
+        done = nn.functional.pad(states.done, (0, K))
+        new = ready & ~done
+        needed = new.any(0)
+        needed[-K:] = True
+        place = needed.nonzero()[:, 0].expand(len(token), -1)  # (B, n)
+        stop = read[:, needed]
+        own = stop.where(new[:, needed], _NEVER)
+        among = torch.cat([states.place, place], 1), torch.cat([states.read, own], 1)
+        grown = states._replace(tokens=tokens, place=among[0], read=among[1], done=done | ready)
+        return Block(
+            tokens=tokens.gather(1, place // K),
+            position=place // K,
+            visible=_sees(place, own, *among),
+            plan=Plan(Stops(stop[:, None])),
+            ready=ready[:, -K:],
+            after=grown,
+        )
+
+    def of_each_token(self, found: Translation, source: Source, plan: Plan) -> Translation:
+        """A translation of T * K states with a dimension for the K of each token."""
+        assert isinstance(plan.alignment, Stops), "clocks plan known stops"
+        read = plan.alignment.position[:, 0]
+        shape = len(read), -1, self.recipe.states
+        confidence = self.confident(found.states, sums_of(source.states), read)
+        return found._replace(
+            states=found.states.view(*shape, found.states.shape[-1]),
+            confidence=confidence.view(shape),
+            reads=read.view(shape),
+        )
+
+    def step(
+        self,
+        last: Float[Tensor, "B K D"],
+        weights: Sequence[Float[Tensor, "B H n S"]],
+        block: Block,
+        output: Projection,
+    ) -> DecoderStep:
+        """The step from the first state that translates, from the present read length on.
+
+        Args:
+            last: the decoder's last states for the next token.
+            weights: each layer's attention to the source.
+            block: the block in which they were computed.
+            output: the output layer.
+
+        Returns:
+            The step, whose state is a `States`.
+        """
+        assert isinstance(block.plan.alignment, Stops), "clocks plan known stops"
+        K = self.recipe.states
+        read = block.plan.alignment.position[:, 0, -K:]
+        logit = self.confident(last, block.after.sums, read)
+        translates = logit.sigmoid() >= self.recipe.threshold
+        translates[:, -1] = True
+        stops = translates & block.ready & (read >= block.after.latest[:, None])
+        rows = torch.arange(len(last), device=last.device)
+        chosen = rows, stops.long().argmax(1)
+        heads = sum(layer.shape[1] for layer in weights)
+        return DecoderStep(
+            logits=output(last[chosen]),
+            state=block.after._replace(latest=read[chosen]),
+            positions=read[chosen][:, None].expand(-1, heads),
+            read=read[chosen],
+            wants_to_read=~stops.any(1),
+            weights=tuple(layer[:, :, -K:].transpose(1, 2)[chosen] for layer in weights),
+        )
+
+
+def sums_of(states: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
+    """Sums of the source states up to each token, in float32 at least."""
+    return states.to(torch.promote_types(states.dtype, torch.float32)).cumsum(1)
+
+
+def _sees(
+    place: Int[Tensor, "#B n"],
+    read: Int[Tensor, "B n"],
+    places: Int[Tensor, "#B N"],
+    reads: Int[Tensor, "B N"],
+) -> Bool[Tensor, "B 1 n N"]:
+    """Which of N states each of n states sees."""
+    earlier = places[:, None] <= place[..., None]
+    return (earlier & (reads[:, None] <= read[..., None]))[:, None]

@@ -1,0 +1,120 @@
+"""HMT: the likelihood of a translation over all moments to write (Zhang & Feng 2023).
+
+"Hidden Markov Transformer for Simultaneous Machine Translation". Summed over sentences,
+
+    L = -log sum over all paths of states p(path, y | x)
+        + states / K * cross-entropy of each of the K states of each token
+        + latency * mean over tokens of E[c_i - c(i, 0)]
+
+divided by the number of target tokens. A path takes each token from one of its states and never
+reads less than before; E is the mean over the paths alone, without the tokens.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from simulmt.attention import Mechanism, Moment
+from simulmt.data.encoded import Batch
+from simulmt.models.model import Model
+from simulmt.objective.likelihood import token_losses
+from simulmt.objective.objective import Loss, Objective, grown
+from simulmt.ops.hidden_markov import forward_algorithm, log_likelihood
+from simulmt.options import Natural, Share, Weight, limited
+
+
+@limited
+class MarginalLikelihood(Objective):
+    """The marginal likelihood, the likelihood of each state, and the expected latency.
+
+    Args:
+        label_smoothing: probability mass that is spread over the vocabulary, in the likelihood of
+            each state.
+        states: weight of that likelihood; 1 in the paper.
+        latency: weight of the latency; 1 in the paper.
+        hold: updates at first without the latency; 0 in the paper.
+        warmup: updates over which the weight of the latency then grows to its value.
+    """
+
+    def __init__(
+        self,
+        *,
+        label_smoothing: Share,
+        states: Weight,
+        latency: Weight,
+        hold: Natural,
+        warmup: Natural,
+    ) -> None:
+        super().__init__()
+        self.label_smoothing = label_smoothing
+        self.states = states
+        self.latency = latency
+        self.hold = hold
+        self.warmup = warmup
+
+    def misfit(self, mechanism: Mechanism) -> str:
+        """A token needs several states."""
+        return "" if mechanism.several_states else "each token has one state; take mechanism=hmt"
+
+    def needs_delays(self) -> bool:
+        """No: the expected delays are those of the states."""
+        return False
+
+    def strength(self, update: int) -> float:
+        """The factor of the latency, from 0 to 1, at an update, from 0."""
+        return grown(update, self.hold, self.warmup)
+
+    def settled(self, update: int) -> bool:
+        """Whether the latency has its whole weight."""
+        return self.latency == 0 or self.strength(update) == 1.0
+
+    def weights(self, update: int) -> Mapping[str, float]:
+        """The weight of the latency."""
+        return {"latency": self.latency * self.strength(update)}
+
+    def forward(self, model: Model, batch: Batch, moment: Moment) -> Loss:
+        """The losses of a batch."""
+        found = model(batch.source, batch.source_mask, batch.target_input, moment)
+        reads, confidence = found.reads, found.confidence
+        assert reads is not None, "checked by `misfit`"
+        assert confidence is not None, "with several states comes a confidence"
+        among = reads.shape  # (B, T, K)
+        target, mask = (x[..., None].expand(among) for x in (batch.target, batch.target_mask))
+        losses = token_losses(
+            found.states.flatten(1, 2),
+            found.output,
+            target.flatten(1),
+            mask.flatten(1),
+            alike=False,
+        )
+        each = losses.smoothed(self.label_smoothing).sum() / among[-1]
+        translate, tokens = log_translate(confidence), batch.target_mask.sum(-1)
+        log_f = forward_algorithm(translate, -losses.nll.view(among), reads)
+        nll = -log_likelihood(log_f, tokens).sum()
+        log_p = forward_algorithm(translate, torch.zeros_like(translate), reads)
+        late = (log_p.exp() * (reads - reads[..., :1])).sum(-1) * batch.target_mask  # (B, T)
+        lag = (late.sum(-1) / tokens).sum()
+        latency = self.latency * self.strength(moment.update) * lag
+        total = nll + self.states * each + latency
+        return Loss(
+            total,
+            tokens.sum(),
+            len(tokens),
+            {"loss": total.detach(), "nll": nll.detach(), "states": each.detach()},
+            {"latency": lag.detach()},
+        )
+
+
+def log_translate(confidence: Float[Tensor, "B T K"]) -> Float[Tensor, "B T K"]:
+    """Log t(i, n): translate at state n and wait at all states before; at the last, translate.
+
+    Args:
+        confidence: the logit of translating at each state; that of the last does not count.
+    """
+    logit = confidence.to(torch.promote_types(confidence.dtype, torch.float32))
+    waits = functional.logsigmoid(-logit[..., :-1]).cumsum(-1)
+    stays = functional.pad(waits, (1, 0))
+    return stays + functional.pad(functional.logsigmoid(logit[..., :-1]), (0, 1))
