@@ -94,6 +94,9 @@ class Model(nn.Module, ABC):
     again."""
     reads_words: bool
     """Whether `listen` takes whole words."""
+    joins: bool = False
+    """Whether sentences that have come differently far may listen and step in one batch, their
+    states joined by `simulmt.models.joined`."""
 
     def __init__(
         self, vocabulary: Vocabulary, mechanism: Mechanism, dim: int, causal: bool

@@ -81,6 +81,7 @@ class RnmtPlus(Model):
     ) -> None:
         super().__init__(vocabulary, mechanism, dim, is_causal(encoder, mechanism))
         check_width(dim, heads)
+        self.joins = self.causal
         self.source_embedding = nn.Embedding(vocabulary.size, dim)
         self.target_embedding = nn.Embedding(vocabulary.size, dim)
         for embedding in (self.source_embedding, self.target_embedding):
