@@ -122,8 +122,9 @@ class OncePerWord(nn.Module):
 
     def start(self, source: Source) -> Standing:
         """The state before the first target step, from the source tokens read so far."""
-        nowhere = torch.zeros_like(source.tokens[:, :1])
-        return Standing(self.clock.start(source), nowhere, torch.ones_like(source.states[:, None, :, 0]))
+        nowhere, weight = torch.zeros_like(source.tokens[:, :1]), source.states.new_ones(())
+        weight = weight.expand(source.mask.shape)[:, None]
+        return Standing(self.clock.start(source), nowhere, weight)
 
     def extend(self, state: ClockState, source: Source) -> ClockState:
         """The state after more of the source has been read."""

@@ -65,7 +65,7 @@ class Joined:
 
 def form(state: State) -> object:
     """Where a state has tensors, and where None; states of one form can be joined."""
-    return state is None or isinstance(state, Tensor) or tuple(map(form, state))
+    return None if state is None else isinstance(state, Tensor) or tuple(map(form, state))
 
 
 def join(states: Sequence[State]) -> Joined:
@@ -121,19 +121,24 @@ def _padded(first: Tensor, own: Own | None, *others: Tensor) -> Tensor:
     place = torch.arange(int(lengths.max()), device=first.device)
     starts = lengths.cumsum(0) - lengths
     places = (starts[:, None] + place).where(place < lengths[:, None], every.shape[dim] - 1)
-    spread = every.index_select(dim, places.flatten()).unflatten(dim, places.shape)
-    return spread.squeeze(0).movedim(dim - 1, 0)
+    spread = every.index_select(dim, places.flatten())
+    shape = [*first.shape[1:dim], *places.shape, *first.shape[dim + 1 :]]
+    return spread.view(shape).movedim(dim - 1, 0)
 
 
-def _rows(x: Tensor, own: Own | None) -> Sequence[Tensor]:
+def _rows(x: Tensor, own: Own | None) -> tuple[Tensor, ...]:
     """Copies (1, ...) of the rows of a tensor (B, ...), without padding."""
     if own is None:
-        return torch.split_copy(x, 1)
+        return _split_copy(x, [1] * len(x), 0)
     dim, lengths = own
     place = torch.arange(x.shape[dim], device=x.device)
     real = (place < lengths[:, None]).flatten().nonzero()[:, 0]
     every = x.movedim(0, dim - 1).flatten(dim - 1, dim)[None].index_select(dim, real)
-    return torch.split_with_sizes_copy(every, lengths.tolist(), dim)
+    return _split_copy(every, lengths.tolist(), dim)
+
+
+_split_copy: Callable[[Tensor, list[int], int], tuple[Tensor, ...]]
+_split_copy = torch.split_with_sizes_copy  # type: ignore[assignment]  # torch declares no result
 
 
 def _lengthened(before: Tensor, own: Own | None, after: Tensor) -> Own | None:
