@@ -3,8 +3,10 @@
     python benchmarks/together.py [--sessions 1 10 50 200] [--turns 12] [--repeats 3]
 
 Sessions of the tiny Transformer, each at another word of its sentence. In every turn each session
-reads a word, alone or all in one pass. Fresh weights; the energy biases of learned heads are chosen
-so that a session writes about as much as it reads. The time is that of the processor.
+reads a word, alone or all in one pass. Fresh weights, enlarged so that decisions vary; the energy
+biases of learned heads are chosen so that a session writes about as much as it reads. An untrained
+model finds no end, so a session begins another sentence without finishing the last. The time is
+that of the processor.
 """
 
 from __future__ import annotations
@@ -25,23 +27,23 @@ from simulmt.attention.schedules import MonotonicHeads
 from simulmt.builders import build_mechanism, build_model
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
+from simulmt.laws.small import vary
 from simulmt.live.together import read_together
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 
 MECHANISMS = ("mma_il", "wait_k")
+WARM_UP = 8
+"""Turns before the time counts, after which sessions are at different words of their sentences."""
 SIZE = 1000
 """Subwords of the vocabulary."""
-Read = Callable[[Sequence[Translator], Sequence[str | None]], object]
+Read = Callable[[Sequence[Translator], Sequence[str]], object]
 
 
-def one_by_one(translators: Sequence[Translator], words: Sequence[str | None]) -> None:
+def one_by_one(translators: Sequence[Translator], words: Sequence[str]) -> None:
     """Let each read for itself."""
     for translator, word in zip(translators, words, strict=True):
-        if word is None:
-            translator.finish()
-        else:
-            translator.read(word)
+        translator.read(word)
 
 
 WAYS: dict[str, Read] = {"one by one": one_by_one, "together": read_together}
@@ -65,18 +67,21 @@ class Sessions:
             cycle([word for _ in range(9) for word in (*next(endless).split(), None)])
             for _ in range(count)
         ]
-        for words in self._words:  # so that sessions are not in step
-            for _ in range(draw.randrange(20)):
+        for words in self._words:  # so that their sentences end at different turns
+            for _ in range(draw.randrange(WARM_UP)):
                 next(words)
 
     def turn(self, read: Read) -> int:
-        """Let each session read a word, or end its sentence; return the number of words."""
-        words = [next(own) for own in self._words]
-        read(self.translators, words)
-        for translator, word in zip(self.translators, words, strict=True):
+        """Let each session read a word; return the number of words."""
+        words = []
+        for translator, own in zip(self.translators, self._words, strict=True):
+            word = next(own)
             if word is None:
                 translator.reset()
-        return sum(word is not None for word in words)
+                word = next(own)
+            words.append(word)
+        read(self.translators, words)
+        return len(words)
 
 
 def written_for_each_read(model: Model, subwords: Subwords, sources: Sequence[str]) -> float:
@@ -94,8 +99,9 @@ def a_model(mechanism: str, subwords: Subwords, sources: Sequence[str]) -> Model
     """Fresh weights; learned heads that write about as much as they read."""
     config = configuration("model=transformer", f"mechanism={mechanism}")
     model = build_model(config["model"], build_mechanism(config["mechanism"]), subwords.vocabulary)
+    vary(model)
     schedules = [part for part in model.modules() if isinstance(part, MonotonicHeads)]
-    low, high = -8.0, 8.0
+    low, high = -20.0, 20.0
     for _ in range(12 if schedules else 0):
         for part in schedules:
             part.energy_bias.data.fill_((low + high) / 2)
@@ -134,7 +140,8 @@ def main() -> None:
             for _ in range(given.repeats):
                 for way, read in WAYS.items():
                     sessions = Sessions(model, subwords, sources, count)
-                    sessions.turn(read)
+                    for _ in range(WARM_UP):
+                        sessions.turn(read)
                     rate, turn = measure(sessions, read, given.turns)
                     rates[way].append(rate)
             medians = [statistics.median(rates[way]) for way in WAYS]
