@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 State = Any
 """The state of a decoder or an encoder between two steps: nested named tuples of tensors, whose
-first dimension is the batch."""
+first dimension is the batch. What is as long as the source or the target grows at its end."""
 
 
 class Translation(NamedTuple):
