@@ -90,10 +90,8 @@ def _write(streams: Sequence[SentenceStream], decoders: Joined) -> None:
         )
         reads, writes = [], []
         columns = (decision.reads, decision.ends, decision.token, step.positions)
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        for n, (stream, (wants, ends, token, positions)) in enumerate(
-            zip(streams, rows, strict=True)
-        ):
+        rows = zip(streams, *(column.tolist() for column in columns), strict=True)
+        for n, (stream, wants, ends, token, positions) in enumerate(rows):
             if wants:
                 reads.append(n)
             elif ends:

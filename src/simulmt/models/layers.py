@@ -248,7 +248,7 @@ def causal_after(before: int, x: Float[Tensor, "B N D"]) -> Bool[Tensor, "N M"]:
 
 def visible_after(
     before: int, x: Float[Tensor, "B N D"], start: Int[Tensor, "B 1"], causal: bool = True
-) -> Bool[Tensor, "*B N M"] | None:
+) -> Bool[Tensor, "*rows #N M"] | None:
     """Which of M positions the newest N of each sentence see; None if they see all.
 
     Args:

@@ -64,6 +64,7 @@ class Luong(Model):
     """
 
     usual_beam: ClassVar[int] = 5
+    joins: bool = True
 
     def __init__(
         self,
@@ -79,7 +80,6 @@ class Luong(Model):
     ) -> None:
         super().__init__(vocabulary, mechanism, dim, causal=True)
         check_width(dim, heads)
-        self.joins = True
         self.input_feeding = input_feeding
         self.source_embedding = nn.Embedding(vocabulary.size, dim)
         self.target_embedding = nn.Embedding(vocabulary.size, dim)

@@ -66,6 +66,7 @@ class RnmtPlus(Model):
     """
 
     usual_beam: ClassVar[int] = 20
+    joins: bool = True
 
     def __init__(
         self,
@@ -81,7 +82,6 @@ class RnmtPlus(Model):
     ) -> None:
         super().__init__(vocabulary, mechanism, dim, is_causal(encoder, mechanism))
         check_width(dim, heads)
-        self.joins = self.causal
         self.source_embedding = nn.Embedding(vocabulary.size, dim)
         self.target_embedding = nn.Embedding(vocabulary.size, dim)
         for embedding in (self.source_embedding, self.target_embedding):

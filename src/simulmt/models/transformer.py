@@ -128,7 +128,7 @@ class Transformer(Model):
                 f"mechanism={mechanism.name} reads subwords; take mechanism.source_unit=word, or "
                 "encoder=causal"
             )
-        self.extends = self.joins = self.causal and not reencodes
+        self.extends, self.joins = self.causal and not reencodes, not reencodes
         check_width(dim, heads, each=2)
         if self.reencodes and average_embedding:
             raise UserError(
