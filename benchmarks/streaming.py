@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import torch
@@ -29,11 +30,14 @@ from rich.table import Table
 
 from simulmt.builders import build_mechanism, build_model
 from simulmt.data.verbfinal import verbfinal
+from simulmt.decoding import incremental
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.incremental import SentenceStream
+from simulmt.decoding.own_decision import Decision
+from simulmt.decoding.streaming import take_step
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
-from simulmt.models.model import Model
+from simulmt.models.model import DecoderStep, Model
 from simulmt.vocabulary import Vocabulary
 
 LENGTHS = (10, 50, 200)
@@ -47,31 +51,28 @@ Row = tuple[str, str, str, float]
 """What was measured, of what, its unit, its value."""
 
 
-class Timed(SentenceStream):
-    """Notes how long each read and each write took, in ms; ends as long as the source."""
+class Timed:
+    """A stream as long as its source; notes how long each read and each write took, in ms."""
 
     def __init__(self, model: Model, length: int) -> None:
-        super().__init__(model)
-        self.length = length
+        self.stream = SentenceStream(model, lambda read: torch.full_like(read, length))
         self.reads: list[float] = []
         self.writes: list[float] = []
 
     def read_word(self, word: Sequence[int]) -> None:
         """Take in a word of one subword; what is not spent on writing is the cost of reading."""
         written, start = len(self.writes), time.process_time()
-        super().read_word(word)
+        with patch.object(incremental, "take_step", self._step):
+            self.stream.read_word(word)
         total = 1e3 * (time.process_time() - start)
         self.reads.append(total - sum(self.writes[written:]))
 
-    def _write(self, has_read: bool) -> bool:
-        if len(self.writes) == self.length:
-            self.done = True
-            return False
+    def _step(self, *arguments: Any) -> tuple[DecoderStep, Decision]:
         start = time.process_time()
-        written = super()._write(has_read)
-        if written:
+        step, decision = take_step(*arguments)
+        if not decision.reads and not decision.ends:
             self.writes.append(1e3 * (time.process_time() - start))
-        return written
+        return step, decision
 
 
 def random_model(kind: str, mechanism: str) -> Model:

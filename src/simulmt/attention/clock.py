@@ -58,7 +58,11 @@ class Clock(ABC):
 
     @abstractmethod
     def extend(self, state: ClockState, source: Source) -> ClockState:
-        """The state after more of the source has been read."""
+        """The state after more of the source has been read.
+
+        What is as long as the source grows at its end. Padding may come before, as sentences of
+        different lengths read in one batch; it is moved behind what was read.
+        """
 
     @abstractmethod
     def seen(

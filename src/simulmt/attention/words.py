@@ -56,8 +56,8 @@ class Standing(NamedTuple):
 
     state: Any
     position: Int[Tensor, "B #H"]
-    weight: Float[Tensor, "B #H s"] | None = None
-    """What a clock that weighs attention gave the word."""
+    weight: Float[Tensor, "B #H S"] | None = None
+    """What a clock that weighs attention gave the word; 1 before the first word."""
 
 
 def standing(stand: Stand, before: Standing | None, moves: Bool[Tensor, "B"]) -> Stand:
@@ -122,11 +122,15 @@ class OncePerWord(nn.Module):
 
     def start(self, source: Source) -> Standing:
         """The state before the first target step, from the source tokens read so far."""
-        return Standing(self.clock.start(source), torch.zeros_like(source.tokens[:, :1]))
+        nowhere, weight = torch.zeros_like(source.tokens[:, :1]), source.states.new_ones(())
+        weight = weight.expand(source.mask.shape)[:, None]
+        return Standing(self.clock.start(source), nowhere, weight)
 
     def extend(self, state: ClockState, source: Source) -> ClockState:
         """The state after more of the source has been read."""
-        return state._replace(state=self.clock.extend(state.state, source))
+        unseen = source.tokens.shape[1]  # from where the heads stand, so that any weight will do
+        weight = nn.functional.pad(state.weight, (0, unseen), value=1)
+        return state._replace(state=self.clock.extend(state.state, source), weight=weight)
 
     def seen(
         self, state: ClockState, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]
@@ -138,10 +142,9 @@ class OncePerWord(nn.Module):
         """The clock's decision where the heads may move; elsewhere they stay."""
         decided = self.clock.step(state.state, token)
         stand = standing(decided, state._replace(weight=None), moves)
-        weight = decided.weight
-        if weight is not None and state.weight is not None:
-            unread = weight.shape[-1] - state.weight.shape[-1]
-            weight = either(moves, weight, nn.functional.pad(state.weight, (0, unread), value=1))
+        if decided.weight is None:
+            return stand._replace(state=stand.state._replace(weight=state.weight))
+        weight = either(moves, decided.weight, state.weight)
         return stand._replace(weight=weight, state=stand.state._replace(weight=weight))
 
 

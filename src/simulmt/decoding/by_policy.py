@@ -13,9 +13,11 @@ from torch import Tensor
 
 from simulmt.decoding.drafting import Drafter, shown
 from simulmt.decoding.hypothesis import Hypothesis
+from simulmt.decoding.listening import Listener, grouped, listen, padded
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Read, Sentence
+from simulmt.models.joined import join
 from simulmt.models.model import Model, State, select
 
 
@@ -73,11 +75,10 @@ class PolicyStream:
     def __init__(self, model: Model, policy: Policy, search: Search = GREEDY) -> None:
         self.model = model
         self.sentence = Sentence(policy)
-        self._drafter = Drafter(model, policy, search)
-        self._device = model.begins.device
-        self._prefix, self._words = list[int](), 0
-        self._state: State = None
-        self._heard: State = None
+        self.drafter = Drafter(model, policy, search)
+        self.listener = Listener(model)
+        self.words = 0
+        """The number of source words read."""
 
     @property
     def written(self) -> Hypothesis:
@@ -89,30 +90,56 @@ class PolicyStream:
         """Whether the next subword may go on with the last word: only whole words are written."""
         return False
 
-    @torch.inference_mode()
     def read_word(self, word: Sequence[int]) -> None:
         """Read the subwords of a source word; EOS alone at the end of the sentence."""
-        if self.sentence.done or not word:
-            return
-        ended = word[-1] == self.model.vocabulary.eos
-        self._words += not ended
-        self._prefix += word
-        read = Read(self._words, len(self._prefix), ended)
-        if self.model.extends:
-            self._listen(word)
-        if self.sentence.most(read) == 0:
-            return
-        if not self.model.extends:
-            prefix = torch.tensor([self._prefix], device=self._device)
-            self._state = _start(self.model, prefix, [read])
-        (drafted,) = self._drafter(self._state, [self.sentence], [read])
-        self.sentence.take(drafted, read)
+        self.read_words([self], [word])
 
-    def _listen(self, word: Sequence[int]) -> None:
-        heard = torch.tensor([word], device=self._device)
-        source, self._heard = self.model.listen(heard, self._heard)
-        first = self._state is None
-        self._state = self.model.start(source) if first else self.model.extend(self._state, source)
+    @staticmethod
+    @torch.inference_mode()
+    def read_words(streams: Sequence["PolicyStream"], words: Sequence[Sequence[int]]) -> None:
+        """Let sentences of one model, policy and search read a word each, as if each were alone."""
+        pairs = zip(streams, words, strict=True)
+        reading = [(one, word) for one, word in pairs if word and not one.sentence.done]
+        for one, word in reading:
+            one.words += word[-1] != one.model.vocabulary.eos
+        for group in grouped([one.listener for one, _ in reading], [word for _, word in reading]):
+            _listen([reading[n] for n in group])
+        drafting = [one for one, _ in reading if one.sentence.most(one.read) != 0]
+        for group in grouped([one.listener for one in drafting], [()] * len(drafting)):
+            _draft([drafting[n] for n in group])
+
+    @property
+    def read(self) -> Read:
+        """What has been read, of at least a word."""
+        prefix = self.listener.prefix
+        return Read(self.words, len(prefix), prefix[-1] == self.model.vocabulary.eos)
+
+
+def _listen(reading: Sequence[tuple[PolicyStream, Sequence[int]]]) -> None:
+    """Let a group of sentences read a word each."""
+    model, listeners = reading[0][0].model, [one.listener for one, _ in reading]
+    if model.extends:
+        decoders = listen(listeners, [word for _, word in reading]).alone()
+        for listener, decoder in zip(listeners, decoders, strict=True):
+            listener.decoder = decoder
+        return
+    for listener, (_, word) in zip(listeners, reading, strict=True):
+        listener.prefix += word
+
+
+def _draft(streams: Sequence[PolicyStream]) -> None:
+    """Let a group of sentences write what the policy commits of new drafts."""
+    model, listeners = streams[0].model, [one.listener for one in streams]
+    reads, sentences = [one.read for one in streams], [one.sentence for one in streams]
+    if model.extends:
+        start = join([listener.decoder for listener in listeners]).state
+    else:
+        start = _start(model, padded(listeners)[0], reads)
+    drafts = streams[0].drafter(start, sentences, reads)
+    for one, drafted, read in zip(streams, drafts, reads, strict=True):
+        one.sentence.take(drafted, read)
+        if one.sentence.done:
+            one.listener.forget()
 
 
 def reads_of(ends: Bool[Tensor, "S"]) -> list[Read]:

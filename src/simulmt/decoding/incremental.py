@@ -1,18 +1,24 @@
 """Streaming at the cost of the new tokens alone: one encoder step for each token read.
 
 `simulmt.decoding.streaming` defines the result. Source states, keys, values and the decoder's state
-are kept here; after a read only the step that waited for more of the source is repeated. A model's
+are kept; after a read only the step that waited for more of the source is repeated. A model's
 `listen` may cost more: with `model.encoder=reencoding` the whole prefix is encoded again.
+
+Sentences that have come differently far read and write in one batch, and one sentence is a batch of
+one.
 """
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import torch
 
 from simulmt.decoding.hypothesis import Hypothesis
+from simulmt.decoding.listening import Listener, grouped, listen, padded
 from simulmt.decoding.own_decision import LengthLimit
-from simulmt.decoding.streaming import CPU, replay, take_step
-from simulmt.models.model import Model, State
+from simulmt.decoding.streaming import take_step
+from simulmt.models.joined import Joined
+from simulmt.models.model import Model
 
 
 class SentenceStream:
@@ -21,24 +27,18 @@ class SentenceStream:
     With a bidirectional encoder nothing is written before EOS has been read.
 
     Args:
-        model: in evaluation mode, on `device`.
-        device: where the model is.
+        model: in evaluation mode.
         limit: ends a translation that does not end by itself; None for `length_limit`.
     """
 
-    def __init__(
-        self, model: Model, device: torch.device = CPU, limit: LengthLimit | None = None
-    ) -> None:
+    def __init__(self, model: Model, limit: LengthLimit | None = None) -> None:
         self.model = model
-        self.device = device
-        self._limit = limit
+        self.limit = limit
         self.written = Hypothesis([], [], [])
         """The translation so far; each delay counts the subwords read until then, EOS included."""
         self.done = False
         """Whether the translation has ended, with EOS or at its length limit."""
-        self._prefix: list[int] = []
-        self._heard: State | None = None
-        self._state: State | None = None
+        self.listener = Listener(model)
 
     @property
     def in_word(self) -> bool:
@@ -47,42 +47,62 @@ class SentenceStream:
 
     def read_word(self, word: Sequence[int]) -> None:
         """Read the subwords of a source word; EOS alone at the end of the sentence."""
-        for unit in [word] if self.model.reads_words else [[token] for token in word]:
-            self._read(unit)
+        self.read_words([self], [word])
 
+    @staticmethod
     @torch.inference_mode()
-    def _read(self, unit: Sequence[int]) -> None:
-        if self.done or not unit:
-            return
-        self._prefix += unit
-        if not self.model.causal and unit[-1] != self.model.vocabulary.eos:
-            return  # `is_causal` allows such an encoder only for mechanisms that read all first
-        self._encode(unit)
-        has_read = True
-        while not self.done and self._write(has_read):
-            has_read = False
+    def read_words(streams: Sequence["SentenceStream"], words: Sequence[Sequence[int]]) -> None:
+        """Let sentences of one model and one limit read a word each, as if each were alone."""
+        units = [
+            [word] if stream.model.reads_words else [[token] for token in word]
+            for stream, word in zip(streams, words, strict=True)
+        ]
+        for turn in zip_longest(*units, fillvalue=()):
+            pairs = zip(streams, turn, strict=True)
+            reading = [(stream, unit) for stream, unit in pairs if unit and not stream.done]
+            own, heard = [stream for stream, _ in reading], [unit for _, unit in reading]
+            for group in grouped([stream.listener for stream in own], heard):
+                _read([own[n] for n in group], [heard[n] for n in group])
 
-    def _encode(self, unit: Sequence[int]) -> None:
-        if not self.model.causal:
-            self._state = replay(self.model, self._prefix, self.written, self.device)
-            return
-        source, self._heard = self.model.listen(
-            torch.tensor([unit], device=self.device), self._heard
-        )
-        if self._state is None:
-            self._state = self.model.start(source)
-        else:
-            self._state = self.model.extend(self._state, source)
 
-    def _write(self, has_read: bool) -> bool:
-        """Write a subword if the model decides so; returns whether a subword was written."""
-        written = self.written
+def _read(streams: Sequence[SentenceStream], units: Sequence[Sequence[int]]) -> None:
+    """Let a group of sentences read, and write until each wants to read on."""
+    model, listeners = streams[0].model, [stream.listener for stream in streams]
+    if model.causal:
+        _write(streams, listen(listeners, units))
+        return
+    for listener, unit in zip(listeners, units, strict=True):
+        listener.prefix += unit
+    # `is_causal` allows such an encoder only for mechanisms that read all first
+    ended = [one for one in streams if one.listener.prefix[-1] == model.vocabulary.eos]
+    if ended:
+        source, mask = padded([stream.listener for stream in ended])
+        _write(ended, Joined(model.start(model.encode(source, mask))))
+
+
+def _write(streams: Sequence[SentenceStream], decoders: Joined) -> None:
+    """Write subwords while the model decides so; then leave each sentence its decoder."""
+    model, limit, has_read = streams[0].model, streams[0].limit, True
+    while streams:
+        written = [stream.written for stream in streams]
         step, decision = take_step(
-            self.model, self._state, written, self.device, has_read, self._limit
+            model, decoders.state, written, model.begins.device, has_read, limit
         )
-        self.done = bool(decision.ends)
-        if decision.reads or decision.ends:
-            return False
-        written.write(int(decision.token), len(self._prefix), step.positions[0].tolist())
-        self._state = step.state
-        return True
+        reads, writes = [], []
+        columns = (decision.reads, decision.ends, decision.token, step.positions)
+        rows = zip(streams, *(column.tolist() for column in columns), strict=True)
+        for n, (stream, wants, ends, token, positions) in enumerate(rows):
+            if wants:
+                reads.append(n)
+            elif ends:
+                stream.done = True
+                stream.listener.forget()
+            else:
+                writes.append(n)
+                stream.written.write(token, len(stream.listener.prefix), positions)
+        if reads:
+            for n, own in zip(reads, decoders.select(reads).alone(), strict=True):
+                streams[n].listener.decoder = own
+        if writes:
+            decoders = decoders.grown(step.state).select(writes)
+        streams, has_read = [streams[n] for n in writes], False

@@ -40,7 +40,7 @@ def stream(
     prefix, has_read = next(arriving), True
     state = replay(model, prefix, written, device)
     while True:
-        step, decision = take_step(model, state, written, device, has_read, limit)
+        step, decision = take_step(model, state, [written], device, has_read, limit)
         has_read = bool(decision.reads)
         if decision.reads:
             prefix += next(arriving)
@@ -67,16 +67,16 @@ def units(model: Model, source: Iterable[int]) -> Iterator[list[int]]:
 def take_step(
     model: Model,
     state: State,
-    written: Hypothesis,
+    written: Sequence[Hypothesis],
     device: torch.device,
     has_read: bool,
     limit: LengthLimit | None = None,
 ) -> tuple[DecoderStep, Decision]:
-    """The decoder's next step for one sentence, as a batch of one, and what the model decides."""
-    last = [model.vocabulary.bos, *written.tokens][-1:]
+    """The decoder's next step for each sentence, and what the model decides."""
+    last = [one.tokens[-1] if one.tokens else model.vocabulary.bos for one in written]
     step = next_step(model, torch.tensor(last, device=device), state, has_read)
-    count = torch.tensor([len(written.tokens)], device=device)
-    return step, decide(model.vocabulary, step, count, limit)
+    counts = torch.tensor([len(one.tokens) for one in written], device=device)
+    return step, decide(model.vocabulary, step, counts, limit)
 
 
 def replay(model: Model, prefix: Sequence[int], written: Hypothesis, device: torch.device) -> State:

@@ -1,6 +1,7 @@
 """Laws of decoding while the source arrives."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import count
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -20,7 +21,7 @@ NOT_EARLY = "nothing is written before the source's end"
 
 
 def batches_are_streams(case: Case) -> None:
-    """A sentence has the same hypothesis in a batch, alone and in a stream.
+    """A sentence has the same hypothesis in a batch, alone, in a stream and in streams together.
 
     Short hypotheses are enough, since a step depends only on earlier reads and writes.
     """
@@ -43,8 +44,11 @@ def decoded_in_every_way(
     made: Model, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], limit: LengthLimit | None
 ) -> Iterator[tuple[Hypothesis, int]]:
     """Yield the batch's hypotheses with the lengths of their sources, if all ways agree."""
-    batch = greedy(made, source, mask, limit)
-    for row, length, hypothesis in zip(source, mask.sum(1).tolist(), batch, strict=True):
+    batch, lengths = greedy(made, source, mask, limit), mask.sum(1).tolist()
+    together = _together(
+        made, [row[:n].tolist() for row, n in zip(source, lengths, strict=True)], limit
+    )
+    for row, length, hypothesis, joined in zip(source, lengths, batch, together, strict=True):
         tokens = row[:length].tolist()
         live = SentenceStream(made, limit=limit)
         arriving = units(made, tokens)
@@ -55,10 +59,26 @@ def decoded_in_every_way(
             "alone": alone,
             "a stream": stream(made, tokens, limit=limit),
             "a stream with state": live.written,
+            "streams together": joined,
         }
         for way, other in ways.items():
             demand(other == hypothesis, f"{way} gives {other}, a batch gives {hypothesis}.")
         yield hypothesis, length
+
+
+def _together(
+    made: Model, rows: Sequence[list[int]], limit: LengthLimit | None
+) -> list[Hypothesis]:
+    """The hypotheses of streams that begin one after another, and read together."""
+    streams = [SentenceStream(made, limit) for _ in rows]
+    arriving = [units(made, row) for row in rows]
+    for turn in count(1):
+        begun = [n for n, stream in enumerate(streams[:turn]) if not stream.done]
+        if not begun and turn > len(rows):
+            break
+        read = [next(arriving[n]) for n in begun]
+        SentenceStream.read_words([streams[n] for n in begun], read)
+    return [stream.written for stream in streams]
 
 
 def unread_tokens_have_no_gradient(case: Case) -> None:

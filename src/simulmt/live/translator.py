@@ -86,7 +86,7 @@ class Translator:
         """Begin another sentence."""
         self.stream: SentenceStream | PolicyStream
         if self.policy is None:
-            self.stream = SentenceStream(self.model, self.device)
+            self.stream = SentenceStream(self.model)
         else:
             self.stream = PolicyStream(self.model, self.policy, self.search)
         self.words_read: list[str] = []
@@ -100,18 +100,26 @@ class Translator:
         A word is decided once it is known to be complete: with the first subword of the next word,
         or with the end of the translation.
         """
-        for word in normalise(text).split():
+        return self._pass_on(self.arriving(text))
+
+    def arriving(self, text: str | None) -> list[list[int]]:
+        """What the stream reads next: the subwords of each word; EOS for None."""
+        parts = list[list[int]]()
+        for word in [] if text is None else normalise(text).split():
             self.words_read.append(word)
             tokens = self.subwords.encode(word)[: LONGEST - self._subwords_read]
-            for part in self.subwords.vocabulary.words(tokens):  # one, if nothing splits it
-                self._pass_on(part)
+            parts += self.subwords.vocabulary.words(tokens)  # one, if nothing splits it
             self._subwords_read += len(tokens)
-        return self._decided()
+        if text is None:
+            parts.append([self.model.vocabulary.eos])
+        if parts:
+            parts[0], self._opening = [*self._opening, *parts[0]], ()
+        return parts
 
-    def _pass_on(self, word: list[int]) -> None:
-        """Give the stream a word, with what opens the sentence if that is still to come."""
-        self.stream.read_word([*self._opening, *word])
-        self._opening = ()
+    def _pass_on(self, parts: list[list[int]]) -> list[str]:
+        for part in parts:
+            self.stream.read_word(part)
+        return self.decided()
 
     @property
     def full(self) -> bool:
@@ -120,8 +128,7 @@ class Translator:
 
     def finish(self) -> list[str]:
         """End the sentence; return the rest of its translation."""
-        self._pass_on([self.model.vocabulary.eos])
-        return self._decided()
+        return self._pass_on(self.arriving(None))
 
     @property
     def revises(self) -> bool:
@@ -136,7 +143,8 @@ class Translator:
         tokens = [token for word in self.stream.sentence.shown for token in word]
         return self.subwords.decode(tokens).split()
 
-    def _decided(self) -> list[str]:
+    def decided(self) -> list[str]:
+        """The words that have become complete since the last call."""
         tokens = self.stream.written.tokens
         words = self.subwords.decode(tokens).split()
         is_open = self.stream.in_word and tokens and not self.subwords.is_blank(tokens[-1])

@@ -256,6 +256,27 @@ def causal_after(before: int, x: Float[Tensor, "B N D"]) -> Bool[Tensor, "N M"]:
     return x.new_ones(N, before + N, dtype=torch.bool).tril(before)
 
 
+def visible_after(
+    before: int, x: Float[Tensor, "B N D"], start: Int[Tensor, "B 1"], causal: bool = True
+) -> Bool[Tensor, "*rows #N M"] | None:
+    """Which of M positions the newest N of each sentence see; None if they see all.
+
+    Args:
+        before: M - N, the number of positions before, padding included.
+        x: the newest positions.
+        start: the number of positions before that are real, which come first.
+        causal: whether a position sees none of those after it.
+    """
+    visible = None
+    if x.shape[1] > 1:
+        visible = causal_after(before, x) | (not causal)
+    if (start < before).any():
+        place = torch.arange(before + x.shape[1], device=x.device)
+        real = ((place < start) | (place >= before))[:, None, None]
+        visible = real if visible is None else visible & real
+    return visible
+
+
 class FeedForward(nn.Module):
     """Two linear layers around an activation with dropout."""
 

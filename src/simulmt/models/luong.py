@@ -27,8 +27,8 @@ from simulmt.models.projection import Projection
 from simulmt.options import Few, Share, Width, limited
 from simulmt.vocabulary import Vocabulary
 
-Layers = tuple[Float[Tensor, "L B D"], Float[Tensor, "L B D"]]
-"""Hidden states and cells of L layers, as torch lays them out."""
+Layers = tuple[Float[Tensor, "B L D"], Float[Tensor, "B L D"]]
+"""Hidden states and cells of L layers."""
 
 
 class LuongState(NamedTuple):
@@ -64,6 +64,7 @@ class Luong(Model):
     """
 
     usual_beam: ClassVar[int] = 5
+    joins: bool = True
 
     def __init__(
         self,
@@ -151,14 +152,12 @@ class Luong(Model):
         x = self.dropout(self.target_embedding(token))[:, None]
         if self.input_feeding:
             x = torch.cat([x, state.fed[:, None]], -1)
-        # (B, L, D) -> (L, B, D), as torch has it, and back
-        hidden, cell = (part.transpose(0, 1).contiguous() for part in (state.hidden, state.cell))
-        s, (hidden, cell) = run(self.decoder, x, (hidden, cell))
+        s, (hidden, cell) = run(self.decoder, x, (state.hidden, state.cell))
         stepped = self.source_attention.step(s, state.memory, state.attention, stand)
         vector = self._vector(s, stepped.context)[:, 0]
         after = state._replace(
-            hidden=hidden.transpose(0, 1),
-            cell=cell.transpose(0, 1),
+            hidden=hidden,
+            cell=cell,
             fed=vector,
             attention=stepped.state,
         )
@@ -188,5 +187,10 @@ def run(layers: nn.LSTM, x: Float[Tensor, "B N I"], before: Layers | None) -> tu
     """
     with torch.autocast(x.device.type, enabled=False):
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        states, after = layers(wide, before)
-    return states, after
+        states, (hidden, cell) = layers(wide, None if before is None else _turned(*before))
+    return states, _turned(hidden, cell)
+
+
+def _turned(hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+    """(B, L, D) as torch lays it out, (L, B, D); or back."""
+    return hidden.transpose(0, 1).contiguous(), cell.transpose(0, 1).contiguous()

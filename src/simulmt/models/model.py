@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 State = Any
 """The state of a decoder or an encoder between two steps: nested named tuples of tensors, whose
-first dimension is the batch."""
+first dimension is the batch. What is as long as the source or the target grows at its end."""
 
 
 class Translation(NamedTuple):
@@ -102,6 +102,9 @@ class Model(nn.Module, ABC):
     again."""
     reads_words: bool
     """Whether `listen` takes whole words."""
+    joins: bool = False
+    """Whether sentences that have come differently far may listen and step in one batch, their
+    states joined by `simulmt.models.joined`."""
 
     def __init__(
         self, vocabulary: Vocabulary, mechanism: Mechanism, dim: int, causal: bool

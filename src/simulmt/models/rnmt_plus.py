@@ -66,6 +66,7 @@ class RnmtPlus(Model):
     """
 
     usual_beam: ClassVar[int] = 20
+    joins: bool = True
 
     def __init__(
         self,

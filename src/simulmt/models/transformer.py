@@ -29,6 +29,7 @@ from simulmt.models.layers import (
     TiedEmbedding,
     causal_after,
     sinusoids,
+    visible_after,
 )
 from simulmt.models.model import (
     DecoderStep,
@@ -131,7 +132,7 @@ class Transformer(Model):
                 f"mechanism={mechanism.name} reads subwords; take mechanism.source_unit=word, or "
                 "encoder=causal"
             )
-        self.extends = self.causal and not reencodes
+        self.extends, self.joins = self.causal and not reencodes, not reencodes
         check_width(dim, heads, each=2)
         if self.reencodes and average_embedding:
             raise UserError(
@@ -280,9 +281,8 @@ class Transformer(Model):
         step, total = (torch.zeros_like(tokens[:, 0]), none) if heard is None else heard[1:]
         x, N = self._embed(tokens, step[:, None]), tokens.shape[1]
         before = heard.layers[0][0].shape[2] if heard else 0
-        visible = None
-        if N > 1:  # inside a word, a token may see those that follow
-            visible = causal_after(before, x) | self.sees_words
+        # inside a word, a token may see those that follow
+        visible = visible_after(before, x, step[:, None], causal=not self.sees_words)
         visible = self._emphasised(visible, tokens, "source", before, step[:, None])
         layers = []
         for number, layer in enumerate(cast("Iterable[EncoderLayer]", self.encoder)):
@@ -378,7 +378,7 @@ class Transformer(Model):
         """The decoder's next inputs, embedded, and the mask of their self-attention."""
         start, before = state.step[:, None], state.layers[0].self_keys.shape[2]
         x = self._embed(tokens, start)
-        visible = causal_after(before, x) if tokens.shape[1] > 1 else None
+        visible = visible_after(before, x, start)
         return x, self._emphasised(visible, tokens, "target", before, start)
 
     def embedded(

@@ -1,0 +1,37 @@
+"""Live sentences that read in one batch, with the words and delays that each gets alone."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from itertools import zip_longest
+from typing import cast
+
+from simulmt.decoding.by_policy import PolicyStream
+from simulmt.decoding.incremental import SentenceStream
+from simulmt.live.translator import Translator
+
+
+def read_together(
+    translators: Sequence[Translator], words: Sequence[str | None]
+) -> list[list[str]]:
+    """Let each of several translators read one word, or the end of its sentence, in one pass.
+
+    Those of one model, policy and search share a batch.
+
+    Args:
+        translators: each at another point of its sentence; none of them twice.
+        words: one for each; None for the end of the sentence.
+
+    Returns:
+        For each, the words that are now decided: what `read` or `finish` gives it alone.
+    """
+    groups = defaultdict[Hashable, list[tuple[Translator, list[list[int]]]]](list)
+    for one, word in zip(translators, words, strict=True):
+        groups[id(one.model), one.policy, one.search].append((one, one.arriving(word)))
+    for group in groups.values():
+        streams, parts = [one.stream for one, _ in group], [own for _, own in group]
+        for turn in zip_longest(*parts, fillvalue=()):
+            if isinstance(streams[0], PolicyStream):
+                PolicyStream.read_words(cast("list[PolicyStream]", streams), turn)
+            else:
+                SentenceStream.read_words(cast("list[SentenceStream]", streams), turn)
+    return [one.decided() for one in translators]

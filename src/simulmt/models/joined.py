@@ -1,0 +1,161 @@
+"""States of several sentences as one, so that a model takes one pass for all of them.
+
+A state is nested tuples of tensors with a row for each sentence. Some tensors are as long as what
+the sentence has read or written: source states, keys and values. Joined, they are padded on the
+right with 0 or False, as sources are in a batch. A pass of the model appends to them behind the
+padding; `grown` moves what was appended to the end of each sentence. So a model only has to keep
+padding out of sight: `Memory.mask` and clocks' stops do so for the source, and the Transformer
+hides the padding of its self-attention.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from simulmt.models.model import State, select
+
+
+class Own(NamedTuple):
+    """How long each row of a padded tensor is."""
+
+    dim: int
+    """The dimension that is padded."""
+    lengths: Int[Tensor, "B"]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The states of B sentences, in one.
+
+    Attributes:
+        state: As a model takes it.
+        own: Nested as the state, an `Own` for each tensor with padding; None for what has none.
+    """
+
+    state: State
+    own: Any = None
+
+    def grown(self, after: State) -> "Joined":
+        """The rows after a pass of the model, which has appended the same number to each."""
+        own = _each(_lengthened, self.state, self.own, after)
+        return Joined(_each(_closed_up, after, self.own, self.state), own)
+
+    def select(self, rows: Sequence[int]) -> "Joined":
+        """Some of the rows, in their order."""
+        if len(rows) == len(self):
+            return self
+        places = torch.tensor(rows, device=_first(self.state).device)
+        own = _each(lambda _, own: own and Own(own.dim, own.lengths[places]), self.state, self.own)
+        return Joined(select(self.state, places), own)
+
+    def alone(self) -> list[State]:
+        """The state of each sentence by itself, in memory of its own."""
+        if len(self) == 1 and self.own is None:
+            return [self.state]
+        rows = _each(_rows, self.state, self.own)
+        return [_each(lambda _, own, n=n: own[n], self.state, rows) for n in range(len(self))]
+
+    def __len__(self) -> int:
+        return len(_first(self.state))
+
+
+def form(state: State) -> object:
+    """Where a state has tensors, and where None; states of one form can be joined."""
+    return None if state is None else isinstance(state, Tensor) or tuple(map(form, state))
+
+
+def join(states: Sequence[State]) -> Joined:
+    """Join states of one form, each of one sentence.
+
+    Args:
+        states: at least one; what the model has given for each sentence alone, or `alone`.
+    """
+    if len(states) == 1 or states[0] is None:
+        return Joined(states[0])
+    own = _each(_own, *states)
+    return Joined(_each(_padded, states[0], own, *states[1:]), own)
+
+
+def _each(function: Callable[..., Any], state: State, *others: Any) -> Any:
+    """What a function gives for each tensor of a state, and the same parts of others; nested alike.
+
+    Another may have None in place of a part.
+    """
+    if state is None:
+        return None
+    if isinstance(state, Tensor):
+        return function(state, *others)
+    nothing = [None] * len(state)
+    columns = zip(state, *(nothing if other is None else other for other in others), strict=True)
+    parts = [_each(function, *column) for column in columns]
+    return state._make(parts) if hasattr(state, "_make") else tuple(parts)
+
+
+def _first(state: State) -> Tensor:
+    """Any tensor of a state."""
+    while not isinstance(state, Tensor):
+        state = next(part for part in state if part is not None)
+    return state
+
+
+def _own(*rows: Tensor) -> Own | None:
+    shapes = [row.shape for row in rows]
+    if len({*shapes}) == 1:
+        return None
+    (dim,) = (dim for dim, sizes in enumerate(zip(*shapes, strict=True)) if len({*sizes}) > 1)
+    lengths = [shape[dim] for shape in shapes]
+    return Own(dim, torch.tensor(lengths, device=rows[0].device))
+
+
+def _padded(first: Tensor, own: Own | None, *others: Tensor) -> Tensor:
+    """Rows in one tensor (B, ...)."""
+    if own is None:
+        return torch.cat([first, *others])
+    dim, lengths = own
+    padding = first.new_zeros([1 if d == dim else size for d, size in enumerate(first.shape)])
+    every = torch.cat([first, *others, padding], dim)  # (1, ..., sum of lengths + 1, ...)
+    place = torch.arange(int(lengths.max()), device=first.device)
+    starts = lengths.cumsum(0) - lengths
+    places = (starts[:, None] + place).where(place < lengths[:, None], every.shape[dim] - 1)
+    spread = every.index_select(dim, places.flatten())
+    shape = [*first.shape[1:dim], *places.shape, *first.shape[dim + 1 :]]
+    return spread.view(shape).movedim(dim - 1, 0)
+
+
+def _rows(x: Tensor, own: Own | None) -> tuple[Tensor, ...]:
+    """Copies (1, ...) of the rows of a tensor (B, ...), without padding."""
+    if own is None:
+        return _split_copy(x, [1] * len(x), 0)
+    dim, lengths = own
+    place = torch.arange(x.shape[dim], device=x.device)
+    real = (place < lengths[:, None]).flatten().nonzero()[:, 0]
+    every = x.movedim(0, dim - 1).flatten(dim - 1, dim)[None].index_select(dim, real)
+    return _split_copy(every, lengths.tolist(), dim)
+
+
+_split_copy: Callable[[Tensor, list[int], int], tuple[Tensor, ...]]
+_split_copy = torch.split_with_sizes_copy  # type: ignore[assignment]  # torch declares no result
+
+
+def _lengthened(before: Tensor, own: Own | None, after: Tensor) -> Own | None:
+    if own is None:
+        return None
+    return own._replace(lengths=own.lengths + after.shape[own.dim] - before.shape[own.dim])
+
+
+def _closed_up(after: Tensor, own: Own | None, before: Tensor | None) -> Tensor:
+    """What was appended behind the padding of each row, moved to the end of the row."""
+    if own is None or before is None or after.shape == before.shape:
+        return after
+    dim, lengths = own
+    end = before.shape[dim]
+    x = after.movedim(dim, 1).clone()  # (B, M, ...)
+    newest = x[:, end:].clone()
+    x[:, end:] = 0
+    place = lengths[:, None] + torch.arange(newest.shape[1], device=x.device)
+    x[torch.arange(len(x), device=x.device)[:, None], place] = newest
+    return x.movedim(1, dim)

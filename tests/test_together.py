@@ -1,0 +1,207 @@
+"""Live sentences that read in one batch: the words, delays and times that each gets alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple
+from unittest.mock import patch
+
+import pytest
+import torch
+from _pytest.mark import ParameterSet
+
+import zoo
+from simulmt.data.subwords import Subwords
+from simulmt.data.verbfinal import verbfinal
+from simulmt.decoding import beam, drafting, listening, own_decision
+from simulmt.decoding.policies import AlignAtt, Confidence, LocalAgreement, Retranslation, WaitK
+from simulmt.decoding.policy import Policy
+from simulmt.decoding.search import GREEDY, Search
+from simulmt.live import translator as live
+from simulmt.live.together import read_together
+from simulmt.live.translator import Translator
+from simulmt.models.joined import join
+from simulmt.models.model import Model
+
+CPU = torch.device("cpu")
+LENGTHS = (0, 1, 1, 2, 3, 3, 4, 5, 6, 7, 8, 9)
+"""Words of a dozen sentences; the last is cut, as the longest sentences are."""
+CUT = 12
+"""Subwords of the longest sentence."""
+SAYS_NOTHING = "without early words this says nothing"
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Earlier limits: untrained models rarely end early."""
+    for module in (own_decision, drafting, beam):
+        monkeypatch.setattr(module, "length_limit", lambda read: read + 4)
+    monkeypatch.setattr(live, "LONGEST", CUT)
+
+
+@cache
+def text() -> tuple[Subwords, list[list[str]]]:
+    """Subwords, and a dozen sentences in words."""
+    split = verbfinal(1, 20, 200, 20).splits["valid"]
+    long = [source.split() for source in split.sources if len(source.split()) >= max(LENGTHS)]
+    subwords = Subwords.train(split.sample(), 200, "bpe")
+    return subwords, [words[:length] for words, length in zip(long, LENGTHS, strict=False)]
+
+
+def a_model(name: str, kind: str = "transformer", seed: int = 1, **sizes: object) -> Model:
+    chosen = zoo.MECHANISMS[name] | ({"window": 2} if name == zoo.READS_ALL else {})
+    return zoo.model(chosen, seed, kind, vocabulary=text()[0].vocabulary, **sizes)
+
+
+class Sort(NamedTuple):
+    """How a sentence is translated."""
+
+    model: Model
+    policy: Policy | None = None
+    search: Search = GREEDY
+
+    def translator(self) -> Translator:
+        return Translator(self.model, text()[0], CPU, self.policy, self.search)
+
+
+def interleave(sorts: Sequence[Sort], seed: int = 0) -> int:
+    """Let the sentences read at random turns; return how many words come before their ends.
+
+    The sorts of the sentences take turns. Each call lets some of the sentences read that have
+    begun, and a sentence begins when it is first drawn.
+    """
+    draw = random.Random(seed)
+    words = [[*sentence, None] for sentence in text()[1]]
+    pairs = [
+        (sorts[n % len(sorts)].translator(), sorts[n % len(sorts)].translator())
+        for n in range(len(words))
+    ]
+    early = 0
+    while left := [n for n, own in enumerate(words) if own]:
+        turn = draw.sample(left, draw.randint(1, len(left)))
+        heard = [words[n].pop(0) for n in turn]
+        new = read_together([pairs[n][0] for n in turn], heard)
+        for n, word, said in zip(turn, heard, new, strict=True):
+            joined, alone = pairs[n]
+            assert said == (alone.finish() if word is None else alone.read(word))
+            assert joined.stream.written == alone.stream.written
+            assert joined.shown == alone.shown
+            early += len(said) * (word is not None) + bool(joined.shown)
+    assert [one.words_written for one, _ in pairs] == [one.words_written for _, one in pairs]
+    return early
+
+
+def some_early(sorts: Callable[[int], Sequence[Sort]]) -> bool:
+    """Whether words come before the ends of sentences, for one of several seeds at the latest."""
+    return any(interleave(sorts(seed), seed) for seed in range(6))
+
+
+def own_decisions() -> list[ParameterSet]:
+    """Every mechanism that streams; in the fast suite those of files, on the Transformer."""
+    pairs = [(name, kind) for name in zoo.STREAMING for kind in zoo.kinds(zoo.MECHANISMS[name])]
+    plain = [(name, "transformer") for name in zoo.STREAMING if "-" not in name]
+    fast = {*plain, ("wait_info-words", "transformer"), ("mma_il-words", "transformer"),
+            ("wait_k", zoo.REENCODING), ("mma_il", "rnmt_plus"), ("wait_k", "luong"),
+            ("wait_k", zoo.GUIDED), ("wait_k-words", zoo.BY_WORD)}  # fmt: skip
+    return [pytest.param(*pair, marks=[] if pair in fast else [pytest.mark.slow]) for pair in pairs]
+
+
+@pytest.mark.parametrize(("name", "kind"), own_decisions())
+def test_sentences_get_together_what_they_get_alone(name: str, kind: str) -> None:
+    early = some_early(lambda seed: [Sort(a_model(name, kind, seed))])
+    assert early or (name, kind) == (zoo.READS_ALL, zoo.GUIDED), SAYS_NOTHING
+
+
+POLICIES = {
+    "wait_k": WaitK(k=2),
+    "local_agreement": LocalAgreement(n=2),
+    "align_att": AlignAtt(f=2),
+    "retranslation": Retranslation(),
+}
+OFFLINE = {
+    "causal": ("soft", "transformer", {}),
+    "bidirectional": ("soft", "transformer", {"encoder": "bidirectional"}),
+    "by words": ("soft", "transformer", {"encoder": "by_word"}),
+    "rnmt_plus": ("soft", "rnmt_plus", {}),
+    "rnmt_plus bidirectional": ("soft", "rnmt_plus", {"encoder": "bidirectional"}),
+    "luong": ("luong_global", "luong", {}),
+}
+
+
+RECURRENT = [name for name, (_, kind, _) in OFFLINE.items() if kind != "transformer"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in RECURRENT else []) for n in OFFLINE]
+)
+def test_policies_decide_together_as_alone(policy: str, name: str) -> None:
+    mechanism, kind, sizes = OFFLINE[name]
+    early = some_early(lambda n: [Sort(a_model(mechanism, kind, n, **sizes), POLICIES[policy])])
+    assert early or name == "luong", SAYS_NOTHING  # its fresh weights end drafts at once
+
+
+@pytest.mark.parametrize("encoder", ["causal", "bidirectional"])
+def test_confidence_decides_together_as_alone(encoder: str) -> None:
+    policy = Confidence(gamma=0.5)
+    assert some_early(lambda seed: [Sort(a_model("sm2", seed=seed, encoder=encoder), policy)])
+
+
+def test_a_beam_drafts_together_as_alone() -> None:
+    policy, search = LocalAgreement(n=2), Search(3, 0.6)
+    assert some_early(lambda seed: [Sort(a_model("soft", seed=seed), policy, search)])
+
+
+@pytest.mark.parametrize("mechanism", ["wait_k", "mma_il-words"])
+def test_drafts_of_models_that_stream_are_joined_too(mechanism: str) -> None:
+    policy = LocalAgreement(n=2)
+    assert some_early(lambda seed: [Sort(a_model(mechanism, seed=seed), policy)])
+
+
+def test_models_and_policies_may_be_mixed_in_one_call() -> None:
+    soft, clock = a_model("soft"), a_model("wait_k")
+    sorts = [Sort(clock), Sort(a_model("mma_il")), Sort(soft, WaitK(k=2)), Sort(soft, WaitK(k=3))]
+    for seed in range(3):
+        assert interleave([*sorts, Sort(soft, Retranslation())], seed)
+
+
+@pytest.mark.parametrize("policy", [None, LocalAgreement(n=2)], ids=["own", "local_agreement"])
+def test_sentences_of_unlike_lengths_are_apart(policy: Policy | None) -> None:
+    sort = Sort(a_model("wait_k"), policy)
+    with patch.object(listening, "SHORT", 1):
+        assert interleave([sort])
+
+
+@pytest.mark.parametrize("kind", zoo.SMALL)
+def test_sentences_that_have_begun_share_a_pass(kind: str) -> None:
+    made = a_model("wait_k", kind)
+    translators = [Sort(made).translator() for _ in range(6)]
+    word = next(word for word in text()[1][-1] if len(text()[0].encode(word)) == 1)
+    for n, translator in enumerate(translators):
+        for _ in range(n + 1):
+            translator.read(word)
+    with patch.object(made, "listen", wraps=made.listen) as listen:
+        read_together(translators, [word] * 6)
+    assert [len(call.args[0]) for call in listen.call_args_list] == [6]
+
+
+def test_joined_states_are_the_same_alone_and_need_no_others() -> None:
+    draw = torch.Generator().manual_seed(0)
+    rows = [
+        (torch.randn(1, 2, length, 3, generator=draw), torch.ones(1, length).bool(), None)
+        for length in (2, 5, 0)
+    ]
+    joined, more = join(rows), torch.randn(3, 2, 2, 3, generator=draw)
+    keys, mask, nothing = joined.state
+    assert [*map(tuple, (keys.shape, mask.shape))] == [(3, 2, 5, 3), (3, 5)]
+    assert mask.sum(1).tolist() == [2, 5, 0]
+    assert nothing is None
+    longer = joined.grown((torch.cat([keys, more], 2), mask.new_ones(3, 7) & True, None))
+    for n, ((before, _, _), (after, real, _)) in enumerate(zip(rows, longer.alone(), strict=True)):
+        assert torch.equal(after, torch.cat([before, more[n : n + 1]], 2))
+        assert real.shape[1] == after.shape[2]
+        assert after.untyped_storage().nbytes() == after.nbytes, "no memory of other sentences"
+    (last,) = longer.select([1]).alone()
+    assert torch.equal(last[0], longer.alone()[1][0])
