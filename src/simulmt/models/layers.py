@@ -1,6 +1,5 @@
 """The layers of a Transformer's encoder and decoder (Vaswani et al. 2017)."""
 
-import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
@@ -295,50 +294,3 @@ class FeedForward(nn.Module):
         else:
             hidden = self.dropout(self.smooth(wide))
         return self.narrow(hidden)  # type: ignore[no-any-return]
-
-
-class TiedEmbedding(nn.Embedding):
-    """An embedding whose matrix is the output layer's, too.
-
-    The gradient of the output layer is dense. On a CPU the gradients of the embedded tokens are
-    sparse, and autograd adds their rows to it. A dense one would be a second matrix, mostly zeros.
-    """
-
-    def forward(self, tokens: Int[Tensor, "B N"], weight: Tensor | None = None) -> Tensor:
-        """The rows (B, N, D) of the tokens, of the matrix or of what `twice` gives for it."""
-        weight = self.weight if weight is None else weight
-        sparse = weight.device.type == "cpu" and not torch.compiler.is_compiling()
-        return functional.embedding(tokens, weight, sparse=sparse)
-
-    def twice(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, "V D"]]:
-        """The matrix for the embedding and for the output layer of one pass."""
-        if torch.compiler.is_compiling():
-            return self.weight, self.weight
-        return _Twice.apply(self.weight)  # type: ignore[no-any-return, no-untyped-call]
-
-
-class _Twice(torch.autograd.Function):
-    """One matrix as two; the gradient of the first is added to that of the second without a copy.
-
-    Autograd would add a sparse gradient to a dense one in new memory.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor) -> tuple[Tensor, Tensor]:
-        ctx.set_materialize_grads(False)
-        return weight.view_as(weight), weight.view_as(weight)
-
-    @staticmethod
-    def backward(ctx: Any, rows: Tensor | None, whole: Tensor | None) -> Tensor | None:
-        if rows is None or whole is None:
-            return whole if rows is None else rows
-        return whole.add_(rows)  # a product's gradient is nobody else's
-
-
-def sinusoids(first: Int[Tensor, "B 1"], count: int, dim: int) -> Float[Tensor, "B N D"]:
-    """Sinusoidal positions `first, first + 1, ...` (Vaswani et al. 2017, section 3.5)."""
-    half = dim // 2
-    rate = torch.exp(torch.arange(half, device=first.device) * (-math.log(10000.0) / half))
-    place = first + torch.arange(count, device=first.device)
-    angle = place[..., None] * rate
-    return torch.cat([angle.sin(), angle.cos()], -1)

@@ -19,6 +19,7 @@ from simulmt.attention.plan import Stand, together
 from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
 from simulmt.models.dropout import Dropout
+from simulmt.models.embedding import TiedEmbedding
 from simulmt.models.layers import (
     ActivationName,
     DecoderLayer,
@@ -26,9 +27,7 @@ from simulmt.models.layers import (
     LayerOptions,
     LayerState,
     SourceAttention,
-    TiedEmbedding,
     causal_after,
-    sinusoids,
     visible_after,
 )
 from simulmt.models.model import (
@@ -132,7 +131,8 @@ class Transformer(Model):
                 f"mechanism={mechanism.name} reads subwords; take mechanism.source_unit=word, or "
                 "encoder=causal"
             )
-        self.extends, self.joins = self.causal and not reencodes, not reencodes
+        self.extends = self.causal and not reencodes
+        self.joins = not (reencodes or mechanism.several_states)
         check_width(dim, heads, each=2)
         if self.reencodes and average_embedding:
             raise UserError(
@@ -231,7 +231,7 @@ class Transformer(Model):
         """Averages of the embeddings of each prefix, if the model uses them, and the new total."""
         if self.average is None:
             return None, total
-        averages, total = self.average(self._scaled(tokens), total, count)
+        averages, total = self.average(self.embedding.scaled(tokens), total, count)
         return averages, total
 
     def decode(
@@ -385,7 +385,7 @@ class Transformer(Model):
         self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
     ) -> Float[Tensor, "B N D"]:
         """Embedded tokens with their positions; both sides share the embeddings."""
-        return self._placed(tokens, start)
+        return self.embedding.placed(tokens, start)
 
     def _layers(self) -> Iterable[DecoderLayer]:
         return cast("Iterable[DecoderLayer]", self.decoder)
@@ -398,16 +398,4 @@ class Transformer(Model):
     ) -> Tensor:
         """Embedded tokens at the positions `first`, 0 by default, and following."""
         first = tokens.new_zeros(1, 1) if first is None else first
-        return self.dropout(self._placed(tokens, first, weight))  # type: ignore[no-any-return]
-
-    def _placed(
-        self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], weight: Tensor | None = None
-    ) -> Float[Tensor, "B N D"]:
-        """Scaled embeddings with their positions."""
-        x = self._scaled(tokens, weight)
-        return x + sinusoids(start, tokens.shape[1], self.dim).to(x.dtype)
-
-    def _scaled(
-        self, tokens: Int[Tensor, "B N"], weight: Tensor | None = None
-    ) -> Float[Tensor, "B N D"]:
-        return self.embedding(tokens, weight=weight) * math.sqrt(self.dim)  # type: ignore[no-any-return]
+        return self.dropout(self.embedding.placed(tokens, first, weight))  # type: ignore[no-any-return]

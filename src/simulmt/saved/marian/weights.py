@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from simulmt.errors import UserError
-from simulmt.models.layers import sinusoids
+from simulmt.models.embedding import sinusoids
 from simulmt.options import Config
 from simulmt.saved.archive import is_whole
 
