@@ -43,7 +43,7 @@ class HiddenMarkov(Timetable):
     """
 
     several_states: ClassVar[bool] = True
-    dials: ClassVar[tuple[str, ...]] = ("threshold",)
+    dials: ClassVar[tuple[str, ...]] = ("threshold", "first_read", "states")
     first_read: _First
     states: _States
     threshold: _Threshold = 0.5
