@@ -37,7 +37,8 @@ from simulmt.decoding.own_decision import Decision
 from simulmt.decoding.streaming import take_step
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
-from simulmt.models.model import DecoderStep, Model
+from simulmt.models.model import Model
+from simulmt.models.results import DecoderStep
 from simulmt.vocabulary import Vocabulary
 
 LENGTHS = (10, 50, 200)

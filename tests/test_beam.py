@@ -23,7 +23,8 @@ from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.errors import UserError
-from simulmt.models.model import DecoderStep, Model
+from simulmt.models.model import Model
+from simulmt.models.results import DecoderStep
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.train import train
 from simulmt.run_directory import read_record

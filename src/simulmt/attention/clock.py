@@ -101,8 +101,6 @@ class ClockRecipe(ABC):
     """Whether the model says how sure it is of each token, and takes a prefix for a sentence."""
     weighs_tokens: ClassVar[bool] = False
     """Whether it has an `emphasis`."""
-    several_states: ClassVar[bool] = False
-    """Whether a target token has several states, so that a plan has that many steps for it."""
 
     @abstractmethod
     def build(self, dim: int, embed: Embed) -> Clock:
@@ -177,6 +175,27 @@ class Timetable(ClockRecipe, Clock, ABC):
             state=state._replace(written=state.written + 1),
             wants_to_read=(wanted > stops.sum(-1)) & ~state.finished,
         )
+
+
+class SeveralStates(ABC):
+    """A timetable with K states for each target token, of which the model chooses one (HMT).
+
+    A plan has K steps for each target token.
+    """
+
+    states: int
+    """K."""
+    threshold: float
+    """The probability with which a state is chosen rather than one that has read more."""
+
+    @abstractmethod
+    def reads(self, ticks: Ticks, tokens: int) -> tuple[Int[Tensor, "B N"], Bool[Tensor, "B N"]]:
+        """What the N = tokens * K states of the first target tokens read, and if it has been read.
+
+        Args:
+            ticks: what has been read.
+            tokens: the number of target tokens.
+        """
 
 
 def after(count: Int[Tensor, "B T"], stops: Bool[Tensor, "B S"]) -> Int[Tensor, "B T"]:

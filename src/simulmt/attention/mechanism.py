@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from simulmt.attention.attention import Attention
-from simulmt.attention.clock import Clock, ClockRecipe, Embed
+from simulmt.attention.clock import Clock, ClockRecipe, Embed, SeveralStates
 from simulmt.attention.schedule import ScheduleRecipe
 from simulmt.attention.scores import ScoreFactory, Uniform
 from simulmt.attention.spans import SpanRecipe
@@ -85,7 +85,7 @@ class Mechanism:
     @property
     def several_states(self) -> bool:
         """Whether the model chooses among several states of each target token."""
-        return isinstance(self.schedule, ClockRecipe) and self.schedule.several_states
+        return isinstance(self.schedule, SeveralStates)
 
     @property
     def dials(self) -> dict[str, float]:

@@ -19,7 +19,8 @@ from torch import Tensor
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.policy import length_limit
 from simulmt.decoding.search import Search
-from simulmt.models.model import DecoderStep, Model, State, select
+from simulmt.models.model import Model
+from simulmt.models.results import DecoderStep, State, select
 from simulmt.vocabulary import Vocabulary
 
 

@@ -18,7 +18,8 @@ from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Read, Sentence
 from simulmt.models.joined import join
-from simulmt.models.model import Model, State, select
+from simulmt.models.model import Model
+from simulmt.models.results import State, select
 
 
 @torch.inference_mode()

@@ -19,7 +19,8 @@ from simulmt.decoding.beam import search_from
 from simulmt.decoding.policy import Draft, Policy, Word, length_limit, likeliest
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Drafted, Read, Sentence
-from simulmt.models.model import DecoderStep, Model, State, select
+from simulmt.models.model import Model
+from simulmt.models.results import DecoderStep, State, select
 
 
 class _Said(NamedTuple):

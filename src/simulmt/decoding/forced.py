@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from simulmt.attention import Source
-from simulmt.models.model import DecoderStep, Model
+from simulmt.models.model import Model
+from simulmt.models.results import DecoderStep
 
 
 def forced_steps(

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.own_decision import LengthLimit, decide, next_step
-from simulmt.models.model import Model, select
+from simulmt.models.model import Model
+from simulmt.models.results import select
 
 
 @torch.inference_mode()

@@ -9,7 +9,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from simulmt.models.joined import Joined, form, join
-from simulmt.models.model import Model, State
+from simulmt.models.model import Model
+from simulmt.models.results import State
 
 SHORT = 64
 """Subwords up to which sentences are joined whatever their lengths; longer ones if these are alike,

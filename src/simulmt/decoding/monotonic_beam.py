@@ -25,7 +25,8 @@ from torch import Tensor
 from simulmt.decoding.beam import Beams, Sentences, search_from
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.search import Search
-from simulmt.models.model import Model, select
+from simulmt.models.model import Model
+from simulmt.models.results import select
 
 
 @torch.inference_mode()

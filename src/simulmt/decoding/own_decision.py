@@ -9,7 +9,8 @@ from torch import Tensor
 
 from simulmt.attention.words import either
 from simulmt.decoding.policy import length_limit, likeliest
-from simulmt.models.model import DecoderStep, Model, State
+from simulmt.models.model import Model
+from simulmt.models.results import DecoderStep, State
 from simulmt.vocabulary import Vocabulary
 
 LengthLimit: TypeAlias = Callable[[Int[Tensor, "B"]], Int[Tensor, "B"]]

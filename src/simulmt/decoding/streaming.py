@@ -12,7 +12,8 @@ import torch
 
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.own_decision import Decision, LengthLimit, decide, next_step
-from simulmt.models.model import DecoderStep, Model, State
+from simulmt.models.model import Model
+from simulmt.models.results import DecoderStep, State
 
 CPU = torch.device("cpu")
 

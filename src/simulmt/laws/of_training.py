@@ -9,7 +9,7 @@ from simulmt.attention.schedule import Schedule
 from simulmt.decoding.greedy import greedy
 from simulmt.laws.case import Case, VacuousError, demand, same
 from simulmt.laws.sentences import brief, forced_steps, sentences, targets
-from simulmt.models.model import Translation
+from simulmt.models.results import Translation
 
 ROUNDING = 1e-8
 """Training and decoding add up in different orders."""

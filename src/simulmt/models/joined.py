@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from simulmt.models.model import State, select
+from simulmt.models.results import State, select
 
 
 class Own(NamedTuple):

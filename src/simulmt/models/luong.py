@@ -14,16 +14,9 @@ from torch import Tensor, nn
 from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Memory, Moment, Source
 from simulmt.attention.clock import ClockState, Side
 from simulmt.models.dropout import Dropout
-from simulmt.models.model import (
-    DecoderStep,
-    Model,
-    Translation,
-    all_losses,
-    check_width,
-    join_layers,
-    join_steps,
-)
+from simulmt.models.model import Model, check_width
 from simulmt.models.projection import Projection
+from simulmt.models.results import DecoderStep, Translation, all_losses, join_layers, join_steps
 from simulmt.options import Few, Share, Width, limited
 from simulmt.vocabulary import Vocabulary
 

@@ -1,8 +1,7 @@
 """The interface of translation models for training and decoding."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -11,66 +10,17 @@ from torch import Tensor, nn
 
 from simulmt.attention import (
     TRAINED,
-    Attended,
-    Losses,
     Mechanism,
     Moment,
     Plan,
     Source,
     Stand,
-    Stepped,
 )
 from simulmt.attention.clock import Clock, ClockState, Side
 from simulmt.attention.words import Moves, OncePerWord, ends_of_words
 from simulmt.errors import UserError
-from simulmt.models.projection import Projection
+from simulmt.models.results import DecoderStep, State, Translation
 from simulmt.vocabulary import Vocabulary
-
-T = TypeVar("T")
-
-State = Any
-"""The state of a decoder or an encoder between two steps: nested named tuples of tensors, whose
-first dimension is the batch. What is as long as the source or the target grows at its end."""
-
-
-class Translation(NamedTuple):
-    """The result of teacher forcing; if tokens have several states, with a dimension K for them."""
-
-    states: Float[Tensor, "B T *K E"]
-    """The decoder's last states."""
-    output: Projection
-    """Turns states into logits, so that a caller need not hold the logits of all tokens."""
-    alphas: tuple[Float[Tensor, "B H T S"], ...]
-    """Expected alignment of the heads of each layer that attends to the source, moved on by the
-    positions that the span looks ahead; empty where stops are known."""
-    losses: Losses
-    """Losses of clock and schedules, summed over the layers; the objective weighs them."""
-    confidence: Float[Tensor, "B T *K"] | None = None
-    """How sure the model is of each token, as a logit; None if it does not say."""
-    reads: Int[Tensor, "B T K"] | None = None
-    """The source tokens that each of the states of a token has read; None for one state."""
-
-    @property
-    def logits(self) -> Float[Tensor, "B T *K V"]:
-        """The logits of every target token."""
-        return self.output(self.states)
-
-
-class DecoderStep(NamedTuple):
-    """The result of one target step, in all layers that attend to the source."""
-
-    logits: Float[Tensor, "B V"]
-    state: State
-    positions: Int[Tensor, "B LH"]
-    """Where each head of each layer stopped, from 1; 0 once it has run off the end."""
-    read: Int[Tensor, "B"]
-    """Delay g_i: the number of source tokens read before this target token is written."""
-    wants_to_read: Bool[Tensor, "B"]
-    """Where True, the other fields are void: read another source token and take the step again."""
-    weights: tuple[Float[Tensor, "B H S"], ...]
-    """Attention to the source, for each layer that attends to the source."""
-    confidence: Float[Tensor, "B"] | None = None
-    """How sure the model is of the next token, as a logit; None if it does not say."""
 
 
 class Model(nn.Module, ABC):
@@ -319,61 +269,3 @@ def is_causal(encoder: str, mechanism: Mechanism) -> bool:
             "streams; take encoder=causal or mechanism=soft"
         )
     return encoder == "causal" or not mechanism.offline
-
-
-def join_steps(attended: Sequence[Attended]) -> tuple[Float[Tensor, "B H T S"], ...]:
-    """The expected alignment of one layer from its steps; empty where stops are known."""
-    alphas = [step.alpha for step in attended if step.alpha is not None]
-    return (torch.cat(alphas, 2),) if alphas else ()
-
-
-def all_losses(plan: Plan | None, attended: Sequence[Attended]) -> Losses:
-    """The losses of a clock's plan, or the sums of the schedules' losses by name."""
-    if plan is not None:
-        return plan.losses
-    total: dict[str, Tensor] = {}
-    for part in attended:
-        for name, value in part.losses.items():
-            total[name] = total[name] + value if name in total else value
-    return total
-
-
-def join_layers(
-    logits: Float[Tensor, "B V"],
-    state: State,
-    stand: Stand | Moves | None,
-    layers: Sequence[Stepped],
-    confidence: Float[Tensor, "B"] | None = None,
-) -> DecoderStep:
-    """The result of one target step.
-
-    Args:
-        logits: the logits of the next token.
-        state: the decoder's next state, but for its clock.
-        stand: the clock's decision, if a clock decides.
-        layers: the results of the layers that attend to the source.
-        confidence: how sure the model is of the next token, as a logit.
-    """
-    return DecoderStep(
-        logits=logits,
-        state=state._replace(clock=stand.state if isinstance(stand, Stand) else None),
-        positions=torch.cat([layer.position for layer in layers], 1),  # (B, L*H)
-        read=torch.stack([layer.read for layer in layers]).amax(0),
-        wants_to_read=torch.stack([layer.wants_to_read for layer in layers]).any(0),
-        weights=tuple(layer.weights for layer in layers),
-        confidence=confidence,
-    )
-
-
-def select(state: T, rows: Tensor) -> T:
-    """The state of some rows of the batch, given by their numbers or by a mask."""
-    return cast("T", _select(state, rows))
-
-
-def _select(state: Any, rows: Tensor) -> Any:
-    if state is None:
-        return None
-    if isinstance(state, Tensor):
-        return state[rows]
-    parts = [_select(part, rows) for part in state]
-    return state._make(parts) if hasattr(state, "_make") else tuple(parts)

@@ -17,17 +17,9 @@ from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Memory, M
 from simulmt.attention.clock import ClockState, Side
 from simulmt.models.dropout import Dropout
 from simulmt.models.lstm import LSTM, LSTMState, reverse
-from simulmt.models.model import (
-    DecoderStep,
-    Model,
-    Translation,
-    all_losses,
-    check_width,
-    is_causal,
-    join_layers,
-    join_steps,
-)
+from simulmt.models.model import Model, check_width, is_causal
 from simulmt.models.projection import Projection
+from simulmt.models.results import DecoderStep, Translation, all_losses, join_layers, join_steps
 from simulmt.options import Few, Share, Width, limited
 from simulmt.vocabulary import Vocabulary
 

@@ -17,12 +17,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from simulmt.attention import Mechanism, Plan, Source
-from simulmt.attention.clock import Ticks
-from simulmt.attention.clocks.hidden_markov import HiddenMarkov
+from simulmt.attention.clock import SeveralStates, Ticks
 from simulmt.attention.plan import Stops
 from simulmt.errors import UserError
-from simulmt.models.model import DecoderStep, Translation
 from simulmt.models.projection import Projection
+from simulmt.models.results import DecoderStep, Translation
 
 _NEVER = torch.iinfo(torch.long).max
 """The read length of a state that none may see, since it is not computed yet."""
@@ -59,7 +58,7 @@ class Block(NamedTuple):
     """With the block; `latest` is still that of before."""
 
 
-class SeveralStates(nn.Module):
+class StateChooser(nn.Module):
     """Which states there are, what they see, and which of them translates.
 
     Args:
@@ -72,8 +71,8 @@ class SeveralStates(nn.Module):
 
     def __init__(self, mechanism: Mechanism, dim: int) -> None:
         super().__init__()
-        assert isinstance(mechanism.schedule, HiddenMarkov), "the only one with several states"
-        self.recipe = mechanism.schedule
+        assert isinstance(mechanism.schedule, SeveralStates), "what the model asks for"
+        self.recipe: SeveralStates = mechanism.schedule
         if mechanism.writes_words:
             raise UserError(
                 f"mechanism.target_unit=word with mechanism={mechanism.name}: each subword chooses "

@@ -30,19 +30,11 @@ from simulmt.models.layers import (
     causal_after,
     visible_after,
 )
-from simulmt.models.model import (
-    DecoderStep,
-    Model,
-    State,
-    Translation,
-    all_losses,
-    check_width,
-    is_causal,
-    join_layers,
-)
+from simulmt.models.model import Model, check_width, is_causal
 from simulmt.models.projection import Projection
 from simulmt.models.reencoding import REENCODING, PrefixAttention, encode_prefixes
-from simulmt.models.several_states import SeveralStates, States
+from simulmt.models.results import DecoderStep, State, Translation, all_losses, join_layers
+from simulmt.models.several_states import StateChooser, States
 from simulmt.options import Few, Share, Width, limited
 from simulmt.vocabulary import Vocabulary
 
@@ -159,9 +151,9 @@ class Transformer(Model):
         self.encoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
         self.confidence = self.says_how_sure(dim)
-        self.several: SeveralStates | None = None
+        self.several: StateChooser | None = None
         if mechanism.several_states:
-            self.several = SeveralStates(mechanism, dim)
+            self.several = StateChooser(mechanism, dim)
             if reencodes or average_embedding:
                 raise UserError(
                     f"mechanism={mechanism.name} attends to states that never change; take "
@@ -336,7 +328,7 @@ class Transformer(Model):
         return join_layers(output(states), after, stand, steps, self.sure(states))
 
     def _step_of_several(
-        self, several: SeveralStates, token: Int[Tensor, "B"], state: TransformerState
+        self, several: StateChooser, token: Int[Tensor, "B"], state: TransformerState
     ) -> DecoderStep:
         """One target step: the next token in several states, and the one that translates."""
         assert state.several is not None, "from `start`"

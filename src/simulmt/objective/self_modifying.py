@@ -21,8 +21,9 @@ from simulmt.attention import Mechanism, Moment
 from simulmt.attention.memory import first
 from simulmt.attention.moment import uniform
 from simulmt.data.encoded import Batch
-from simulmt.models.model import Model, Translation
+from simulmt.models.model import Model
 from simulmt.models.projection import Projection
+from simulmt.models.results import Translation
 from simulmt.objective.likelihood import token_losses
 from simulmt.objective.objective import Loss, Objective, grown
 from simulmt.options import Natural, Share, Weight, limited

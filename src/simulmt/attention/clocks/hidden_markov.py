@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from simulmt.attention.clock import Ticks, Timetable, after
+from simulmt.attention.clock import SeveralStates, Ticks, Timetable, after
 from simulmt.attention.clocks.wait_k import LONGEST
 from simulmt.attention.memory import first, places
 from simulmt.attention.moment import Moment
@@ -31,7 +31,7 @@ _Threshold: TypeAlias = Annotated[float, Limit("above 0, at most 1", lambda p: 0
 
 @limited
 @dataclass(frozen=True)
-class HiddenMarkov(Timetable):
+class HiddenMarkov(Timetable, SeveralStates):
     """The options of HMT, and what its states have read.
 
     Args:
@@ -42,7 +42,6 @@ class HiddenMarkov(Timetable):
             least this; 0.5 in the paper.
     """
 
-    several_states: ClassVar[bool] = True
     dials: ClassVar[tuple[str, ...]] = ("threshold", "first_read", "states")
     first_read: _First
     states: _States
@@ -58,12 +57,7 @@ class HiddenMarkov(Timetable):
         return Plan(Stops(after(wanted, source.stops)[:, None]))
 
     def reads(self, ticks: Ticks, tokens: int) -> tuple[Int[Tensor, "B N"], Bool[Tensor, "B N"]]:
-        """What the N = tokens * K states of the first target tokens read, and if it has been read.
-
-        Args:
-            ticks: what has been read.
-            tokens: the number of target tokens.
-        """
+        """The same n tokens ahead for state n, from 0."""
         stops = ticks.stops & first(ticks.stops, ticks.read)
         wanted = self._of_states(stops, tokens).expand(len(stops), -1)
         ready = (wanted <= stops.sum(-1)[:, None]) | ticks.finished[:, None]
