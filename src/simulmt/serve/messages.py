@@ -1,0 +1,269 @@
+"""What is said on the socket: JSON, one object a message.
+
+A client says `hello` first, with the token of its session if it had one. Then it sends words, ends
+sentences, chooses panes, and confirms the events that it has seen. The server greets with
+`welcome`. Events follow, numbered from 1 in each session, so that a client that comes back gets
+exactly those that it missed.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Literal, TypeAlias
+
+from simulmt.errors import UserError
+from simulmt.options import Limit, Natural, construct
+from simulmt.untrusted import check_plain, parse_json
+
+VERSION = 1
+"""Of these messages; a client of another version is told to load the page anew."""
+Name: TypeAlias = Annotated[str, Limit("at most 100 letters", lambda text: len(text) <= 100)]
+
+
+class MalformedError(Exception):
+    """A message that is none; the text says why."""
+
+
+@dataclass(frozen=True)
+class Hello:
+    """The first message; with a token, of a session that goes on."""
+
+    version: int
+    token: Name | None = None
+    seen: Natural = 0
+
+
+@dataclass(frozen=True)
+class Words:
+    """Whole source words, one or more."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class End:
+    """The sentence has ended."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """All events up to this number have arrived."""
+
+    number: Natural
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a pane shows: a model, a policy with its options, and dials that differ from training.
+
+    Attributes:
+        model: The number of the model, from 0.
+    """
+
+    model: Natural
+    policy: Name
+    options: dict[str, float | None]
+    dials: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Panes:
+    """The panes from the next sentence on."""
+
+    panes: list[Setting]
+
+
+Message: TypeAlias = Hello | Words | End | Seen | Panes
+_KINDS: Mapping[str, Callable[..., Message]] = {
+    "hello": Hello,
+    "words": Words,
+    "end": End,
+    "seen": Seen,
+    "panes": Panes,
+}
+
+
+def parse(text: str) -> Message:
+    """Return the message of a text.
+
+    Raises:
+        MalformedError: the text is no message.
+    """
+    try:
+        fields = parse_json(text.encode("utf-8"))
+        check_plain(fields)
+    except ValueError as error:  # half a surrogate pair is one
+        raise MalformedError(f"no JSON in UTF-8: {error}") from None
+    kind = fields.pop("type", None) if isinstance(fields, dict) else None
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise MalformedError(f"no message has such a type; the types are {', '.join(_KINDS)}")
+    try:
+        return construct(_KINDS[kind], fields, kind)
+    except (UserError, TypeError, KeyError) as error:
+        raise MalformedError(str(error)) from None
+
+
+Ending: TypeAlias = Literal["", "end", "long"]
+"""Why a sentence ends: the client says so, or it is too long; empty if it does not end."""
+Ended: TypeAlias = Literal["", "end", "long", "failed"]
+"""Why a sentence has ended; a model may also have failed."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A target word.
+
+    Attributes:
+        text: The word.
+        delay: The number of source words that were read when it was written.
+        heads: The source word at which each head stood, from 1; one more than there are for EOS, 0
+            once the head has run off the end. Empty if heads do not stop.
+    """
+
+    text: str
+    delay: int
+    heads: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class PaneStep:
+    """What one pane did with a source word.
+
+    Attributes:
+        kept: The number of target words that stay; those behind it are replaced by `words`. Only a
+            policy that revises takes words back.
+        words: The new target words.
+        erased: The number of target words of the sentence that were taken back until now.
+        lag: The average lagging if the sentence ended here, in source words; None before a word.
+        ms: Milliseconds of computing.
+    """
+
+    kept: int
+    words: tuple[Written, ...]
+    erased: int
+    lag: float | None
+    ms: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """All panes have read a word, or the end of the sentence.
+
+    Attributes:
+        sentence: The number of the sentence, from 1.
+        read: The number of its words that are read.
+        word: The source word; empty at the end.
+        panes: One for each pane; empty if a model failed.
+        ended: Why the sentence has ended, if it has.
+    """
+
+    sentence: int
+    read: int
+    word: str
+    panes: tuple[PaneStep, ...]
+    ended: Ended = ""
+
+
+@dataclass(frozen=True)
+class InForce:
+    """These panes hold for the sentence that follows."""
+
+    panes: tuple[Setting, ...]
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A line for the user."""
+
+    text: str
+
+
+Event: TypeAlias = Step | InForce | Notice
+_NAMES: Mapping[type[Event], str] = {Step: "step", InForce: "panes", Notice: "notice"}
+
+
+def event_text(event: Event, number: int) -> str:
+    """Return the text of an event; ASCII, so that any string in it can be sent."""
+    return json.dumps({"type": _NAMES[type(event)], "n": number, **asdict(event)})
+
+
+@dataclass(frozen=True)
+class Option:
+    """A number that a user may set.
+
+    Attributes:
+        name: Of the option.
+        value: The default; None for an option that may be left out.
+        why: Its explanation.
+        whole: Whether the number is whole.
+        least: The least value, if it is near 0 or 1.
+        most: The largest value, if it is near 1.
+        optional: Whether it may be left out.
+    """
+
+    name: str
+    value: float | None
+    why: str
+    whole: bool
+    least: float | None
+    most: float | None
+    optional: bool
+
+
+@dataclass(frozen=True)
+class PolicyOffer:
+    """A policy that suits a model, with its options."""
+
+    name: str
+    why: str
+    options: tuple[Option, ...]
+
+
+@dataclass(frozen=True)
+class ModelOffer:
+    """A model, with its dials and the policies that suit it."""
+
+    name: str
+    about: str
+    dials: tuple[Option, ...]
+    policies: tuple[PolicyOffer, ...]
+
+
+@dataclass(frozen=True)
+class Welcome:
+    """The answer to `Hello`.
+
+    Attributes:
+        token: Of the session; whoever knows it may go on with the session.
+        resumed: Whether the session goes on; otherwise it is new.
+        models: What panes may show.
+        panes: What panes show in a new session.
+        most_panes: The most panes.
+        words: The most words of a sentence.
+        waiting: The most words that may wait.
+        message_bytes: The most bytes of a message.
+    """
+
+    token: str
+    resumed: bool
+    models: tuple[ModelOffer, ...]
+    panes: tuple[Setting, ...]
+    most_panes: int
+    words: int
+    waiting: int
+    message_bytes: int
+
+
+def welcome_text(welcome: Welcome) -> str:
+    """Return the text of the greeting."""
+    return json.dumps({"type": "welcome", "version": VERSION, **asdict(welcome)})
+
+
+def refusal_text(reason: str) -> str:
+    """Return the text of the last message on a connection that the server closes."""
+    return json.dumps({"type": "refused", "text": reason})
+
+
+def fault_text(reason: str) -> str:
+    """Return the answer to a message that is not understood; no event, since nothing happened."""
+    return json.dumps({"type": "fault", "text": reason[:300]})

@@ -1,0 +1,122 @@
+"""A server in a thread, and clients that talk to it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from websockets.sync.client import ClientConnection, connect
+
+from simulmt.programs.offers import policy_offers
+from simulmt.saved import checkpoint
+from simulmt.serve import app, server
+from simulmt.serve.journal import Journal
+from simulmt.serve.limits import Limits
+from simulmt.serve.messages import Setting
+from simulmt.serve.models import Served, own
+from simulmt.serve.session import Session
+from simulmt.serve.sessions import Sessions
+
+
+class Running:
+    """A server that runs."""
+
+    def __init__(self, url: str, sessions: Sessions, log: io.StringIO) -> None:
+        self.url, self.sessions, self.log = url, sessions, log
+        self.socket = url.replace("http", "ws") + "socket"
+        self.origin = url.rstrip("/")
+        self.clients: list[Client] = []
+
+    def client(self, **hello: Any) -> Client:
+        return Client(self, **hello)
+
+    def session(self, client: Client) -> Session:
+        return self.sessions._by_token[client.greeting["token"]]
+
+
+@contextmanager
+def running(
+    runs: list[Path],
+    panes: list[Setting] | None = None,
+    limits: Limits | None = None,
+    **doors: Any,
+) -> Iterator[Running]:
+    """Serves runs on a free port of this machine."""
+    offers, limits, log = policy_offers([]), limits or Limits(), io.StringIO()
+    models = [Served(run.name, checkpoint.load(run), "cpu", offers) for run in runs]
+    listening = server.listen("127.0.0.1", 0)
+    started = threading.Event()
+    made: list[Any] = []
+
+    async def serve() -> None:
+        sessions = Sessions(models, panes or [own()], limits, Journal(with_text=True, output=log))
+        at = server.server(app.application(sessions, app.Doors(**doors)), limits)
+        made.extend([sessions, at])
+        started.set()
+        await at.serve(sockets=[listening])
+
+    url = server.address(listening)
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    started.wait()
+    at = Running(url, made[0], log)
+    try:
+        yield at
+    finally:
+        for client in at.clients:
+            client.close()
+        made[1].should_exit = True
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+class Client:
+    """A program that does what the page does."""
+
+    def __init__(self, at: Running, **hello: Any) -> None:
+        self._open = ExitStack()
+        at.clients.append(self)
+        self.connection: ClientConnection = self._open.enter_context(
+            connect(at.socket, origin=at.origin, compression=None, proxy=None, close_timeout=1)
+        )
+        self.say("hello", **{"version": 1, **hello})
+        self.greeting = self.get()
+
+    def say(self, kind: str, **fields: Any) -> None:
+        self.connection.send(json.dumps({"type": kind, **fields}))
+
+    def get(self, timeout: float = 20) -> dict[str, Any]:
+        return json.loads(self.connection.recv(timeout))
+
+    def until(self, end: Any) -> list[dict[str, Any]]:
+        """What comes, up to the first message for which `end` is true."""
+        came = [self.get()]
+        while not end(came[-1]):
+            came.append(self.get())
+        return came
+
+    def sentence(self, text: str) -> list[dict[str, Any]]:
+        """The steps of a sentence."""
+        self.say("words", text=text)
+        self.say("end")
+        return self.until(lambda message: message.get("ended"))
+
+    def close(self) -> None:
+        self._open.close()
+
+
+def soon(holds: Any, seconds: float = 10) -> bool:
+    """Whether something holds within a while."""
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
