@@ -28,14 +28,18 @@ from simulmt.serve.sessions import Sessions
 class Running:
     """A server that runs."""
 
-    def __init__(self, url: str, sessions: Sessions, log: io.StringIO) -> None:
-        self.url, self.sessions, self.log = url, sessions, log
+    def __init__(self, url: str, sessions: Any = None, log: Any = None, loop: Any = None) -> None:
+        self.url, self.sessions, self.log, self.loop = url, sessions, log, loop
         self.socket = url.replace("http", "ws") + "socket"
         self.origin = url.rstrip("/")
         self.clients: list[Client] = []
 
     def client(self, **hello: Any) -> Client:
         return Client(self, **hello)
+
+    def in_loop(self, doing: Any) -> None:
+        """Have a coroutine done in the server's thread."""
+        asyncio.run_coroutine_threadsafe(doing, self.loop).result(20)
 
     def session(self, client: Client) -> Session:
         return self.sessions._by_token[client.greeting["token"]]
@@ -58,7 +62,7 @@ def running(
     async def serve() -> None:
         sessions = Sessions(models, panes or [own()], limits, Journal(with_text=True, output=log))
         at = server.server(app.application(sessions, app.Doors(**doors)), limits)
-        made.extend([sessions, at])
+        made.extend([sessions, at, asyncio.get_running_loop()])
         started.set()
         await at.serve(sockets=[listening])
 
@@ -66,7 +70,7 @@ def running(
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     started.wait()
-    at = Running(url, made[0], log)
+    at = Running(url, made[0], log, made[2])
     try:
         yield at
     finally:

@@ -531,7 +531,7 @@ def test_a_signal_ends_the_server_with_its_connections(run, number, status):
     program = start(f"checkpoint={run}", "policy2=retranslation")
     assert program.stdout is not None
     url = re.search(r"http://\S+/", program.stdout.readline())[0]
-    client = Client(Running(url, None, None))
+    client = Client(Running(url))
     assert len(client.sentence("wir gehen .")[-1]["panes"]) == 2
     program.send_signal(number)
     with pytest.raises(ConnectionClosed):

@@ -89,7 +89,10 @@ def _sessions(options: Options) -> Sessions:
     offers = policy_offers(options.plugins)
     settings = _settings(options, offers)
     places = dict.fromkeys(path for path in (options.checkpoint, options.checkpoint2) if path)
-    models = [Served(str(path), checkpoint.load(path), options.device, offers) for path in places]
+    models = [
+        Served(path.resolve().name, checkpoint.load(path), options.device, offers)
+        for path in places
+    ]
     sessions = Sessions(models, settings, options.limits, Journal(options.log_text))
     Interpretation.of(settings, sessions.translator, options.words)  # refuses what cannot be built
     return sessions

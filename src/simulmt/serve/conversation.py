@@ -10,6 +10,7 @@ from simulmt.serve.messages import (
     VERSION,
     Hello,
     MalformedError,
+    Seen,
     fault_text,
     parse,
     refusal_text,
@@ -51,7 +52,7 @@ async def _greet(websocket: WebSocket, sessions: Sessions) -> Session | None:
     except (asyncio.TimeoutError, MalformedError, FullError) as error:
         reason = str(error) or f"no hello in {HELLO_SECONDS:g} seconds"
         sessions.journal.write("refused", why=reason[:200])
-        await _close(websocket, reason)
+        await _close(websocket, reason, isinstance(error, FullError))
         return None
     await websocket.send_text(welcome_text(welcome))
     return session
@@ -79,7 +80,11 @@ async def _hear(websocket: WebSocket, session: Session, sessions: Sessions) -> N
     for _ in range(FAULTS):
         try:
             while True:
-                session.hear(parse(await _text(websocket)))
+                text = await _text(websocket)
+                session.heard += 1
+                message = parse(text)
+                session.heard -= isinstance(message, Seen)
+                session.hear(message)
         except MalformedError as error:
             sessions.journal.write("malformed", session=session.number)
             await websocket.send_text(fault_text(str(error)))
@@ -107,9 +112,9 @@ async def _text(websocket: WebSocket) -> str:
     return str(text)
 
 
-async def _close(websocket: WebSocket, reason: str) -> None:
-    """Say why, and close."""
+async def _close(websocket: WebSocket, reason: str, again: bool = False) -> None:
+    """Say why, and whether the client may come back by itself, and close."""
     if websocket.application_state is WebSocketState.CONNECTED:
         with suppress(RuntimeError, WebSocketDisconnect):
-            await websocket.send_text(refusal_text(reason))
+            await websocket.send_text(refusal_text(reason, again))
             await websocket.close(_REFUSED)

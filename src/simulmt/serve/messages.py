@@ -3,7 +3,8 @@
 A client says `hello` first, with the token of its session if it had one. Then it sends words, ends
 sentences, chooses panes, and confirms the events that it has seen. The server greets with
 `welcome`. Events follow, numbered from 1 in each session, so that a client that comes back gets
-exactly those that it missed.
+exactly those that it missed; and they say how many messages were heard, so that it repeats exactly
+those that were lost. `hello` and `seen` do not count.
 """
 
 import json
@@ -182,9 +183,15 @@ Event: TypeAlias = Step | InForce | Notice
 _NAMES: Mapping[type[Event], str] = {Step: "step", InForce: "panes", Notice: "notice"}
 
 
-def event_text(event: Event, number: int) -> str:
-    """Return the text of an event; ASCII, so that any string in it can be sent."""
-    return json.dumps({"type": _NAMES[type(event)], "n": number, **asdict(event)})
+def event_text(event: Event, number: int, heard: int) -> str:
+    """Return the text of an event; ASCII, so that any string in it can be sent.
+
+    Args:
+        event: the event.
+        number: its number, from 1.
+        heard: the number of messages that were heard before it.
+    """
+    return json.dumps({"type": _NAMES[type(event)], "n": number, "heard": heard, **asdict(event)})
 
 
 @dataclass(frozen=True)
@@ -212,10 +219,18 @@ class Option:
 
 @dataclass(frozen=True)
 class PolicyOffer:
-    """A policy that suits a model, with its options."""
+    """A policy that suits a model, with its options.
+
+    Attributes:
+        name: Of the policy.
+        why: What it does.
+        revises: Whether it takes words back.
+        options: Its options.
+    """
 
     name: str
     why: str
+    revises: bool
     options: tuple[Option, ...]
 
 
@@ -236,6 +251,7 @@ class Welcome:
     Attributes:
         token: Of the session; whoever knows it may go on with the session.
         resumed: Whether the session goes on; otherwise it is new.
+        heard: The number of messages that were heard.
         models: What panes may show.
         panes: What panes show in a new session.
         most_panes: The most panes.
@@ -246,6 +262,7 @@ class Welcome:
 
     token: str
     resumed: bool
+    heard: int
     models: tuple[ModelOffer, ...]
     panes: tuple[Setting, ...]
     most_panes: int
@@ -259,9 +276,14 @@ def welcome_text(welcome: Welcome) -> str:
     return json.dumps({"type": "welcome", "version": VERSION, **asdict(welcome)})
 
 
-def refusal_text(reason: str) -> str:
-    """Return the text of the last message on a connection that the server closes."""
-    return json.dumps({"type": "refused", "text": reason})
+def refusal_text(reason: str, again: bool) -> str:
+    """Return the text of the last message on a connection that the server closes.
+
+    Args:
+        reason: why.
+        again: whether the client may connect again by itself.
+    """
+    return json.dumps({"type": "refused", "text": reason, "again": again})
 
 
 def fault_text(reason: str) -> str:

@@ -95,7 +95,7 @@ def policy_offer(
     """
     kinds = asked_of(make, {}) if make else {}
     options = (option_of(key, *defaults[key], kind) for key, kind in kinds.items())
-    return PolicyOffer(name, why, tuple(options))
+    return PolicyOffer(name, why, bool(make and make.revises), tuple(options))
 
 
 def option_of(name: str, value: float | None, why: str, kind: Any) -> Option:

@@ -54,6 +54,8 @@ class Session:
         self.token = secrets.token_urlsafe(24)
         self.waiting = deque[Item]()
         self.touched = time.monotonic()
+        self.heard = 0
+        """The number of messages from the client, however they were answered."""
         self.over = ""
         """Why the session has ended, if it has."""
         self.connection: object = None
@@ -95,7 +97,7 @@ class Session:
 
     def tell(self, event: Event) -> None:
         """Add an event."""
-        self._kept.append(event_text(event, self.last + 1))
+        self._kept.append(event_text(event, self.last + 1, self.heard))
         self._news.set()
 
     def connect(self, connection: object, seen: int) -> None:

@@ -83,6 +83,7 @@ class Sessions:
         welcome = Welcome(
             session.token,
             resumed,
+            session.heard,
             offers,
             tuple(self.panes),
             PANES,
