@@ -414,3 +414,32 @@ def test_settings_of_the_command_line_are_shown(page, run):
         assert page.input_value("input[name='options.n']") == "3"
         assert page.input_value("input[name='dials.k']") == "5"
         assert soon(lambda: len(at.sessions) == 1)
+
+
+def test_the_page_that_plays_back_obeys_its_policy_and_draws_the_same_path(page, run, tmp_path):
+    """One file without a server, opened from the disk."""
+    from simulmt.analysis.picture import write_picture
+    from simulmt.decoding.trace import trace_sentence
+    from simulmt.live.translator import Translator
+
+    translator = Translator.load(run, "cpu")
+    model, subwords, device = translator.model, translator.subwords, translator.device
+    texts = ["wir gehen .", "<b>der Mann</b> </script> schläft ."]
+    traces = [trace_sentence(model, subwords, device, text).in_words() for text in texts]
+    write_picture(traces, tmp_path / "heads.html")
+    page.goto((tmp_path / "heads.html").as_uri())
+    rows, columns = page.locator(".rows text"), page.locator(".columns text")
+    expect(rows).to_have_count(len(traces[0].target))
+    page.select_option("#sentence", index=1)
+    expect(columns).to_have_count(len(traces[1].source))
+    stairs = page.locator(".cells .stair").count()
+    assert stairs == len(traces[1].target) + 1  # and that of the row to come
+    page.keyboard.press("Tab")
+    for key, step in [("Home", 0), ("ArrowRight", 1), ("End", len([*traces[1].steps()]) - 1)]:
+        page.locator("#grid").press(key)
+        expect(page.locator("#status")).to_contain_text(f"step {step}/")
+    page.locator("#grid").press("Home")
+    page.select_option("#speed", "4")
+    page.click("#play")
+    expect(page.locator("#status")).to_contain_text(re.compile(r"step ([2-9]|\d\d)/"))
+    assert page.evaluate("document.querySelectorAll('b').length") == 0
