@@ -29,6 +29,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.typing import Origin
 
 from simulmt.decoding.instance import Instance, read_instances
 from simulmt.run_directory import INSTANCES
@@ -154,7 +155,7 @@ async def load(
     address = server.url.replace("http", "ws") + "socket"
     for _ in range(sessions):
         connection = await connect(
-            address, origin=server.url.rstrip("/"), compression=None, proxy=None
+            address, origin=Origin(server.url.rstrip("/")), compression=None, proxy=None
         ).__aenter__()
         await connection.send(json.dumps({"type": "hello", "version": 1}))
         await connection.recv()

@@ -37,6 +37,10 @@ export class Pane {
     return this.models[this.setting.model];
   }
 
+  get policy() {
+    return this.offer.policies.find(({name}) => name === this.setting.policy);
+  }
+
   defaults(policy) {
     const {options} = this.offer.policies.find(({name}) => name === policy);
     return Object.fromEntries(options.map(({name, value}) => [name, value]));
@@ -51,19 +55,18 @@ export class Pane {
     this.setting = setting;
     const {model, policy} = this.form.elements, options = this.form.querySelector(".options");
     model.value = setting.model;
-    policy.replaceChildren(...this.offer.policies.map(({name}) => new Option(name.replaceAll("_", " "), name)));
+    policy.replaceChildren(...this.offer.policies.map(({name}) => new Option(name)));
     policy.value = setting.policy;
-    const chosen = this.offer.policies.find(({name}) => name === setting.policy);
-    this.node.querySelector(".why").textContent = chosen?.why ?? "";
+    this.node.querySelector(".why").textContent = this.policy?.why ?? "";
     options.replaceChildren(
-      ...(chosen?.options ?? []).map(option => this.control(option, "options")),
+      ...(this.policy?.options ?? []).map(option => this.control(option, "options")),
       ...this.offer.dials.map(option => this.control(option, "dials")),
     );
   }
 
   control({name, value, why, whole, least, most, optional}, kind) {
     const label = document.createElement("label"), input = document.createElement("input");
-    const now = this.setting[kind][name] ?? value, slides = !whole && most !== null && least !== null;
+    const now = this.setting[kind][name] ?? (kind === "dials" ? this.policy?.dials[name] : null) ?? value, slides = !whole && most !== null && least !== null;
     input.name = `${kind}.${name}`;
     input.type = slides ? "range" : "number";
     input.step = whole ? 1 : .01;
@@ -72,7 +75,7 @@ export class Pane {
     input.value = now ?? "";
     input.required = !optional;
     label.title = why;
-    label.append(name.replaceAll("_", " "), " ", input);
+    label.append(name, " ", input);
     const shown = document.createElement("output");
     if (slides) label.append(shown);
     const show = () => { shown.value = Number(input.value).toFixed(2); };

@@ -9,7 +9,7 @@ those that were lost. `hello` and `seen` do not count.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Literal, TypeAlias
 
 from simulmt.errors import UserError
@@ -226,12 +226,14 @@ class PolicyOffer:
         why: What it does.
         revises: Whether it takes words back.
         options: Its options.
+        dials: What it makes the model's dials, unless the user says.
     """
 
     name: str
     why: str
     revises: bool
     options: tuple[Option, ...]
+    dials: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

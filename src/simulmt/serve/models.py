@@ -45,8 +45,9 @@ class Served:
         self._mechanism = build_mechanism(trained.config["mechanism"])
         self._built = OrderedDict[tuple[tuple[str, float], ...], Model]()
         self._layers = self._model({}).attending_layers
-        suited = tuple(offer for offer in policies if self._suits(offer))
-        self.offer = ModelOffer(name, _about(trained), self._dials(), suited)
+        suited = (self._suited(offer) for offer in policies)
+        offers = tuple(offer for offer in suited if offer)
+        self.offer = ModelOffer(name, _about(trained), self._dials(), offers)
 
     def translator(self, setting: Setting) -> Translator:
         """Return a translator of its own for a pane.
@@ -71,10 +72,14 @@ class Served:
             self._built.popitem(last=False)
         return self._built[key]
 
-    def _suits(self, offer: PolicyOffer) -> bool:
+    def _suited(self, offer: PolicyOffer) -> PolicyOffer | None:
+        """Return the offer for this model; None if the policy makes no sense for it."""
         defaults = {option.name: option.value for option in offer.options}
         policy = build_policy({"name": offer.name, **defaults})
-        return policy is None or not policy.misfit(self._mechanism, self._layers)
+        if policy is None:
+            return offer
+        misfit = policy.misfit(self._mechanism, self._layers)
+        return None if misfit else replace(offer, dials=policy.model_dials(self._mechanism))
 
     def _dials(self) -> tuple[Option, ...]:
         kinds = asked_of(type(self._mechanism.schedule), {})
