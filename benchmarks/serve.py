@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 import json
 import os
 import random
@@ -31,6 +32,7 @@ from rich.table import Table
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Origin
 
+from simulmt.analysis.target import write_rows
 from simulmt.decoding.instance import Instance, read_instances
 from simulmt.run_directory import INSTANCES
 
@@ -47,6 +49,21 @@ class Result:
     wrong: int = 0
     """The sentences that were not as expected: lost, late, mixed up or otherwise translated."""
     sentences: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """The figures of one load; times in milliseconds."""
+
+    sessions: int
+    words_per_second: float
+    p50: float
+    p95: float
+    most: float
+    core_percent: int
+    kib_per_session: int
+    sentences: int
+    wrong: int
 
 
 class Server:
@@ -183,28 +200,37 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, nargs="+", default=[1, 50, 100, 200])
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--rate", type=float, default=150, help="words a minute, of each session")
+    parser.add_argument("--output", type=Path, help="a CSV file for the figures")
     arguments = parser.parse_args()
     instances = read_instances(arguments.checkpoint / INSTANCES)
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[-1]})
-    table = Table("sessions", "words/s", "p50 ms", "p95 ms", "most ms", "core", "KiB each", "wrong")
-    for sessions in arguments.sessions:
-        with Server(arguments.checkpoint, sessions, cores[0]) as server:
-            asyncio.run(load(server, instances[:3], 1, 6000, 1))  # what is loaded once
-            used, started = server.processor_seconds(), time.perf_counter()
-            result, memory = asyncio.run(
-                load(server, instances, sessions, arguments.rate, arguments.seconds)
-            )
-            share = (server.processor_seconds() - used) / (time.perf_counter() - started)
-            speed = len(result.delays) / (time.perf_counter() - started)
-        p50, p95, most = np.quantile(result.delays, (0.5, 0.95, 1.0))
-        wrong = f"{result.wrong} of {result.sentences}"
-        figures = [
-            f"{x:.0f}" for x in (speed, p50, p95, most, 100 * share, memory / 1024 / sessions)
-        ]
-        figures[4] += "%"
-        table.add_row(str(sessions), *figures, wrong)
+    rows = [measure(arguments, instances, sessions, cores[0]) for sessions in arguments.sessions]
+    table = Table(*(field.name.replace("_", " ") for field in dataclasses.fields(Row)))
+    for row in rows:
+        table.add_row(*map(str, dataclasses.astuple(row)))
     Console().print(table)
+    if arguments.output:
+        write_rows([dataclasses.asdict(row) for row in rows], arguments.output)
+
+
+def measure(
+    arguments: argparse.Namespace, instances: Sequence[Instance], sessions: int, core: int
+) -> Row:
+    """Return the figures of so many sessions, with a server of their own."""
+    with Server(arguments.checkpoint, sessions, core) as server:
+        asyncio.run(load(server, instances[:3], 1, 6000, 1))  # what is loaded once
+        used, started = server.processor_seconds(), time.perf_counter()
+        result, memory = asyncio.run(
+            load(server, instances, sessions, arguments.rate, arguments.seconds)
+        )
+        passed = time.perf_counter() - started
+        share = (server.processor_seconds() - used) / passed
+    p50, p95, most = np.quantile(result.delays, (0.5, 0.95, 1.0)).round(1).tolist()
+    speed = round(len(result.delays) / passed, 1)
+    each = round(memory / 1024 / sessions)
+    core_share = round(100 * share)
+    return Row(sessions, speed, p50, p95, most, core_share, each, result.sentences, result.wrong)
 
 
 if __name__ == "__main__":
