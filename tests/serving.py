@@ -24,6 +24,8 @@ from simulmt.serve.models import Served, own
 from simulmt.serve.session import Session
 from simulmt.serve.sessions import Sessions
 
+LIMITS = Limits(sessions=200, message_bytes=16_384, words=200, waiting=200, idle=600)
+
 
 class Running:
     """A server that runs."""
@@ -49,11 +51,11 @@ class Running:
 def running(
     runs: list[Path],
     panes: list[Setting] | None = None,
-    limits: Limits | None = None,
+    limits: Limits = LIMITS,
     **doors: Any,
 ) -> Iterator[Running]:
     """Serves runs on a free port of this machine."""
-    offers, limits, log = policy_offers([]), limits or Limits(), io.StringIO()
+    offers, log = policy_offers([]), io.StringIO()
     models = [Served(run.name, checkpoint.load(run), "cpu", offers) for run in runs]
     listening = server.listen("127.0.0.1", 0)
     started = threading.Event()

@@ -6,12 +6,12 @@ import http.server
 import re
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from serving import Running, running, soon
-from simulmt.serve.limits import Limits
+from serving import LIMITS, Running, running, soon
 from simulmt.serve.messages import Setting
 from simulmt.serve.models import own
 
@@ -156,10 +156,17 @@ def test_pasted_lines_are_sentences(page, at):
 
 
 def test_more_is_pasted_than_may_wait(page, run):
-    with running([run], limits=Limits(waiting=4)) as at:
+    """Longer words than a message takes, too; none is lost, unless the user drops it."""
+    reading = Setting(0, "own", {}, {"k": 1_000_000})
+    with running([run], [reading], limits=replace(LIMITS, waiting=4)) as at:
         opened(page, at)
-        page.fill("#word", " ".join(["wir"] * 20) + " ")
-        wait_for(page, lambda: source(page) == [" ".join(["wir"] * 20)])
+        words = " ".join(["wir"] * 20 + ["x" * 1500])
+        page.fill("#word", f"{words} ")
+        wait_for(page, lambda: source(page)[:1] == [f"{words[:-500]} {words[-500:]}"])
+        page.fill("#word", " ".join(["wir"] * 2000) + " ")
+        page.click("#drop")
+        expect(page.locator("#waiting")).to_be_hidden()
+        assert sum(len(line.split()) for line in source(page)) < 1000
 
 
 def test_a_text_is_played_at_its_rate_and_stopped(page, at):
@@ -242,6 +249,7 @@ def test_a_choice_that_is_refused_leaves_the_panes_as_they_were(page, run):
         page.fill("input[name='options.layer']", "7")
         page.keyboard.press("Tab")
         expect(page.locator("#notice")).to_contain_text("policy.layer=7")
+        expect(page.locator(".pane.changing")).to_have_count(0)
         assert page.input_value("input[name='options.layer']") == ""
 
 
@@ -261,7 +269,7 @@ def test_a_lost_connection_goes_on_where_it_was(page, at):
 
 
 def test_a_session_that_has_ended_begins_anew_with_the_next_word(page, run):
-    with running([run], limits=Limits(idle=1)) as at:
+    with running([run], limits=replace(LIMITS, idle=1)) as at:
         opened(page, at)
         expect(page.locator("#connection")).to_contain_text("no word for 1 seconds")
         assert len(at.sessions) == 0

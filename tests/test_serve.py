@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from serving import Client, Running, running, soon
+from serving import LIMITS, Client, Running, running, soon
 from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
 from simulmt.latency import average_lagging
@@ -25,7 +26,7 @@ from simulmt.page import FILES
 from simulmt.programs.offers import policy_offers
 from simulmt.saved import checkpoint
 from simulmt.serve import interpretation, session
-from simulmt.serve.limits import FAULTS, Limits
+from simulmt.serve.limits import FAULTS
 from simulmt.serve.messages import MalformedError, Setting, Words, parse
 from simulmt.serve.models import Served, own
 from simulmt.serve.session import Session
@@ -256,7 +257,7 @@ def test_options_are_offered_with_the_limits_of_their_types(run, dialled):
 
 
 def test_a_long_sentence_is_ended_and_another_begins(run):
-    with running([run], limits=Limits(words=3)) as at:
+    with running([run], limits=replace(LIMITS, words=3)) as at:
         client = at.client()
         steps = client.sentence("eins zwei drei vier")
         assert [(s["sentence"], s["word"], s["ended"]) for s in steps] == [
@@ -266,13 +267,13 @@ def test_a_long_sentence_is_ended_and_another_begins(run):
 
 
 def test_a_long_word_is_cut():
-    session = Session(1, None, Limits(), lambda: None)
+    session = Session(1, None, LIMITS, lambda: None)
     session.hear(Words("ein " + "ä" * 2500))
     assert [len(turn.word) for turn in session.waiting] == [3, 1000, 1000, 500]
 
 
 def test_more_words_than_may_wait_are_refused_whole(run):
-    with running([run], limits=Limits(waiting=5)) as at:
+    with running([run], limits=replace(LIMITS, waiting=5)) as at:
         client = at.client()
         client.say("words", text="a b c d e f")
         answer = client.get()
@@ -291,7 +292,7 @@ def test_a_large_message_ends_the_connection_and_no_more(at):
 
 
 def test_there_is_room_for_so_many_sessions_and_vanished_ones_make_room(run):
-    with running([run], limits=Limits(sessions=2)) as at:
+    with running([run], limits=replace(LIMITS, sessions=2)) as at:
         first, second = at.client(), at.client()
         assert "all 2 sessions are taken" in at.client().greeting["text"]
         first.close()
@@ -303,7 +304,7 @@ def test_there_is_room_for_so_many_sessions_and_vanished_ones_make_room(run):
 
 
 def test_an_idle_session_ends(run):
-    with running([run], limits=Limits(idle=1)) as at:
+    with running([run], limits=replace(LIMITS, idle=1)) as at:
         client = at.client()
         assert client.get()["text"] == "no word for 1 seconds"
         assert len(at.sessions) == 0
@@ -401,6 +402,18 @@ def test_a_client_that_comes_back_gets_what_it_missed_and_goes_on(at):
     client.say("end")
     got += client.until(lambda message: message.get("ended"))
     assert untimed(got) == expected
+
+
+def test_a_client_that_comes_back_knows_what_was_heard(at):
+    """Malformed messages count, and confirmations do not."""
+    client = at.client()
+    client.say("words", text="wir gehen")
+    client.say("seen", number=0)
+    client.say("nonsense")
+    assert client.until(lambda message: message["type"] == "fault")
+    client.connection.socket.close()
+    client = at.client(token=client.greeting["token"])
+    assert client.greeting["heard"] == 2
 
 
 def test_a_token_that_is_not_known_begins_another_session(at):

@@ -74,7 +74,7 @@ export class Connection {
     this.hears(message.heard);
     for (const [, kept] of this.unheard) this.write(kept);
     this.state(true, "");
-    this.welcome(message);
+    this.queue.unshift(...this.welcome(message));
     this.flow();
   }
 
@@ -96,8 +96,9 @@ export class Connection {
     this.flow();
   }
 
-  drop() {  // what is not said yet
-    this.queue = [];
+  drop() {  // the words that are not said yet
+    this.queue = [...this.queue.filter(({type}) => type === "panes"), {type: "end"}];
+    this.flow();
   }
 
   get waiting() {  // the words that are not read

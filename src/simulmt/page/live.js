@@ -4,27 +4,27 @@ import {Connection} from "./connection.js";
 import {Pane, transcript} from "./panes.js";
 
 const $ = id => document.getElementById(id);
-const GAP = /[\s\u2581]+/, SETTLE = 150;  // what separates words, as the server does; milliseconds
-let models = [], most = 1, panes = [], inForce = [], asked = [], line = null, current = 0, playing = null, settling;
+const GAP = /[\s\u2581\x1c-\x1f\x85]+/, LONGEST = 1000;  // what separates words; letters of a word
+const SETTLE = 150, MANY = 8;  // milliseconds; words that wait
+let models = [], most = 1, panes = [], inForce = [], asked = [], line = null, current = 0, playing = null, settling = null;
 
 const connection = new Connection({
-  welcome(greeting) {
-    if (greeting.resumed) return;
+  welcome(greeting) {  // returns what to say first
+    if (greeting.resumed) return [];
     ({models, most_panes: most} = greeting);
     current = 0;
-    if (panes.length) return change();  // another session, with the panes as they were
-    panes = greeting.panes.map(pane);
-    $("panes").replaceChildren(...panes.map(({node}) => node));
-    inForce = panes;
+    asked = [];
+    if (panes.length) return [ask()];  // another session, with the panes as they were
     hold(greeting.panes);
-    buttons();
+    return [];
   },
   event(message) {
     if (message.type === "step") step(message);
     else if (message.type === "panes") hold(message.panes);
     else refuse(message.text);
     const {waiting} = connection;
-    $("waiting").textContent = waiting > 1 ? `${waiting} words wait` : "";
+    $("waiting").hidden = waiting < MANY;
+    $("count").textContent = waiting;
   },
   state(on, refused, again) {
     const why = refused ? ` (${refused})` : "";
@@ -43,6 +43,12 @@ function tell(text) {
 function pane(setting) {
   const own = new Pane(models, setting, {changed: change, closed: () => remove(own)});
   return own;
+}
+
+function place(own) {  // show these panes
+  panes = own;
+  $("panes").replaceChildren(...panes.map(({node}) => node));
+  buttons();
 }
 
 function buttons() {
@@ -72,11 +78,14 @@ function change() {  // the choice of all panes, once the user has settled
   tell("");
   for (const {node} of panes) node.classList.add("changing");
   clearTimeout(settling);
-  settling = setTimeout(() => {
-    const settings = panes.map(({setting}) => setting);
-    asked.push([key(settings), panes]);
-    connection.say({type: "panes", panes: settings});
-  }, SETTLE);
+  settling = setTimeout(() => connection.say(ask()), SETTLE);
+}
+
+function ask() {
+  const settings = panes.map(({setting}) => setting);
+  settling = null;
+  asked.push([key(settings), panes]);
+  return {type: "panes", panes: settings};
 }
 
 function key(settings) {  // equal for equal choices
@@ -87,16 +96,18 @@ function key(settings) {  // equal for equal choices
 function hold(settings) {  // this choice is in force now
   const at = asked.findLastIndex(([own]) => own === key(settings));
   if (at >= 0) inForce = asked.splice(0, at + 1).at(-1)[1];
-  settings.forEach((setting, i) => inForce[i].holds(setting, !asked.length));
+  else if (key(inForce.map(own => own.inForce)) !== key(settings)) inForce = settings.map(pane);
+  const settled = !asked.length && !settling;
+  inForce.forEach((own, i) => own.holds(settings[i], settled));
+  if (settled && panes !== inForce) place(inForce);
 }
 
-function refuse(text) {  // a choice makes no sense: show again what is in force
-  asked.shift();
-  panes = inForce;
-  $("panes").replaceChildren(...panes.map(({node}) => node));
-  for (const own of panes) own.use(own.inForce);
-  hold(panes.map(({inForce}) => inForce));
-  buttons();
+function refuse(text) {  // a choice makes no sense: ask for what is in force
+  clearTimeout(settling);
+  asked = [];
+  for (const own of inForce) own.use(own.inForce);
+  place(inForce);
+  connection.say(ask());
   tell(text);
 }
 
@@ -120,8 +131,13 @@ function step(message) {
 function feed(text) {  // whole words; a line end ends a sentence
   text.split(/\r\n|[\r\n]/).forEach((part, i) => {
     if (i) connection.say({type: "end"});
-    for (const text of part.split(GAP)) if (text) connection.say({type: "words", text});
+    for (const word of part.split(GAP)) send(word);
   });
+}
+
+function send(word) {  // in pieces, if it is too long for the server
+  const letters = [...(word.toWellFormed?.() ?? word)];
+  for (let i = 0; i < letters.length; i += LONGEST) connection.say({type: "words", text: letters.slice(i, i + LONGEST).join("")});
 }
 
 function typed() {  // all words but the one that is being typed
@@ -154,11 +170,15 @@ $("word").onpaste = event => {
 };
 $("end").onclick = end;
 $("add").onclick = add;
+$("drop").onclick = () => {
+  stop();
+  connection.drop();
+};
 
 // playing
 
 function play() {
-  const words = $("text").value.split(/(\r\n|[\r\n])|[\s\u2581]+/).filter(Boolean);
+  const words = $("text").value.split(/(\r\n|[\r\n])|[\s\u2581\x1c-\x1f\x85]+/).filter(Boolean);
   if (!words.length) return $("text").focus();
   let next = 0, due = performance.now();
   const tick = () => {
@@ -167,7 +187,7 @@ function play() {
       next++;
     }
     if (next === words.length) return stop();
-    connection.say({type: "words", text: words[next++]});
+    send(words[next++]);
     due += 60000 / Math.max(1, Number($("rate").value) || 150);
     playing = setTimeout(tick, Math.max(0, due - performance.now()));
   };
@@ -178,6 +198,7 @@ function play() {
 }
 
 function stop() {
+  if (playing === null) return;
   clearTimeout(playing);
   playing = null;
   connection.say({type: "end"});

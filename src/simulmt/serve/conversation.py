@@ -81,6 +81,8 @@ async def _hear(websocket: WebSocket, session: Session, sessions: Sessions) -> N
         try:
             while True:
                 text = await _text(websocket)
+                if session.connection is not websocket:  # its client says it again elsewhere
+                    return
                 session.heard += 1
                 message = parse(text)
                 session.heard -= isinstance(message, Seen)

@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 from simulmt.options import Limit, limited
 
 Sessions: TypeAlias = Annotated[int, Limit("from 1 to 10,000", lambda n: 1 <= n <= 10_000)]
-Bytes: TypeAlias = Annotated[int, Limit("from 256 to 1,000,000", lambda n: 256 <= n <= 1_000_000)]
+Bytes: TypeAlias = Annotated[int, Limit("from 4,096 to 1,000,000", lambda n: 4096 <= n <= 10**6)]
 Words: TypeAlias = Annotated[int, Limit("from 1 to 4,000", lambda n: 1 <= n <= 4000)]
 Seconds: TypeAlias = Annotated[float, Limit("from 1 to 86,400", lambda s: 1 <= s <= 86_400)]
 
@@ -33,8 +33,8 @@ class Limits:
         idle: seconds without a word after which a session ends.
     """
 
-    sessions: Sessions = 200
-    message_bytes: Bytes = 16_384
-    words: Words = 200
-    waiting: Words = 200
-    idle: Seconds = 600.0
+    sessions: Sessions
+    message_bytes: Bytes
+    words: Words
+    waiting: Words
+    idle: Seconds

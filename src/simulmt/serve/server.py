@@ -40,6 +40,8 @@ def listen(host: str, port: int) -> socket.socket:
 def address(listening: socket.socket) -> str:
     """Return the address of the page."""
     host, port = listening.getsockname()[:2]
+    if ipaddress.ip_address(host.partition("%")[0]).is_unspecified:
+        host = socket.gethostname()
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
