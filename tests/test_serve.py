@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from simulmt.latency import average_lagging
 from simulmt.page import FILES
 from simulmt.programs.offers import policy_offers
 from simulmt.saved import checkpoint
-from simulmt.serve import interpretation, session
+from simulmt.serve import interpretation, session, sessions
 from simulmt.serve.limits import FAULTS
 from simulmt.serve.messages import MalformedError, Setting, Words, parse
 from simulmt.serve.models import Served, own
@@ -448,6 +449,28 @@ def test_a_slow_reader_waits_for_itself_alone(run, monkeypatch):
         assert soon(lambda: kept.last == 20)
 
 
+def test_a_pasted_book_delays_nobody(at, monkeypatch):
+    """In each round every session that has a word has one read."""
+    gate, rounds, play = threading.Event(), [], sessions.play
+
+    def held(items):
+        gate.wait(20)
+        rounds.append(len(items))
+        return play(items)
+
+    monkeypatch.setattr(sessions, "play", held)
+    book, other = at.client(), at.client()
+    book.say("words", text="das " * 30)
+    assert soon(lambda: len(at.session(book).waiting) == 29)
+    other.say("words", text="wir gehen .")
+    other.say("end")
+    assert soon(lambda: len(at.session(other).waiting) == 4)
+    gate.set()
+    other.until(lambda message: message.get("ended"))
+    assert soon(lambda: at.session(book).last == 30)
+    assert rounds == [1, 2, 2, 2, 2, *[1] * 25]
+
+
 # doors
 
 
@@ -568,6 +591,9 @@ def test_bad_options_are_refused_in_one_line(run):
         for words, why in [
             ([here, port], "another program may have it; choose another port"),
             ([here, "host=192.0.2.1"], "host=192.0.2.1 port=8350 cannot be used"),
+            ([here, f"host={'x' * 100}.example"], "cannot be used"),
+            ([here, "origins=['http://[']"], "it must be an origin such as"),
+            ([here, "origins=['*']"], "it must be an origin such as"),
             ([here, "sessions=0"], "sessions is 0; it must be from 1"),
             ([here, "port=0", "policy2=nonsense"], "policy2 is 'nonsense'; choose one of own,"),
             ([here, "port=0", "policy2={name: hold_n, n: x}"], "policy.n is 'x'"),

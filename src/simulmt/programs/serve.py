@@ -1,5 +1,6 @@
 """`simulmt serve`: a page that interprets, for as long as the program runs."""
 
+import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,13 @@ from simulmt.serve.models import Served
 from simulmt.serve.sessions import Sessions
 
 Port: TypeAlias = Annotated[int, Limit("from 0 to 65,535", lambda n: 0 <= n <= 65_535)]
+Origin: TypeAlias = Annotated[
+    str,
+    Limit(
+        "an origin such as https://demo.example.org",
+        lambda text: re.fullmatch(r"https?://[a-z\d.-]+(:\d+)?", text) is not None,
+    ),
+]
 _OPEN = (
     "warning: host={host} lets other machines connect, without a password and unencrypted: whoever "
     "reaches port {port} can use the models; host=127.0.0.1 keeps it to this machine"
@@ -44,7 +52,7 @@ class Options:
     dial2: dict[str, float]
     host: str
     port: Port
-    origins: list[str]
+    origins: list[Origin]
     sessions: SessionCount
     message_bytes: Bytes
     words: Words

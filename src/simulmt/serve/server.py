@@ -29,7 +29,7 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, ValueError) as error:  # ValueError: no name that there can be
         why = getattr(error, "strerror", None) or str(error)
         raise UserError(
             f"host={host} port={port} cannot be used ({why}): another program may have it; choose "
