@@ -85,10 +85,11 @@ class Server:
         )
         os.sched_setaffinity(self.process.pid, {core})
         assert self.process.stdout is not None
-        found = re.search(r"http://\S+/", self.process.stdout.readline())
+        with self.process.stdout as log:
+            found = re.search(r"http://\S+/", log.readline())
+            self._drain = subprocess.Popen(["cat"], stdin=log, stdout=subprocess.DEVNULL)
         assert found, "the server has not started"
         self.url = found[0]
-        self._log = subprocess.Popen(["cat"], stdin=self.process.stdout, stdout=subprocess.DEVNULL)
 
     def __enter__(self) -> Server:
         return self
@@ -96,7 +97,7 @@ class Server:
     def __exit__(self, *_: object) -> None:
         self.process.terminate()
         self.process.wait(30)
-        self._log.wait(30)
+        self._drain.wait(30)
 
     def memory(self) -> int:
         """Return the resident memory, in bytes."""
