@@ -210,7 +210,7 @@ def main() -> None:
     table = Table(*(field.name.replace("_", " ") for field in dataclasses.fields(Row)))
     for row in rows:
         table.add_row(*map(str, dataclasses.astuple(row)))
-    Console().print(table)
+    Console(width=120).print(table)
     if arguments.output:
         write_rows([dataclasses.asdict(row) for row in rows], arguments.output)
 

@@ -269,12 +269,18 @@ def test_a_lost_connection_goes_on_where_it_was(page, at):
 
 
 def test_a_session_that_has_ended_begins_anew_with_the_next_word(page, run):
+    """Its panes are as they were."""
     with running([run], limits=replace(LIMITS, idle=1)) as at:
         opened(page, at)
+        page.fill("input[name='dials.k']", "9")
+        page.keyboard.press("Tab")
+        expect(page.locator(".pane.changing")).to_have_count(0)
         expect(page.locator("#connection")).to_contain_text("no word for 1 seconds")
         assert len(at.sessions) == 0
-        page.type("#word", "wir gehen .\n")
-        wait_for(page, lambda: source(page) == ["wir gehen ."])
+        page.type("#word", "der Mann schläft ")
+        wait_for(page, lambda: source(page) == ["der Mann schläft"])
+        assert page.locator(".rows text").count() == 0
+        assert page.input_value("input[name='dials.k']") == "9"
 
 
 def test_a_page_of_another_origin_is_refused(browser, at):

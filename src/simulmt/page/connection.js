@@ -12,7 +12,7 @@ export class Connection {
 
   begin() {  // nothing of an earlier session counts
     this.token = null;
-    this.seen = this.confirmed = this.said = this.outstanding = 0;
+    this.seen = this.confirmed = this.said = this.outstanding = this.queued = 0;
     this.unheard = [];
     this.queue = [];
   }
@@ -30,6 +30,7 @@ export class Connection {
   closed() {
     this.ready = false;
     clearTimeout(this.later);
+    this.later = undefined;
     this.socket = null;
     this.state(false, this.refused, this.again);
     if (!this.again) return;  // until the user says something
@@ -61,11 +62,10 @@ export class Connection {
   }
 
   greeted(message) {
-    if (message.version !== VERSION) return location.reload();
-    if (!message.resumed) {
-      const {queue, unheard} = this;  // what was lost with a session is said again in the next
+    if (!message.resumed) {  // what was lost with a session is said again in the next
+      const lost = [...this.unheard.map(([, kept]) => kept), ...this.queue];
       this.begin();
-      this.queue = [...unheard.map(([, kept]) => kept), ...queue];
+      for (const kept of lost) if (kept.type !== "panes") this.enter(kept);
     }
     this.token = message.token;
     this.most = message.waiting;
@@ -90,25 +90,32 @@ export class Connection {
     this.write({type: "seen", number: this.seen});
   }
 
-  say(message) {  // in order, and not more words at once than may wait
+  enter(message) {
     this.queue.push(message);
+    this.queued += message.type === "words";
+  }
+
+  say(message) {  // in order, and not more words at once than may wait
+    this.enter(message);
     if (!this.socket && !this.again) this.open();
     this.flow();
   }
 
   drop() {  // the words that are not said yet
-    this.queue = [...this.queue.filter(({type}) => type === "panes"), {type: "end"}];
-    this.flow();
+    this.queue = this.queue.filter(({type}) => type === "panes");
+    this.queued = 0;
+    this.say({type: "end"});
   }
 
   get waiting() {  // the words that are not read
-    return this.outstanding + this.queue.filter(({type}) => type === "words").length;
+    return this.outstanding + this.queued;
   }
 
   flow() {
     while (this.ready && this.queue.length && this.outstanding < this.most / 2) {
-      const message = this.queue.shift();
-      this.outstanding += message.type === "words";
+      const message = this.queue.shift(), words = message.type === "words";
+      this.queued -= words;
+      this.outstanding += words;
       this.unheard.push([++this.said, message]);
       this.write(message);
     }

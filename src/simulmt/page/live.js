@@ -21,7 +21,8 @@ const connection = new Connection({
   event(message) {
     if (message.type === "step") step(message);
     else if (message.type === "panes") hold(message.panes);
-    else refuse(message.text);
+    else if (message.type === "notice") refuse(message.text);
+    else tell(message.text);
     const {waiting} = connection;
     $("waiting").hidden = waiting < MANY;
     $("count").textContent = waiting;
@@ -76,9 +77,15 @@ function remove(own) {
 
 function change() {  // the choice of all panes, once the user has settled
   tell("");
-  for (const {node} of panes) node.classList.add("changing");
+  for (const {node, setting, inForce} of panes)
+    node.classList.toggle("changing", !inForce || key([setting]) !== key([inForce]));
   clearTimeout(settling);
-  settling = setTimeout(() => connection.say(ask()), SETTLE);
+  settling = setTimeout(settle, SETTLE);
+}
+
+function settle() {  // before any further word
+  clearTimeout(settling);
+  if (settling) connection.say(ask());
 }
 
 function ask() {
@@ -136,6 +143,7 @@ function feed(text) {  // whole words; a line end ends a sentence
 }
 
 function send(word) {  // in pieces, if it is too long for the server
+  settle();
   const letters = [...(word.toWellFormed?.() ?? word)];
   for (let i = 0; i < letters.length; i += LONGEST) connection.say({type: "words", text: letters.slice(i, i + LONGEST).join("")});
 }

@@ -74,6 +74,7 @@ export class Pane {
     if (most !== null) input.max = most;
     input.value = now ?? "";
     input.required = !optional;
+    input.placeholder = "–";
     label.title = why;
     label.append(name, " ", input);
     const shown = document.createElement("output");

@@ -88,13 +88,14 @@ export class Path {
 
   fit() {  // after columns and rows
     const {size} = this, wide = this.columns.length * size, high = (this.rows.length + 1) * size;
+    const lines = wide && this.rows.length ? 1 : 0;
     const right = Math.max(wide, this.beyond) + 2;
     set(this.top, {width: right, height: this.above});
     set(this.names, {transform: `translate(0 ${this.above - 5})`});
     set(this.left, {width: this.beside, height: high});
     set(this.labels, {transform: `translate(${this.beside} 0)`});
     set(this.cells, {width: right, height: high});
-    set(this.grid, {width: wide + 1, height: this.rows.length * size + 1});
+    set(this.grid, {width: lines && wide + 1, height: lines && this.rows.length * size + 1});
   }
 
   show(read, written, readBefore = read, writtenBefore = written) {  // hide what comes later
