@@ -12,8 +12,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from websockets.sync.client import ClientConnection, connect
 
+from simulmt.latency import average_lagging
 from simulmt.programs.offers import policy_offers
 from simulmt.saved import checkpoint
 from simulmt.serve import app, server
@@ -25,6 +27,8 @@ from simulmt.serve.session import Session
 from simulmt.serve.sessions import Sessions
 
 LIMITS = Limits(sessions=200, message_bytes=16_384, words=200, waiting=200, idle=600)
+
+SENTENCES = ["der Mann schläft .", "morgen liest die alte Frau ein Buch .", "wir gehen ."]
 
 
 class Running:
@@ -126,3 +130,38 @@ def soon(holds: Any, seconds: float = 10) -> bool:
             return False
         time.sleep(0.01)
     return True
+
+
+def words_of(steps, pane=0) -> list[str]:
+    """What a pane shows at the end."""
+    shown: list[str] = []
+    for step in steps:
+        new = step["panes"][pane]
+        shown = shown[: new["kept"]] + [word["text"] for word in new["words"]]
+    return shown
+
+
+def delays_of(steps, pane=0) -> list[int]:
+    delays: list[int] = []
+    for step in steps:
+        new = step["panes"][pane]
+        delays = delays[: new["kept"]] + [word["delay"] for word in new["words"]]
+    return delays
+
+
+def lag_of(delays: list[int], read: int) -> float:
+    row = torch.tensor([delays], dtype=torch.float32)
+    return float(average_lagging(row, torch.tensor([read]), torch.tensor([len(delays)])))
+
+
+def setting(policy="own", model=0, dials=None, **options) -> dict:
+    return {"model": model, "policy": policy, "options": options, "dials": dials or {}}
+
+
+def untimed(steps: list[dict]) -> list[dict]:
+    """Without what depends on when messages came."""
+    for step in steps:
+        for pane in step["panes"]:
+            pane.pop("ms")
+        step.pop("heard")
+    return steps

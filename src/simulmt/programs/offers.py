@@ -10,7 +10,7 @@ from simulmt.decoding.policies import OWN, POLICIES
 from simulmt.options import Config, pick
 from simulmt.plugins import CONF, HOME, conf_folders
 from simulmt.programs.keys import choices, find, keys_of, read
-from simulmt.serve.messages import PolicyOffer
+from simulmt.serve.events import PolicyOffer
 from simulmt.serve.models import policy_offer
 
 _GROUP = "policy"

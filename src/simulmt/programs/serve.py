@@ -18,11 +18,12 @@ from simulmt.options import Config, Limit, construct
 from simulmt.programs.offers import completed, policy_offers
 from simulmt.programs.plain import plain
 from simulmt.saved import checkpoint
+from simulmt.serve.events import PolicyOffer
 from simulmt.serve.interpretation import Interpretation
 from simulmt.serve.journal import Journal
 from simulmt.serve.limits import Bytes, Limits, Seconds, Words
 from simulmt.serve.limits import Sessions as SessionCount
-from simulmt.serve.messages import PolicyOffer, Setting
+from simulmt.serve.messages import Setting
 from simulmt.serve.models import Served
 from simulmt.serve.sessions import Sessions
 

@@ -5,17 +5,9 @@ from contextlib import suppress
 
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
+from simulmt.serve.events import fault_text, refusal_text, welcome_text
 from simulmt.serve.limits import FAULTS, HELLO_SECONDS
-from simulmt.serve.messages import (
-    VERSION,
-    Hello,
-    MalformedError,
-    Seen,
-    fault_text,
-    parse,
-    refusal_text,
-    welcome_text,
-)
+from simulmt.serve.messages import VERSION, Hello, MalformedError, Seen, parse
 from simulmt.serve.session import Session
 from simulmt.serve.sessions import FullError, Sessions
 

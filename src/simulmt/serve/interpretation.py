@@ -5,7 +5,7 @@ All of this runs in the thread that has the models.
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TypeAlias
@@ -17,7 +17,8 @@ from simulmt.decoding.instance import word_delays
 from simulmt.latency import average_lagging
 from simulmt.live.together import read_together
 from simulmt.live.translator import Translator
-from simulmt.serve.messages import Ended, Ending, InForce, PaneStep, Setting, Step, Written
+from simulmt.serve.events import Ended, Ending, InForce, PaneStep, Step, Written
+from simulmt.serve.messages import Setting
 
 Build: TypeAlias = Callable[[Setting], Translator]
 """Returns the translator of a setting, for one pane."""
@@ -169,39 +170,31 @@ def advance(turns: Sequence[Turn]) -> list[Step]:
         for pane in turn.of.panes:
             groups.setdefault(pane.kin, []).append((turn, pane))
     times, lost = dict[Pane, float](), set[Interpretation]()
+    follows = dict[Pane, tuple[int, tuple[Written, ...]]]()
     for members in groups.values():
         started = time.perf_counter()
         words = [None if turn.ended else turn.word for turn, _ in members]
         try:
             read_together([pane.translator for _, pane in members], words)
+            passed = round(1000 * (time.perf_counter() - started), 2)
+            for turn, pane in members:
+                follows[pane], times[pane] = pane.follow(bool(turn.ended)), passed
         except Exception as error:  # a model's own: the other sentences go on
             lost |= {turn.of for turn, _ in members}
             _log.error("a model failed: %r", error)
-        passed = 1000 * (time.perf_counter() - started)
-        times |= {pane: passed for _, pane in members}
-    follows = {
-        pane: pane.follow(bool(turn.ended))
-        for turn in turns
-        if turn.of not in lost
-        for pane in turn.of.panes
-    }
     lags = _lags([*follows])
-    return [
-        _step(
-            turn,
-            [
-                PaneStep(*follows[pane], pane.erased, lags[pane], round(times[pane], 2))
-                for pane in turn.of.panes
-                if pane in follows
-            ],
-        )
-        for turn in turns
-    ]
+    done = {
+        pane: PaneStep(*follow, pane.erased, lags[pane], times[pane])
+        for pane, follow in follows.items()
+    }
+    return [_step(turn, {} if turn.of in lost else done) for turn in turns]
 
 
-def _step(turn: Turn, panes: Sequence[PaneStep]) -> Step:
+def _step(turn: Turn, done: Mapping[Pane, PaneStep]) -> Step:
+    """Return what a turn's panes have done: nothing if one of them failed."""
+    panes = tuple(done[pane] for pane in turn.of.panes if pane in done)
     ended: Ended = turn.ended if panes else "failed"
-    return Step(turn.of.sentence, turn.of.read, turn.word, tuple(panes), ended)
+    return Step(turn.of.sentence, turn.of.read, turn.word, panes, ended)
 
 
 def _lags(panes: Sequence[Pane]) -> dict[Pane, float | None]:

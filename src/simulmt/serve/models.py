@@ -14,7 +14,8 @@ from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 from simulmt.options import Limit, asked_of
 from simulmt.saved.trained import Trained
-from simulmt.serve.messages import ModelOffer, Option, PolicyOffer, Setting
+from simulmt.serve.events import ModelOffer, Option, PolicyOffer
+from simulmt.serve.messages import Setting
 
 _KEPT = 16
 """The most values of dials that a model is kept for; further ones take the place of the oldest."""

@@ -12,19 +12,10 @@ from typing import TypeAlias
 
 from simulmt.data.text import normalise
 from simulmt.live.interpreter import cut
+from simulmt.serve.events import Event, event_text
 from simulmt.serve.interpretation import Interpretation, Turn
 from simulmt.serve.limits import PANES, UNSEEN, Limits
-from simulmt.serve.messages import (
-    End,
-    Event,
-    MalformedError,
-    Message,
-    Panes,
-    Seen,
-    Setting,
-    Words,
-    event_text,
-)
+from simulmt.serve.messages import End, MalformedError, Message, Panes, Seen, Setting, Words
 
 Item: TypeAlias = Turn | tuple[Setting, ...]
 """What waits in a session: something to read, or a choice of panes."""

@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
+from simulmt.serve.events import Event, Notice, Step, Welcome
 from simulmt.serve.interpretation import Interpretation, Turn, advance
 from simulmt.serve.journal import Journal
 from simulmt.serve.limits import PANES, Limits
-from simulmt.serve.messages import Event, Hello, Notice, Setting, Step, Welcome
+from simulmt.serve.messages import Hello, Setting
 from simulmt.serve.models import Served
 from simulmt.serve.session import Item, Session
 
@@ -101,8 +102,11 @@ class Sessions:
                 await self._work.wait()
                 self._work.clear()
                 while items := self._next():
-                    for played in await self._in_thread(items):
-                        self._tell(played)
+                    try:
+                        for played in await self._in_thread(items):
+                            self._tell(played)
+                    except Exception as error:  # a fault of ours costs a round, not the server
+                        self.journal.write("error", what=repr(error)[:300])
         finally:
             sweeping.cancel()
 
