@@ -1,7 +1,7 @@
 """All sessions, and the rounds in which their words are read.
 
 One thread has the models. In each round it reads one word of every session that has one, in one
-batch: many sessions cost little more than one, and a pasted book delays nobody else. The event loop
+batch: all sessions go on at the same pace, and a pasted book delays nobody else. The event loop
 meanwhile goes on taking and sending messages.
 """
 
