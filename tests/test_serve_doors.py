@@ -6,6 +6,7 @@ import http.client
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import closing
@@ -23,6 +24,7 @@ from serving import (
 )
 from simulmt.errors import UserError
 from simulmt.page import FILES
+from simulmt.serve import server
 from small_runs import LONGER, ROOT
 
 
@@ -145,7 +147,6 @@ def test_a_signal_ends_the_server_with_its_connections(run, number, status):
 
 def test_bad_options_are_refused_in_one_line(run):
     from simulmt.programs.serve import serve
-    from simulmt.serve import server
     from small_runs import configuration
 
     here = f"checkpoint={run}"
@@ -165,6 +166,19 @@ def test_bad_options_are_refused_in_one_line(run):
         ]:
             with pytest.raises(UserError, match=re.escape(why)):
                 serve(configuration("serve", *words))
+
+
+@pytest.mark.parametrize(
+    ("host", "public"), [("127.0.0.1", False), ("::1", False), ("0.0.0.0", True), ("::", True)]
+)
+def test_other_machines_are_let_in_only_by_an_address_that_is_not_loopback(host, public):
+    class Listening:
+        def getsockname(self):
+            return (host, 8350)
+
+    assert server.is_public(Listening()) is public
+    shown = urlsplit(server.address(Listening())).hostname
+    assert shown == (socket.gethostname().lower() if public else host)
 
 
 def test_what_is_missing_is_said(run):
