@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 
 import ddp
@@ -17,6 +20,7 @@ import pipeline
 import pytest
 import recurrent
 import scale
+import serve
 import start
 import steps
 import suite
@@ -25,6 +29,8 @@ import training
 from frame import Result, in_turns, summed_up
 
 from simulmt.builders import build_objective
+from simulmt.decoding.instance import read_instances
+from simulmt.run_directory import INSTANCES
 from simulmt.vocabulary import Vocabulary
 from zoo import EOS, PAD
 
@@ -160,6 +166,18 @@ def test_the_exponent_of_what_grows_with_the_square_is_two(monkeypatch: pytest.M
     times = {str(size): [float(size**2)] * 2 for size in (2, 4, 8)}
     monkeypatch.setattr(growth, "in_turns", lambda *_: times)
     assert growth.exponents(dict.fromkeys((2, 4, 8), lambda: None), 2) == pytest.approx([2, 2])
+
+
+@pytest.mark.slow
+def test_sessions_at_once_get_the_words_of_the_test_set(
+    trained_once: Callable[..., Path],
+) -> None:
+    run = trained_once("mechanism=multi_path")
+    arguments = Namespace(checkpoint=run, rate=600, seconds=1)
+    core = min(os.sched_getaffinity(0))
+    row = serve.measure(arguments, read_instances(run / INSTANCES), 3, core)
+    assert (row.sessions, row.wrong) == (3, 0)
+    assert row.sentences >= 3
 
 
 def test_the_package_imports_no_lightning() -> None:

@@ -97,6 +97,7 @@ def test_every_key_with_a_path_and_no_other_ends_in_files(tmp_path, monkeypatch)
     names["train"] = (
         "ckpt_path init_from cache data.path data.root data.subwords.model teacher.checkpoint"
     )
+    names["serve"] = "checkpoint checkpoint2"
     names |= {"distil": "checkpoint to source target data_root cache", "import": "from to"}
     wanted = {(verb, key) for verb, keys in names.items() for key in keys.split()}
     assert found == wanted

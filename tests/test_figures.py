@@ -11,6 +11,7 @@ import pytest
 HELD = (
     "README.md",
     "docs/results.md",
+    "docs/serve.md",
     "experiments/future_guided/README.md",
     "experiments/milk/README.md",
     "experiments/verbfinal/README.md",

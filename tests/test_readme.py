@@ -38,6 +38,7 @@ PAGES = (
     "docs/results.md",
     "docs/runs.md",
     "docs/scale.md",
+    "docs/serve.md",
     "docs/simuleval.md",
     "docs/streaming.md",
     "docs/sweeps.md",
@@ -99,6 +100,8 @@ def commands() -> list[tuple[str, list[str]]]:
             words = shlex.split(line.partition(" > ")[0], comments=True)
             if words[:1] == ["torchrun"] and "train.py" in words:
                 words = ["python", *words[words.index("train.py") :]]
+            if words[:2] == ["simulmt", "serve"] and words[2:]:
+                found.append(("serve", words[2:]))
             if words[:1] == ["python"] and words[1] in PROGRAMS:
                 found.append((words[1].removesuffix(".py"), words[2:]))
     return found
@@ -145,7 +148,7 @@ def test_the_pages_have_commands():
 @pytest.mark.parametrize(("program", "overrides"), runs())
 def test_every_command_composes(program, overrides, monkeypatch):
     from simulmt.options import construct
-    from simulmt.programs import align, evaluate, translate
+    from simulmt.programs import align, evaluate, serve, translate
     from simulmt.programs.choices import check_choices
     from simulmt.programs.plain import plain
 
@@ -155,7 +158,7 @@ def test_every_command_composes(program, overrides, monkeypatch):
         assert config["study"] in STUDIES
     if program == "train" and config["teacher"]["kind"] != "pretrained":  # of a run that is there
         check_choices(config)  # and what the program itself would refuse at once
-    schemas = {"align": align, "evaluate": evaluate, "translate": translate}
+    schemas = {"align": align, "evaluate": evaluate, "serve": serve, "translate": translate}
     if program in schemas:
         construct(schemas[program].Options, config, f"{program}.py")
 

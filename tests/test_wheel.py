@@ -9,11 +9,13 @@ import subprocess
 import sys
 import sysconfig
 import venv
+import zipfile
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from simulmt.page import FILES
 from small_runs import ROOT, SMALL
 
 EXAMPLE = ROOT / "examples" / "catch_up"
@@ -122,6 +124,15 @@ def test_processes_ranks_and_simuleval_see_a_plugin(named, wheels, tmp_path):
     files = ["--source", "source", "--target", "target", "--output", "evaluated"]
     checked(python, tmp_path, "-m", "simuleval.cli", *words, *files)
     assert (tmp_path / "evaluated" / "instances.log").is_file()
+
+
+def test_the_wheel_has_the_files_of_the_pages(wheels):
+    (wheel,) = wheels.glob("simulmt*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        inside = {*archive.namelist()}
+    pages = {path.name for path in (ROOT / "src/simulmt/page").iterdir() if path.suffix != ".py"}
+    assert {f"simulmt/page/{name}" for name in pages - {"__pycache__"}} <= inside
+    assert len(pages) >= len(FILES) + 3  # those that are inlined
 
 
 def test_help_and_version_are_immediate(simulmt):

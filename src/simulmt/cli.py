@@ -11,8 +11,8 @@ from simulmt.errors import UserError
 from simulmt.plugins import CONF, HOME, conf_folders, named
 
 VERBS = (
-    *("train", "evaluate", "translate", "report", "analyse", "align", "distil", "export"),
-    "import",
+    *("train", "evaluate", "translate", "serve", "report", "analyse", "align", "distil"),
+    *("export", "import"),
 )
 """Each has a file in `conf`, which explains it, and a function in `simulmt.programs.verbs`, whose
 name ends in an underscore if the verb is a keyword of Python."""

@@ -1,7 +1,7 @@
 """Where every head looked and stopped in decoded sentences: a picture, or a page.
 
 As in MILk (Arivazhagan et al. 2019, fig. 4). The page plays the sentences back, in one file: data,
-style and script (`page.html`).
+styles and scripts (`simulmt.page`).
 """
 
 import base64
@@ -16,11 +16,12 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from simulmt.analysis.panel import Handles, Panel, circle_key, draw_circles, draw_sheet, more
-from simulmt.analysis.target import write_html
 from simulmt.decoding.trace import Trace
 from simulmt.disk import check_writable, writing
 from simulmt.errors import UserError
 from simulmt.options import pick
+from simulmt.page import single_file
+from simulmt.run_directory import replacing
 
 KINDS = (".png", ".svg", ".pdf", ".html")
 """The suffixes of pictures, and of the page."""
@@ -55,7 +56,9 @@ def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union
     with writing(path, _REMEDY):
         if path.suffix.lower() == ".html":
             data = {"heads": heads, "sentences": [_sentence(trace) for trace in traces]}
-            write_html("page.html", path, data=data)
+            text = single_file("replay.html", data)
+            with replacing(path) as unfinished:
+                unfinished.write_text(text, encoding="utf-8", newline="\n")
         else:
             _draw(traces, path, heads)
 

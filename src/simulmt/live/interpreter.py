@@ -39,7 +39,7 @@ def words_of(text: Iterable[str]) -> Iterator[str]:
     rest, open_line = "", False
     for piece in text:
         parts = re.split(r"([\s\u2581])", rest + piece)
-        *complete, rest = [word for part in parts for word in _cut(part)]
+        *complete, rest = [word for part in parts for word in cut(part)]
         for part in complete:
             if part:
                 open_line = part != END
@@ -51,10 +51,10 @@ def words_of(text: Iterable[str]) -> Iterator[str]:
         yield END
 
 
-def _cut(part: str) -> list[str]:
-    """Return a part of the text as words that are not too long; no text as one empty word."""
-    places = range(0, max(len(part), 1), _LONGEST_WORD)
-    return [part[place : place + _LONGEST_WORD] for place in places]
+def cut(word: str) -> list[str]:
+    """Return a word as words of at most 1,000 characters; no text as one empty word."""
+    places = range(0, max(len(word), 1), _LONGEST_WORD)
+    return [word[place : place + _LONGEST_WORD] for place in places]
 
 
 class Event(NamedTuple):

@@ -67,7 +67,7 @@ def _for_hydra(words: Sequence[str]) -> list[str]:
     """
     overrides = [word for word in words if re.match(r"~|[^-].*=", word)]
     others = [word for word in words if word not in overrides]
-    return [*(f"++{w}" if w.startswith("dial.") else w for w in overrides), *others]
+    return [*(f"++{w}" if re.match(r"dial2?\.", w) else w for w in overrides), *others]
 
 
 @contextmanager

@@ -63,6 +63,14 @@ def translate(config: DictConfig) -> None:
         translate(config)
 
 
+def serve(config: DictConfig) -> None:
+    """Serve the page that interprets."""
+    with job(config):
+        from simulmt.programs.serve import serve
+
+        serve(config)
+
+
 def report(config: DictConfig) -> None:
     """Compare all finished runs of a folder in a table, CSV files, curves and a page."""
     with job(config):

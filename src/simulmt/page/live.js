@@ -1,0 +1,219 @@
+// The page that interprets: what is typed, pasted or played goes to the server, word by word.
+
+import {Connection} from "./connection.js";
+import {Pane, transcript} from "./panes.js";
+
+const $ = id => document.getElementById(id);
+const GAP = /[\s\u2581\x1c-\x1f\x85]+/, LONGEST = 1000;  // what separates words; letters of a word
+const SETTLE = 150, MANY = 8;  // milliseconds; words that wait
+let models = [], most = 1, panes = [], inForce = [], asked = [], line = null, current = 0, playing = null, settling = null;
+
+const connection = new Connection({
+  welcome(greeting) {  // returns what to say first
+    if (greeting.resumed) return [];
+    ({models, most_panes: most} = greeting);
+    current = 0;
+    asked = [];
+    if (panes.length) return [ask()];  // another session, with the panes as they were
+    hold(greeting.panes);
+    return [];
+  },
+  event(message) {
+    if (message.type === "step") step(message);
+    else if (message.type === "panes") hold(message.panes);
+    else if (message.type === "notice") refuse(message.text);
+    else tell(message.text);
+    const {waiting} = connection;
+    $("waiting").hidden = waiting < MANY;
+    $("count").textContent = waiting;
+  },
+  state(on, refused, again) {
+    const why = refused ? ` (${refused})` : "";
+    $("connection").textContent = on ? "connected" : again ? `not connected, trying again${why}` : `ended${why}; type to begin anew`;
+    $("connection").classList.toggle("on", on);
+  },
+});
+
+function tell(text) {
+  $("notice").textContent = text;
+  $("notice").hidden = !text;
+}
+
+// panes
+
+function pane(setting) {
+  const own = new Pane(models, setting, {changed: change, closed: () => remove(own)});
+  return own;
+}
+
+function place(own) {  // show these panes
+  panes = own;
+  $("panes").replaceChildren(...panes.map(({node}) => node));
+  buttons();
+}
+
+function buttons() {
+  $("add").hidden = panes.length >= most;
+  for (const {node} of panes) node.querySelector(".close").hidden = panes.length < 2;
+}
+
+function add() {
+  const [{setting}] = panes, other = (setting.model + 1) % models.length;
+  const own = pane(other === setting.model ? setting : {model: other, policy: "own", options: {}, dials: {}});
+  panes = [...panes, own];
+  $("panes").append(own.node);
+  buttons();
+  change();
+  own.form.elements.policy.focus();
+}
+
+function remove(own) {
+  panes = panes.filter(other => other !== own);
+  own.node.remove();
+  buttons();
+  change();
+  $("add").focus();
+}
+
+function change() {  // the choice of all panes, once the user has settled
+  tell("");
+  for (const {node, setting, inForce} of panes)
+    node.classList.toggle("changing", !inForce || key([setting]) !== key([inForce]));
+  clearTimeout(settling);
+  settling = setTimeout(settle, SETTLE);
+}
+
+function settle() {  // before any further word
+  clearTimeout(settling);
+  if (settling) connection.say(ask());
+}
+
+function ask() {
+  const settings = panes.map(({setting}) => setting);
+  settling = null;
+  asked.push([key(settings), panes]);
+  return {type: "panes", panes: settings};
+}
+
+function key(settings) {  // equal for equal choices
+  const sorted = values => Object.entries(values).sort();
+  return JSON.stringify(settings.map(({model, policy, options, dials}) => [model, policy, sorted(options), sorted(dials)]));
+}
+
+function hold(settings) {  // this choice is in force now
+  const at = asked.findLastIndex(([own]) => own === key(settings));
+  if (at >= 0) inForce = asked.splice(0, at + 1).at(-1)[1];
+  else if (key(inForce.map(own => own.inForce)) !== key(settings)) inForce = settings.map(pane);
+  const settled = !asked.length && !settling;
+  inForce.forEach((own, i) => own.holds(settings[i], settled));
+  if (settled && panes !== inForce) place(inForce);
+}
+
+function refuse(text) {  // a choice makes no sense: ask for what is in force
+  clearTimeout(settling);
+  asked = [];
+  for (const own of inForce) own.use(own.inForce);
+  place(inForce);
+  connection.say(ask());
+  tell(text);
+}
+
+// what comes
+
+function step(message) {
+  if (message.sentence !== current || !line) {
+    current = message.sentence;
+    line = line && !line.textContent.trim() ? line : transcript($("source"));
+    for (const own of inForce) own.sentence();
+  }
+  if (message.word) line.append(`${message.word} `);
+  $("source").scrollTo(0, $("source").scrollHeight);
+  message.panes.forEach((own, i) => inForce[i].step(message, own));
+  if (message.ended === "long") tell("The sentence reached the most words that are possible: ended here.");
+  if (message.ended === "failed") tell("The model failed on this sentence.");
+}
+
+// what goes
+
+function feed(text) {  // whole words; a line end ends a sentence
+  text.split(/\r\n|[\r\n]/).forEach((part, i) => {
+    if (i) connection.say({type: "end"});
+    for (const word of part.split(GAP)) send(word);
+  });
+}
+
+function send(word) {  // in pieces, if it is too long for the server
+  settle();
+  const letters = [...(word.toWellFormed?.() ?? word)];
+  for (let i = 0; i < letters.length; i += LONGEST) connection.say({type: "words", text: letters.slice(i, i + LONGEST).join("")});
+}
+
+function typed() {  // all words but the one that is being typed
+  const {value} = $("word"), last = value.search(/[^\s\u2581]*$/);
+  if (!last) return;
+  feed(value.slice(0, last));
+  $("word").value = value.slice(last);
+}
+
+function end() {
+  feed(`${$("word").value}\n`);
+  $("word").value = "";
+  $("word").focus();
+}
+
+$("word").oninput = event => event.isComposing || typed();
+$("word").addEventListener("compositionend", typed);
+$("word").onkeydown = event => {
+  if (event.key !== "Enter" || event.isComposing) return;
+  event.preventDefault();
+  end();
+};
+$("word").onpaste = event => {
+  const text = event.clipboardData.getData("text");
+  if (!/\s/.test(text)) return;
+  event.preventDefault();
+  const whole = $("word").value + text, last = whole.search(/[^\s\u2581]*$/);
+  feed(whole.slice(0, last));
+  $("word").value = whole.slice(last);
+};
+$("end").onclick = end;
+$("add").onclick = add;
+$("drop").onclick = () => {
+  stop();
+  connection.drop();
+};
+
+// playing
+
+function play() {
+  const words = $("text").value.split(/(\r\n|[\r\n])|[\s\u2581\x1c-\x1f\x85]+/).filter(Boolean);
+  if (!words.length) return $("text").focus();
+  let next = 0, due = performance.now();
+  const tick = () => {
+    while (next < words.length && /[\r\n]/.test(words[next])) {
+      connection.say({type: "end"});
+      next++;
+    }
+    if (next === words.length) return stop();
+    send(words[next++]);
+    due += 60000 / Math.max(1, Number($("rate").value) || 150);
+    playing = setTimeout(tick, Math.max(0, due - performance.now()));
+  };
+  words.push("\n");
+  playing = setTimeout(tick, 0);
+  [$("play").disabled, $("stop").disabled] = [true, false];
+  $("stop").focus();
+}
+
+function stop() {
+  if (playing === null) return;
+  clearTimeout(playing);
+  playing = null;
+  connection.say({type: "end"});
+  const back = document.activeElement === $("stop");
+  [$("play").disabled, $("stop").disabled] = [false, true];
+  if (back) $("play").focus();
+}
+
+$("play").onclick = play;
+$("stop").onclick = stop;

@@ -1,0 +1,162 @@
+// A pane: a model with a policy and dials, its translation, figures and path.
+
+import {Path, make} from "./path.js";
+
+const KEPT = 30, GONE = 1200;  // sentences; milliseconds
+
+export function transcript(host, line) {  // the paragraph of a new sentence
+  const paragraph = document.createElement("p");
+  paragraph.dir = "auto";
+  host.append(paragraph);
+  while (host.children.length > KEPT) host.firstElementChild.remove();
+  line?.scrollTo(0, line.scrollHeight);
+  return paragraph;
+}
+
+export class Pane {
+  constructor(models, setting, {changed, closed}) {
+    this.models = models;
+    this.changed = changed;
+    this.node = document.getElementById("pane").content.cloneNode(true).firstElementChild;
+    this.form = this.node.querySelector("form");
+    this.box = this.node.querySelector(".translation");
+    this.path = new Path(this.node.querySelector(".drawing"));
+    this.words = [];
+    const {model, policy} = this.form.elements;
+    models.forEach(({name, about}, i) => model.add(new Option(`${name.split("/").at(-1)} (${about})`, i)));
+    this.form.querySelector(".of-model").hidden = models.length < 2;
+    this.use(setting);
+    model.onchange = () => this.choose({model: +model.value, policy: "own", options: {}, dials: {}});
+    policy.onchange = () => this.choose({...this.setting, policy: policy.value, options: this.defaults(policy.value)});
+    this.form.onsubmit = event => event.preventDefault();
+    this.node.querySelector(".close").onclick = closed;
+    this.sentence();
+  }
+
+  get offer() {
+    return this.models[this.setting.model];
+  }
+
+  get policy() {
+    return this.offer.policies.find(({name}) => name === this.setting.policy);
+  }
+
+  defaults(policy) {
+    const {options} = this.offer.policies.find(({name}) => name === policy);
+    return Object.fromEntries(options.map(({name, value}) => [name, value]));
+  }
+
+  choose(setting) {
+    this.use(setting);
+    this.changed();
+  }
+
+  use(setting) {  // show a choice in the controls
+    this.setting = setting;
+    const {model, policy} = this.form.elements, options = this.form.querySelector(".options");
+    model.value = setting.model;
+    policy.replaceChildren(...this.offer.policies.map(({name}) => new Option(name)));
+    policy.value = setting.policy;
+    this.node.querySelector(".why").textContent = this.policy?.why ?? "";
+    options.replaceChildren(
+      ...(this.policy?.options ?? []).map(option => this.control(option, "options")),
+      ...this.offer.dials.map(option => this.control(option, "dials")),
+    );
+  }
+
+  control({name, value, why, whole, least, most, optional}, kind) {
+    const label = document.createElement("label"), input = document.createElement("input");
+    const now = this.setting[kind][name] ?? (kind === "dials" ? this.policy?.dials[name] : null) ?? value, slides = !whole && most !== null && least !== null;
+    input.name = `${kind}.${name}`;
+    input.type = slides ? "range" : "number";
+    input.step = whole ? 1 : .01;
+    if (least !== null) input.min = least;
+    if (most !== null) input.max = most;
+    input.value = now ?? "";
+    input.required = !optional;
+    input.placeholder = "–";
+    label.title = why;
+    label.append(name, " ", input);
+    const shown = document.createElement("output");
+    if (slides) label.append(shown);
+    const show = () => { shown.value = Number(input.value).toFixed(2); };
+    show();
+    input.oninput = show;
+    input.onchange = () => {
+      if (!input.reportValidity()) return;
+      this.setting = {...this.setting, [kind]: {...this.setting[kind], [name]: input.value === "" ? null : +input.value}};
+      this.changed();
+    };
+    return label;
+  }
+
+  sentence() {  // begin another
+    if (this.line?.textContent || !this.line) this.line = transcript(this.box.firstElementChild, this.box);
+    this.words = [];
+    this.path.clear();
+    this.figure("behind", 0);
+    this.figure("lag", "–");
+    this.figure("ms", "–");
+    this.figure("erased", 0);
+  }
+
+  figure(name, value) {
+    this.node.querySelector(`.${name}`).textContent = value;
+  }
+
+  step({read, word, ended}, {kept, words, erased, lag, ms}) {
+    const before = [this.path.columns.length, Math.min(kept, this.words.length)];
+    if (word) this.path.column(word);
+    this.takeBack(kept);
+    const furthest = Math.max(0, ...words.flatMap(({heads}) => heads));
+    if (furthest > this.path.columns.length) this.path.column("</s>");
+    for (const one of words) this.write(one, this.revises && !ended);
+    if (ended) for (const span of this.words) span.classList.remove("open");
+    this.path.fit();
+    this.path.open(!ended);
+    this.path.show(this.path.columns.length, this.path.rows.length, ...before);
+    this.path.follow();
+    this.figure("behind", read - this.words.length);
+    this.figure("lag", lag === null ? "–" : lag.toFixed(2));
+    this.figure("ms", ms < 10 ? ms.toFixed(1) : ms.toFixed(0));
+    this.figure("erased", erased);
+    if (words.length) this.box.scrollTo(0, this.box.scrollHeight);
+  }
+
+  get revises() {
+    const name = this.inForce?.policy;
+    return Boolean(this.offer.policies.find(policy => policy.name === name)?.revises);
+  }
+
+  holds(setting, settled) {  // this choice is in force now, and none is under way if settled
+    this.inForce = setting;
+    if (settled) this.node.classList.remove("changing");
+    this.node.querySelector(".of-erasure").hidden = !this.revises;
+  }
+
+  takeBack(kept) {
+    for (const span of this.words.splice(kept)) {
+      const gone = document.createElement("del");
+      gone.textContent = span.textContent;
+      gone.ariaHidden = "true";
+      span.replaceWith(gone);
+      setTimeout(() => gone.remove(), GONE);
+    }
+    this.path.keep(kept);
+  }
+
+  write({text, delay, heads}, open) {
+    const span = document.createElement("span");
+    span.textContent = text;
+    span.classList.toggle("open", open);
+    this.line.append(span, " ");
+    this.words.push(span);
+    const {marks} = this.path.row(text, delay), count = new Map();
+    for (const place of heads) if (place) count.set(place, (count.get(place) ?? 0) + 1);
+    for (const [place, n] of count) {
+      const r = .42 * this.path.size * Math.sqrt(n / heads.length);
+      const dot = make("circle", {cx: this.path.middle(place - 1), cy: this.path.size / 2, r, class: "head"}, marks);
+      make("title", {}, dot, n === 1 ? "1 head" : `${n} heads`);
+    }
+  }
+}

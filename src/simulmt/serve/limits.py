@@ -1,0 +1,40 @@
+"""What a server allows its clients."""
+
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
+
+from simulmt.options import Limit, limited
+
+Sessions: TypeAlias = Annotated[int, Limit("from 1 to 10,000", lambda n: 1 <= n <= 10_000)]
+Bytes: TypeAlias = Annotated[int, Limit("from 4,096 to 1,000,000", lambda n: 4096 <= n <= 10**6)]
+Words: TypeAlias = Annotated[int, Limit("from 1 to 4,000", lambda n: 1 <= n <= 4000)]
+Seconds: TypeAlias = Annotated[float, Limit("from 1 to 86,400", lambda s: 1 <= s <= 86_400)]
+
+UNSEEN = 256
+"""The most events that a client has not confirmed; the server reads no further word until then."""
+FAULTS = 20
+"""The malformed messages after which a connection is closed."""
+PANES = 2
+"""The most panes of a session."""
+HELLO_SECONDS = 10.0
+"""How long a connection may wait with its first message."""
+
+
+@limited
+@dataclass(frozen=True)
+class Limits:
+    """What a server allows its clients.
+
+    Args:
+        sessions: the most sessions at once; those without a connection make room for others.
+        message_bytes: the most bytes of a message.
+        words: the most words of a sentence; a longer one is ended there.
+        waiting: the most words of a session that wait for the model.
+        idle: seconds without a word after which a session ends.
+    """
+
+    sessions: Sessions
+    message_bytes: Bytes
+    words: Words
+    waiting: Words
+    idle: Seconds

@@ -1,0 +1,77 @@
+"""Listens, and serves the application until a signal ends it."""
+
+import asyncio
+import ipaddress
+import logging
+import socket
+
+import uvicorn
+from starlette.applications import Starlette
+
+from simulmt.errors import UserError
+from simulmt.serve.limits import Limits
+
+_QUIET = ("uvicorn", "uvicorn.error", "websockets", "asyncio")
+_SPARE = 50
+"""Connections beyond the sessions: those that load the page, or have not said hello."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens.
+
+    Args:
+        host: an address of this machine.
+        port: 0 for one that is free.
+
+    Raises:
+        UserError: the address is not of this machine, or the port is taken or not allowed.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except (OSError, OverflowError, ValueError) as error:  # ValueError: no name that there can be
+        why = getattr(error, "strerror", None) or str(error)
+        raise UserError(
+            f"host={host} port={port} cannot be used ({why}): another program may have it; choose "
+            "another port, or port=0 for any that is free"
+        ) from None
+
+
+def address(listening: socket.socket) -> str:
+    """Return the address of the page."""
+    host, port = listening.getsockname()[:2]
+    if ipaddress.ip_address(host.partition("%")[0]).is_unspecified:
+        host = socket.gethostname()
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def is_public(listening: socket.socket) -> bool:
+    """Return whether other machines may connect."""
+    return not ipaddress.ip_address(listening.getsockname()[0].partition("%")[0]).is_loopback
+
+
+def server(app: Starlette, limits: Limits) -> uvicorn.Server:
+    """Return the server; `serve` of it, with a listening socket, returns after a signal."""
+    for name in _QUIET:  # the journal says what happens
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    config = uvicorn.Config(
+        app,
+        lifespan="on",
+        loop="asyncio",
+        http="h11",
+        ws="websockets-sansio",
+        ws_max_size=limits.message_bytes,
+        ws_per_message_deflate=False,
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=limits.sessions + _SPARE,
+        timeout_graceful_shutdown=1,
+    )
+    return uvicorn.Server(config)
+
+
+def serve(app: Starlette, listening: socket.socket, limits: Limits) -> None:
+    """Serve until Ctrl-C or SIGTERM, which then has its usual effect on the program."""
+    asyncio.run(server(app, limits).serve(sockets=[listening]))

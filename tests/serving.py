@@ -1,0 +1,167 @@
+"""A server in a thread, and clients that talk to it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from websockets.sync.client import ClientConnection, connect
+
+from simulmt.latency import average_lagging
+from simulmt.programs.offers import policy_offers
+from simulmt.saved import checkpoint
+from simulmt.serve import app, server
+from simulmt.serve.journal import Journal
+from simulmt.serve.limits import Limits
+from simulmt.serve.messages import Setting
+from simulmt.serve.models import Served, own
+from simulmt.serve.session import Session
+from simulmt.serve.sessions import Sessions
+
+LIMITS = Limits(sessions=200, message_bytes=16_384, words=200, waiting=200, idle=600)
+
+SENTENCES = ["der Mann schläft .", "morgen liest die alte Frau ein Buch .", "wir gehen ."]
+
+
+class Running:
+    """A server that runs."""
+
+    def __init__(self, url: str, sessions: Any = None, log: Any = None, loop: Any = None) -> None:
+        self.url, self.sessions, self.log, self.loop = url, sessions, log, loop
+        self.socket = url.replace("http", "ws") + "socket"
+        self.origin = url.rstrip("/")
+        self.clients: list[Client] = []
+
+    def client(self, **hello: Any) -> Client:
+        return Client(self, **hello)
+
+    def in_loop(self, doing: Any) -> None:
+        """Have a coroutine done in the server's thread."""
+        asyncio.run_coroutine_threadsafe(doing, self.loop).result(20)
+
+    def session(self, client: Client) -> Session:
+        return self.sessions._by_token[client.greeting["token"]]
+
+
+@contextmanager
+def running(
+    runs: list[Path],
+    panes: list[Setting] | None = None,
+    limits: Limits = LIMITS,
+    **doors: Any,
+) -> Iterator[Running]:
+    """Serves runs on a free port of this machine."""
+    offers, log = policy_offers([]), io.StringIO()
+    models = [Served(run.name, checkpoint.load(run), "cpu", offers) for run in runs]
+    listening = server.listen("127.0.0.1", 0)
+    started = threading.Event()
+    made: list[Any] = []
+
+    async def serve() -> None:
+        sessions = Sessions(models, panes or [own()], limits, Journal(with_text=True, output=log))
+        at = server.server(app.application(sessions, app.Doors(**doors)), limits)
+        made.extend([sessions, at, asyncio.get_running_loop()])
+        started.set()
+        await at.serve(sockets=[listening])
+
+    url = server.address(listening)
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    started.wait()
+    at = Running(url, made[0], log, made[2])
+    try:
+        yield at
+    finally:
+        for client in at.clients:
+            client.close()
+        made[1].should_exit = True
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+class Client:
+    """A program that does what the page does."""
+
+    def __init__(self, at: Running, **hello: Any) -> None:
+        self._open = ExitStack()
+        at.clients.append(self)
+        self.connection: ClientConnection = self._open.enter_context(
+            connect(at.socket, origin=at.origin, compression=None, proxy=None, close_timeout=1)
+        )
+        self.say("hello", **{"version": 1, **hello})
+        self.greeting = self.get()
+
+    def say(self, kind: str, **fields: Any) -> None:
+        self.connection.send(json.dumps({"type": kind, **fields}))
+
+    def get(self, timeout: float = 20) -> dict[str, Any]:
+        return json.loads(self.connection.recv(timeout))
+
+    def until(self, end: Any) -> list[dict[str, Any]]:
+        """What comes, up to the first message for which `end` is true."""
+        came = [self.get()]
+        while not end(came[-1]):
+            came.append(self.get())
+        return came
+
+    def sentence(self, text: str) -> list[dict[str, Any]]:
+        """The steps of a sentence."""
+        self.say("words", text=text)
+        self.say("end")
+        return self.until(lambda message: message.get("ended"))
+
+    def close(self) -> None:
+        self._open.close()
+
+
+def soon(holds: Any, seconds: float = 10) -> bool:
+    """Whether something holds within a while."""
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def words_of(steps, pane=0) -> list[str]:
+    """What a pane shows at the end."""
+    shown: list[str] = []
+    for step in steps:
+        new = step["panes"][pane]
+        shown = shown[: new["kept"]] + [word["text"] for word in new["words"]]
+    return shown
+
+
+def delays_of(steps, pane=0) -> list[int]:
+    delays: list[int] = []
+    for step in steps:
+        new = step["panes"][pane]
+        delays = delays[: new["kept"]] + [word["delay"] for word in new["words"]]
+    return delays
+
+
+def lag_of(delays: list[int], read: int) -> float:
+    row = torch.tensor([delays], dtype=torch.float32)
+    return float(average_lagging(row, torch.tensor([read]), torch.tensor([len(delays)])))
+
+
+def setting(policy="own", model=0, dials=None, **options) -> dict:
+    return {"model": model, "policy": policy, "options": options, "dials": dials or {}}
+
+
+def untimed(steps: list[dict]) -> list[dict]:
+    """Without what depends on when messages came."""
+    for step in steps:
+        for pane in step["panes"]:
+            pane.pop("ms")
+        step.pop("heard")
+    return steps

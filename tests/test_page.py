@@ -1,0 +1,459 @@
+"""The page that interprets, in a real browser."""
+
+from __future__ import annotations
+
+import http.server
+import re
+import shutil
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from serving import LIMITS, Running, running, soon
+from simulmt.serve.messages import Setting
+from simulmt.serve.models import own
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+expect = playwright.expect
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium; install it")
+TEXT = "wir gehen .\nder Mann schläft .\n"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as at:
+        browser = at.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A page that says nothing on its console and breaks no policy."""
+    page = browser.new_page()
+    said = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    yield page
+    page.context.close()
+    assert said == []
+
+
+@pytest.fixture(scope="module")
+def run(trained_once) -> Path:
+    return trained_once("mechanism=multi_path")
+
+
+@pytest.fixture(scope="module")
+def at(run):
+    with running([run]) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def pair(run, trained_once):
+    """Two models side by side."""
+    with running([run, trained_once("mechanism=mma_il")], [own(), own(1)]) as server:
+        yield server
+
+
+def opened(page, at: Running):
+    page.goto(at.url)
+    expect(page.locator("#connection")).to_have_text("connected")
+    return page
+
+
+def source(page) -> list[str]:
+    return [text.strip() for text in page.locator("#source p").all_text_contents()]
+
+
+def translation(page, pane: int = 0) -> list[str]:
+    lines = page.locator(".translation").nth(pane).locator("p").all()
+    return [" ".join(line.locator("span").all_text_contents()) for line in lines]
+
+
+def wait_for(page, holds) -> None:
+    """Playwright's own loop has to run in the meantime."""
+    for _ in range(200):
+        if holds():
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError("it has not happened")
+
+
+def expected(at: Running, text: str, *panes: dict) -> list[str]:
+    """What a program is told for the lines of a text, in the first pane."""
+    client = at.client()
+    if panes:
+        client.say("panes", panes=[*panes])
+        client.get()
+    lines = []
+    for line in text.split("\n")[:-1]:
+        words: list[str] = []
+        for step in client.sentence(line):
+            new = step["panes"][0]
+            words = words[: new["kept"]] + [word["text"] for word in new["words"]]
+        lines.append(" ".join(words))
+    client.close()
+    return lines
+
+
+def test_words_go_when_a_space_follows_and_the_translation_comes_word_by_word(page, at):
+    opened(page, at)
+    assert page.evaluate("document.activeElement.id") == "word"
+    page.keyboard.type("wir ge")
+    wait_for(page, lambda: source(page) == ["wir"])
+    assert page.input_value("#word") == "ge"
+    expect(page.locator(".behind")).to_have_text("1")
+    page.keyboard.type("hen .")
+    page.keyboard.press("Enter")
+    page.keyboard.type("der Mann schläft .")
+    page.keyboard.press("Enter")
+    wait_for(page, lambda: translation(page) == expected(at, TEXT))
+    assert source(page) == TEXT.split("\n")[:-1]
+
+
+def test_the_path_has_a_column_for_each_word_read_and_a_row_for_each_written(page, at):
+    opened(page, at)
+    page.keyboard.type("der Mann schläft .")
+    page.keyboard.press("Enter")
+    (line,) = expected(at, "der Mann schläft .\n")
+    wait_for(page, lambda: translation(page) == [line])
+    columns = page.locator(".columns text").evaluate_all(
+        "all => all.map(node => node.firstChild.data)"
+    )
+    assert columns[:4] == ["der", "Mann", "schläft", "."]
+    assert page.locator(".rows text").count() == len(line.split())
+    assert page.locator("circle.head").count() >= len(line.split())
+    assert re.fullmatch(r"\d+\.\d\d", page.locator(".lag").text_content())
+
+
+def test_text_is_text_whatever_it_looks_like(page, at):
+    opened(page, at)
+    page.keyboard.type("<img/src=x/onerror=alert(1)> <b>fett</b> ")
+    page.keyboard.press("Enter")
+    wait_for(page, lambda: source(page) == ["<img/src=x/onerror=alert(1)> <b>fett</b>"])
+    assert page.locator("main img, main b").count() == 0
+
+
+def test_pasted_lines_are_sentences(page, at):
+    opened(page, at)
+    page.evaluate(
+        """text => {
+            const data = new DataTransfer();
+            data.setData("text", text);
+            document.getElementById("word").dispatchEvent(
+                new ClipboardEvent("paste", {clipboardData: data, cancelable: true}));
+        }""",
+        TEXT + "und dann",
+    )
+    wait_for(page, lambda: source(page) == [*TEXT.split("\n")[:-1], "und"])
+    assert page.input_value("#word") == "dann"
+    assert translation(page)[:2] == expected(at, TEXT)
+
+
+def test_more_is_pasted_than_may_wait(page, run):
+    """Longer words than a message takes, too; none is lost, unless the user drops it."""
+    reading = Setting(0, "own", {}, {"k": 1_000_000})
+    with running([run], [reading], limits=replace(LIMITS, waiting=4)) as at:
+        opened(page, at)
+        words = " ".join(["wir"] * 20 + ["x" * 1500])
+        page.fill("#word", f"{words} ")
+        wait_for(page, lambda: source(page)[:1] == [f"{words[:-500]} {words[-500:]}"])
+        page.fill("#word", " ".join(["wir"] * 2000) + " ")
+        page.click("#drop")
+        expect(page.locator("#waiting")).to_be_hidden()
+        assert sum(len(line.split()) for line in source(page)) < 1000
+
+
+def test_a_text_is_played_at_its_rate_and_stopped(page, at):
+    opened(page, at)
+    page.click("summary")
+    page.fill("#text", TEXT)
+    page.fill("#rate", "1000")
+    page.click("#play")
+    expect(page.locator("#stop")).to_be_enabled()
+    wait_for(page, lambda: translation(page) == expected(at, TEXT))
+    expect(page.locator("#play")).to_be_enabled()
+    page.fill("#rate", "10")
+    page.click("#play")
+    wait_for(page, lambda: len(source(page)) == 3)
+    page.click("#stop")
+    expect(page.locator("#play")).to_be_enabled()
+    assert source(page)[2] == "wir"
+
+
+def test_two_models_read_the_same_words_in_step(page, pair):
+    opened(page, pair)
+    page.keyboard.type(TEXT)
+    wait_for(page, lambda: len(translation(page, 1)) == 2 and all(translation(page, 1)))
+    for pane, model in enumerate([0, 1]):
+        alone = {"model": model, "policy": "own", "options": {}, "dials": {}}
+        wanted = expected(pair, TEXT, alone)
+        wait_for(page, lambda pane=pane, wanted=wanted: translation(page, pane) == wanted)
+    columns = [page.locator(".columns").nth(pane).locator("text").count() for pane in (0, 1)]
+    assert min(columns) >= 4
+
+
+def test_dials_and_policies_hold_from_the_next_sentence_on(page, at):
+    opened(page, at)
+    page.keyboard.type("der Mann ")
+    wait_for(page, lambda: source(page) == ["der Mann"])
+    page.fill("input[name='dials.k']", "9")
+    page.keyboard.press("Tab")
+    expect(page.locator(".pane.changing")).to_have_count(1)
+    page.type("#word", "schläft .\n")
+    expect(page.locator(".pane.changing")).to_have_count(0)
+    page.type("#word", "der Mann schläft ")
+    wait_for(page, lambda: source(page)[-1] == "der Mann schläft")
+    assert page.locator(".rows text").count() == 0
+    page.type("#word", ".\n")
+    page.select_option("select[name=policy]", "retranslation")
+    expect(page.locator(".of-erasure")).to_be_visible()
+    before = len(source(page))
+    page.type("#word", "der Mann schläft ")
+    wait_for(page, lambda: source(page)[before:] == ["der Mann schläft"])
+    wait_for(page, lambda: page.locator(".translation span.open").count() > 0)
+    page.type("#word", ".\n")
+    wait_for(page, lambda: page.locator(".translation span.open").count() == 0)
+    final = {"model": 0, "policy": "retranslation", "options": {}, "dials": {"k": 9}}
+    wait_for(page, lambda: translation(page)[-1:] == expected(at, "der Mann schläft .\n", final))
+    wait_for(page, lambda: page.locator(".translation del").count() == 0)
+
+
+def test_a_pane_is_added_and_closed(page, at):
+    opened(page, at)
+    page.click("#add")
+    page.locator("select[name=policy]").nth(1).select_option("hold_n")
+    expect(page.locator(".pane.changing")).to_have_count(0)
+    page.type("#word", "wir gehen .\n")
+    wait_for(page, lambda: [len(translation(page, pane)[0]) > 0 for pane in (0, 1)] == [True] * 2)
+    page.locator(".close").first.click()
+    expect(page.locator(".pane")).to_have_count(1)
+    expect(page.locator(".pane.changing")).to_have_count(0)
+    page.type("#word", "wir gehen .\n")
+    wait_for(page, lambda: len(translation(page)) == 2 and translation(page)[1] != "")
+    held = {"model": 0, "policy": "hold_n", "options": {"n": 2}, "dials": {}}
+    assert translation(page)[1:] == expected(at, "wir gehen .\n", held)
+
+
+def test_a_choice_that_is_refused_leaves_the_panes_as_they_were(page, run):
+    """The page offers none; a model with fewer layers might."""
+    with running([run]) as at:
+        opened(page, at)
+        page.select_option("select[name=policy]", "align_att")
+        expect(page.locator(".pane.changing")).to_have_count(0)
+        page.fill("input[name='options.layer']", "7")
+        page.keyboard.press("Tab")
+        expect(page.locator("#notice")).to_contain_text("policy.layer=7")
+        expect(page.locator(".pane.changing")).to_have_count(0)
+        assert page.input_value("input[name='options.layer']") == ""
+
+
+def test_a_lost_connection_goes_on_where_it_was(page, at):
+    """What was said in the meantime arrives, too, and nothing twice."""
+    opened(page, at)
+    page.keyboard.type("der Mann ")
+    wait_for(page, lambda: source(page) == ["der Mann"])
+    (session,) = [one for one in at.sessions._by_token.values() if one.connection is not None]
+    lost = session.connection
+    at.in_loop(lost.close(1012))
+    page.type("#word", "schläft .\nwir gehen .\n")
+    wait_for(page, lambda: len(translation(page)) == 2)
+    wait_for(page, lambda: translation(page) == expected(at, "der Mann schläft .\nwir gehen .\n"))
+    assert source(page) == ["der Mann schläft .", "wir gehen ."]
+    assert session.connection is not lost
+
+
+def test_a_session_that_has_ended_begins_anew_with_the_next_word(page, run):
+    """Its panes are as they were."""
+    with running([run], limits=replace(LIMITS, idle=1)) as at:
+        opened(page, at)
+        page.fill("input[name='dials.k']", "9")
+        page.keyboard.press("Tab")
+        expect(page.locator(".pane.changing")).to_have_count(0)
+        expect(page.locator("#connection")).to_contain_text("no word for 1 seconds")
+        assert len(at.sessions) == 0
+        page.type("#word", "der Mann schläft ")
+        wait_for(page, lambda: source(page) == ["der Mann schläft"])
+        assert page.locator(".rows text").count() == 0
+        assert page.input_value("input[name='dials.k']") == "9"
+
+
+def test_a_page_of_another_origin_is_refused(browser, at):
+    """It can neither open the socket nor embed, read or run what the server gives out."""
+    with elsewhere() as url:
+        page = browser.new_page()
+        page.goto(url)
+        outcome = page.evaluate(
+            """async ([socket, file]) => {
+                const opened = await new Promise(done => {
+                    const connection = new WebSocket(socket);
+                    connection.onopen = () => done("open");
+                    connection.onerror = () => done("refused");
+                });
+                const read = await fetch(file).then(() => "read", () => "refused");
+                const run = await import(file).then(() => "run", () => "refused");
+                return [opened, read, run];
+            }""",
+            [at.socket, f"{at.url}path.js"],
+        )
+        assert outcome == ["refused"] * 3
+        page.set_content(f"<iframe src='{at.url}'></iframe>")
+        page.wait_for_timeout(300)
+        assert page.frames[1].locator("#word").count() == 0
+        page.context.close()
+    assert f'origin="{url.rstrip("/")}"' in at.log.getvalue()
+
+
+class elsewhere:  # noqa: N801  (used like a function)
+    """A server with an empty page, of another origin."""
+
+    def __enter__(self) -> str:
+        class Empty(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.send_header("Content-Type", "text/html")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Empty)
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+        return f"http://127.0.0.1:{self.server.server_port}/"
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+def test_the_keyboard_alone_is_enough(page, at):
+    """Every control is reached in the order of the page, and shows that it has the focus."""
+    opened(page, at)
+    page.keyboard.type(TEXT.split("\n", maxsplit=1)[0])
+    page.keyboard.press("Enter")
+    wait_for(page, lambda: translation(page) != [""])
+    reached = []
+    for _ in range(14):
+        page.keyboard.press("Tab")
+        reached.append(
+            page.evaluate(
+                """() => {
+                    const node = document.activeElement;
+                    const seen = getComputedStyle(node).outlineStyle !== "none";
+                    return [node.id || node.name || node.className || node.tagName, seen];
+                }"""
+            )
+        )
+    names = [name for name, _ in reached]
+    wanted = [
+        "end",
+        "SUMMARY",
+        "policy",
+        "dials.k",
+        "transcript translation",
+        "drawing path",
+        "add",
+    ]
+    assert [name for name in names if name in wanted][: len(wanted)] == wanted
+    assert all(seen for name, seen in reached if name in wanted)
+    page.focus("summary")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.type("wir gehen .")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "stop"
+    wait_for(page, lambda: len(source(page)) == 2)
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "play"
+
+
+@pytest.mark.parametrize("width", [360, 1240])
+def test_nothing_is_wider_than_the_screen(page, pair, width):
+    page.set_viewport_size({"width": width, "height": 700})
+    opened(page, pair)
+    page.keyboard.type("der " * 30)
+    wait_for(page, lambda: source(page) == [" ".join(["der"] * 30)])
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_text_runs_in_its_own_direction(page, at):
+    opened(page, at)
+    page.keyboard.type("הספר על השולחן ")
+    wait_for(page, lambda: source(page) == ["הספר על השולחן"])
+    directions = [
+        page.locator(where).first.evaluate("node => getComputedStyle(node).direction")
+        for where in ("#source p", "#word")
+    ]
+    assert directions[0] == "rtl"
+
+
+def test_nodes_are_appended_and_stay(page, at):
+    """So nothing flickers, and a screen reader says what is new alone."""
+    opened(page, at)
+    page.keyboard.type("wir gehen ")
+    wait_for(page, lambda: source(page) == ["wir gehen"])
+    page.evaluate("window.first = document.querySelector('.columns text')")
+    page.keyboard.type("weg .")
+    page.keyboard.press("Enter")
+    wait_for(page, lambda: source(page) == ["wir gehen weg ."])
+    assert page.evaluate("window.first === document.querySelector('.columns text')")
+    live = page.locator(".translation [aria-live=polite]")
+    assert live.count() == 1
+
+
+def test_two_tabs_are_two_sessions(page, browser, at):
+    other = browser.new_page()
+    opened(page, at)
+    opened(other, at)
+    page.type("#word", "wir gehen .\n")
+    other.type("#word", "der Mann .\n")
+    wait_for(page, lambda: source(page) == ["wir gehen ."])
+    wait_for(other, lambda: source(other) == ["der Mann ."])
+    other.context.close()
+
+
+def test_settings_of_the_command_line_are_shown(page, run):
+    chosen = Setting(0, "local_agreement", {"n": 3}, {"k": 5})
+    with running([run], [chosen]) as at:
+        opened(page, at)
+        assert page.input_value("select[name=policy]") == "local_agreement"
+        assert page.input_value("input[name='options.n']") == "3"
+        assert page.input_value("input[name='dials.k']") == "5"
+        assert soon(lambda: len(at.sessions) == 1)
+
+
+def test_the_page_that_plays_back_obeys_its_policy_and_draws_the_same_path(page, run, tmp_path):
+    """One file without a server, opened from the disk."""
+    from simulmt.analysis.picture import write_picture
+    from simulmt.decoding.trace import trace_sentence
+    from simulmt.live.translator import Translator
+
+    translator = Translator.load(run, "cpu")
+    model, subwords, device = translator.model, translator.subwords, translator.device
+    texts = ["wir gehen .", "<b>der Mann</b> </script> schläft ."]
+    traces = [trace_sentence(model, subwords, device, text).in_words() for text in texts]
+    write_picture(traces, tmp_path / "heads.html")
+    page.goto((tmp_path / "heads.html").as_uri())
+    rows, columns = page.locator(".rows text"), page.locator(".columns text")
+    expect(rows).to_have_count(len(traces[0].target))
+    page.select_option("#sentence", index=1)
+    expect(columns).to_have_count(len(traces[1].source))
+    stairs = page.locator(".cells .stair").count()
+    assert stairs == len(traces[1].target) + 1  # and that of the row to come
+    page.keyboard.press("Tab")
+    for key, step in [("Home", 0), ("ArrowRight", 1), ("End", len([*traces[1].steps()]) - 1)]:
+        page.locator("#grid").press(key)
+        expect(page.locator("#status")).to_contain_text(f"step {step}/")
+    page.locator("#grid").press("Home")
+    page.select_option("#speed", "4")
+    page.click("#play")
+    expect(page.locator("#status")).to_contain_text(re.compile(r"step ([2-9]|\d\d)/"))
+    assert page.evaluate("document.querySelectorAll('b').length") == 0

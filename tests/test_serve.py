@@ -1,0 +1,215 @@
+"""The server: what it says, and what panes and dials do to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from serving import (
+    SENTENCES,
+    delays_of,
+    lag_of,
+    running,
+    setting,
+    soon,
+    untimed,
+    words_of,
+)
+from simulmt.decoding.instance import read_instances
+from simulmt.programs.offers import policy_offers
+from simulmt.saved import checkpoint
+from simulmt.serve import interpretation, sessions
+from simulmt.serve.messages import Setting
+from simulmt.serve.models import Served, own
+from small_runs import LONGER
+
+RETRANSLATION = Setting(0, "retranslation", {}, {})
+
+
+@pytest.fixture(scope="module")
+def run(trained_once) -> Path:
+    return trained_once(*LONGER, "mechanism=mma_il")
+
+
+@pytest.fixture(scope="module")
+def dialled(trained_once) -> Path:
+    return trained_once("mechanism=multi_path")
+
+
+@pytest.fixture(scope="module")
+def at(run):
+    with running([run]) as server:
+        yield server
+
+
+@pytest.fixture
+def client(at):
+    client = at.client()
+    yield client
+    client.close()
+
+
+def test_words_delays_and_lagging_are_those_of_the_test_set(client, run):
+    for instance in read_instances(run / "instances.log")[:6]:
+        steps = client.sentence(instance.source)
+        assert [step["word"] for step in steps] == [*instance.source.split(), ""]
+        assert [step["read"] for step in steps][:-1] == [*range(1, len(steps))]
+        assert " ".join(words_of(steps)) == instance.prediction
+        assert tuple(delays_of(steps)) == instance.delays
+        if instance.delays:
+            lag = lag_of([*instance.delays], instance.source_length)
+            assert steps[-1]["panes"][0]["lag"] == pytest.approx(lag, abs=0.005)  # two digits
+
+
+def test_heads_stand_at_words_that_are_read(client):
+    for step in client.sentence(SENTENCES[1]):
+        for word in step["panes"][0]["words"]:
+            assert word["heads"]
+            assert all(0 <= place <= step["read"] + 1 for place in word["heads"])
+            assert all(place <= step["read"] or step["ended"] for place in word["heads"])
+
+
+def test_revisions_and_their_erasure_are_those_of_the_translator(dialled):
+    with running([dialled], [RETRANSLATION, own()]) as at:
+        client = at.client()
+        alone = Served("run", checkpoint.load(dialled), "cpu", []).translator(RETRANSLATION)
+        erased = 0
+        for text in SENTENCES:
+            steps = client.sentence(text)
+            for word in text.split():
+                alone.read(word)
+            assert words_of(steps) == alone.finish()
+            assert steps[-1]["panes"][0]["erased"] == alone.stream.written.erased
+            erased += alone.stream.written.erased or 0
+            alone.reset()
+        assert erased, "without revisions this says nothing"
+
+
+def test_sessions_at_once_get_what_they_get_alone(run):
+    """Also when their panes differ."""
+    texts = [instance.source for instance in read_instances(run / "instances.log")]
+    texts = sorted(texts, key=len)[:5]
+    panes = [[setting()], [setting("local_agreement", n=2)], [setting("retranslation"), setting()]]
+    with running([run]) as at:
+        alone = {}
+        for number, text in enumerate(texts):
+            client = at.client()
+            client.say("panes", panes=panes[number % 3])
+            client.get()
+            alone[number] = client.sentence(text)
+            client.close()
+        clients = [at.client() for _ in texts]
+        for number, client in enumerate(clients):
+            client.say("panes", panes=panes[number % 3])
+            client.get()
+        for word in range(max(len(text.split()) for text in texts)):
+            for client, text in zip(clients, texts, strict=True):
+                if word < len(text.split()):
+                    client.say("words", text=text.split()[word])
+        for client in clients:
+            client.say("end")
+        for number, client in enumerate(clients):
+            together = client.until(lambda message: message.get("ended"))
+            assert untimed(together) == untimed(alone[number])
+            client.close()
+
+
+def test_events_are_numbered_one_by_one(client):
+    numbers = [step["n"] for text in SENTENCES for step in client.sentence(text)]
+    assert numbers == [*range(1, len(numbers) + 1)]
+
+
+def test_an_empty_sentence_has_no_end(client):
+    client.say("end")
+    client.say("words", text="  ")
+    client.say("end")
+    assert client.sentence("wir gehen .")[0]["sentence"] == 1
+
+
+def test_a_failing_model_costs_its_sentence_alone(at, client, monkeypatch):
+    def fail(translators, words):
+        raise RuntimeError("no memory")
+
+    client.sentence("wir gehen .")
+    with monkeypatch.context() as patch:
+        patch.setattr(interpretation, "read_together", fail)
+        client.say("words", text="wir")
+        assert client.get()["ended"] == "failed"
+    assert client.sentence("wir gehen .")[-1]["ended"] == "end"
+
+
+def test_a_fault_of_ours_costs_a_round_and_is_logged(at, client, monkeypatch):
+    def fail(items):
+        raise KeyError("a fault")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sessions, "play", fail)
+        client.say("words", text="wir")
+        assert soon(lambda: "KeyError('a fault')" in at.log.getvalue())
+    assert client.sentence("wir gehen .")[-1]["ended"] == "end"
+
+
+# panes and dials
+
+
+def test_a_choice_holds_from_the_next_sentence_on(dialled):
+    with running([dialled]) as at:
+        client = at.client()
+        client.say("words", text="der Mann")
+        client.say("panes", panes=[setting(dials={"k": 1}), setting("local_agreement", n=3)])
+        client.say("words", text="schläft")
+        client.say("end")
+        steps = client.until(lambda message: message.get("ended"))
+        assert all(len(step["panes"]) == 1 for step in steps)
+        chosen = client.get()
+        assert [pane["policy"] for pane in chosen["panes"]] == ["own", "local_agreement"]
+        early = delays_of(client.sentence(SENTENCES[1]))
+        client.say("panes", panes=[setting(dials={"k": 20})])  # between sentences: at once
+        assert client.get()["panes"][0]["dials"] == {"k": 20}
+        assert early[0] < delays_of(client.sentence(SENTENCES[1]))[0] == 8
+
+
+@pytest.mark.parametrize(
+    ("pane", "why"),
+    [
+        (setting("own", dials={"k": 0}), "dial.k is 0; it must be"),
+        (setting("own", dials={"threshold": 0.5}), "its dials are k"),
+        (setting("hold_n", n=-1), "policy.n is -1; it must be"),
+        (setting("hold_n", n=1.5), "policy.n is 1.5; it must be of type int"),
+        (setting("hold_n"), "policy lacks a value for n"),
+        (setting("nonsense"), "policy.name is 'nonsense'; choose one of"),
+        (setting("wait_k", k=3), "waits: leave out policy"),
+        (setting(model=1), "model=1: there are 1"),
+    ],
+)
+def test_a_choice_that_makes_no_sense_is_refused_and_the_panes_stay(pane, why, dialled):
+    served = Served("run", checkpoint.load(dialled), "cpu", policy_offers([]))
+    with running([dialled]) as at:
+        client = at.client()
+        client.say("panes", panes=[pane])
+        assert why in client.get()["text"]
+        assert client.sentence("wir gehen .")[-1]["ended"] == "end"
+    assert "wait_k" not in {offer.name for offer in served.offer.policies}
+
+
+def test_dials_share_the_weights_of_the_model(dialled):
+    served = Served("run", checkpoint.load(dialled), "cpu", [])
+    models = [served.translator(Setting(0, "own", {}, {"k": k})).model for k in (1, 2, 2)]
+    assert models[0] is not models[1]
+    assert models[1] is models[2]
+    for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        assert one.data_ptr() == other.data_ptr()
+
+
+def test_options_are_offered_with_the_limits_of_their_types(run, dialled):
+    (dial,) = Served("run", checkpoint.load(run), "cpu", []).offer.dials
+    assert (dial.name, dial.value, dial.least, dial.most) == ("threshold", 0.5, 0.01, 0.99)
+    (dial,) = Served("run", checkpoint.load(dialled), "cpu", []).offer.dials
+    assert (dial.name, dial.whole, dial.least, dial.most) == ("k", True, 1, None)
+    offers = {offer.name: offer for offer in policy_offers([])}
+    assert next(iter(offers)) == "own"
+    f, layer = offers["align_att"].options
+    assert (f.value, f.least, layer.value, layer.optional) == (2, 0, None, True)
+    (gamma,) = offers["confidence"].options
+    assert (gamma.least, gamma.most) == (0, 1)

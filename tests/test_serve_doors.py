@@ -1,0 +1,190 @@
+"""The server: whom it admits, what it logs, how it starts and ends."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from serving import (
+    Client,
+    Running,
+    running,
+)
+from simulmt.errors import UserError
+from simulmt.page import FILES
+from simulmt.serve import server
+from small_runs import LONGER, ROOT
+
+
+@pytest.fixture(scope="module")
+def run(trained_once) -> Path:
+    return trained_once(*LONGER, "mechanism=mma_il")
+
+
+@pytest.fixture(scope="module")
+def at(run):
+    with running([run]) as server:
+        yield server
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", None, "http://127.0.0.1:1"])
+def test_only_its_own_page_opens_the_socket(at, origin):
+    with pytest.raises(InvalidStatus) as refused, connect(at.socket, origin=origin, proxy=None):
+        pass
+    assert refused.value.response.status_code == 403
+
+
+def test_another_origin_may_be_allowed(run):
+    with (
+        running([run], origins=["https://demo.example"]) as at,
+        connect(at.socket, origin="https://demo.example", proxy=None) as connection,
+    ):
+        connection.send(json.dumps({"type": "hello", "version": 1}))
+        assert json.loads(connection.recv(10))["type"] == "welcome"
+
+
+def get(at: Running, path: str, host: str | None = None, method: str = "GET"):
+    connection = http.client.HTTPConnection(urlsplit(at.url).netloc, timeout=10)
+    connection.putrequest(method, path, skip_host=host is not None)
+    if host is not None:
+        connection.putheader("Host", host)
+    connection.endheaders()
+    with closing(connection), connection.getresponse() as answer:
+        headers = {name.lower(): value for name, value in answer.getheaders()}
+        return answer.status, headers, answer.read()
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("evil.example", 421), ("127.0.0.1.evil.example:80", 421), ("", 421), ("[::1", 421),
+        ("localhost:8350", 200), ("127.0.0.1", 200), ("[::1]:8350", 200), ("192.168.0.7:8350", 200),
+    ],
+)  # fmt: skip
+def test_another_name_for_this_machine_is_refused(at, host, status):
+    assert get(at, "/", host)[0] == status
+
+
+def test_every_answer_has_the_policy(at):
+    for path in (*FILES, "/nothing", "/socket"):
+        _, headers, _ = get(at, path)
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["content-security-policy"].startswith(
+            "default-src 'none'; script-src 'self'"
+        )
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+    assert "unsafe" not in get(at, "/", "evil.example")[1]["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/../pyproject.toml", "/%2e%2e/x", "/live.html", "/static/live.js", "/page/live.js", "//"],
+)
+def test_a_path_that_is_not_in_the_table_leads_nowhere(at, path):
+    assert get(at, path)[0] == 404
+    assert get(at, "/", method="POST")[0] == 405
+
+
+def test_the_log_has_a_line_an_event_and_the_text_only_if_asked(at, run):
+    client = at.client()
+    client.sentence("der geheime Mann\u2028schläft .")
+    client.say("nonsense")
+    client.get()
+    lines = at.log.getvalue().splitlines()
+    assert all(
+        re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d [a-z]+( \w+=.*)?$", line) for line in lines
+    )
+    assert "der geheime Mann schläft ." in at.log.getvalue()
+    at.sessions.journal.with_text = False
+    try:
+        client.sentence("noch geheimer .")
+    finally:
+        at.sessions.journal.with_text = True
+    assert "geheimer" not in at.log.getvalue()
+
+
+# the program
+
+
+def start(*words: object, code: str = "") -> subprocess.Popen[str]:
+    program = f"import sys; {code}\nfrom simulmt.cli import main; main('serve')"
+    command = [sys.executable, "-c", program, *map(str, words), "port=0"]
+    return subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"]
+)
+def test_a_signal_ends_the_server_with_its_connections(run, number, status):
+    program = start(f"checkpoint={run}", "policy2=retranslation")
+    assert program.stdout is not None
+    url = re.search(r"http://\S+/", program.stdout.readline())[0]
+    client = Client(Running(url))
+    assert len(client.sentence("wir gehen .")[-1]["panes"]) == 2
+    program.send_signal(number)
+    with pytest.raises(ConnectionClosed):
+        client.until(lambda message: False)
+    out, err = program.communicate(timeout=20)
+    assert program.returncode == status
+    assert "Traceback" not in out + err
+    assert err in ("", "error: interrupted\n")
+
+
+def test_bad_options_are_refused_in_one_line(run):
+    from simulmt.programs.serve import serve
+    from small_runs import configuration
+
+    here = f"checkpoint={run}"
+    with server.listen("127.0.0.1", 0) as taken:
+        port = f"port={taken.getsockname()[1]}"
+        for words, why in [
+            ([here, port], "another program may have it; choose another port"),
+            ([here, "host=192.0.2.1"], "host=192.0.2.1 port=8350 cannot be used"),
+            ([here, f"host={'x' * 100}.example"], "cannot be used"),
+            ([here, "origins=['http://[']"], "it must be an origin such as"),
+            ([here, "origins=['*']"], "it must be an origin such as"),
+            ([here, "sessions=0"], "sessions is 0; it must be from 1"),
+            ([here, "port=0", "policy2=nonsense"], "policy2 is 'nonsense'; choose one of own,"),
+            ([here, "port=0", "policy2={name: hold_n, n: x}"], "policy.n is 'x'"),
+            ([here, "port=0", "++dial.k=3"], "dial.k=3 with mechanism=mma_il"),
+            (["checkpoint=nothing", "port=0"], "nothing"),
+        ]:
+            with pytest.raises(UserError, match=re.escape(why)):
+                serve(configuration("serve", *words))
+
+
+@pytest.mark.parametrize(
+    ("host", "public"), [("127.0.0.1", False), ("::1", False), ("0.0.0.0", True), ("::", True)]
+)
+def test_other_machines_are_let_in_only_by_an_address_that_is_not_loopback(host, public):
+    class Listening:
+        def getsockname(self):
+            return (host, 8350)
+
+    assert server.is_public(Listening()) is public
+    shown = urlsplit(server.address(Listening())).hostname
+    assert shown == (socket.gethostname().lower() if public else host)
+
+
+def test_what_is_missing_is_said(run):
+    program = start(f"checkpoint={run}", code="sys.modules['uvicorn'] = None")
+    _, err = program.communicate(timeout=60)
+    assert program.returncode == 2
+    assert (
+        err == "error: serve needs uvicorn, which is not installed: pip install 'simulmt[serve]'\n"
+    )
