@@ -17,6 +17,7 @@ from simulmt.serve.models import own
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect
+expect.set_options(timeout=60_000)  # ms, for machines that are slow or busy
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium; install it")
 TEXT = "wir gehen .\nder Mann schläft .\n"
@@ -77,7 +78,7 @@ def translation(page, pane: int = 0) -> list[str]:
 
 def wait_for(page, holds) -> None:
     """Playwright's own loop has to run in the meantime."""
-    for _ in range(200):
+    for _ in range(1200):  # a minute, for machines that are slow or busy
         if holds():
             return
         page.wait_for_timeout(50)

@@ -215,7 +215,7 @@ def test_a_token_that_is_not_known_begins_another_session(at):
 def test_a_second_connection_takes_the_place_of_the_first(at):
     first = at.client()
     second = at.client(token=first.greeting["token"])
-    assert first.get()["text"] == "the session goes on elsewhere"
+    assert first.get()["text"] == "another connection has taken over this session"
     assert second.sentence("wir gehen .")[-1]["ended"] == "end"
 
 

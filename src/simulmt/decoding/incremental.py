@@ -4,8 +4,7 @@
 are kept; after a read only the step that waited for more of the source is repeated. A model's
 `listen` may cost more: with `model.encoder=reencoding` the whole prefix is encoded again.
 
-Sentences that have come differently far read and write in one batch, and one sentence is a batch of
-one.
+Sentences at different points read and write in one batch; a single sentence is a batch of one.
 """
 
 from collections.abc import Sequence
@@ -81,7 +80,7 @@ def _read(streams: Sequence[SentenceStream], units: Sequence[Sequence[int]]) -> 
 
 
 def _write(streams: Sequence[SentenceStream], decoders: Joined) -> None:
-    """Write subwords while the model decides so; then leave each sentence its decoder."""
+    """Write until each sentence has ended or wants to read; keep the decoders of the latter."""
     model, limit, has_read = streams[0].model, streams[0].limit, True
     while streams:
         written = [stream.written for stream in streams]

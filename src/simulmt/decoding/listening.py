@@ -12,7 +12,7 @@ from simulmt.models.joined import Joined, form, join
 from simulmt.models.model import Model
 from simulmt.models.results import State
 
-SHORT = 64
+SHORT = 63
 """Subwords up to which sentences are joined whatever their lengths; longer ones if these are alike,
 so that padding costs at most as much as what is real."""
 

@@ -18,7 +18,7 @@ def read_together(
     Those of one model, policy and search share a batch.
 
     Args:
-        translators: each at another point of its sentence; none of them twice.
+        translators: each at any point of its sentence; none of them twice.
         words: one for each; None for the end of the sentence.
 
     Returns:

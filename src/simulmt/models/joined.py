@@ -72,7 +72,7 @@ def join(states: Sequence[State]) -> Joined:
     """Join states of one form, each of one sentence.
 
     Args:
-        states: at least one; what the model has given for each sentence alone, or `alone`.
+        states: at least one; each from a pass for one sentence, or from `Joined.alone`.
     """
     if len(states) == 1 or states[0] is None:
         return Joined(states[0])
@@ -81,9 +81,10 @@ def join(states: Sequence[State]) -> Joined:
 
 
 def _each(function: Callable[..., Any], state: State, *others: Any) -> Any:
-    """What a function gives for each tensor of a state, and the same parts of others; nested alike.
+    """The results of a function for each tensor of a state, nested as the state.
 
-    Another may have None in place of a part.
+    The function also takes what the others have in the place of the tensor; None in place of a part
+    of another stands for None throughout the part.
     """
     if state is None:
         return None

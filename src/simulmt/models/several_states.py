@@ -53,9 +53,9 @@ class Block(NamedTuple):
     visible: Bool[Tensor, "B 1 n N"]
     plan: Plan
     ready: Bool[Tensor, "B K"]
-    """Whether what the next token's states read has been read."""
+    """Whether the source tokens that each state of the next token reads have been read."""
     after: States
-    """With the block; `latest` is still that of before."""
+    """What is kept once the block is computed; `latest` is still that from before the step."""
 
 
 class StateChooser(nn.Module):
@@ -165,7 +165,7 @@ class StateChooser(nn.Module):
         block: Block,
         output: Projection,
     ) -> DecoderStep:
-        """The step from the first state that translates, from the present read length on.
+        """The step of the first state that translates and has read no less than the last token.
 
         Args:
             last: the decoder's last states for the next token.

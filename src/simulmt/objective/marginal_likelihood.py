@@ -7,7 +7,8 @@
         + latency * mean over tokens of E[c_i - c(i, 0)]
 
 divided by the number of target tokens. A path takes each token from one of its states and never
-reads less than before; E is the mean over the paths alone, without the tokens.
+reads less than before. E is the mean over the paths by their own probability: how likely the tokens
+are at their states does not count.
 """
 
 from collections.abc import Mapping
@@ -35,7 +36,7 @@ class MarginalLikelihood(Objective):
             each state.
         states: weight of that likelihood; 1 in the paper.
         latency: weight of the latency; 1 in the paper.
-        hold: updates at first without the latency; 0 in the paper.
+        hold: number of first updates without the latency; 0 in the paper.
         warmup: updates over which the weight of the latency then grows to its value.
     """
 

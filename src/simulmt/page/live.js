@@ -129,7 +129,7 @@ function step(message) {
   if (message.word) line.append(`${message.word} `);
   $("source").scrollTo(0, $("source").scrollHeight);
   message.panes.forEach((own, i) => inForce[i].step(message, own));
-  if (message.ended === "long") tell("The sentence reached the most words that are possible: ended here.");
+  if (message.ended === "long") tell("The sentence is as long as it may be, and was ended here.");
   if (message.ended === "failed") tell("The model failed on this sentence.");
 }
 

@@ -68,7 +68,7 @@ export class Path {
     this.beyond = Math.max(this.beyond, x + slanted);
   }
 
-  row(name, delay) {  // one more target word, written after so many columns; returns where to draw on
+  row(name, delay) {  // one more target word, after `delay` columns; returns groups to draw in
     const {size} = this, i = this.rows.length, before = i ? this.rows[i - 1].delay : 0;
     const place = {transform: `translate(0 ${i * size})`};
     const label = make("text", {x: -MARGIN, y: this.middle(i) + 4.5, "text-anchor": "end"}, this.labels, short(name, LABEL));
@@ -119,7 +119,7 @@ export class Path {
     for (const node of this.front) node.classList.toggle("unseen", !is);
   }
 
-  follow() {  // scroll as little as keeps what is happening in sight
+  follow() {  // scroll just enough to keep the newest cells in sight
     const {host, size} = this, x = (this.read + 1) * size, y = (this.written + 1) * size;
     const least = (to, now, room) => Math.min(Math.max(now, to - room), Math.max(0, to - 2 * size));
     const wide = host.clientWidth - this.beside, high = host.clientHeight - this.above;

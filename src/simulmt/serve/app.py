@@ -104,7 +104,9 @@ class Guard:
         if is_socket:
             await send({"type": "websocket.close", "code": 1008})  # before it is accepted: 403
         else:
-            refusal = PlainTextResponse("this server has another name", 421)
+            refusal = PlainTextResponse(
+                "this server has another name; to use this one, start it with origins=[...]", 421
+            )
             await refusal(scope, receive, partial(_with_headers, send))
 
 

@@ -64,7 +64,7 @@ async def _exchange(websocket: WebSocket, session: Session, sessions: Sessions) 
         if isinstance(result, Exception) and not isinstance(result, _LEFT):
             sessions.journal.write("error", session=session.number, what=repr(result)[:300])
     if results[1] is None:  # all is told, and the client is still there
-        await _close(websocket, session.over or "the session goes on elsewhere")
+        await _close(websocket, session.over or "another connection has taken over this session")
 
 
 async def _hear(websocket: WebSocket, session: Session, sessions: Sessions) -> None:

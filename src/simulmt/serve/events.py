@@ -106,8 +106,8 @@ class Option:
         value: The default; None for an option that may be left out.
         why: Its explanation.
         whole: Whether the number is whole.
-        least: The least value, if it is near 0 or 1.
-        most: The largest value, if it is near 1.
+        least: The least value, if that is 0 or one step above 0; else None.
+        most: The largest value, if that is 1 or one step below 1; else None.
         optional: Whether it may be left out.
     """
 
@@ -129,7 +129,7 @@ class PolicyOffer:
         why: What it does.
         revises: Whether it takes words back.
         options: Its options.
-        dials: What it makes the model's dials, unless the user says.
+        dials: The values that it gives to the model's dials, unless the user gives others.
     """
 
     name: str

@@ -41,7 +41,7 @@ class Pane:
 
     @property
     def kin(self) -> tuple[int, str]:
-        """What the panes have in common that are computed, and timed, together."""
+        """A key that is equal for panes that are computed, and timed, together."""
         return id(self.translator.model), repr(self.translator.policy)
 
     def reset(self) -> None:

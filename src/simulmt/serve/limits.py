@@ -11,7 +11,7 @@ Words: TypeAlias = Annotated[int, Limit("from 1 to 4,000", lambda n: 1 <= n <= 4
 Seconds: TypeAlias = Annotated[float, Limit("from 1 to 86,400", lambda s: 1 <= s <= 86_400)]
 
 UNSEEN = 256
-"""The most events that a client has not confirmed; the server reads no further word until then."""
+"""The most events of a session that may be unconfirmed; its words wait until there are fewer."""
 FAULTS = 20
 """The malformed messages after which a connection is closed."""
 PANES = 2

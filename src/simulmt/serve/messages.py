@@ -21,12 +21,12 @@ Name: TypeAlias = Annotated[str, Limit("at most 100 letters", lambda text: len(t
 
 
 class MalformedError(Exception):
-    """A message that is none; the text says why."""
+    """A message that cannot be understood or followed; the error says why."""
 
 
 @dataclass(frozen=True)
 class Hello:
-    """The first message; with a token, of a session that goes on."""
+    """The first message; a token names the session to resume."""
 
     version: int
     token: Name | None = None
@@ -93,7 +93,7 @@ def parse(text: str) -> Message:
         fields = parse_json(text.encode("utf-8"))
         check_plain(fields)
     except ValueError as error:  # half a surrogate pair is one
-        raise MalformedError(f"no JSON in UTF-8: {error}") from None
+        raise MalformedError(f"not JSON in UTF-8: {error}") from None
     kind = fields.pop("type", None) if isinstance(fields, dict) else None
     if not isinstance(kind, str) or kind not in _KINDS:
         raise MalformedError(f"no message has such a type; the types are {', '.join(_KINDS)}")

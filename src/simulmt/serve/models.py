@@ -18,7 +18,7 @@ from simulmt.serve.events import ModelOffer, Option, PolicyOffer
 from simulmt.serve.messages import Setting
 
 _KEPT = 16
-"""The most values of dials that a model is kept for; further ones take the place of the oldest."""
+"""The most settings of the dials that a model is kept for; the least recently used makes room."""
 
 
 class Served:

@@ -1,6 +1,6 @@
 """A session: what waits to be read, and what its client has not seen. It outlives connections.
 
-Everything here runs in the event loop and takes no time; `sessions` has the words read.
+Everything here runs in the event loop and is quick; `sessions` has the models read the words.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class Session:
     """One user's sentences, with or without a connection.
 
     Events are kept until the client confirms them. While too many are not confirmed, for whatever
-    reason, the session reads no further: a slow reader costs a bounded queue, and nobody's time.
+    reason, the session reads no further: a slow client takes a bounded queue and delays nobody.
 
     Args:
         number: for the journal.
@@ -46,7 +46,7 @@ class Session:
         self.waiting = deque[Item]()
         self.touched = time.monotonic()
         self.heard = 0
-        """The number of messages from the client, however they were answered."""
+        """The number of messages heard, malformed ones included; `hello` and `seen` not."""
         self.over = ""
         """Why the session has ended, if it has."""
         self.connection: object = None

@@ -67,7 +67,7 @@ class Sessions:
     async def begin(self, connection: object, hello: Hello) -> tuple[Session, Welcome]:
         """Return the session of a client, and its greeting.
 
-        A session that is not known, or no longer, is a new one.
+        A token that is unknown, or whose session has ended, gets a new session.
 
         Raises:
             MalformedError: the client cannot have seen the events that it names.

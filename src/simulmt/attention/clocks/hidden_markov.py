@@ -57,7 +57,7 @@ class HiddenMarkov(Timetable, SeveralStates):
         return Plan(Stops(after(wanted, source.stops)[:, None]))
 
     def reads(self, ticks: Ticks, tokens: int) -> tuple[Int[Tensor, "B N"], Bool[Tensor, "B N"]]:
-        """The same n tokens ahead for state n, from 0."""
+        """State n, from 0, reads n tokens or words more than `wanted`; after EOS none waits."""
         stops = ticks.stops & first(ticks.stops, ticks.read)
         wanted = self._of_states(stops, tokens).expand(len(stops), -1)
         ready = (wanted <= stops.sum(-1)[:, None]) | ticks.finished[:, None]

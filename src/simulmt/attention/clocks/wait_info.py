@@ -33,8 +33,8 @@ class WaitInfo(ClockRecipe):
 
     Args:
         k: K of validation and test: how much more is read than written.
-        full: share of the updates at first in which a target token sees the whole source; 4,000
-            updates in the paper.
+        full: share of the updates, the first ones, in which a target token sees the whole source;
+            4,000 updates in the paper.
     """
 
     weighs_tokens: ClassVar[bool] = True
