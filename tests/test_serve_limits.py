@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import re
 import threading
+import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from starlette.websockets import WebSocketDisconnect
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -21,7 +24,9 @@ from serving import (
     soon,
     untimed,
 )
-from simulmt.serve import session, sessions
+from simulmt.serve import conversation, session, sessions
+from simulmt.serve.events import Notice, Welcome
+from simulmt.serve.journal import Journal
 from simulmt.serve.limits import FAULTS
 from simulmt.serve.messages import MalformedError, Words, parse
 from simulmt.serve.session import Session
@@ -59,7 +64,34 @@ def test_a_long_sentence_is_ended_and_another_begins(run):
 def test_a_long_word_is_cut():
     session = Session(1, None, LIMITS, lambda: None)
     session.hear(Words("ein " + "ä" * 2500))
-    assert [len(turn.word) for turn in session.waiting] == [3, 1000, 1000, 500]
+    assert [len(turn.word) for turn in session.waiting] == [3, *[100] * 25]
+
+
+def test_a_full_disk_ends_no_session():
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(28, "No space left on device")
+
+    Journal(output=Full()).write("began", session=1)
+
+
+def test_a_session_that_is_being_told_something_is_not_idle(monkeypatch):
+    session = Session(1, None, LIMITS, lambda: None)
+    monkeypatch.setattr(time, "monotonic", lambda: 1e9)
+    session.tell(Notice("a word takes long"))
+    assert session.touched == 1e9
+
+
+def test_a_connection_that_is_lost_in_the_greeting_leaves_its_session(run, monkeypatch):
+    def lost(welcome: Welcome) -> str:
+        raise WebSocketDisconnect
+
+    with running([run], limits=replace(LIMITS, sessions=1)) as at:
+        with monkeypatch.context() as broken:
+            broken.setattr(conversation, "welcome_text", lost)
+            with pytest.raises(ConnectionClosed):
+                at.client()
+        assert at.client().sentence("wir gehen")  # the lost one has made room
 
 
 def test_more_words_than_may_wait_are_refused_whole(run):

@@ -13,7 +13,7 @@ from simulmt.live.translator import LONGEST, Translator
 
 END = "\n"
 """The end of a sentence, among the words."""
-_LONGEST_WORD = 1000  # characters; more take seconds before anything is written
+LONGEST_WORD = 1000  # characters; more take seconds before anything is written
 
 
 def arriving(descriptor: int) -> Iterator[str]:
@@ -51,10 +51,9 @@ def words_of(text: Iterable[str]) -> Iterator[str]:
         yield END
 
 
-def cut(word: str) -> list[str]:
-    """Return a word as words of at most 1,000 characters; no text as one empty word."""
-    places = range(0, max(len(word), 1), _LONGEST_WORD)
-    return [word[place : place + _LONGEST_WORD] for place in places]
+def cut(word: str, longest: int = LONGEST_WORD) -> list[str]:
+    """Return a word as words of at most so many characters; no text as one empty word."""
+    return [word[place : place + longest] for place in range(0, max(len(word), 1), longest)]
 
 
 class Event(NamedTuple):

@@ -4,17 +4,21 @@ import {Connection} from "./connection.js";
 import {Pane, transcript} from "./panes.js";
 
 const $ = id => document.getElementById(id);
-const GAP = /[\s\u2581\x1c-\x1f\x85]+/, LONGEST = 1000;  // what separates words; letters of a word
+const GAP = /[\s\u2581\x1c-\x1f\x85]+/, LONGEST = 100;  // what separates words; letters of a word
 const SETTLE = 150, MANY = 8;  // milliseconds; words that wait
 let models = [], most = 1, panes = [], inForce = [], asked = [], line = null, current = 0, playing = null, settling = null;
 
 const connection = new Connection({
   welcome(greeting) {  // returns what to say first
     if (greeting.resumed) return [];
+    const same = JSON.stringify(models) === JSON.stringify(greeting.models);
     ({models, most_panes: most} = greeting);
     current = 0;
     asked = [];
-    if (panes.length) return [ask()];  // another session, with the panes as they were
+    if (panes.length && same) return [ask()];  // another session, with the panes as they were
+    clearTimeout(settling);
+    settling = null;
+    inForce = [];  // the server has begun anew with other models
     hold(greeting.panes);
     return [];
   },
@@ -109,12 +113,14 @@ function hold(settings) {  // this choice is in force now
   if (settled && panes !== inForce) place(inForce);
 }
 
-function refuse(text) {  // a choice makes no sense: ask for what is in force
+function refuse(text) {  // a choice makes no sense: ask for what is in force, unless that was it
   clearTimeout(settling);
+  settling = null;
+  const again = asked.at(-1)?.[0] !== key(inForce.map(own => own.inForce));
   asked = [];
   for (const own of inForce) own.use(own.inForce);
   place(inForce);
-  connection.say(ask());
+  if (again) connection.say(ask());
   tell(text);
 }
 

@@ -99,12 +99,17 @@ def _sessions(options: Options) -> Sessions:
     settings = _settings(options, offers)
     places = dict.fromkeys(path for path in (options.checkpoint, options.checkpoint2) if path)
     models = [
-        Served(path.resolve().name, checkpoint.load(path), options.device, offers)
+        Served(_name(path.resolve()), checkpoint.load(path), options.device, offers)
         for path in places
     ]
     sessions = Sessions(models, settings, options.limits, Journal(options.log_text))
     Interpretation.of(settings, sessions.translator, options.words)  # refuses what cannot be built
     return sessions
+
+
+def _name(path: Path) -> str:
+    """Return the name of a run's folder; for a checkpoint in it, both names."""
+    return f"{path.parent.parent.name}/{path.name}" if path.suffix == ".ckpt" else path.name
 
 
 def _settings(options: Options, offers: Sequence[PolicyOffer]) -> list[Setting]:

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from simulmt.serve.events import fault_text, refusal_text, welcome_text
+from simulmt.serve.events import Welcome, fault_text, refusal_text, welcome_text
 from simulmt.serve.limits import FAULTS, HELLO_SECONDS
 from simulmt.serve.messages import VERSION, Hello, MalformedError, Seen, parse
 from simulmt.serve.session import Session
@@ -21,10 +21,12 @@ async def converse(websocket: WebSocket, sessions: Sessions) -> None:
     """Talk to a client until one side leaves; the session may go on with another connection."""
     await websocket.accept()
     try:
-        session = await _greet(websocket, sessions)
-        if session is None:
+        greeted = await _greet(websocket, sessions)
+        if greeted is None:
             return
+        session, welcome = greeted
         try:
+            await websocket.send_text(welcome_text(welcome))
             await _exchange(websocket, session, sessions)
         finally:
             session.disconnect(websocket)
@@ -32,22 +34,20 @@ async def converse(websocket: WebSocket, sessions: Sessions) -> None:
         return
 
 
-async def _greet(websocket: WebSocket, sessions: Sessions) -> Session | None:
-    """Return the session that the first message asks for; None if there can be none."""
+async def _greet(websocket: WebSocket, sessions: Sessions) -> tuple[Session, Welcome] | None:
+    """Return the session that the first message asks for, and its greeting; None without one."""
     try:
         hello = parse(await asyncio.wait_for(_text(websocket), HELLO_SECONDS))
         if not isinstance(hello, Hello):
             raise MalformedError("the first message must be hello")
         if hello.version != VERSION:
             raise MalformedError(f"the server speaks version {VERSION}: load the page anew")
-        session, welcome = await sessions.begin(websocket, hello)
+        return await sessions.begin(websocket, hello)
     except (asyncio.TimeoutError, MalformedError, FullError) as error:
         reason = str(error) or f"no hello in {HELLO_SECONDS:g} seconds"
         sessions.journal.write("refused", why=reason[:200])
         await _close(websocket, reason, isinstance(error, FullError))
         return None
-    await websocket.send_text(welcome_text(welcome))
-    return session
 
 
 async def _exchange(websocket: WebSocket, session: Session, sessions: Sessions) -> None:

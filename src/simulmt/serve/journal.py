@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from contextlib import suppress
 from typing import TextIO
 
 
@@ -30,7 +31,8 @@ class Journal:
             fields["text"] = text
         now = time.strftime("%Y-%m-%dT%H:%M:%S")
         pairs = (f"{name}={_quoted(value)}" for name, value in fields.items())
-        print(now, event, *pairs, file=self._output, flush=True)
+        with suppress(OSError, ValueError):  # a full disk or a closed pipe ends no session
+            print(now, event, *pairs, file=self._output, flush=True)
 
 
 def _quoted(value: str | float) -> str:

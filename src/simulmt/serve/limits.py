@@ -14,6 +14,8 @@ UNSEEN = 256
 """The most events of a session that may be unconfirmed; its words wait until there are fewer."""
 FAULTS = 20
 """The malformed messages after which a connection is closed."""
+LONGEST_WORD = 100
+"""The most characters of a word; a longer one is read in pieces, as it would hold up a round."""
 PANES = 2
 """The most panes of a session."""
 HELLO_SECONDS = 10.0

@@ -99,5 +99,7 @@ def parse(text: str) -> Message:
         raise MalformedError(f"no message has such a type; the types are {', '.join(_KINDS)}")
     try:
         return construct(_KINDS[kind], fields, kind)
-    except (UserError, TypeError, KeyError) as error:
+    except UserError as error:
         raise MalformedError(str(error)) from None
+    except (TypeError, KeyError):  # of a part of a message
+        raise MalformedError(f"{kind}: a field is missing, unknown or of a wrong kind") from None

@@ -1,6 +1,7 @@
 """Listens, and serves the application until a signal ends it."""
 
 import asyncio
+import errno
 import ipaddress
 import logging
 import socket
@@ -13,7 +14,7 @@ from simulmt.serve.limits import Limits
 
 _QUIET = ("uvicorn", "uvicorn.error", "websockets", "asyncio")
 _SPARE = 50
-"""Connections beyond the sessions: those that load the page, or have not said hello."""
+"""Requests beyond the sessions that may be under way; silent connections count."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -31,10 +32,10 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family)
     except (OSError, OverflowError, ValueError) as error:  # ValueError: no name that there can be
         why = getattr(error, "strerror", None) or str(error)
-        raise UserError(
-            f"host={host} port={port} cannot be used ({why}): another program may have it; choose "
-            "another port, or port=0 for any that is free"
-        ) from None
+        remedy = "give an address of this machine, such as 127.0.0.1, and a port that you may use"
+        if getattr(error, "errno", None) == errno.EADDRINUSE:
+            remedy = "another program has it; choose another port, or port=0 for any that is free"
+        raise UserError(f"host={host} port={port} cannot be used ({why}): {remedy}") from None
 
 
 def address(listening: socket.socket) -> str:

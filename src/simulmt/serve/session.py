@@ -14,7 +14,7 @@ from simulmt.data.text import normalise
 from simulmt.live.interpreter import cut
 from simulmt.serve.events import Event, event_text
 from simulmt.serve.interpretation import Interpretation, Turn
-from simulmt.serve.limits import PANES, UNSEEN, Limits
+from simulmt.serve.limits import LONGEST_WORD, PANES, UNSEEN, Limits
 from simulmt.serve.messages import End, MalformedError, Message, Panes, Seen, Setting, Words
 
 Item: TypeAlias = Turn | tuple[Setting, ...]
@@ -88,6 +88,7 @@ class Session:
 
     def tell(self, event: Event) -> None:
         """Add an event."""
+        self.touched = time.monotonic()
         self._kept.append(event_text(event, self.last + 1, self.heard))
         self._news.set()
 
@@ -132,7 +133,7 @@ class Session:
         self._wake()
 
     def _take(self, text: str) -> None:
-        words = [part for word in normalise(text).split() for part in cut(word)]
+        words = [part for word in normalise(text).split() for part in cut(word, LONGEST_WORD)]
         waiting, most = len(self.waiting), self._limits.waiting
         if waiting + len(words) > most:
             raise MalformedError(f"{len(words)} words, and {waiting} wait; {most} may: send fewer")
