@@ -139,4 +139,5 @@ def takes(kind: str, chosen: dict[str, Any]) -> bool:
 def averages(chosen: dict[str, Any]) -> bool:
     """Whether averages of what was read are defined for it."""
     dampens = chosen["span"] == "predicted_window" or chosen.get("gaussian")
-    return not dampens and chosen.get("score") not in ("additive", "concat")
+    several = chosen["schedule"] == "hidden_markov"
+    return not (dampens or several) and chosen.get("score") not in ("additive", "concat")
