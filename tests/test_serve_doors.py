@@ -153,7 +153,7 @@ def test_bad_options_are_refused_in_one_line(run):
     with server.listen("127.0.0.1", 0) as taken:
         port = f"port={taken.getsockname()[1]}"
         for words, why in [
-            ([here, port], "another program may have it; choose another port"),
+            ([here, port], "another program has it; choose another port"),
             ([here, "host=192.0.2.1"], "host=192.0.2.1 port=8350 cannot be used"),
             ([here, f"host={'x' * 100}.example"], "cannot be used"),
             ([here, "origins=['http://[']"], "it must be an origin such as"),
