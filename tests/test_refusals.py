@@ -48,8 +48,14 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
         (["lambda=-1"], "lambda is -1"),
         (["objective.hold=6"], "held back for objective.hold updates, then grown over"),
         (["objective.latency=al"], "choose one of"),
-        (["objective=sm2", "lambda=0"], "self_modifying with mechanism=mma_il: it has no conf.* mechanism=sm2"),
-        (["objective=hmt", "lambda=0"], "mechanism=mma_il: each token has one state; take mechanism=hmt"),
+        (
+            ["objective=sm2", "lambda=0"],
+            "self_modifying with mechanism=mma_il: it has no conf.* mechanism=sm2",
+        ),
+        (
+            ["objective=hmt", "lambda=0"],
+            "mechanism=mma_il: each token has one state; take mechanism=hmt",
+        ),
         (["mechanism=hmt", "objective=latency_augmented"], "several states; take objective=hmt"),
         (["trainer.max_updates=0"], "trainer.max_updates is 0"),
         (["trainer.patience=0"], "trainer.patience is 0; it must be at least 1, or null"),
