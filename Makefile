@@ -5,7 +5,7 @@ PYTHON ?= python3
 ENV := .venv
 BIN := $(ENV)/bin
 READY := $(ENV)/.ready
-SHAPES := seam lstm formulas text scoring alignment interpreter analyses translator batches likelihood words itst wait_info self_modifying
+SHAPES := seam lstm formulas text scoring alignment interpreter analyses translator batches likelihood words itst wait_info self_modifying hmt
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'

@@ -36,8 +36,8 @@ class States(NamedTuple):
     """The number of each state in the cache: K times its token's, plus its own among the K."""
     read: Int[Tensor, "B N"]
     """The source tokens that it has read."""
-    done: Bool[Tensor, "B t*K"]
-    """Which states are computed, in their own order."""
+    done: Bool[Tensor, "B P"]
+    """Which of all P = t * K states are computed, in their own order."""
     latest: Int[Tensor, "B"]
     """The source tokens read when the last token was written."""
     sums: Float[Tensor, "B S D"]
@@ -80,8 +80,8 @@ class StateChooser(nn.Module):
             )
         self.confidence = nn.Linear(2 * dim, 1)
 
-    def spread(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T*K D"]:
-        """Each target token once for each of its states."""
+    def spread(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B N D"]:
+        """Each target token once for each of its states, N = T * K in all."""
         return x.repeat_interleave(self.recipe.states, 1)
 
     def visible(self, plan: Plan) -> Bool[Tensor, "B 1 N N"]:
