@@ -82,3 +82,27 @@ def drawn(monkeypatch) -> list[Figure]:
 
     monkeypatch.setattr(Figure, "savefig", keep)
     return figures
+
+
+@pytest.fixture(scope="module")
+def run(trained_once):
+    """The run that tests of the server show."""
+    from small_runs import LONGER
+
+    return trained_once(*LONGER, "mechanism=mma_il")
+
+
+@pytest.fixture(scope="module")
+def at(run):
+    """A server of it; the web libraries are imported by those who ask for it."""
+    from serving import running
+
+    with running([run]) as server:
+        yield server
+
+
+@pytest.fixture
+def client(at):
+    client = at.client()
+    yield client
+    client.close()

@@ -22,32 +22,13 @@ from simulmt.saved import checkpoint
 from simulmt.serve import interpretation, sessions
 from simulmt.serve.messages import Setting
 from simulmt.serve.models import Served, own
-from small_runs import LONGER
 
 RETRANSLATION = Setting(0, "retranslation", {}, {})
 
 
 @pytest.fixture(scope="module")
-def run(trained_once) -> Path:
-    return trained_once(*LONGER, "mechanism=mma_il")
-
-
-@pytest.fixture(scope="module")
 def dialled(trained_once) -> Path:
     return trained_once("mechanism=multi_path")
-
-
-@pytest.fixture(scope="module")
-def at(run):
-    with running([run]) as server:
-        yield server
-
-
-@pytest.fixture
-def client(at):
-    client = at.client()
-    yield client
-    client.close()
 
 
 def test_words_delays_and_lagging_are_those_of_the_test_set(client, run):

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 from contextlib import closing
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -25,18 +24,7 @@ from serving import (
 from simulmt.errors import UserError
 from simulmt.page import FILES
 from simulmt.serve import server
-from small_runs import LONGER, ROOT
-
-
-@pytest.fixture(scope="module")
-def run(trained_once) -> Path:
-    return trained_once(*LONGER, "mechanism=mma_il")
-
-
-@pytest.fixture(scope="module")
-def at(run):
-    with running([run]) as server:
-        yield server
+from small_runs import ROOT
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", None, "http://127.0.0.1:1"])

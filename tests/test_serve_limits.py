@@ -10,7 +10,6 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from starlette.websockets import WebSocketDisconnect
@@ -30,25 +29,6 @@ from simulmt.serve.journal import Journal
 from simulmt.serve.limits import FAULTS
 from simulmt.serve.messages import MalformedError, Words, parse
 from simulmt.serve.session import Session
-from small_runs import LONGER
-
-
-@pytest.fixture(scope="module")
-def run(trained_once) -> Path:
-    return trained_once(*LONGER, "mechanism=mma_il")
-
-
-@pytest.fixture(scope="module")
-def at(run):
-    with running([run]) as server:
-        yield server
-
-
-@pytest.fixture
-def client(at):
-    client = at.client()
-    yield client
-    client.close()
 
 
 def test_a_long_sentence_is_ended_and_another_begins(run):

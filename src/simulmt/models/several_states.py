@@ -6,7 +6,8 @@ states of earlier tokens, and earlier states of its own token, that have read no
 At each state the model says how likely it is to translate there rather than to wait.
 
 Training computes all states. Decoding takes the first state that translates, from the present read
-length on, and computes a state once, as soon as its part of the source has been read.
+length on. The states of a token that is written are computed once; a step that has to read on is
+taken again.
 """
 
 from collections.abc import Sequence

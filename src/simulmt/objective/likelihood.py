@@ -74,6 +74,11 @@ def token_losses(
     return TokenLosses(*(loss.view(mask.shape) for loss in padded))
 
 
+def wide(x: Tensor) -> Tensor:
+    """The same in float32 at least."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
 class _Losses(torch.autograd.Function):
     """nll and uniform of N tokens."""
 

@@ -21,7 +21,7 @@ from torch.nn import functional
 from simulmt.attention import Mechanism, Moment
 from simulmt.data.encoded import Batch
 from simulmt.models.model import Model
-from simulmt.objective.likelihood import token_losses
+from simulmt.objective.likelihood import token_losses, wide
 from simulmt.objective.objective import Loss, Objective, grown
 from simulmt.ops.hidden_markov import forward_algorithm, log_likelihood
 from simulmt.options import Natural, Share, Weight, limited
@@ -115,7 +115,6 @@ def log_translate(confidence: Float[Tensor, "B T K"]) -> Float[Tensor, "B T K"]:
     Args:
         confidence: the logit of translating at each state; that of the last does not count.
     """
-    logit = confidence.to(torch.promote_types(confidence.dtype, torch.float32))
-    waits = functional.logsigmoid(-logit[..., :-1]).cumsum(-1)
-    stays = functional.pad(waits, (1, 0))
-    return stays + functional.pad(functional.logsigmoid(logit[..., :-1]), (0, 1))
+    logit = wide(confidence)[..., :-1]
+    waits = functional.logsigmoid(-logit).cumsum(-1)
+    return functional.pad(waits, (1, 0)) + functional.pad(functional.logsigmoid(logit), (0, 1))

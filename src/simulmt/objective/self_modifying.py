@@ -24,7 +24,7 @@ from simulmt.data.encoded import Batch
 from simulmt.models.model import Model
 from simulmt.models.projection import Projection
 from simulmt.models.results import Translation
-from simulmt.objective.likelihood import token_losses
+from simulmt.objective.likelihood import token_losses, wide
 from simulmt.objective.objective import Loss, Objective, grown
 from simulmt.options import Natural, Share, Weight, limited
 
@@ -134,11 +134,6 @@ class SelfModifying(Objective):
         )
         nll = -mixture.gather(1, target[:, None])[:, 0]
         return torch.lerp(nll, -mixture.mean(-1), self.label_smoothing).sum()
-
-
-def wide(x: Tensor) -> Tensor:
-    """The same in float32 at least."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def prefix(mask: Bool[Tensor, "B S"], draw: Float[Tensor, "B"]) -> Bool[Tensor, "B S"]:
