@@ -148,7 +148,10 @@ def test_bad_options_are_refused_in_one_line(run):
             ([here, "origins=['*']"], "it must be an origin such as"),
             ([here, "sessions=0"], "sessions is 0; it must be from 1"),
             ([here, "port=0", "policy2=nonsense"], "policy2 is 'nonsense'; choose one of own,"),
-            ([here, "port=0", "policy2={name: hold_n, n: x}"], "policy.n is 'x'"),
+            (
+                [here, "port=0", "policy2={name: hold_n, n: x}"],
+                "policy2 and dial2: policy.n is 'x'",
+            ),
             ([here, "port=0", "++dial.k=3"], "dial.k=3 with mechanism=mma_il"),
             (["checkpoint=nothing", "port=0"], "nothing"),
         ]:

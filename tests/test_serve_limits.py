@@ -6,10 +6,12 @@ import io
 import json
 import random
 import re
+import socket
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 import pytest
 from starlette.websockets import WebSocketDisconnect
@@ -23,7 +25,7 @@ from serving import (
     soon,
     untimed,
 )
-from simulmt.serve import conversation, session, sessions
+from simulmt.serve import conversation, limits, session, sessions
 from simulmt.serve.events import Notice, Welcome
 from simulmt.serve.journal import Journal
 from simulmt.serve.limits import FAULTS
@@ -117,6 +119,25 @@ def test_a_connection_says_hello_first(at):
         with connect(at.socket, origin=at.origin, proxy=None) as connection:
             connection.send(json.dumps(first))
             assert json.loads(connection.recv(10))["type"] == "refused"
+
+
+def test_silent_connections_keep_nobody_out_for_long(run, monkeypatch):
+    monkeypatch.setattr(limits, "HTTP_SECONDS", 0.5)
+    with running([run], limits=replace(LIMITS, sessions=1)) as at, ExitStack() as opened:
+        place = urlsplit(at.url)
+        silent = [
+            opened.enter_context(socket.create_connection((place.hostname, place.port)))
+            for _ in range(60)
+        ]
+        slow = silent[0]
+        slow.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP")
+        for one in silent[1:]:
+            one.settimeout(20)
+            with suppress(ConnectionResetError):
+                assert one.recv(1) == b""
+        client = at.client()
+        time.sleep(1)  # a session's connection stays
+        assert client.sentence("wir gehen .")[-1]["ended"] == "end"
 
 
 def test_so_many_malformed_messages_end_a_connection(client):

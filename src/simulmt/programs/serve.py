@@ -19,7 +19,6 @@ from simulmt.programs.offers import completed, policy_offers
 from simulmt.programs.plain import plain
 from simulmt.saved import checkpoint
 from simulmt.serve.events import PolicyOffer
-from simulmt.serve.interpretation import Interpretation
 from simulmt.serve.journal import Journal
 from simulmt.serve.limits import Bytes, Limits, Seconds, Words
 from simulmt.serve.limits import Sessions as SessionCount
@@ -103,7 +102,11 @@ def _sessions(options: Options) -> Sessions:
         for path in places
     ]
     sessions = Sessions(models, settings, options.limits, Journal(options.log_text))
-    Interpretation.of(settings, sessions.translator, options.words)  # refuses what cannot be built
+    for setting, asked in zip(settings, ("", "policy2 and dial2: "), strict=False):
+        try:
+            sessions.translator(setting)
+        except UserError as error:
+            raise UserError(f"{asked}{error}") from None
     return sessions
 
 

@@ -18,8 +18,10 @@ LONGEST_WORD = 100
 """The most characters of a word; a longer one is read in pieces, as it would hold up a round."""
 PANES = 2
 """The most panes of a session."""
+HTTP_SECONDS = 20.0
+"""How long a connection may last that is not a session's."""
 HELLO_SECONDS = 10.0
-"""How long a connection may wait with its first message."""
+"""How long a session's connection may wait with its first message."""
 
 
 @limited

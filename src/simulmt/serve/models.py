@@ -1,5 +1,6 @@
 """The models that panes show: each is in memory once, whatever dials and policies it has."""
 
+import itertools
 import typing
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,8 @@ from simulmt.serve.messages import Setting
 
 _KEPT = 16
 """The most settings of the dials that a model is kept for; the least recently used makes room."""
+_FAR = 10_000
+"""The steps of an option within which its page shows a limit."""
 
 
 class Served:
@@ -114,10 +117,15 @@ def option_of(name: str, value: float | None, why: str, kind: Any) -> Option:
     def holds(number: float) -> bool:
         return all(limit.holds(number) for limit in limits if isinstance(limit, Limit))
 
+    def last(step: float) -> float | None:
+        """The last allowed value in steps from the present one; None if no end is in sight."""
+        start = 1 if value is None else value
+        tried = [round(start + n * step, 2) for n in range(_FAR)]
+        allowed = [*itertools.takewhile(holds, tried)]
+        return None if len(allowed) == len(tried) else allowed[-1]
+
     step = 1 if plain is int else 0.01
-    least = next((n for n in (0, step) if holds(n) and not holds(n - step)), None)
-    most = next((n for n in (1, 1 - step) if holds(n) and not holds(n + step)), None)
-    return Option(name, value, why, plain is int, least, most, optional)
+    return Option(name, value, why, plain is int, last(-step), last(step), optional)
 
 
 def own(model: int = 0) -> Setting:

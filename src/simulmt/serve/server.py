@@ -8,13 +8,31 @@ import socket
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from simulmt.errors import UserError
-from simulmt.serve.limits import Limits
+from simulmt.serve import limits
 
 _QUIET = ("uvicorn", "uvicorn.error", "websockets", "asyncio")
 _SPARE = 50
 """Requests beyond the sessions that may be under way; silent connections count."""
+
+
+class Brief(H11Protocol):
+    """HTTP over connections that end after a while, whether or not a request has come.
+
+    So a client that is silent, or sends a letter now and then, keeps no place. Connections of
+    sessions are not HTTP any more.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Set the time at which the connection ends."""
+        super().connection_made(transport)
+        self.loop.call_later(limits.HTTP_SECONDS, self._end)
+
+    def _end(self) -> None:
+        if self.transport.get_protocol() is self:
+            self.transport.abort()
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -51,7 +69,7 @@ def is_public(listening: socket.socket) -> bool:
     return not ipaddress.ip_address(listening.getsockname()[0].partition("%")[0]).is_loopback
 
 
-def server(app: Starlette, limits: Limits) -> uvicorn.Server:
+def server(app: Starlette, allowed: limits.Limits) -> uvicorn.Server:
     """Return the server; `serve` of it, with a listening socket, returns after a signal."""
     for name in _QUIET:  # the journal says what happens
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -59,20 +77,20 @@ def server(app: Starlette, limits: Limits) -> uvicorn.Server:
         app,
         lifespan="on",
         loop="asyncio",
-        http="h11",
+        http=Brief,
         ws="websockets-sansio",
-        ws_max_size=limits.message_bytes,
+        ws_max_size=allowed.message_bytes,
         ws_per_message_deflate=False,
         log_config=None,
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=limits.sessions + _SPARE,
+        limit_concurrency=allowed.sessions + _SPARE,
         timeout_graceful_shutdown=1,
     )
     return uvicorn.Server(config)
 
 
-def serve(app: Starlette, listening: socket.socket, limits: Limits) -> None:
+def serve(app: Starlette, listening: socket.socket, allowed: limits.Limits) -> None:
     """Serve until Ctrl-C or SIGTERM, which then has its usual effect on the program."""
-    asyncio.run(server(app, limits).serve(sockets=[listening]))
+    asyncio.run(server(app, allowed).serve(sockets=[listening]))
