@@ -120,7 +120,7 @@ def option_of(name: str, value: float | None, why: str, kind: Any) -> Option:
     def last(step: float) -> float | None:
         """The last allowed value in steps from the present one; None if no end is in sight."""
         start = 1 if value is None else value
-        tried = [round(start + n * step, 2) for n in range(_FAR)]
+        tried = [start, *(round(start + n * step, 2) for n in range(1, _FAR))]
         allowed = [*itertools.takewhile(holds, tried)]
         return None if len(allowed) == len(tried) else allowed[-1]
 
