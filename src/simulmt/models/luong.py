@@ -18,6 +18,7 @@ from simulmt.models.model import Model, check_width
 from simulmt.models.projection import Projection
 from simulmt.models.results import DecoderStep, Translation, all_losses, join_layers, join_steps
 from simulmt.options import Few, Share, Width, limited
+from simulmt.precision import wide
 from simulmt.vocabulary import Vocabulary
 
 Layers = tuple[Float[Tensor, "B L D"], Float[Tensor, "B L D"]]
@@ -179,8 +180,7 @@ def run(layers: nn.LSTM, x: Float[Tensor, "B N I"], before: Layers | None) -> tu
     Autocast is off: on a GPU it would compute in float16 here, whatever precision is set.
     """
     with torch.autocast(x.device.type, enabled=False):
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        states, (hidden, cell) = layers(wide, None if before is None else _turned(*before))
+        states, (hidden, cell) = layers(wide(x), None if before is None else _turned(*before))
     return states, _turned(hidden, cell)
 
 

@@ -23,6 +23,7 @@ from simulmt.attention.plan import Stops
 from simulmt.errors import UserError
 from simulmt.models.projection import Projection
 from simulmt.models.results import DecoderStep, Translation
+from simulmt.precision import wide
 
 _NEVER = torch.iinfo(torch.long).max
 """The read length of a state that none may see, since it is not computed yet."""
@@ -199,7 +200,7 @@ class StateChooser(nn.Module):
 
 def sums_of(states: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
     """Sums of the source states up to each token, in float32 at least."""
-    return states.to(torch.promote_types(states.dtype, torch.float32)).cumsum(1)
+    return wide(states).cumsum(1)
 
 
 def _sees(

@@ -19,6 +19,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from simulmt.models.projection import Projection
+from simulmt.precision import wider
 
 _TOKENS = 512
 """Tokens in a chunk, at least. Each chunk reads the weight again, which takes as long as the
@@ -74,11 +75,6 @@ def token_losses(
     return TokenLosses(*(loss.view(mask.shape) for loss in padded))
 
 
-def wide(x: Tensor) -> Tensor:
-    """The same in float32 at least."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
 class _Losses(torch.autograd.Function):
     """nll and uniform of N tokens."""
 
@@ -92,7 +88,7 @@ class _Losses(torch.autograd.Function):
         learns: bool,
         alike: bool,
     ) -> tuple[Float[Tensor, "N"], Float[Tensor, "N"]]:
-        wide = torch.promote_types(states.dtype, torch.float32)
+        wide = wider(states.dtype)
         log_z, chosen = (states.new_empty(len(states), dtype=wide) for _ in range(2))
         by_state = torch.empty_like(states) if learns else None
         sums: _Sums | None = None

@@ -24,9 +24,10 @@ from simulmt.data.encoded import Batch
 from simulmt.models.model import Model
 from simulmt.models.projection import Projection
 from simulmt.models.results import Translation
-from simulmt.objective.likelihood import token_losses, wide
+from simulmt.objective.likelihood import token_losses
 from simulmt.objective.objective import Loss, Objective, grown
 from simulmt.options import Natural, Share, Weight, limited
+from simulmt.precision import wide
 
 _ROWS = 1024
 """Tokens whose probabilities are held at a time."""

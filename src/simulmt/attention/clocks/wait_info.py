@@ -20,6 +20,7 @@ from simulmt.attention.moment import Moment, uniform
 from simulmt.attention.plan import Plan, Stand, Stops
 from simulmt.attention.source import Source
 from simulmt.options import Limit, Share, limited
+from simulmt.precision import wide
 
 _Lead = Annotated[float, Limit(f"above 0, at most {LONGEST:,}", lambda k: 0 < k <= LONGEST)]
 
@@ -75,8 +76,7 @@ class Quantifier(nn.Module):
     def forward(self, embedded: Float[Tensor, "B N D"]) -> Float[Tensor, "B N"]:
         """The information of each token, in float32 at least."""
         logit = self.out(self.hidden(embedded.tanh()).tanh())[..., 0]
-        logit = logit.to(torch.promote_types(logit.dtype, torch.float32))
-        information: Tensor = 2 * logit.sigmoid()
+        information: Tensor = 2 * wide(logit).sigmoid()
         return information
 
 

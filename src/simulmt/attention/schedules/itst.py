@@ -21,6 +21,7 @@ from simulmt.attention.plan import Plan, Stand, Stops
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
 from simulmt.attention.scores import Score
 from simulmt.options import Limit, Positive, Share, limited
+from simulmt.precision import wide, wider
 
 AT_FIRST = 2
 """Source tokens that are read before the first target token."""
@@ -97,16 +98,14 @@ class Information(Schedule):
         self, query: Float[Tensor, "B T D"], memory: Memory
     ) -> Float[Tensor, "B 1 T S"]:
         """T, 0 at padding, in float32 at least."""
-        logit = self.score(query, memory.selection_keys)
-        logit = logit.to(torch.promote_types(logit.dtype, torch.float32))
+        logit = wide(self.score(query, memory.selection_keys))
         T: Tensor = (logit.sigmoid() + LEAST) * memory.mask[:, None, None]
         return T
 
     def initial_state(self, memory: Memory) -> Transported:
         """No step planned yet."""
         none = torch.zeros_like(memory.length)
-        wide = torch.promote_types(memory.values.dtype, torch.float32)
-        return Transported(self.initial_position(memory), none, none.to(wide))
+        return Transported(self.initial_position(memory), none, none.to(wider(memory.values.dtype)))
 
     def plan(
         self, query: Float[Tensor, "B T D"], memory: Memory, state: Transported, moment: Moment

@@ -21,6 +21,7 @@ from simulmt.attention.schedule import Schedule, ScheduleRecipe
 from simulmt.attention.scores import Perceptron, Score
 from simulmt.ops.noise import noisy_
 from simulmt.options import Finite, Limit, Positive, Weight, limited
+from simulmt.precision import wide, wider
 
 _BETWEEN = Limit("above 0 and below 1", lambda p: 0 < p < 1)
 
@@ -93,8 +94,7 @@ class MonotonicHeads(Schedule):
         shift: Tensor = self.energy_bias  # (H, 1, 1)
         if certain is not None:
             shift = shift + certain[:, None, None]
-        energy: Tensor = self.score(query, memory.selection_keys)
-        energy = energy.to(torch.promote_types(energy.dtype, torch.float32)) + shift
+        energy = wide(self.score(query, memory.selection_keys)) + shift
         temperature = self.options.temperature
         return energy if temperature == 1 else energy / temperature
 
@@ -116,8 +116,8 @@ class MonotonicHeads(Schedule):
     def initial_state(self, memory: Memory) -> Float[Tensor, "B H S"]:
         """Every head stands at the first position."""
         B, S = memory.mask.shape
-        wide = torch.promote_types(memory.values.dtype, torch.float32)
-        row = torch.zeros(B, self.heads, S, dtype=wide, device=memory.mask.device)
+        dtype = wider(memory.values.dtype)
+        row = torch.zeros(B, self.heads, S, dtype=dtype, device=memory.mask.device)
         row[..., 0] = 1.0
         return row
 

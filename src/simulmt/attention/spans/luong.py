@@ -10,6 +10,7 @@ from simulmt.attention.initial import xavier
 from simulmt.attention.memory import places
 from simulmt.attention.spans.span import Look, PlainSpan, Span, SpanRecipe, Traits
 from simulmt.options import Count, limited
+from simulmt.precision import wide, wider
 
 
 @limited
@@ -42,7 +43,7 @@ class Window(PlainSpan):
         visible = (away.abs() <= self.window) & (position > 0)[..., None]
         if not self.gaussian:
             return Look(visible)
-        return Look(visible, gaussian(away.to(exact(query.dtype)), self.window))
+        return Look(visible, gaussian(away.to(wider(query.dtype)), self.window))
 
 
 @limited
@@ -90,7 +91,7 @@ class Guess(nn.Module, Span):
     ) -> Look:
         """`|j - p| <= D` and `j <= t`."""
         guess = self.share(torch.tanh(self.hidden(query))).transpose(1, 2)  # (B, H, T)
-        centre = position * torch.sigmoid(guess.to(exact(guess.dtype)))
+        centre = position * torch.sigmoid(wide(guess))
         j = places(position, length)
         away = j - centre[..., None]
         visible = (away.abs() <= self.window) & (j <= position[..., None])
@@ -100,8 +101,3 @@ class Guess(nn.Module, Span):
 def gaussian(away: Float[Tensor, "*N"], window: int) -> Float[Tensor, "*N"]:
     """`exp(-away^2 / (2 sigma^2))`, `sigma = D / 2` (eq. 10)."""
     return torch.exp(-2 * (away / window).square())
-
-
-def exact(dtype: torch.dtype) -> torch.dtype:
-    """Float32 at least: bfloat16 cannot tell position 257 from 256."""
-    return torch.promote_types(dtype, torch.float32)
