@@ -1,26 +1,20 @@
-"""The layers of a Transformer's encoder and decoder (Vaswani et al. 2017)."""
+"""What the layers of a Transformer's encoder and decoder are made of (Vaswani et al. 2017)."""
 
+import math
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from simulmt.attention import TRAINED, Attended, Attention, Moment, Plan, Source, Stand, Stepped
-from simulmt.attention.attention import Looked
+from simulmt.attention.clock import Clock, Side
 from simulmt.attention.initial import xavier
 from simulmt.attention.scores import ScaledDotProduct, join_heads, split_heads
-from simulmt.attention.words import Moves
-from simulmt.models.average_embedding import GuidedAttention
+from simulmt.attention.words import OncePerWord
 from simulmt.models.dropout import Dropout
-from simulmt.models.reencoding import PrefixAttention
 
-A = TypeVar("A", Attended, Looked, Stepped)
-SourceAttention: TypeAlias = Attention | GuidedAttention | PrefixAttention
-"""The kinds of attention to the source that a decoder layer may have."""
 ActivationName: TypeAlias = Literal["relu", "silu", "gelu"]
 """What feed-forward layers may have between their linear layers."""
 _SMOOTH: Mapping[ActivationName, Callable[[Tensor], Tensor] | None] = {
@@ -28,17 +22,6 @@ _SMOOTH: Mapping[ActivationName, Callable[[Tensor], Tensor] | None] = {
     "silu": functional.silu,
     "gelu": functional.gelu,
 }
-
-
-class LayerState(NamedTuple):
-    """The state of one decoder layer between two target steps; t tokens are written."""
-
-    self_keys: Float[Tensor, "B H t d"]
-    self_values: Float[Tensor, "B H t d"]
-    memory: Any
-    """The source as the layer's attention sees it."""
-    attention: Any
-    """The schedule's state; None before the first step, and where a clock decides."""
 
 
 class SelfAttention(nn.Module):
@@ -134,119 +117,24 @@ class LayerOptions(NamedTuple):
         return Residual(self.dim, self.dropout, self.pre)
 
 
-class EncoderLayer(nn.Module):
-    """Self-attention and a feed-forward network."""
+class FeedForward(nn.Module):
+    """Two linear layers around an activation with dropout."""
 
     def __init__(self, options: LayerOptions) -> None:
         super().__init__()
-        self.self_attention = SelfAttention(options.dim, options.heads)
-        self.feed_forward = FeedForward(options)
-        self.around_self = options.residual()
-        self.around_feed_forward = options.residual()
+        dim, ffn = options.dim, options.ffn
+        self.widen, self.narrow = xavier(nn.Linear(dim, ffn), nn.Linear(ffn, dim))
+        self.dropout = Dropout(options.dropout)
+        self.smooth = _SMOOTH[options.activation]
 
-    def forward(self, x: Tensor, visible: Tensor | None) -> Tensor:
-        """States (B, N, D) of all positions; `visible` as in `SelfAttention`."""
-        x = self.around_self(x, partial(self.self_attention, visible=visible))
-        return self.around_feed_forward(x, self.feed_forward)  # type: ignore[no-any-return]
-
-    def step(
-        self, x: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The states of more positions, with the keys and values of all positions so far."""
-        h = self.around_self.before(x)
-        y, keys, values = self.self_attention.step(h, keys, values, visible)
-        x = self.around_self.after(x, y)
-        return self.around_feed_forward(x, self.feed_forward), keys, values
-
-
-class DecoderLayer(nn.Module):
-    """Self-attention, the mechanism's attention to the source, a feed-forward network."""
-
-    def __init__(self, attend: Callable[[], SourceAttention], options: LayerOptions) -> None:
-        super().__init__()
-        self.self_attention = SelfAttention(options.dim, options.heads)
-        self.source_attention = attend()
-        self.feed_forward = FeedForward(options)
-        self.around_self = options.residual()
-        self.around_source = options.residual()
-        self.around_feed_forward = options.residual()
-
-    def forward(
-        self,
-        x: Float[Tensor, "B T D"],
-        visible: Tensor | None,
-        memory: Any,
-        plan: Plan | None,
-        moment: Moment,
-    ) -> tuple[Tensor, Attended]:
-        """Outputs (B, T, D) of all target steps, and the result of the attention to the source.
-
-        `visible` is as in `SelfAttention`.
-        """
-        x = self.around_self(x, partial(self.self_attention, visible=visible))
-        h = self.around_source.before(x)
-        attended = self.source_attention(h, memory, None, plan, moment)
-        x = self.around_source.after(x, attended.context)
-        return self.around_feed_forward(x, self.feed_forward), attended
-
-    def start(self, source: Source) -> LayerState:
-        """The state before the first target step."""
-        empty = self.self_attention.empty(source.states)
-        return LayerState(empty, empty, self.source_attention.memory(source), None)
-
-    def step(
-        self,
-        x: Float[Tensor, "B 1 D"],
-        visible: Tensor | None,
-        state: LayerState,
-        stand: Stand | Moves | None,
-    ) -> tuple[Tensor, LayerState, Stepped]:
-        """One target step: output, next state, and the result of the attention to the source.
-
-        `visible` is as in `SelfAttention.step`.
-        """
-        attend = partial(
-            self.source_attention.step, memory=state.memory, state=state.attention, stand=stand
-        )
-        x, after, stepped = self._go_on(x, visible, state, attend)
-        return x, after._replace(attention=stepped.state), stepped
-
-    def replay(
-        self, x: Float[Tensor, "B N D"], visible: Tensor | None, state: LayerState, plan: Plan
-    ) -> tuple[Float[Tensor, "B N D"], LayerState]:
-        """The outputs of N target steps that a clock has planned, and the state after the last."""
-        attend = partial(
-            self.source_attention, memory=state.memory, state=None, plan=plan, moment=TRAINED
-        )
-        x, after, _ = self._go_on(x, visible, state, attend)
-        return x, after
-
-    def look(
-        self, x: Float[Tensor, "B N D"], visible: Tensor | None, state: LayerState, plan: Plan
-    ) -> tuple[Float[Tensor, "B N D"], LayerState, Float[Tensor, "B H N S"]]:
-        """As `replay`, with the attention to the source; for an `Attention` without additions."""
-        assert isinstance(self.source_attention, Attention), "checked when the model was built"
-        attend = partial(self.source_attention.look, memory=state.memory, plan=plan)
-        x, after, looked = self._go_on(x, visible, state, attend)
-        return x, after, looked.weights
-
-    def _go_on(
-        self,
-        x: Float[Tensor, "B N D"],
-        visible: Tensor | None,
-        state: LayerState,
-        attend: Callable[[Tensor], A],
-    ) -> tuple[Float[Tensor, "B N D"], LayerState, A]:
-        """The outputs of N more steps, the state with what they wrote, and what `attend` gave."""
-        h = self.around_self.before(x)
-        written, keys, values = self.self_attention.step(
-            h, state.self_keys, state.self_values, visible
-        )
-        x = self.around_self.after(x, written)
-        attended = attend(self.around_source.before(x))
-        x = self.around_source.after(x, attended.context)
-        x = self.around_feed_forward(x, self.feed_forward)
-        return x, state._replace(self_keys=keys, self_values=values), attended
+    def forward(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
+        """Each position by itself."""
+        wide = self.widen(x)
+        if self.smooth is None:
+            hidden = self.dropout.rectified(wide)
+        else:
+            hidden = self.dropout(self.smooth(wide))
+        return self.narrow(hidden)  # type: ignore[no-any-return]
 
 
 def causal_after(before: int, x: Float[Tensor, "B N D"]) -> Bool[Tensor, "N M"]:
@@ -276,21 +164,30 @@ def visible_after(
     return visible
 
 
-class FeedForward(nn.Module):
-    """Two linear layers around an activation with dropout."""
+def emphasised(
+    clock: Clock | OncePerWord | None,
+    visible: Bool[Tensor, "*#N M"] | None,
+    tokens: Int[Tensor, "B N"],
+    side: Side,
+    before: int = 0,
+    start: Int[Tensor, "B 1"] | None = None,
+) -> Tensor | None:
+    """The mask of self-attention, as energies if the clock gives tokens some for themselves.
 
-    def __init__(self, options: LayerOptions) -> None:
-        super().__init__()
-        dim, ffn = options.dim, options.ffn
-        self.widen, self.narrow = xavier(nn.Linear(dim, ffn), nn.Linear(ffn, dim))
-        self.dropout = Dropout(options.dropout)
-        self.smooth = _SMOOTH[options.activation]
-
-    def forward(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
-        """Each position by itself."""
-        wide = self.widen(x)
-        if self.smooth is None:
-            hidden = self.dropout.rectified(wide)
-        else:
-            hidden = self.dropout(self.smooth(wide))
-        return self.narrow(hidden)  # type: ignore[no-any-return]
+    Args:
+        clock: decides when to read, if a clock does.
+        visible: which of M positions these tokens see; None for all up to their own.
+        tokens: those of the source, or the decoder's input.
+        side: whose tokens they are.
+        before: the number of earlier positions, M - N.
+        start: the place of the first token in each sentence; None for 0.
+    """
+    if clock is None:
+        return visible
+    start = tokens.new_zeros(1, 1) if start is None else start
+    energy = clock.emphasis(tokens, start, side)
+    if energy is None:
+        return visible
+    visible = causal_after(before, energy[..., None]) if visible is None else visible
+    own = functional.pad(energy.diag_embed()[:, None], (before, 0))  # (B, 1, N, M)
+    return own.masked_fill(~visible, -math.inf)

@@ -82,16 +82,13 @@ class StateChooser(nn.Module):
             )
         self.confidence = nn.Linear(2 * dim, 1)
 
-    def spread(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B N D"]:
-        """Each target token once for each of its states, N = T * K in all."""
-        return x.repeat_interleave(self.recipe.states, 1)
-
-    def visible(self, plan: Plan) -> Bool[Tensor, "B 1 N N"]:
-        """Which of the states of a plan see which."""
-        assert isinstance(plan.alignment, Stops), "clocks plan known stops"
-        read = plan.alignment.position[:, 0]
+    def spread(
+        self, x: Float[Tensor, "B T D"], plan: Plan | None
+    ) -> tuple[Float[Tensor, "B N D"], Bool[Tensor, "B 1 N N"]]:
+        """Each target token once for each of its states, N = T * K in all, and who sees whom."""
+        read = _reads(plan)
         place = torch.arange(read.shape[1], device=read.device)[None]
-        return _sees(place, read, place, read)
+        return x.repeat_interleave(self.recipe.states, 1), _sees(place, read, place, read)
 
     def confident(
         self, states: Float[Tensor, "B N D"], sums: Float[Tensor, "B S D"], read: Int[Tensor, "B N"]
@@ -148,10 +145,9 @@ class StateChooser(nn.Module):
             after=grown,
         )
 
-    def of_each_token(self, found: Translation, source: Source, plan: Plan) -> Translation:
+    def of_each_token(self, found: Translation, source: Source, plan: Plan | None) -> Translation:
         """A translation of T * K states with a dimension for the K of each token."""
-        assert isinstance(plan.alignment, Stops), "clocks plan known stops"
-        read = plan.alignment.position[:, 0]
+        read = _reads(plan)
         shape = len(read), -1, self.recipe.states
         confidence = self.confident(found.states, sums_of(source.states), read)
         return found._replace(
@@ -178,9 +174,8 @@ class StateChooser(nn.Module):
         Returns:
             The step, whose state is a `States`.
         """
-        assert isinstance(block.plan.alignment, Stops), "clocks plan known stops"
         K = self.recipe.states
-        read = block.plan.alignment.position[:, 0, -K:]
+        read = _reads(block.plan)[:, -K:]
         logit = self.confident(last, block.after.sums, read)
         translates = logit.sigmoid() >= self.recipe.threshold
         translates[:, -1] = True
@@ -201,6 +196,13 @@ class StateChooser(nn.Module):
 def sums_of(states: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:
     """Sums of the source states up to each token, in float32 at least."""
     return wide(states).cumsum(1)
+
+
+def _reads(plan: Plan | None) -> Int[Tensor, "B N"]:
+    """The source tokens that each of the states of a plan reads."""
+    assert plan is not None, "a clock plans"
+    assert isinstance(plan.alignment, Stops), "clocks plan known stops"
+    return plan.alignment.position[:, 0]
 
 
 def _sees(

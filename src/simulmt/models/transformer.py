@@ -5,31 +5,22 @@ not depend on later tokens, so decoding the whole source with hard positions giv
 streaming gives. Source and target share one vocabulary and one embedding matrix.
 """
 
-import math
-from collections.abc import Iterable
-from typing import ClassVar, Literal, NamedTuple, cast
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention import TRAINED, Attended, Mechanism, Moment, Source
+from simulmt.attention import TRAINED, Mechanism, Moment, Source
 from simulmt.attention.clock import ClockState, Side, Ticks
 from simulmt.attention.plan import Stand, together
 from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
+from simulmt.models.decoder import Decoded, Decoder, DecoderLayer, SourceAttention, seen
 from simulmt.models.dropout import Dropout
 from simulmt.models.embedding import TiedEmbedding
-from simulmt.models.layers import (
-    ActivationName,
-    DecoderLayer,
-    EncoderLayer,
-    LayerOptions,
-    LayerState,
-    SourceAttention,
-    causal_after,
-    visible_after,
-)
+from simulmt.models.encoder import Encoded, Encoder, EncoderLayer
+from simulmt.models.layers import ActivationName, LayerOptions, emphasised, visible_after
 from simulmt.models.model import Model, check_width, is_causal
 from simulmt.models.projection import Projection
 from simulmt.models.reencoding import REENCODING, PrefixAttention, encode_prefixes
@@ -45,8 +36,7 @@ BY_WORD = "by_word"
 class Heard(NamedTuple):
     """The state of the encoder between two source tokens."""
 
-    layers: tuple[tuple[Float[Tensor, "B H s d"], Float[Tensor, "B H s d"]], ...]
-    """Keys and values of each layer."""
+    layers: Encoded
     step: Int[Tensor, "B"]
     """Number of source tokens read so far."""
     total: Float[Tensor, "B D"]
@@ -56,7 +46,7 @@ class Heard(NamedTuple):
 class TransformerState(NamedTuple):
     """The state of the decoder between two target steps."""
 
-    layers: tuple[LayerState, ...]
+    layers: Decoded
     step: Int[Tensor, "B"]
     """Number of target tokens that the decoder has read as input, BOS included."""
     clock: ClockState | None
@@ -136,7 +126,7 @@ class Transformer(Model):
         self.dropout = Dropout(dropout)
         pre = norm == "pre"
         options = LayerOptions(dim, ffn, heads, dropout, pre, activation)
-        self.encoder = nn.ModuleList(EncoderLayer(options) for _ in range(encoder_layers))
+        self.encoder = Encoder(EncoderLayer(options) for _ in range(encoder_layers))
 
         def attend() -> SourceAttention:
             attention = mechanism.attention(dim, heads)
@@ -144,7 +134,7 @@ class Transformer(Model):
                 return PrefixAttention(attention, mechanism)
             return GuidedAttention(attention) if average_embedding else attention
 
-        self.decoder = nn.ModuleList(DecoderLayer(attend, options) for _ in range(decoder_layers))
+        self.decoder = Decoder(DecoderLayer(attend, options) for _ in range(decoder_layers))
         self.attending_layers = decoder_layers
         self.output_bias = nn.Parameter(torch.zeros(vocabulary.size)) if output_bias else None
         self.average = AverageEmbedding(dim) if average_embedding else None
@@ -167,7 +157,7 @@ class Transformer(Model):
         if self.reencodes:
             prefixes = encode_prefixes(self._encoded, x)
             return Source(source, prefixes[:, -1], mask, finished, prefixes=prefixes, ends=ends)
-        visible = self._emphasised(self._visible(source, mask), source, "source")
+        visible = emphasised(self.clock, self._visible(source, mask), source, "source")
         states = self._encoded(x, visible)
         none = source.new_zeros(len(source))
         averages, _ = self._averaged(source, x.new_zeros(len(x), self.dim), none)
@@ -185,37 +175,8 @@ class Transformer(Model):
         word = torch.cat([torch.zeros_like(ended[:, :1]), ended[:, :-1]], 1)
         return (word[:, None] <= word[..., None])[:, None]
 
-    def _emphasised(
-        self,
-        visible: Bool[Tensor, "*#N M"] | None,
-        tokens: Int[Tensor, "B N"],
-        side: Side,
-        before: int = 0,
-        start: Int[Tensor, "B 1"] | None = None,
-    ) -> Tensor | None:
-        """The mask of self-attention, as energies if the clock gives tokens some for themselves.
-
-        Args:
-            visible: which of M positions these tokens see; None for all up to their own.
-            tokens: those of the source, or the decoder's input.
-            side: whose tokens they are.
-            before: the number of earlier positions, M - N.
-            start: the place of the first token in each sentence; None for 0.
-        """
-        if self.clock is None:
-            return visible
-        start = tokens.new_zeros(1, 1) if start is None else start
-        energy = self.clock.emphasis(tokens, start, side)
-        if energy is None:
-            return visible
-        visible = causal_after(before, energy[..., None]) if visible is None else visible
-        own = nn.functional.pad(energy.diag_embed()[:, None], (before, 0))  # (B, 1, N, M)
-        return own.masked_fill(~visible, -math.inf)
-
     def _encoded(self, x: Float[Tensor, "B S D"], visible: Tensor | None) -> Tensor:
-        for layer in self.encoder:
-            x = layer(x, visible)
-        return self.encoder_norm(x)  # type: ignore[no-any-return]
+        return self.encoder_norm(self.encoder(x, visible))  # type: ignore[no-any-return]
 
     def _averaged(
         self, tokens: Int[Tensor, "B N"], total: Float[Tensor, "B D"], count: Int[Tensor, "B"]
@@ -233,27 +194,24 @@ class Transformer(Model):
         plan = self.planned(source, target_input, moment)
         embedding, output = self.embedding.twice()
         x = self._embed(target_input, weight=embedding)
-        visible = self._emphasised(None, target_input, "target")
-        if self.several is not None and plan is not None:
-            x, visible = self.several.spread(x), self.several.visible(plan)
-        layers: list[Attended] = []  # a call of list[Attended] could not be compiled
-        for layer in self._layers():
-            x, attended = layer(x, visible, layer.source_attention.memory(source), plan, moment)
-            layers.append(attended)
+        if self.several is None:
+            visible = emphasised(self.clock, None, target_input, "target")
+        else:
+            x, visible = self.several.spread(x, plan)
+        x, layers = self.decoder(x, visible, source, plan, moment)
         alphas = tuple(attended.alpha for attended in layers if attended.alpha is not None)
         states, losses = self.decoder_norm(x), all_losses(plan, layers)
         projection = Projection(output, self.output_bias)
         found = Translation(states, projection, alphas, losses, self.sure(states))
-        if self.several is None or plan is None:
-            return found
-        return self.several.of_each_token(found, source, plan)
+        return found if self.several is None else self.several.of_each_token(found, source, plan)
 
     def start(self, source: Source) -> TransformerState:
         """The decoder before the first target step."""
-        layers = tuple(layer.start(source) for layer in self._layers())
         written = torch.zeros_like(source.tokens[:, 0])
         several = None if self.several is None else self.several.start(source)
-        return TransformerState(layers, written, self.clock_state(source), several)
+        return TransformerState(
+            self.decoder.start(source), written, self.clock_state(source), several
+        )
 
     def listen(self, tokens: Int[Tensor, "B N"], heard: State | None) -> tuple[Source, State]:
         """Encode the next source tokens, or with re-encoding the whole prefix again."""
@@ -272,38 +230,28 @@ class Transformer(Model):
         none = self.embedding.weight.new_zeros(len(tokens), self.dim)
         step, total = (torch.zeros_like(tokens[:, 0]), none) if heard is None else heard[1:]
         x, N = self._embed(tokens, step[:, None]), tokens.shape[1]
-        before = heard.layers[0][0].shape[2] if heard else 0
+        past = heard.layers if heard else self.encoder.start(x)
+        before = past[0][0].shape[2]
         # inside a word, a token may see those that follow
         visible = visible_after(before, x, step[:, None], causal=not self.sees_words)
-        visible = self._emphasised(visible, tokens, "source", before, step[:, None])
-        layers = []
-        for number, layer in enumerate(cast("Iterable[EncoderLayer]", self.encoder)):
-            empty = layer.self_attention.empty(x)
-            past = heard.layers[number] if heard else (empty, empty)
-            x, keys, values = layer.step(x, *past, visible)
-            layers.append((keys, values))
+        visible = emphasised(self.clock, visible, tokens, "source", before, step[:, None])
+        x, layers = self.encoder.step(x, past, visible)
         averages, total = self._averaged(tokens, total, step)
         source = self.following(tokens, self.encoder_norm(x), averages)
-        return source, Heard(tuple(layers), step + N, total)
+        return source, Heard(layers, step + N, total)
 
     def extend(self, state: TransformerState, source: Source) -> TransformerState:
         """The decoder after more of the source has been read."""
-        layers = zip(self._layers(), state.layers, strict=True)
-        longer = tuple(
-            before._replace(memory=layer.source_attention.extend(before.memory, source))
-            for layer, before in layers
-        )
+        layers = self.decoder.longer(state.layers, source)
         if self.several is not None and state.several is not None:
             state = state._replace(several=self.several.extend(state.several, source))
-        return state._replace(layers=longer, clock=self.longer(state.clock, source))
+        return state._replace(layers=layers, clock=self.longer(state.clock, source))
 
     def seen(
         self, state: TransformerState, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]
     ) -> TransformerState:
         """The decoder that sees only the first `read` source tokens."""
-        layers = tuple(
-            layer._replace(memory=layer.memory.seen(read, finished)) for layer in state.layers
-        )
+        layers = seen(state.layers, read, finished)
         return state._replace(layers=layers, clock=self.clock_seen(state.clock, read, finished))
 
     def step(
@@ -317,14 +265,10 @@ class Transformer(Model):
             return self._step_of_several(self.several, token, state)
         stand = self.ticked(state.clock, token, moves)
         x, visible = self._next(token[:, None], state)
-        layers, steps = [], []
-        for layer, before in zip(self._layers(), state.layers, strict=True):
-            x, layer_state, stepped = layer.step(x, visible, before, stand)
-            layers.append(layer_state)
-            steps.append(stepped)
+        x, layers, steps = self.decoder.step(x, visible, state.layers, stand)
         output = Projection(self.embedding.weight, self.output_bias)
         states = self.decoder_norm(x)[:, 0]
-        after = state._replace(layers=tuple(layers), step=state.step + 1)
+        after = state._replace(layers=layers, step=state.step + 1)
         return join_layers(output(states), after, stand, steps, self.sure(states))
 
     def _step_of_several(
@@ -336,16 +280,13 @@ class Transformer(Model):
         assert isinstance(clock, Ticks), "HMT's states are on a timetable"
         block = several.block(token, state.several, clock)
         x = self._embed(block.tokens.view(-1, 1), block.position.view(-1, 1))
-        x, layers, weights = x.view(*block.tokens.shape, self.dim), [], []
-        for layer, before in zip(self._layers(), state.layers, strict=True):
-            x, after, looked = layer.look(x, block.visible, before, block.plan)
-            layers.append(after)
-            weights.append(looked)
+        x = x.view(*block.tokens.shape, self.dim)
+        x, layers, weights = self.decoder.look(x, block.visible, state.layers, block.plan)
         output = Projection(self.embedding.weight, self.output_bias)
         last = self.decoder_norm(x)[:, -several.recipe.states :]
         step = several.step(last, weights, block, output)
         clock = clock._replace(written=clock.written + 1)
-        state = TransformerState(tuple(layers), state.step + 1, clock, step.state)
+        state = TransformerState(layers, state.step + 1, clock, step.state)
         return step._replace(state=state)
 
     def replay(self, tokens: Int[Tensor, "B N"], state: TransformerState) -> TransformerState:
@@ -358,11 +299,9 @@ class Transformer(Model):
             assert isinstance(stand, Stand), "a clock decides"
             stands.append(stand)
             clock = stand.state
-        (x, visible), layers, plan = self._next(tokens, state), [], together(stands)
-        for layer, before in zip(self._layers(), state.layers, strict=True):
-            x, after = layer.replay(x, visible, before, plan)
-            layers.append(after)
-        return TransformerState(tuple(layers), state.step + tokens.shape[1], clock)
+        x, visible = self._next(tokens, state)
+        layers = self.decoder.replay(x, visible, state.layers, together(stands))
+        return TransformerState(layers, state.step + tokens.shape[1], clock)
 
     def _next(
         self, tokens: Int[Tensor, "B N"], state: TransformerState
@@ -371,16 +310,13 @@ class Transformer(Model):
         start, before = state.step[:, None], state.layers[0].self_keys.shape[2]
         x = self._embed(tokens, start)
         visible = visible_after(before, x, start)
-        return x, self._emphasised(visible, tokens, "target", before, start)
+        return x, emphasised(self.clock, visible, tokens, "target", before, start)
 
     def embedded(
         self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
     ) -> Float[Tensor, "B N D"]:
         """Embedded tokens with their positions; both sides share the embeddings."""
         return self.embedding.placed(tokens, start)
-
-    def _layers(self) -> Iterable[DecoderLayer]:
-        return cast("Iterable[DecoderLayer]", self.decoder)
 
     def _embed(
         self,

@@ -1,0 +1,198 @@
+"""A Transformer's decoder (Vaswani et al. 2017), with any mechanism's attention to the source."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from simulmt.attention import TRAINED, Attended, Attention, Moment, Plan, Source, Stand, Stepped
+from simulmt.attention.attention import Looked
+from simulmt.attention.words import Moves
+from simulmt.models.average_embedding import GuidedAttention
+from simulmt.models.layers import FeedForward, LayerOptions, SelfAttention
+from simulmt.models.reencoding import PrefixAttention
+
+A = TypeVar("A", Attended, Looked, Stepped)
+SourceAttention: TypeAlias = Attention | GuidedAttention | PrefixAttention
+"""The kinds of attention to the source that a decoder layer may have."""
+
+
+class LayerState(NamedTuple):
+    """The state of one decoder layer between two target steps; t tokens are written."""
+
+    self_keys: Float[Tensor, "B H t d"]
+    self_values: Float[Tensor, "B H t d"]
+    memory: Any
+    """The source as the layer's attention sees it."""
+    attention: Any
+    """The schedule's state; None before the first step, and where a clock decides."""
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention, the mechanism's attention to the source, a feed-forward network."""
+
+    def __init__(self, attend: Callable[[], SourceAttention], options: LayerOptions) -> None:
+        super().__init__()
+        self.self_attention = SelfAttention(options.dim, options.heads)
+        self.source_attention = attend()
+        self.feed_forward = FeedForward(options)
+        self.around_self = options.residual()
+        self.around_source = options.residual()
+        self.around_feed_forward = options.residual()
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        visible: Tensor | None,
+        memory: Any,
+        plan: Plan | None,
+        moment: Moment,
+    ) -> tuple[Tensor, Attended]:
+        """Outputs (B, T, D) of all target steps, and the result of the attention to the source.
+
+        `visible` is as in `SelfAttention`.
+        """
+        x = self.around_self(x, partial(self.self_attention, visible=visible))
+        h = self.around_source.before(x)
+        attended = self.source_attention(h, memory, None, plan, moment)
+        x = self.around_source.after(x, attended.context)
+        return self.around_feed_forward(x, self.feed_forward), attended
+
+    def start(self, source: Source) -> LayerState:
+        """The state before the first target step."""
+        empty = self.self_attention.empty(source.states)
+        return LayerState(empty, empty, self.source_attention.memory(source), None)
+
+    def step(
+        self,
+        x: Float[Tensor, "B 1 D"],
+        visible: Tensor | None,
+        state: LayerState,
+        stand: Stand | Moves | None,
+    ) -> tuple[Tensor, LayerState, Stepped]:
+        """One target step: output, next state, and the result of the attention to the source.
+
+        `visible` is as in `SelfAttention.step`.
+        """
+        attend = partial(
+            self.source_attention.step, memory=state.memory, state=state.attention, stand=stand
+        )
+        x, after, stepped = self._go_on(x, visible, state, attend)
+        return x, after._replace(attention=stepped.state), stepped
+
+    def replay(
+        self, x: Float[Tensor, "B N D"], visible: Tensor | None, state: LayerState, plan: Plan
+    ) -> tuple[Float[Tensor, "B N D"], LayerState]:
+        """The outputs of N target steps that a clock has planned, and the state after the last."""
+        attend = partial(
+            self.source_attention, memory=state.memory, state=None, plan=plan, moment=TRAINED
+        )
+        x, after, _ = self._go_on(x, visible, state, attend)
+        return x, after
+
+    def look(
+        self, x: Float[Tensor, "B N D"], visible: Tensor | None, state: LayerState, plan: Plan
+    ) -> tuple[Float[Tensor, "B N D"], LayerState, Float[Tensor, "B H N S"]]:
+        """As `replay`, with the attention to the source; for an `Attention` without additions."""
+        assert isinstance(self.source_attention, Attention), "checked when the model was built"
+        attend = partial(self.source_attention.look, memory=state.memory, plan=plan)
+        x, after, looked = self._go_on(x, visible, state, attend)
+        return x, after, looked.weights
+
+    def _go_on(
+        self,
+        x: Float[Tensor, "B N D"],
+        visible: Tensor | None,
+        state: LayerState,
+        attend: Callable[[Tensor], A],
+    ) -> tuple[Float[Tensor, "B N D"], LayerState, A]:
+        """The outputs of N more steps, the state with what they wrote, and what `attend` gave."""
+        h = self.around_self.before(x)
+        written, keys, values = self.self_attention.step(
+            h, state.self_keys, state.self_values, visible
+        )
+        x = self.around_self.after(x, written)
+        attended = attend(self.around_source.before(x))
+        x = self.around_source.after(x, attended.context)
+        x = self.around_feed_forward(x, self.feed_forward)
+        return x, state._replace(self_keys=keys, self_values=values), attended
+
+
+Decoded: TypeAlias = tuple[LayerState, ...]
+"""The state of each layer of a decoder between two target steps."""
+
+
+class Decoder(nn.ModuleList):
+    """Layers, each on the outputs of the one before."""
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        visible: Tensor | None,
+        source: Source,
+        plan: Plan | None,
+        moment: Moment,
+    ) -> tuple[Float[Tensor, "B T D"], list[Attended]]:
+        """Outputs of all target steps, and each layer's attention; as of `DecoderLayer`."""
+        found: list[Attended] = []  # a call of list[Attended] could not be compiled
+        for layer in self._layers():
+            x, attended = layer(x, visible, layer.source_attention.memory(source), plan, moment)
+            found.append(attended)
+        return x, found
+
+    def start(self, source: Source) -> Decoded:
+        """The state before the first target step."""
+        return tuple(layer.start(source) for layer in self._layers())
+
+    def longer(self, before: Decoded, source: Source) -> Decoded:
+        """The state after more of the source has been read."""
+        return tuple(
+            state._replace(memory=layer.source_attention.extend(state.memory, source))
+            for layer, state in zip(self._layers(), before, strict=True)
+        )
+
+    def step(
+        self,
+        x: Float[Tensor, "B 1 D"],
+        visible: Tensor | None,
+        before: Decoded,
+        stand: Stand | Moves | None,
+    ) -> tuple[Float[Tensor, "B 1 D"], Decoded, list[Stepped]]:
+        """One target step: output, next state, and each layer's attention to the source."""
+        after, found = list[LayerState](), list[Stepped]()
+        for layer, state in zip(self._layers(), before, strict=True):
+            x, next_state, stepped = layer.step(x, visible, state, stand)
+            after.append(next_state)
+            found.append(stepped)
+        return x, tuple(after), found
+
+    def replay(
+        self, x: Float[Tensor, "B N D"], visible: Tensor | None, before: Decoded, plan: Plan
+    ) -> Decoded:
+        """The state after N target steps that a clock has planned."""
+        after = list[LayerState]()
+        for layer, state in zip(self._layers(), before, strict=True):
+            x, next_state = layer.replay(x, visible, state, plan)
+            after.append(next_state)
+        return tuple(after)
+
+    def look(
+        self, x: Float[Tensor, "B N D"], visible: Tensor | None, before: Decoded, plan: Plan
+    ) -> tuple[Float[Tensor, "B N D"], Decoded, list[Float[Tensor, "B H N S"]]]:
+        """Outputs of N states that a clock has planned, next state, and attention to the source."""
+        after, found = list[LayerState](), list[Tensor]()
+        for layer, state in zip(self._layers(), before, strict=True):
+            x, next_state, weights = layer.look(x, visible, state, plan)
+            after.append(next_state)
+            found.append(weights)
+        return x, tuple(after), found
+
+    def _layers(self) -> Iterable[DecoderLayer]:
+        return cast("Iterable[DecoderLayer]", self)
+
+
+def seen(states: Decoded, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> Decoded:
+    """A decoder's state if just `read` source tokens had been read."""
+    return tuple(state._replace(memory=state.memory.seen(read, finished)) for state in states)
