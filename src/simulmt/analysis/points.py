@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from simulmt.analysis.intervals import SEED
-from simulmt.analysis.names import differing, effective_options, variants, varied_options
+from simulmt.analysis.names import differing, effective_options, variants
 from simulmt.analysis.run import Row, Run
 
 Kind: TypeAlias = Literal["trained", "policy", "other", "published"]
@@ -122,11 +122,10 @@ def _kind(run: Run) -> Kind:
 
 
 def _label(run: Run, alike: Sequence[Run]) -> str:
-    """Return the dials of a point; of a policy's options, those that change along the line."""
-    varied = varied_options(alike)
-    same = {*run.policy} - {*varied, *run.traits.dials} if varied else set[str]()
-    dials = [dial for dial in run.dials() if dial.split("=")[0] not in same]
-    return ", ".join(dials).replace("lambda_", "λ").replace("lambda", "λ")
+    """Return the dials of a point that change along its line; all of them if none does."""
+    same = set.intersection(*({*other.dials()} for other in alike))
+    changing = [dial for dial in run.dials() if dial not in same]
+    return ", ".join(changing or run.dials()).replace("lambda_", "λ").replace("lambda", "λ")
 
 
 def by_seed(runs: Sequence[Run]) -> list[list[Run]]:
