@@ -104,23 +104,12 @@ class Transformer(Model):
     ) -> None:
         causal = encoder in (REENCODING, BY_WORD) or is_causal(encoder, mechanism)
         super().__init__(vocabulary, mechanism, dim, causal)
-        self.reencodes = reencodes = encoder == REENCODING
-        self.sees_words = encoder == BY_WORD
-        self.reads_words = self.reads_words or self.sees_words
-        if self.sees_words and not (mechanism.reads_words or mechanism.offline):
-            raise UserError(
-                "model.encoder=by_word waits for the end of each word, and "
-                f"mechanism={mechanism.name} reads subwords; take mechanism.source_unit=word, or "
-                "encoder=causal"
-            )
-        self.extends = self.causal and not reencodes
-        self.joins = not (reencodes or mechanism.several_states)
+        _check(mechanism, encoder, average_embedding)
         check_width(dim, heads, each=2)
-        if self.reencodes and average_embedding:
-            raise UserError(
-                "model.average_embedding adds later tokens to the states of a causal encoder, "
-                "model.encoder=reencoding encodes these tokens anyway; use one of the two"
-            )
+        self.reencodes, self.sees_words = encoder == REENCODING, encoder == BY_WORD
+        self.reads_words = self.reads_words or self.sees_words
+        self.extends = causal and not self.reencodes
+        self.joins = not (self.reencodes or mechanism.several_states)
         self.embedding = TiedEmbedding(vocabulary.size, dim)
         nn.init.normal_(self.embedding.weight, std=dim**-0.5)
         self.dropout = Dropout(dropout)
@@ -141,14 +130,7 @@ class Transformer(Model):
         self.encoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
         self.confidence = self.says_how_sure(dim)
-        self.several: StateChooser | None = None
-        if mechanism.several_states:
-            self.several = StateChooser(mechanism, dim)
-            if reencodes or average_embedding:
-                raise UserError(
-                    f"mechanism={mechanism.name} attends to states that never change; take "
-                    "model.encoder=causal and model.average_embedding=false"
-                )
+        self.several = StateChooser(mechanism, dim) if mechanism.several_states else None
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
         """States of the source, with averages or re-encoded prefixes if the model uses them."""
@@ -327,3 +309,26 @@ class Transformer(Model):
         """Embedded tokens at the positions `first`, 0 by default, and following."""
         first = tokens.new_zeros(1, 1) if first is None else first
         return self.dropout(self.embedding.placed(tokens, first, weight))  # type: ignore[no-any-return]
+
+
+def _check(mechanism: Mechanism, encoder: str, average_embedding: bool) -> None:
+    """Check that a mechanism and the options of the encoder go together.
+
+    Raises:
+        UserError: they do not.
+    """
+    if encoder == BY_WORD and not (mechanism.reads_words or mechanism.offline):
+        raise UserError(
+            f"model.encoder=by_word waits for the end of each word, and mechanism={mechanism.name} "
+            "reads subwords; take mechanism.source_unit=word, or encoder=causal"
+        )
+    if encoder == REENCODING and average_embedding:
+        raise UserError(
+            "model.average_embedding adds later tokens to the states of a causal encoder, "
+            "model.encoder=reencoding encodes these tokens anyway; use one of the two"
+        )
+    if mechanism.several_states and (encoder == REENCODING or average_embedding):
+        raise UserError(
+            f"mechanism={mechanism.name} attends to states that never change; take "
+            "model.encoder=causal and model.average_embedding=false"
+        )
