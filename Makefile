@@ -5,6 +5,8 @@ PYTHON ?= python3
 ENV := .venv
 BIN := $(ENV)/bin
 READY := $(ENV)/.ready
+PYTEST := $(BIN)/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 4 --dist loadfile
+# files whose tests run with shapes checked (tests/shapes.py)
 SHAPES := seam lstm formulas text scoring alignment interpreter analyses translator batches likelihood words itst wait_info self_modifying hmt
 
 help:  ## list the targets
@@ -25,9 +27,8 @@ run: $(READY)  ## train on the embedded data and show what comes out (about four
 	$(BIN)/python train.py mechanism=mma_il lambda=0.2
 
 test: lint type $(READY)  ## lint, types, import contracts, tests (under ten minutes)
-	$(BIN)/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 4 --dist loadfile
-	CHECK_SHAPES=1 $(BIN)/python -m pytest -m "not slow" $(SHAPES:%=tests/test_%.py) \
-		--numprocesses auto --maxprocesses 4 --dist loadfile
+	$(PYTEST) $(SHAPES:%=--ignore=tests/test_%.py)
+	CHECK_SHAPES=1 $(PYTEST) $(SHAPES:%=tests/test_%.py)
 
 test-slow: $(READY)  ## the tests that train models
 	$(BIN)/python -m pytest -m slow
