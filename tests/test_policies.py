@@ -74,7 +74,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 FIRST = "local_agreement"
-OF_EACH_SORT = ("soft bidirectional", "wait_k", "mma_il by words", "multi_path rnmt_plus")
+OF_EACH_SORT = ("soft bidirectional", "mma_il by words", "multi_path rnmt_plus")
 
 
 def served() -> list[ParameterSet]:

@@ -24,7 +24,7 @@ TEXTS = ["der alte Bauer geht heim .", "", "Haus", "unbekannt \u4f60 geht"]
 TAKES_SOME = ("luong_local_p", "gaussian", "predicted")  # a Gaussian beside the softmax
 
 
-@pytest.mark.parametrize(("name", "kind"), zoo.pairs(MECHANISMS))
+@pytest.mark.parametrize(("name", "kind"), zoo.pairs(MECHANISMS, few=True))
 def test_a_record_is_greedy_decoding_with_its_attention(kind, name, monkeypatch):
     # Untrained models write until they are stopped; that takes longer than it tells.
     monkeypatch.setattr(own_decision, "length_limit", lambda read: read + 3)

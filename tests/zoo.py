@@ -103,17 +103,19 @@ def fresh(chosen: dict[str, Any], kind: str = "transformer") -> Model:
     return found.make(mechanism=found.mechanism).eval()
 
 
-def pairs(names: Iterable[str]) -> list[ParameterSet]:
+def pairs(names: Iterable[str], few: bool = False) -> list[ParameterSet]:
     """Each of these mechanisms on each kind of model that takes it.
 
     Of a variant of a file (`wait_k-words`), and of `READS_ALL`, the fast suite takes only the
-    Transformer and one other kind, which changes from variant to variant.
+    Transformer and one other kind, which changes from variant to variant. If it is to take `few`,
+    it takes so few of all.
     """
     found = []
     for number, name in enumerate(names):
         first, *others = kinds(MECHANISMS[name])
-        few = "-" in name or name == READS_ALL
-        fast = {first, others[number % len(others)]} if few else {first, *others}
+        two = few or "-" in name or name == READS_ALL
+        other = number % max(len(others), 1)
+        fast = {first, *(others[other : other + 1] if two else others)}
         for kind in (first, *others):
             marks = [] if kind in fast else [pytest.mark.slow]
             found.append(pytest.param(name, kind, marks=marks))

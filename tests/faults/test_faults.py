@@ -16,7 +16,7 @@ from faults import disks, files, finite, operations, processes, values
 from faults.world import World, shuffled
 
 CLASSES = {
-    "values": (values.values, 20),
+    "values": (values.values, 12),
     "commands": (values.commands, 1),
     "files": (files.files, 4),
     "kills": (operations.kills, 1),

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from simulmt.models.layers import FeedForward, LayerOptions, SelfAttention
 
-Encoded: TypeAlias = tuple[tuple[Float[Tensor, "B H s d"], Float[Tensor, "B H s d"]], ...]
-"""Keys and values of the s tokens so far, for each layer of an encoder."""
+Encoded: TypeAlias = tuple[tuple[Float[Tensor, "B H _ d"], Float[Tensor, "B H _ d"]], ...]
+"""Keys and values of the tokens so far, for each layer of an encoder."""
 
 
 class EncoderLayer(nn.Module):
