@@ -30,7 +30,7 @@ def batches_are_streams(case: Case) -> None:
     early = late = False
     for seed in range(9):
         made = case.model(seed)
-        source, mask = sentences(3, 9, seed, made.vocabulary)
+        source, mask = sentences(4, 9, seed, made.vocabulary)
         for hypothesis, length in decoded_in_every_way(made, source, mask, brief):
             early |= any(delay < length for delay in hypothesis.delays)
             late |= hypothesis.delays.count(length) > 1
