@@ -24,7 +24,6 @@ from simulmt.vocabulary import Vocabulary
 BATCH, SHORTEST, LONGEST = 128, 8, 24
 MECHANISMS = ("mma_il", "wait_k", "mma_h", "itst", "wait_info", "hmt")
 TARGET, TARGETS = 1.4, {"hmt": 2.0}  # HMT computes several states of each token
-"""HMT computes several states of each token."""
 
 
 def sources(sentences: int, words: Vocabulary) -> torch.Tensor:
