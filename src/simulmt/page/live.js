@@ -4,15 +4,16 @@ import {Connection} from "./connection.js";
 import {Pane, transcript} from "./panes.js";
 
 const $ = id => document.getElementById(id);
-const GAP = /[\s\u2581\x1c-\x1f\x85]+/, LONGEST = 100;  // what separates words; letters of a word
+const GAP = /[\s\u2581\x1c-\x1f\x85]+/;  // what separates words
 const SETTLE = 150, MANY = 8;  // milliseconds; words that wait
 let models = [], most = 1, panes = [], inForce = [], asked = [], line = null, current = 0, playing = null, settling = null;
+let longest = Infinity;  // letters of a word
 
 const connection = new Connection({
   welcome(greeting) {  // returns what to say first
     if (greeting.resumed) return [];
     const same = JSON.stringify(models) === JSON.stringify(greeting.models);
-    ({models, most_panes: most} = greeting);
+    ({models, most_panes: most, longest_word: longest} = greeting);
     current = 0;
     asked = [];
     if (panes.length && same) return [ask()];  // another session, with the panes as they were
@@ -151,7 +152,7 @@ function feed(text) {  // whole words; a line end ends a sentence
 function send(word) {  // in pieces, if it is too long for the server
   settle();
   const letters = [...(word.toWellFormed?.() ?? word)];
-  for (let i = 0; i < letters.length; i += LONGEST) connection.say({type: "words", text: letters.slice(i, i + LONGEST).join("")});
+  for (let i = 0; i < letters.length; i += longest) connection.say({type: "words", text: letters.slice(i, i + longest).join("")});
 }
 
 function typed() {  // all words but the one that is being typed

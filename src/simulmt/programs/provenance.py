@@ -18,7 +18,7 @@ from simulmt.run_directory import Provenance
 COMMAND = "SIMULMT_COMMAND"
 """Environment variable with the command of a sweep, for the processes of its runs."""
 _NONE: Mapping[str, str] = {}
-_PACKAGES = ("simulmt", "torch", "pytorch-lightning", "numba", "sentencepiece", "sacrebleu")
+_PACKAGES = ("simulmt", "pytorch-lightning", "numba", "sentencepiece", "sacrebleu")
 
 
 def provenance(accelerator: str, plugins: Mapping[str, str] = _NONE) -> Provenance:
@@ -29,7 +29,10 @@ def provenance(accelerator: str, plugins: Mapping[str, str] = _NONE) -> Provenan
         plugins: the versions of the plugins that bring a part of the model, by module.
     """
     versions = {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
-    versions |= plugins
+    versions |= {
+        "torch": str(torch.__version__),
+        **plugins,
+    }  # its build, which a wheel need not name
     if cuda := torch.version.cuda:
         versions["cuda"] = cuda
     on_gpu = accelerator != "cpu" and torch.cuda.is_available()

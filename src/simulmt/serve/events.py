@@ -163,6 +163,7 @@ class Welcome:
         words: The most words of a sentence.
         waiting: The most words that may wait.
         message_bytes: The most bytes of a message.
+        longest_word: The most characters of a word.
     """
 
     token: str
@@ -174,6 +175,7 @@ class Welcome:
     words: int
     waiting: int
     message_bytes: int
+    longest_word: int
 
 
 def welcome_text(welcome: Welcome) -> str:

@@ -1,6 +1,5 @@
 """The models that panes show: each is in memory once, whatever dials and policies it has."""
 
-import itertools
 import typing
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -119,10 +118,13 @@ def option_of(name: str, value: float | None, why: str, kind: Any) -> Option:
 
     def last(step: float) -> float | None:
         """The last allowed value in steps from the present one; None if no end is in sight."""
-        start = 1 if value is None else value
-        tried = [start, *(round(start + n * step, 2) for n in range(1, _FAR))]
-        allowed = [*itertools.takewhile(holds, tried)]
-        return None if len(allowed) == len(tried) else allowed[-1]
+        reached = start = 1 if value is None else value
+        for n in range(1, _FAR):
+            tried = round(start + n * step, 2)
+            if not holds(tried):
+                return reached
+            reached = tried
+        return None
 
     step = 1 if plain is int else 0.01
     return Option(name, value, why, plain is int, last(-step), last(step), optional)

@@ -16,7 +16,7 @@ from simulmt.live.translator import Translator
 from simulmt.serve.events import Event, Notice, Step, Welcome
 from simulmt.serve.interpretation import Interpretation, Turn, advance
 from simulmt.serve.journal import Journal
-from simulmt.serve.limits import PANES, Limits
+from simulmt.serve.limits import LONGEST_WORD, PANES, Limits
 from simulmt.serve.messages import Hello, Setting
 from simulmt.serve.models import Served
 from simulmt.serve.session import Item, Session
@@ -91,6 +91,7 @@ class Sessions:
             limits.words,
             limits.waiting,
             limits.message_bytes,
+            LONGEST_WORD,
         )
         return session, welcome
 
