@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 import torch
 
 import zoo
+from simulmt.attention.clocks import FullSentence
 from simulmt.attention.memory import Memory
 from simulmt.attention.schedules import MonotonicHeads
 from simulmt.attention.scores import Perceptron
@@ -17,6 +19,7 @@ from simulmt.errors import UserError
 from simulmt.laws.case import Case
 from simulmt.laws.of_streams import decoded_in_every_way
 from simulmt.laws.small import transformer
+from simulmt.models.overruled import overruled
 from small_runs import configuration
 
 D, H = 8, 2
@@ -76,6 +79,37 @@ def test_the_threshold_trades_latency_and_streams_stay_batches(name: str) -> Non
         both = zip(earlier, later, strict=True)
         assert all(one <= other for one, other in both if one and other)
     assert delays[0] != delays[-1]
+
+
+@pytest.mark.parametrize("kind", ["transformer", "rnmt_plus", "luong"])
+@pytest.mark.parametrize("name", ["emma", "mma_il", "milk"])
+@torch.no_grad()
+def test_an_overruled_model_is_an_offline_one_that_says_when_its_heads_would_stop(
+    name: str, kind: str
+) -> None:
+    made = zoo.model(zoo.MECHANISMS[name], 1, kind)
+    offline = replace(made.mechanism, schedule=FullSentence())
+    soft = Case(offline, zoo.SIZES[kind]).model()
+    soft.load_state_dict(made.state_dict(), strict=False)
+    queries = dict[MonotonicHeads, torch.Tensor]()
+    for heads in (part for part in made.modules() if isinstance(part, MonotonicHeads)):
+        watch = heads.score.register_forward_pre_hook
+        watch(lambda _, given, heads=heads: queries.__setitem__(heads, given[0]))
+    source = torch.tensor([[5, 6, 7, 8]])
+    heard = soft.listen(source, None)[0]._replace(finished=torch.tensor([True]))
+    state, other = overruled(made).start(heard), soft.start(heard)
+    for token in (made.vocabulary.bos, 9, 10):
+        step = overruled(made).step(torch.tensor([token]), state)
+        told = soft.step(torch.tensor([token]), other)
+        torch.testing.assert_close(step.logits, told.logits, rtol=0, atol=0)
+        newest = [
+            heads.score(query, heads.keys(heard.states))[..., -1] + heads.energy_bias[..., 0]
+            for heads, query in list(queries.items())
+        ]
+        p = torch.cat(newest, 1) / made.mechanism.schedule.temperature
+        least = p.sigmoid().min().item()
+        assert step.confidence.sigmoid().item() == pytest.approx(least)
+        state, other = step.state, told.state
 
 
 @pytest.mark.parametrize("threshold", [0, 1, -0.5, 7])

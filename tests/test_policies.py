@@ -26,6 +26,7 @@ from simulmt.decoding.policies import (
     EDAtt,
     HoldN,
     LocalAgreement,
+    NewestToken,
     Retranslation,
     WaitK,
 )
@@ -34,6 +35,7 @@ from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Drafted, Read, Sentence
 from simulmt.errors import UserError
 from simulmt.models.model import Model
+from simulmt.models.overruled import overruled
 
 WAITING = {
     "wait_k": WaitK(k=2),
@@ -43,6 +45,7 @@ WAITING = {
     "align_att": AlignAtt(f=2),
     "ed_att": EDAtt(a=0.3),
     "confidence": Confidence(gamma=0.5),
+    "newest_token": NewestToken(threshold=0.4),
     "retranslation": Retranslation(),
 }
 MODELS = {
@@ -59,6 +62,9 @@ MODELS = {
     "wait_k guided": ("wait_k", zoo.GUIDED, {}),
     "multi_path rnmt_plus": ("multi_path", "rnmt_plus", {}),
     "mma_il": ("mma_il", "transformer", {}),
+    "emma": ("emma", "transformer", {}),
+    "mma_il guided": ("mma_il", zoo.GUIDED, {}),
+    "milk rnmt_plus": ("milk", "rnmt_plus", {}),
     "milk luong": ("milk", "luong", {}),
     "soft by words": ("soft", "transformer", {"encoder": "by_word"}),
     "wait_k by words": ("wait_k-words", "transformer", {"encoder": "by_word"}),
@@ -87,7 +93,7 @@ def served() -> list[ParameterSet]:
         for name, (mechanism, kind, sizes) in MODELS.items():
             made = zoo.model(zoo.MECHANISMS[mechanism], kind=kind, **sizes)
             if not chosen.misfit(made.mechanism, made.attending_layers):
-                own = policy == "confidence"
+                own = policy in ("confidence", "newest_token")
                 slow = not own and (policy != FIRST) and name not in OF_EACH_SORT
                 marks = [pytest.mark.slow] if slow else []
                 pairs.append(pytest.param(policy, name, marks=marks))
@@ -115,6 +121,7 @@ def streamed(made: Model, policy: Policy, tokens: list[int], search: Search = GR
 @torch.inference_mode()
 def literal(made: Model, policy: Policy, tokens: list[int]) -> Hypothesis:
     """Policies as they are described: drafts to their ends, states kept or made from nothing."""
+    made = overruled(made) if policy.overrules else made
     sentence, kept, heard, start = Sentence(policy), None, None, 0
     yes = torch.tensor([True])
     last = made.vocabulary.bos

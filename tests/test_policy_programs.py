@@ -86,6 +86,18 @@ def test_a_model_that_says_how_sure_it_is_is_a_curve(trained_once, soft: Path) -
         evaluated(soft, *asked)
 
 
+def test_heads_that_are_overruled_are_a_curve(trained_once, soft: Path) -> None:
+    run = trained_once(*LONGER, "mechanism=emma")
+    asked = ["policy=newest_token", "policy.threshold=0.2"]
+    batches, stream = evaluated(run, *asked), evaluated(run, *asked, "word_ms=100")
+    assert words(batches) == words(stream)
+    folders = [evaluated(run, "policy=newest_token", f"policy.threshold={p}") for p in (0.0, 1.0)]
+    early, late = (read_record(folder / "scores.json", Scores) for folder in folders)
+    assert float(early["paper", "word"]["DAL"]) < float(late["paper", "word"]["DAL"])
+    with pytest.raises(UserError, match="mechanism=soft has none: take a run of mechanism=emma"):
+        evaluated(soft, *asked)
+
+
 def test_drafts_may_come_from_a_beam(soft: Path) -> None:
     shutil.rmtree(soft / "evaluation", ignore_errors=True)
     batches = evaluated(soft, *chosen("local_agreement"), "beam=3")

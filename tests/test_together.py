@@ -16,7 +16,14 @@ import zoo
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding import beam, drafting, listening, own_decision
-from simulmt.decoding.policies import AlignAtt, Confidence, LocalAgreement, Retranslation, WaitK
+from simulmt.decoding.policies import (
+    AlignAtt,
+    Confidence,
+    LocalAgreement,
+    NewestToken,
+    Retranslation,
+    WaitK,
+)
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.live import translator as live
@@ -147,6 +154,12 @@ def test_policies_decide_together_as_alone(policy: str, name: str) -> None:
 def test_confidence_decides_together_as_alone(encoder: str) -> None:
     policy = Confidence(gamma=0.5)
     assert some_early(lambda seed: [Sort(a_model("sm2", seed=seed, encoder=encoder), policy)])
+
+
+@pytest.mark.parametrize("kind", ["transformer", "luong"])
+def test_overruled_heads_decide_together_as_alone(kind: str) -> None:
+    policy = NewestToken(threshold=0.4)
+    assert some_early(lambda seed: [Sort(a_model("mma_il", kind, seed), policy)])
 
 
 def test_a_beam_drafts_together_as_alone() -> None:

@@ -24,6 +24,7 @@ TITLES = {
     "ed_att": "EDAtt",
     "hold_n": "hold-n",
     "local_agreement": "local agreement",
+    "newest_token": "newest token",
     "retranslation": "re-translation",
 }
 """By the names of simulmt's mechanisms and policies."""

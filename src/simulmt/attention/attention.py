@@ -64,6 +64,8 @@ class Stepped(NamedTuple):
     """State for the next step, where a schedule decides."""
     wants_to_read: Bool[Tensor, "B"]
     """Where True, the other fields are void: read another source token and take the step again."""
+    readiness: Float[Tensor, "B"] | None = None
+    """The schedule's `readiness`, where it does not decide."""
 
 
 class Looked(NamedTuple):
@@ -194,10 +196,12 @@ class Attention(nn.Module):
             stand: the clock's decision for this step. Where a schedule decides, whether its heads
                 may move; None if they may.
         """
-        carried = None
+        carried, readiness = None, None
         if not isinstance(stand, Stand):
             stand = self._decide(query, memory, state, stand)
             carried = stand.state
+        elif self.schedule is not None:
+            readiness = self.schedule.readiness(query, memory)
         looked = self.look(query, memory, together([stand]))
         length = memory.length[:, None]
         position = stand.position.expand(-1, self.heads)
@@ -209,6 +213,7 @@ class Attention(nn.Module):
             read=memory.whole(needed.minimum(length)).amax(1),
             state=carried,
             wants_to_read=stand.wants_to_read | (needed > length).any(1) & ~memory.finished,
+            readiness=readiness,
         )
 
     def look(self, query: Float[Tensor, "B T D"], memory: Memory, plan: Plan) -> Looked:

@@ -59,6 +59,13 @@ class Schedule(nn.Module, ABC):
     ) -> Stand:
         """Decide one target step of inference from the part of the source that has been read."""
 
+    def readiness(self, query: Float[Tensor, "B 1 D"], memory: Memory) -> Float[Tensor, "B"] | None:
+        """The log odds that the least willing head stops at the newest token that has been read.
+
+        None for a schedule whose heads do not stop by probabilities.
+        """
+        return None
+
 
 class ScheduleRecipe(ABC):
     """The options of a schedule."""

@@ -19,6 +19,7 @@ from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Read, Sentence
 from simulmt.models.joined import join
 from simulmt.models.model import Model
+from simulmt.models.overruled import overruled
 from simulmt.models.results import State, select
 
 
@@ -42,6 +43,7 @@ def decode_by(
     Returns:
         One hypothesis per row, in the rows' order.
     """
+    model = _heeding(policy, model)
     drafter = Drafter(model, policy, search)
     sentences = [Sentence(policy) for _ in source]
     ends = model.word_ends(source, mask)
@@ -74,10 +76,10 @@ class PolicyStream:
     """
 
     def __init__(self, model: Model, policy: Policy, search: Search = GREEDY) -> None:
-        self.model = model
+        self.model = _heeding(policy, model)
         self.sentence = Sentence(policy)
-        self.drafter = Drafter(model, policy, search)
-        self.listener = Listener(model)
+        self.drafter = Drafter(self.model, policy, search)
+        self.listener = Listener(self.model)
         self.words = 0
         """The number of source words read."""
 
@@ -152,6 +154,11 @@ def reads_of(ends: Bool[Tensor, "S"]) -> list[Read]:
     *words, length = (ends.nonzero()[:, 0] + 1).tolist()
     reads = [Read(word, end, ended=False) for word, end in enumerate(words, 1)]
     return [*reads, Read(len(words), length, ended=True)]
+
+
+def _heeding(policy: Policy, model: Model) -> Model:
+    """The model as the policy asks it."""
+    return overruled(model) if policy.overrules else model
 
 
 def _start(model: Model, source: Int[Tensor, "B S"], reads: Sequence[Read]) -> State:

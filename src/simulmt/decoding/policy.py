@@ -47,7 +47,8 @@ class Draft:
         tokens: All n subwords of the draft, without EOS.
         probability: That of each subword.
         attention: To the source at each subword, averaged over the heads of one decoder layer.
-        confidence: What the model says of how sure it is of each subword; empty if it does not.
+        confidence: How sure the model is of each subword, or how sure its heads are to stop before
+            it (`Policy.overrules`); empty if the model does not say.
     """
 
     written: tuple[Word, ...]
@@ -67,6 +68,16 @@ class Draft:
         """The number of subwords of the draft up to the end of each word."""
         return [*accumulate(map(len, self.words))]
 
+    @property
+    def firsts(self) -> list[int]:
+        """The place of the first subword of each word."""
+        return [0, *self.ends][: len(self.words)]
+
+    def sure(self, least: float) -> int:
+        """The number of words before the first whose first subword is less sure."""
+        unsure = (n for n, at in enumerate(self.firsts) if self.confidence[at] < least)
+        return next(unsure, len(self.words))
+
 
 class Policy(ABC):
     """Commits words of drafts."""
@@ -76,6 +87,9 @@ class Policy(ABC):
     decisions are those of greedy steps."""
     revises: ClassVar[bool] = False
     """Whether drafts are shown, which later ones may take back."""
+    overrules: ClassVar[bool] = False
+    """Whether the heads of a model do not decide: each step sees all that is read, and says how
+    sure the heads are to stop there."""
 
     @property
     def past(self) -> int:

@@ -55,7 +55,8 @@ class DecoderStep(NamedTuple):
     weights: tuple[Float[Tensor, "B H S"], ...]
     """Attention to the source, for each layer that attends to the source."""
     confidence: Float[Tensor, "B"] | None = None
-    """How sure the model is of the next token, as a logit; None if it does not say."""
+    """How sure the model is of the next token, as a logit; of an overruled model the least
+    `readiness` of its layers; None if the model does not say."""
 
 
 def join_steps(attended: Sequence[Attended]) -> tuple[Float[Tensor, "B H T S"], ...]:
@@ -91,6 +92,7 @@ def join_layers(
         layers: the results of the layers that attend to the source.
         confidence: how sure the model is of the next token, as a logit.
     """
+    ready = [layer.readiness for layer in layers if layer.readiness is not None]
     return DecoderStep(
         logits=logits,
         state=state._replace(clock=stand.state if isinstance(stand, Stand) else None),
@@ -98,7 +100,7 @@ def join_layers(
         read=torch.stack([layer.read for layer in layers]).amax(0),
         wants_to_read=torch.stack([layer.wants_to_read for layer in layers]).any(0),
         weights=tuple(layer.weights for layer in layers),
-        confidence=confidence,
+        confidence=torch.stack(ready).amin(0) if ready else confidence,
     )
 
 

@@ -151,3 +151,8 @@ class MonotonicHeads(Schedule):
             state=first.where(stopped, past_end),
             wants_to_read=(~stopped & ~memory.finished[:, None]).any(-1),
         )
+
+    def readiness(self, query: Float[Tensor, "B 1 D"], memory: Memory) -> Float[Tensor, "B"]:
+        """The least of the heads' energies at the newest token (EMMA section 3.4)."""
+        energies = self.energies(query, memory)[:, :, 0].amin(1)  # (B, S)
+        return energies.gather(1, memory.length[:, None] - 1)[:, 0]

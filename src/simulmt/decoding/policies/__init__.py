@@ -6,6 +6,7 @@ from simulmt.decoding.policies.confidence import Confidence
 from simulmt.decoding.policies.ed_att import EDAtt
 from simulmt.decoding.policies.hold_n import HoldN
 from simulmt.decoding.policies.local_agreement import LocalAgreement
+from simulmt.decoding.policies.newest_token import NewestToken
 from simulmt.decoding.policies.retranslation import Retranslation
 from simulmt.decoding.policies.wait_k import WaitK
 from simulmt.decoding.policy import Policy
@@ -19,6 +20,7 @@ __all__ = [
     "EDAtt",
     "HoldN",
     "LocalAgreement",
+    "NewestToken",
     "Retranslation",
     "WaitK",
 ]
@@ -34,6 +36,7 @@ POLICIES: dict[str, type[Policy]] = {
     "align_att": AlignAtt,
     "ed_att": EDAtt,
     "confidence": Confidence,
+    "newest_token": NewestToken,
     "retranslation": Retranslation,
 }
 """What `policy.name` can name beside `own`."""

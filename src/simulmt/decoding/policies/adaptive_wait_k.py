@@ -61,7 +61,7 @@ class AdaptiveWaitK(Policy):
     def commit(self, progress: Progress, drafts: Sequence[Draft]) -> int:
         """The words up to the first that is not sure enough."""
         draft, lag = drafts[-1], progress.words_read - progress.words_written
-        for number, first in enumerate([0, *draft.ends][: len(draft.words)]):
+        for number, first in enumerate(draft.firsts):
             if draft.probability[first] < self.rho(lag - number):
                 return number
         return len(draft.words)

@@ -31,11 +31,7 @@ class Confidence(Policy):
 
     def commit(self, progress: Progress, drafts: Sequence[Draft]) -> int:
         """The words up to the first that the model is not sure of."""
-        draft = drafts[-1]
-        for number, first in enumerate([0, *draft.ends][: len(draft.words)]):
-            if progress.words_read < AT_FIRST or draft.confidence[first] < self.gamma:
-                return number
-        return len(draft.words)
+        return 0 if progress.words_read < AT_FIRST else drafts[-1].sure(self.gamma)
 
     def misfit(self, mechanism: Mechanism, layers: int) -> str:
         """Only a model that was trained to can say how sure it is."""
