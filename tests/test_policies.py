@@ -30,9 +30,9 @@ from simulmt.decoding.policies import (
     Retranslation,
     WaitK,
 )
-from simulmt.decoding.policy import Draft, Policy, Progress, likeliest
+from simulmt.decoding.policy import Draft, Policy, Progress, Subword, likeliest
 from simulmt.decoding.search import GREEDY, Search
-from simulmt.decoding.sentence import Drafted, Read, Sentence
+from simulmt.decoding.sentence import Read, Sentence
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.models.overruled import overruled
@@ -139,52 +139,42 @@ def literal(made: Model, policy: Policy, tokens: list[int]) -> Hypothesis:
             source = source._replace(finished=yes)  # never waits
             state = kept = made.start(source) if kept is None else made.extend(kept, source)
         start = read.subwords
-        drafted, states = drafts(made, state, last, sentence, read)
+        draft, states = drafts(made, state, last, sentence, read)
         before = len(sentence.written.tokens)
-        sentence.take(drafted, read)
+        sentence.take(draft, read)
         new = len(sentence.written.tokens) - before
-        kept, last = states[new], [last, *drafted.draft.tokens][new]
+        kept, last = states[new], [last, *(one.token for one in draft.subwords)][new]
     return sentence.written
 
 
 def drafts(made, state, last: int, sentence: Sentence, read: Read):
     """A whole greedy draft, and the states before each of its subwords."""
-    tokens, probability, attention, positions, states = [], [], [], [], [state]
-    confidence: list[float] = []
+    found, states = list[Subword](), [state]
     layer = sentence.policy.attends(made.attending_layers) or 1
-    while len(sentence.written.tokens) + len(tokens) <= read.subwords + 4:
-        step = made.step(torch.tensor([[last, *tokens][-1]]), state)
+    while len(sentence.written.tokens) + len(found) < read.subwords + 4:
+        step = made.step(torch.tensor([[last, *(one.token for one in found)][-1]]), state)
         logits = step.logits.clone()
-        if sentence.written.tokens and not tokens:
+        if sentence.written.tokens and not found:
             logits[:, ~made.begins] = -torch.inf
         (token,) = likeliest(logits, made.vocabulary).tolist()
         if token == made.vocabulary.eos:
             break
-        if len(sentence.written.tokens) + len(tokens) == read.subwords + 4:
-            break
-        tokens.append(token)
-        probability.append(logits.softmax(-1)[0, token].item())
-        attention.append(step.weights[layer - 1][0].mean(0)[: read.subwords].numpy())
-        positions.append(step.positions[0].tolist())
-        confidence += [] if step.confidence is None else step.confidence.sigmoid().tolist()
+        found.append(
+            Subword(
+                token,
+                bool(made.begins[token]) or not found,
+                logits.softmax(-1)[0, token].item(),
+                np.nan if step.confidence is None else step.confidence.sigmoid().item(),
+                step.weights[layer - 1][0].mean(0)[: read.subwords].numpy(),
+                step.positions[0].tolist(),
+            )
+        )
         state = step.state
         states.append(state)
     words: list[tuple[int, ...]] = []
-    for token in tokens:
-        words = (
-            [*words, (token,)]
-            if made.begins[token] or not words
-            else [*words[:-1], (*words[-1], token)]
-        )
-    draft = Draft(
-        tuple(sentence.words),
-        tuple(words[:-1]),
-        tuple(tokens),
-        np.array(probability),
-        np.array(attention or np.empty((0, read.subwords))),
-        np.array(confidence),
-    )
-    return Drafted(draft, positions), states
+    for one in found:
+        words = [*words, (one.token,)] if one.begins else [*words[:-1], (*words[-1], one.token)]
+    return Draft(tuple(sentence.words), tuple(words[:-1]), tuple(found)), states
 
 
 @pytest.mark.parametrize(("policy", "name"), served())
@@ -265,18 +255,22 @@ def a_draft(words: Sequence[str], written: Sequence[str] = (), **said: list) -> 
     """A draft of words whose letters are subwords."""
     left, right = ([tuple(map(ord, word)) for word in side] for side in (written, words))
     tokens = sum(right, ())
-    numbers = {"probability": [1.0] * len(tokens), "attention": [[1.0]] * len(tokens)} | said
-    numbers.setdefault("confidence", [])
-    arrays = {name: np.array(value) for name, value in numbers.items()}
-    return Draft(tuple(left), tuple(right), tokens, **arrays)
+    begins = [n == 0 for word in right for n in range(len(word))]
+    n = len(tokens)
+    numbers = {"probability": [1.0] * n, "confidence": [1.0] * n, "attention": [[1.0]] * n} | said
+    rows = zip(tokens, begins, *numbers.values(), [[1]] * n, strict=True)
+    subwords = [Subword(*row) for row in rows]
+    return Draft(
+        tuple(left),
+        tuple(right),
+        tuple(one._replace(attention=np.array(one.attention)) for one in subwords),
+    )
 
 
 def test_wait_k_writes_what_is_due() -> None:
     policy = WaitK(k=3)
     for read, written, due in ((2, 0, 0), (3, 0, 1), (4, 0, 2), (4, 1, 1), (4, 2, 0)):
-        progress = Progress(read, 9, written)
-        assert policy.most(progress) == due
-        assert policy.commit(progress, [a_draft("abcd")]) == due
+        assert policy.most(Progress(read, 9, written)) == due
 
 
 def test_hold_n_holds_the_last_words() -> None:
@@ -331,7 +325,7 @@ def test_retranslation_counts_what_it_takes_back() -> None:
         ("ace", Read(3, 4, ended=True)),
     ):
         draft = a_draft(words)
-        sentence.take(Drafted(draft, [[1]] * len(words)), read)
+        sentence.take(draft, read)
         assert (sentence.written.tokens != []) == read.ended
     assert sentence.written.erased == 2, "b, then d"
     assert sentence.written.delays == [1, 2, 4]

@@ -8,33 +8,17 @@ subword was written, so its earlier steps see no more than that.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from simulmt.decoding.beam import search_from
-from simulmt.decoding.policy import Draft, Policy, Word, length_limit, likeliest
+from simulmt.decoding.policy import Draft, Policy, Subword, Word, length_limit, likeliest
 from simulmt.decoding.search import GREEDY, Search
-from simulmt.decoding.sentence import Drafted, Read, Sentence
+from simulmt.decoding.sentence import Read, Sentence
 from simulmt.models.model import Model
 from simulmt.models.results import DecoderStep, State, select
-
-
-class _Said(NamedTuple):
-    """What the decoder says at one step of one sentence."""
-
-    token: int
-    begins: bool
-    """Whether the token begins a word."""
-    probability: float
-    positions: list[int]
-    attention: list[float]
-    """To all of the source; empty if no policy looks at it."""
-    confidence: list[float]
-    """Of the token; empty if the model has none."""
 
 
 @dataclass(eq=False)
@@ -48,21 +32,23 @@ class _Row:
     given: Sequence[int] | None = None
     """The hypothesis of a beam search; None for greedy steps."""
     words: list[list[int]] = field(default_factory=list)
-    said: list[_Said] = field(default_factory=list)
+    said: list[Subword] = field(default_factory=list)
     closed: bool = False
     """Whether the last word is whole, as the next word begins."""
 
-    def go_on(self, number: int, said: _Said, eos: int) -> int | None:
+    def go_on(self, number: int, said: Subword, eos: int) -> int | None:
         """Take a step of the decoder; return the next input, or None at the end of the draft."""
         written = self.sentence.written.tokens
         if number < len(written):
             return written[number]
-        ends = said.token == eos
-        begins = (said.begins or not self.words) and not ends
-        enough = begins and self.most is not None and len(self.words) == self.most
-        full = number >= self.limit
-        self.closed = enough and not full
-        if ends or enough or full:
+        if said.token == eos or number >= self.limit:
+            return None
+        begins = said.begins or not self.words
+        seen = said.attention[: self.read.subwords]
+        said, word = said._replace(begins=begins, attention=seen), len(self.words) - (not begins)
+        enough = begins and self.most is not None and word == self.most
+        if enough or self.sentence.halts(self.read, word, said):
+            self.closed = begins
             return None
         if begins:
             self.words.append([])
@@ -75,20 +61,14 @@ class _Row:
         delays = self.sentence.written.delays
         return delays[number] if number < len(delays) else self.read.subwords
 
-    def drafted(self) -> Drafted:
+    def draft(self) -> Draft:
         """The finished draft."""
         words: list[Word] = [tuple(word) for word in self.words]
-        seen = self.read.subwords
-        attention = [said.attention[:seen] for said in self.said]
-        draft = Draft(
+        return Draft(
             written=tuple(self.sentence.words),
             words=tuple(words if self.closed else words[:-1]),
-            tokens=tuple(said.token for said in self.said),
-            probability=np.array([said.probability for said in self.said]),
-            attention=np.array(attention or np.empty((0, seen))),
-            confidence=np.array([c for said in self.said for c in said.confidence]),
+            subwords=tuple(self.said),
         )
-        return Drafted(draft, [said.positions for said in self.said])
 
 
 def shown(model: Model, reads: Sequence[Read], device: torch.device) -> Int[Tensor, "B"]:
@@ -118,7 +98,7 @@ class Drafter:
 
     def __call__(
         self, state: State, sentences: Sequence[Sentence], reads: Sequence[Read]
-    ) -> list[Drafted]:
+    ) -> list[Draft]:
         """The draft of each sentence.
 
         Args:
@@ -158,7 +138,7 @@ class Drafter:
             if len(left) < len(going):
                 state = select(state, self._tensor(left))
             going = [going[n] for n in left]
-        return [row.drafted() for row in rows]
+        return [row.draft() for row in rows]
 
     def _replayed(
         self, state: State, bos: Int[Tensor, "B"], sentences: Sequence[Sentence]
@@ -182,7 +162,7 @@ class Drafter:
         """The decoder that sees so much and never waits for more."""
         return self.model.seen(state, read, torch.ones_like(read, dtype=torch.bool))
 
-    def _say(self, number: int, step: DecoderStep, rows: Sequence[_Row]) -> list[_Said]:
+    def _say(self, number: int, step: DecoderStep, rows: Sequence[_Row]) -> list[Subword]:
         """What the decoder says at a step of each sentence; after whole words a word begins."""
         vocabulary, logits = self.model.vocabulary, step.logits
         first = [n for n, row in enumerate(rows) if number == len(row.sentence.written.tokens) > 0]
@@ -195,11 +175,10 @@ class Drafter:
                 best[n] = [*row.given, vocabulary.eos][number]
         p = logits.double().softmax(-1).gather(1, best[:, None])[:, 0]
         layer = self.policy.attends(len(step.weights))
-        attention: list[list[float]] = [[]] * len(rows)
+        attention, sure = p.new_empty(len(rows), 0), torch.full_like(p, torch.nan)
         if layer is not None:
-            attention = step.weights[layer - 1].double().mean(1).tolist()
-        sure: list[list[float]] = [[]] * len(rows)
+            attention = step.weights[layer - 1].double().mean(1)
         if step.confidence is not None:
-            sure = step.confidence.double().sigmoid()[:, None].tolist()
-        columns = (best, self.model.begins[best], p, step.positions)
-        return [*map(_Said, *(column.tolist() for column in columns), attention, sure)]
+            sure = step.confidence.double().sigmoid()
+        columns = [column.tolist() for column in (best, self.model.begins[best], p, sure)]
+        return [*map(Subword, *columns, attention.cpu().numpy(), step.positions.tolist())]

@@ -9,10 +9,8 @@ same decisions in a batch and alone. It works with any model; a clock and schedu
 earlier, work inside the drafts.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -36,6 +34,23 @@ class Progress(NamedTuple):
     words_written: int
 
 
+class Subword(NamedTuple):
+    """What a model says of one subword of a draft, after reading S source subwords."""
+
+    token: int
+    begins: bool
+    """Whether it begins a word."""
+    probability: float
+    confidence: float
+    """How sure the model is of it, or how sure its heads are to stop before it
+    (`Policy.overrules`); not a number if the model does not say."""
+    attention: Float[NDArray[np.float64], "S"]
+    """Attention to the source, averaged over the heads of one decoder layer; empty if no policy
+    looks at it."""
+    positions: list[int]
+    """Where the heads stood."""
+
+
 @dataclass(frozen=True, eq=False)
 class Draft:
     """The continuation that a model would write if it read no more.
@@ -44,43 +59,21 @@ class Draft:
         written: The words that were written before.
         words: The words of the draft that may be written: those that another word follows. A prefix
             looks like a whole sentence, so its last word, with a full stop, comes too early.
-        tokens: All n subwords of the draft, without EOS.
-        probability: That of each subword.
-        attention: To the source at each subword, averaged over the heads of one decoder layer.
-        confidence: How sure the model is of each subword, or how sure its heads are to stop before
-            it (`Policy.overrules`); empty if the model does not say.
+        subwords: All subwords of the draft, without EOS.
     """
 
     written: tuple[Word, ...]
     words: tuple[Word, ...]
-    tokens: tuple[int, ...]
-    probability: Float[NDArray[np.float64], "n"]
-    attention: Float[NDArray[np.float64], "n S"]
-    confidence: Float[NDArray[np.float64], "#n"]
+    subwords: tuple[Subword, ...]
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
         """All whole words, those written before among them."""
         return self.written + self.words
 
-    @property
-    def ends(self) -> list[int]:
-        """The number of subwords of the draft up to the end of each word."""
-        return [*accumulate(map(len, self.words))]
 
-    @property
-    def firsts(self) -> list[int]:
-        """The place of the first subword of each word."""
-        return [0, *self.ends][: len(self.words)]
-
-    def sure(self, least: float) -> int:
-        """The number of words before the first whose first subword is less sure."""
-        unsure = (n for n, at in enumerate(self.firsts) if self.confidence[at] < least)
-        return next(unsure, len(self.words))
-
-
-class Policy(ABC):
-    """Commits words of drafts."""
+class Policy:
+    """Commits words of drafts: by `most`, by `halts`, or by `commit`."""
 
     drafts: ClassVar[bool] = True
     """Whether whole drafts are looked at, so that they may come from a beam search; otherwise the
@@ -100,14 +93,29 @@ class Policy(ABC):
         """The most words that may be committed now, so that no more are drafted; None for all."""
         return None
 
-    @abstractmethod
+    def halts(self, progress: Progress, word: int, subword: Subword) -> bool:
+        """Whether this subword, and what follows it, is not written, so that the draft may end.
+
+        Args:
+            progress: of the sentence; its source has not ended.
+            word: the number of the subword's word in the draft, from 0.
+            subword: what the model says of it.
+        """
+        return False
+
     def commit(self, progress: Progress, drafts: Sequence[Draft]) -> int:
-        """The number of words of the newest draft that are written.
+        """The number of words of the newest draft that are written: those before it `halts`.
 
         Args:
             progress: of the sentence; its source has not ended.
             drafts: the newest draft last, before it up to `past` earlier ones.
         """
+        draft, word = drafts[-1], -1
+        for subword in draft.subwords:
+            word += subword.begins
+            if self.halts(progress, word, subword):
+                return word
+        return len(draft.words)
 
     def model_dials(self, mechanism: Mechanism) -> Mapping[str, float]:
         """What a model's dials should be with this policy, if the user does not say."""

@@ -1,11 +1,11 @@
 """One sentence under a policy: what is read, what is written, and what is only shown."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.policy import Draft, Policy, Progress, Word
+from simulmt.decoding.policy import Draft, Policy, Progress, Subword, Word
 
 
 class Read(NamedTuple):
@@ -16,13 +16,6 @@ class Read(NamedTuple):
     """EOS included."""
     ended: bool
     """Whether EOS has been read."""
-
-
-class Drafted(NamedTuple):
-    """A draft, and where the heads stood at each of its n subwords."""
-
-    draft: Draft
-    positions: list[list[int]]
 
 
 class Sentence:
@@ -49,28 +42,33 @@ class Sentence:
         """The most words that may be written now; None for all, 0 if no draft is needed."""
         return None if read.ended else self.policy.most(self._progress(read))
 
-    def take(self, drafted: Drafted, read: Read) -> None:
+    def halts(self, read: Read, word: int, subword: Subword) -> bool:
+        """Whether the draft may end before a subword, which is not written now."""
+        return not read.ended and self.policy.halts(self._progress(read), word, subword)
+
+    def take(self, draft: Draft, read: Read) -> None:
         """Write what the policy commits of a draft; all of it if the source has ended."""
-        draft, positions = drafted
         if self.policy.revises:
-            self._show(split(draft.tokens, draft.words), read)
+            self._show(split(draft), read)
         if read.ended:
-            self._write(draft.tokens, positions, read)
-            self.words += split(draft.tokens, draft.words)
+            self._write(draft.subwords, read)
+            self.words += split(draft)
             self.done = True
             return
         drafts = (*self._drafts, draft)
+        most = self.most(read)
         count = min(self.policy.commit(self._progress(read), drafts), len(draft.words))
-        self._write(draft.tokens[: [0, *draft.ends][count]], positions, read)
+        count = count if most is None else min(count, most)
+        self._write(draft.subwords[: sum(map(len, draft.words[:count]))], read)
         self.words += draft.words[:count]
         self._drafts = drafts[len(drafts) - self.policy.past :]
 
     def _progress(self, read: Read) -> Progress:
         return Progress(read.words, read.subwords, len(self.words))
 
-    def _write(self, tokens: Sequence[int], positions: list[list[int]], read: Read) -> None:
-        for token, stood in zip(tokens, positions, strict=False):
-            self.written.write(token, read.subwords, stood)
+    def _write(self, subwords: Sequence[Subword], read: Read) -> None:
+        for subword in subwords:
+            self.written.write(subword.token, read.subwords, subword.positions)
         if self.policy.revises and read.ended:
             delays = [self._changed[n] for n, word in enumerate(self.shown) for _ in word]
             self.written = self.written._replace(delays=delays, erased=self._erased)
@@ -84,8 +82,7 @@ class Sentence:
         self.shown = words
 
 
-def split(tokens: Sequence[int], words: Iterable[Word]) -> list[Word]:
+def split(draft: Draft) -> list[Word]:
     """The subwords of a draft as its whole words and the rest, if there is one."""
-    words = [*words]
-    rest = tuple(tokens[sum(map(len, words)) :])
-    return [*words, rest] if rest else words
+    rest = tuple(one.token for one in draft.subwords[sum(map(len, draft.words)) :])
+    return [*draft.words, rest] if rest else [*draft.words]

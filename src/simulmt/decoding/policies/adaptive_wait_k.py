@@ -1,13 +1,13 @@
 """Adaptive wait-k (Zheng et al. 2020, arXiv 2004.13169): a sure word need not wait."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeAlias
 
 from simulmt.attention import Mechanism
 from simulmt.attention.clocks import MultiPath
 from simulmt.attention.clocks.wait_k import LONGEST, Waits
-from simulmt.decoding.policy import Draft, Policy, Progress
+from simulmt.decoding.policy import Policy, Progress, Subword
 from simulmt.errors import UserError
 from simulmt.options import Limit, limited
 
@@ -58,13 +58,10 @@ class AdaptiveWaitK(Policy):
         """As many words as bring the lag below `k_min`."""
         return max(progress.words_read - progress.words_written - self.k_min + 1, 0)
 
-    def commit(self, progress: Progress, drafts: Sequence[Draft]) -> int:
-        """The words up to the first that is not sure enough."""
-        draft, lag = drafts[-1], progress.words_read - progress.words_written
-        for number, first in enumerate(draft.firsts):
-            if draft.probability[first] < self.rho(lag - number):
-                return number
-        return len(draft.words)
+    def halts(self, progress: Progress, word: int, subword: Subword) -> bool:
+        """At the first subword of a word that is not probable enough."""
+        lag = progress.words_read - progress.words_written - word
+        return subword.begins and subword.probability < self.rho(lag)
 
     def model_dials(self, mechanism: Mechanism) -> Mapping[str, float]:
         """A multi-path model sees all that is read, whatever the lag."""

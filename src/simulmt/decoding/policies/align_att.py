@@ -2,12 +2,9 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-from jaxtyping import Bool, Float
-from numpy.typing import NDArray
-
 from simulmt.decoding.policies.attended import AttentionPolicy
 from simulmt.decoding.policies.hold_n import Held
+from simulmt.decoding.policy import Progress, Subword
 from simulmt.options import Few, limited
 
 
@@ -24,8 +21,7 @@ class AlignAtt(AttentionPolicy):
     f: Held
     layer: Few | None = None
 
-    def forbidden(
-        self, attention: Float[NDArray[np.float64], "n S"]
-    ) -> Bool[NDArray[np.bool_], "n"]:
-        """Whether each subword is aligned to one of the newest f."""
-        return attention.argmax(1) + 1 > attention.shape[1] - self.f  # type: ignore[no-any-return]
+    def halts(self, progress: Progress, word: int, subword: Subword) -> bool:
+        """At a subword that is aligned to one of the newest f."""
+        attention = subword.attention
+        return int(attention.argmax()) + 1 > len(attention) - self.f

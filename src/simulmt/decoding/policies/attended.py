@@ -1,15 +1,8 @@
 """What AlignAtt and EDAtt share: they stop at a subword, by the attention of one decoder layer."""
 
-from abc import abstractmethod
-from collections.abc import Sequence
-
-import numpy as np
-from jaxtyping import Bool, Float
-from numpy.typing import NDArray
-
 from simulmt.attention import Mechanism
 from simulmt.attention.spans import Lookback
-from simulmt.decoding.policy import Draft, Policy, Progress
+from simulmt.decoding.policy import Policy
 
 
 class AttentionPolicy(Policy):
@@ -21,19 +14,6 @@ class AttentionPolicy(Policy):
     """
 
     layer: int | None
-
-    @abstractmethod
-    def forbidden(
-        self, attention: Float[NDArray[np.float64], "n S"]
-    ) -> Bool[NDArray[np.bool_], "n"]:
-        """Whether each subword may not be written; the rows of the attention sum to 1."""
-
-    def commit(self, progress: Progress, drafts: Sequence[Draft]) -> int:
-        """The words that end before the first forbidden subword."""
-        draft = drafts[-1]
-        forbidden = self.forbidden(draft.attention)
-        free = int(forbidden.argmax()) if forbidden.any() else len(draft.tokens)
-        return sum(1 for end in draft.ends if end <= free)
 
     def attends(self, layers: int) -> int:
         """The chosen layer, or that at two thirds."""

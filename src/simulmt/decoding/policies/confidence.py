@@ -1,12 +1,11 @@
 """SM2 (Yu et al. 2024): a word is written once the model says that it is sure of it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from simulmt.attention import Mechanism
 from simulmt.decoding.policies.adaptive_wait_k import Probability
-from simulmt.decoding.policy import Draft, Policy, Progress
+from simulmt.decoding.policy import Policy, Progress, Subword
 from simulmt.options import limited
 
 AT_FIRST = 2
@@ -29,9 +28,9 @@ class Confidence(Policy):
         """No word before enough is read."""
         return 0 if progress.words_read < AT_FIRST else None
 
-    def commit(self, progress: Progress, drafts: Sequence[Draft]) -> int:
-        """The words up to the first that the model is not sure of."""
-        return 0 if progress.words_read < AT_FIRST else drafts[-1].sure(self.gamma)
+    def halts(self, progress: Progress, word: int, subword: Subword) -> bool:
+        """At the first subword of a word that the model is not sure of."""
+        return subword.begins and subword.confidence < self.gamma
 
     def misfit(self, mechanism: Mechanism, layers: int) -> str:
         """Only a model that was trained to can say how sure it is."""

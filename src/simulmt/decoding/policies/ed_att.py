@@ -2,12 +2,9 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-from jaxtyping import Bool, Float
-from numpy.typing import NDArray
-
 from simulmt.decoding.policies.adaptive_wait_k import Probability
 from simulmt.decoding.policies.attended import AttentionPolicy
+from simulmt.decoding.policy import Progress, Subword
 from simulmt.options import Count, Few, limited
 
 
@@ -28,8 +25,6 @@ class EDAtt(AttentionPolicy):
     last: Count = 2
     layer: Few | None = None
 
-    def forbidden(
-        self, attention: Float[NDArray[np.float64], "n S"]
-    ) -> Bool[NDArray[np.bool_], "n"]:
-        """Whether the attention of each subword to the newest ones is too much."""
-        return attention[:, -self.last :].sum(1) >= self.a  # type: ignore[no-any-return]
+    def halts(self, progress: Progress, word: int, subword: Subword) -> bool:
+        """At a subword whose attention to the newest ones is too much."""
+        return float(subword.attention[-self.last :].sum()) >= self.a

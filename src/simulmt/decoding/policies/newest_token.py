@@ -1,6 +1,5 @@
 """EMMA (Ma et al. 2023): a word is written once every head would stop at the newest token."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,7 +7,7 @@ from simulmt.attention import Mechanism
 from simulmt.attention.schedules import Monotonic
 from simulmt.attention.spans import Lookback
 from simulmt.decoding.policies.adaptive_wait_k import Probability
-from simulmt.decoding.policy import Draft, Policy, Progress
+from simulmt.decoding.policy import Policy, Progress, Subword
 from simulmt.options import limited
 
 
@@ -28,9 +27,9 @@ class NewestToken(Policy):
     overrules: ClassVar[bool] = True
     threshold: Probability
 
-    def commit(self, progress: Progress, drafts: Sequence[Draft]) -> int:
-        """The words up to the first whose first subword a head would not write."""
-        return drafts[-1].sure(self.threshold)
+    def halts(self, progress: Progress, word: int, subword: Subword) -> bool:
+        """At the first subword of a word for which a head would read on."""
+        return subword.begins and subword.confidence < self.threshold
 
     def misfit(self, mechanism: Mechanism, layers: int) -> str:
         """Heads that do not learn when to stop, or that see a part of what is read."""

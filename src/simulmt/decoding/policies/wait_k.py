@@ -1,12 +1,11 @@
 """Wait-k at test time (Ma et al. 2019), for models that were trained on whole sentences."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from simulmt.attention import Mechanism
 from simulmt.attention.clocks.wait_k import Waits
-from simulmt.decoding.policy import Draft, Policy, Progress
+from simulmt.decoding.policy import Policy, Progress
 from simulmt.options import limited
 
 
@@ -25,10 +24,6 @@ class WaitK(Policy):
     def most(self, progress: Progress) -> int:
         """The words that are due."""
         return max(progress.words_read - self.k + 1 - progress.words_written, 0)
-
-    def commit(self, progress: Progress, drafts: Sequence[Draft]) -> int:
-        """All words that are due."""
-        return self.most(progress)
 
     def misfit(self, mechanism: Mechanism, layers: int) -> str:
         """A model with a clock of its own waits anyway."""
