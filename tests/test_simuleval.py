@@ -16,6 +16,7 @@ from simulmt.data.text import normalise
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.instance import read_instances, word_delays
+from simulmt.decoding.policies import LocalAgreement
 from simulmt.live.translator import Translator
 from small_runs import LONGER
 from zoo import EOS
@@ -136,6 +137,36 @@ def test_bad_input_is_one_line(answers):
         (line,) = (line for line in done.err.splitlines() if line.startswith("error: "))
         assert message in line
         assert "Traceback" not in done.err
+
+
+def agent(*words: str):
+    """The agent that SimulEval makes of these arguments."""
+    from simuleval.options import general_parser
+
+    from simulmt.live.simuleval_agent import SimulmtAgent
+
+    parser = general_parser()
+    SimulmtAgent.add_args(parser)
+    return SimulmtAgent.from_args(parser.parse_args([*words]))
+
+
+def test_policies_and_dials_are_those_of_translate(finished, trained_once, capsys):
+    model = agent("--checkpoint", str(finished), "--dial", "k=7").translator.model
+    assert model.mechanism.dials["k"] == 7
+    soft = str(trained_once(*LONGER, "mechanism=soft", "model.encoder=bidirectional"))
+    policy = agent("--checkpoint", soft, "--policy", "local_agreement", "n=3").translator.policy
+    assert policy == LocalAgreement(n=3)
+    for wrong, said in {
+        ("--dial", "k=seven"): "--dial k=seven: give NAME=NUMBER, such as k=5",
+        ("--dial", "k"): "--dial k: give NAME=NUMBER",
+        ("--dial", "q=1"): "dial.q=1 with mechanism=soft: it has none; leave dial.q out",
+        ("--policy", "hold_n", "n=few"): "--policy hold_n n=few: give NAME=NUMBER",
+        ("--policy", "hold_n", "m=1"): "m",
+        ("--policy", "retranslation"): "takes words back, which SimulEval cannot show",
+    }.items():
+        with pytest.raises(SystemExit):
+            agent("--checkpoint", soft, *wrong)
+        assert said in capsys.readouterr().err
 
 
 class Talker(Translator):

@@ -11,6 +11,7 @@ read when the word was known to be complete.
 import json
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,8 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
         trusted = "packages that bring parts of the model, if they are not installed as plugins"
         policy = "a policy and its options, such as local_agreement n=2; else the model's own"
         parser.add_argument("--policy", nargs="+", default=[OWN], metavar="NAME", help=policy)
+        dial = "dials of the model and their values, such as k=5"
+        parser.add_argument("--dial", nargs="+", default=[], metavar="NAME=VALUE", help=dial)
         parser.add_argument("--plugins", nargs="*", default=[], help=trusted)
 
     @classmethod
@@ -55,14 +58,16 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
             if args.fp16 or args.dtype == "fp16":
                 raise UserError("half precision is not offered; leave out --fp16 and --dtype fp16")
             load(args.plugins)
-            policy = build_policy(_policy_options(*args.policy))
+            name, *chosen = args.policy
+            policy = build_policy({"name": name} | _options(f"--policy {name}", chosen))
             if policy is not None and policy.revises:
                 raise UserError(
-                    f"--policy {args.policy[0]} takes words back, which SimulEval cannot show: "
+                    f"--policy {name} takes words back, which SimulEval cannot show: "
                     "evaluate with simulmt"
                 )
             trained = checkpoint.load(Path(args.checkpoint))
-            return cls(args, Translator.of(trained, args.device, policy))
+            dials = _options("--dial", args.dial)
+            return cls(args, Translator.of(trained, args.device, policy, dials))
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
             sys.exit(2)
@@ -85,15 +90,13 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
         return WriteAction(" ".join(words), finished=states.source_finished)
 
 
-def _policy_options(name: str, *words: str) -> dict[str, Any]:
-    """Return the options of a policy from words such as `n=2`."""
-    options: dict[str, Any] = {"name": name}
+def _options(flag: str, words: Sequence[str]) -> dict[str, Any]:
+    """The options of a policy, or dials, from the words after a flag, such as `n=2`."""
+    options = dict[str, Any]()
     for word in words:
         key, _, value = word.partition("=")
         try:
             options[key] = json.loads(value)
         except ValueError:
-            raise UserError(
-                f"--policy {name} {word}: an option is NAME=NUMBER, such as n=2"
-            ) from None
+            raise UserError(f"{flag} {word}: give NAME=NUMBER, such as k=5") from None
     return options
