@@ -7,7 +7,9 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -25,31 +27,12 @@ ROOT = Path(__file__).parents[1]
 PAGES = (
     "README.md",
     "CONTRIBUTING.md",
-    "docs/analyses.md",
-    "docs/architecture.md",
-    "docs/clusters.md",
-    "docs/conventions.md",
-    "docs/data.md",
-    "docs/models.md",
     "docs/notebook.ipynb",
-    "docs/plugins.md",
-    "docs/pretrained.md",
-    "docs/reports.md",
-    "docs/results.md",
-    "docs/runs.md",
-    "docs/scale.md",
-    "docs/serve.md",
-    "docs/simuleval.md",
-    "docs/streaming.md",
-    "docs/sweeps.md",
-    "experiments/README.md",
-    "experiments/future_guided/README.md",
-    "experiments/milk/README.md",
-    "experiments/mma/README.md",
-    "experiments/streaming/README.md",
-    "experiments/verbfinal/README.md",
-    "experiments/wandb/README.md",
-    "experiments/zoo/README.md",
+    *sorted(
+        page.relative_to(ROOT).as_posix()
+        for pattern in ("docs/*.md", "experiments/**/README.md")
+        for page in ROOT.glob(pattern)
+    ),
 )
 
 
@@ -63,8 +46,7 @@ def prose(page: str) -> str:
 
 
 TEXT = {page: prose(page) for page in PAGES}
-_NAMES = ("train", "evaluate", "translate", "export", "report", "analyse", "align")
-PROGRAMS = [f"{name}.py" for name in _NAMES]
+PROGRAMS = {path.stem for path in (ROOT / "conf").glob("*.yaml")}
 PRESETS = sorted(
     path.stem
     for path in (ROOT / "conf" / "data").glob("*.yaml")
@@ -83,8 +65,30 @@ def code(text: str) -> Iterator[str]:
     """What a reader may type: the lines of shell blocks, and code within a line."""
     for block in blocks(text, "bash"):
         yield from block.replace("\\\n", " ").splitlines()
+    yield from inline(text)
+
+
+def inline(text: str) -> list[str]:
+    """Code within a line."""
     outside = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
-    yield from re.findall(r"`([^`\n]+)`", outside)
+    return re.findall(r"`([^`\n]+)`", outside)
+
+
+# A shell that has no programs, but names those that it would have started.
+NAMES_ONLY = r"""
+PATH=/nowhere
+command_not_found_handle() { printf '%s\037' "$@" >&3; printf '\n' >&3; }
+exec 3>&1 1>/dev/null 2>&1
+"""
+
+
+def typed(text: str, folder: Path) -> Iterator[list[str]]:
+    """The words of each command of a page, with the values of the shell's variables."""
+    for block in blocks(text, "bash"):
+        shell = ["bash", "-c", NAMES_ONLY + block]
+        done = subprocess.run(shell, cwd=folder, check=False, capture_output=True, text=True)
+        yield from (line.split("\037")[:-1] for line in done.stdout.splitlines())
+    yield from (shlex.split(line, comments=True) for line in inline(text))
 
 
 def section(text: str, heading: str) -> str:
@@ -92,19 +96,23 @@ def section(text: str, heading: str) -> str:
     return re.search(rf"^{heading}\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)[1]
 
 
+@cache
 def commands() -> list[tuple[str, list[str]]]:
-    """Each `python train.py ...` and so on: the program and its arguments."""
+    """Each `python train.py ...`, `simulmt train ...` and so on: the program and its arguments."""
     found = []
-    for page in PAGES:
-        for line in code(TEXT[page]):
-            words = shlex.split(line.partition(" > ")[0], comments=True)
-            if words[:1] == ["torchrun"] and "train.py" in words:
-                words = ["python", *words[words.index("train.py") :]]
-            if words[:2] == ["simulmt", "serve"] and words[2:]:
-                found.append(("serve", words[2:]))
-            if words[:1] == ["python"] and words[1] in PROGRAMS:
-                found.append((words[1].removesuffix(".py"), words[2:]))
+    with TemporaryDirectory() as folder:
+        for page in PAGES:
+            for line in typed(TEXT[page], Path(folder)):
+                started = line[:1] == ["torchrun"] and "train.py" in line
+                words = ["python", *line[line.index("train.py") :]] if started else line
+                program = re.sub(r"^(python (-m )?|simulmt )|\.py$", "", " ".join(words[:2]))
+                if program in PROGRAMS and words[2:] and not asks_for_a_plugin(words):
+                    found.append((program, words[2:]))
     return found
+
+
+def asks_for_a_plugin(words: list[str]) -> bool:
+    return any("catch_up" in word or word.startswith("plugins=") for word in words)
 
 
 def runs() -> list[Any]:

@@ -58,7 +58,8 @@ def test_csv_has_every_figure_of_every_run(tmp_path):
     expected |= {"front_DAL": "False"}
     assert expected.items() <= first.items()
     choices = set(first) - set(expected)
-    assert choices == {f"mechanism.{key}" for key in ("schedule", "span", "heads", "energy_bias")}
+    keys = "schedule span heads energy_bias energies temperature threshold"
+    assert choices == {f"mechanism.{key}" for key in keys.split()}
     assert (second["folder"], second["k"], second["parameters"]) == ("c", "3", "1000")
     assert second["front_DAL"] == "True"  # 75 at 3.9 beats 30.5 at 4
     with (tmp_path / "cost.csv").open(encoding="utf-8", newline="") as file:

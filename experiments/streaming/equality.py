@@ -26,6 +26,7 @@ from cells import CONF, Cell, Counts, compare, options_of
 from rich.console import Console
 from rich.progress import track
 
+from simulmt import builders
 from simulmt.builders import build_mechanism
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
@@ -63,7 +64,7 @@ def make_cells(options: argparse.Namespace) -> list[Cell]:
         raise UserError(f"--runs {options.runs}: no such directory")
     cells = []
     for mechanism in filter(_streams, mechanisms):
-        for model in options.models:
+        for model in (name for name in options.models if _takes(name, mechanism)):
             run = options.runs and options.runs / model / mechanism
             if run and (run / "checkpoints").is_dir():
                 cells.append(Cell(model, mechanism, run))
@@ -74,6 +75,11 @@ def make_cells(options: argparse.Namespace) -> list[Cell]:
 
 def _streams(mechanism: str) -> bool:
     return not build_mechanism(options_of("mechanism", mechanism)).offline
+
+
+def _takes(model: str, mechanism: str) -> bool:
+    several = build_mechanism(options_of("mechanism", mechanism)).several_states
+    return builders.MODELS[model].takes_several_states or not several
 
 
 def measure(cells: Sequence[Cell], options: argparse.Namespace, console: Console) -> Results:

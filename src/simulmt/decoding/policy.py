@@ -5,8 +5,8 @@ the draft, and the rest is drafted again after the next read. What is written st
 has ended, all of the draft is written without asking.
 
 A policy is a pure function of the progress of a sentence and of its drafts, so a sentence gets the
-same decisions in a batch and alone. It works with any model; a clock and schedules, which decide
-earlier, work inside the drafts.
+same decisions in a batch and alone. A clock and schedules, which decide earlier, work inside the
+drafts.
 """
 
 from collections.abc import Mapping, Sequence

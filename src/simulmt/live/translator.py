@@ -24,8 +24,8 @@ class Translator:
     """Translates one sentence after another, word by word.
 
     A source word costs one encoder step for each of its subwords. A bidirectional encoder runs
-    once, at the end of the sentence; a re-encoding one runs on the whole prefix at each subword.
-    Written words are never revised.
+    once, at the end of the sentence, or with a policy again after each word; a re-encoding one runs
+    on the whole prefix at each subword. Written words stay, but with a policy that revises.
 
     Args:
         model: in evaluation mode, on `device`.
