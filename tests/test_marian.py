@@ -250,7 +250,7 @@ def test_the_commands_of_the_page_work(tmp_path):
             (tmp_path / f"{name}.{language}").write_text(text, encoding="utf-8")
     blocks = re.findall(r"^```bash\n(.*?)^```$", COMMANDS, re.MULTILINE | re.DOTALL)
     script = "".join(blocks).replace("init_from=", f"{SIZES} {BRIEF} init_from=")
-    shell = f'simulmt() {{ "{sys.executable}" -m simulmt "$@"; }}\n{script}'
+    shell = f'python() {{ :; }}\nsimulmt() {{ "{sys.executable}" -m simulmt "$@"; }}\n{script}'
     done = subprocess.run(
         ["bash", "-ec", shell], cwd=tmp_path, capture_output=True, text=True, check=False
     )

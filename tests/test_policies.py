@@ -18,6 +18,7 @@ from simulmt.decoding.beam import beam_search
 from simulmt.decoding.by_policy import PolicyStream, decode_by, reads_of
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
+from simulmt.decoding.overruled import overruled
 from simulmt.decoding.policies import (
     POLICIES,
     AdaptiveWaitK,
@@ -35,7 +36,6 @@ from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Read, Sentence
 from simulmt.errors import UserError
 from simulmt.models.model import Model
-from simulmt.models.overruled import overruled
 
 WAITING = {
     "wait_k": WaitK(k=2),

@@ -31,8 +31,8 @@ class Run:
         scores: The scores of the test set.
         test_set: The digests of the test set's text.
         traits: The kind of policy that the run trained.
-        training: Size, length and speed of the training; None for another system, of which nothing
-            but the log is known.
+        training: Size, length and speed of the training; None for an exported model, and for
+            another system, of which nothing but the log is known.
         provenance: Where the training comes from; None if that is not known.
         turned: Options of the decoding that differ from the run's: `{"k": 5}`; empty for a run.
         policy: The options of the policy that decoded; empty for the model's own decision.
@@ -71,7 +71,7 @@ class Run:
     @property
     def foreign(self) -> bool:
         """Whether this is another system, of which nothing but the log is known."""
-        return self.training is None
+        return "model.name" not in self.options
 
     @property
     def is_decoding(self) -> bool:
@@ -131,7 +131,7 @@ class Run:
             "folder": self.folder,
             "mechanism": self.mechanism,
             **{name: self.option(f"mechanism.{name}") for name in _OF_MECHANISM},
-            **{name: None if self.foreign else self.weight(name) for name in WEIGHTS},
+            **{name: self.weight(name) if name in self.options else None for name in WEIGHTS},
             "seed": self.options.get("seed"),
             "model": self.model,
             "data": self.options["data.name"],

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from simulmt.analysis.exported import is_exported, read_exported
 from simulmt.analysis.intervals import resample
 from simulmt.analysis.run import Run
 from simulmt.decoding.instance import read_instances
@@ -54,7 +55,8 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
     """Read all runs below a folder, sorted by mechanism, model, policy and DAL.
 
     Args:
-        folder: Searched at any depth for directories in which a training has begun.
+        folder: Searched at any depth for directories in which a training has begun; or an exported
+            model. With `test`, exported models are searched for, too.
         decodings: Whether to add the evaluations of each run's own test set with another dial or
             beam, or by a policy.
         test: The name of other text, or of a split, whose evaluations stand for the runs; None for
@@ -67,22 +69,27 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
         raise UserError(f"runs={folder}: there is no such folder; give one that holds runs")
     listed = RunList()
     for place, below, files in os.walk(folder):
-        here = Path(place)
-        if not has_begun(here) and SCORES not in files:
+        here, text = Path(place), test
+        exported = (test is not None or here == folder) and is_exported(here)
+        if not (exported or has_begun(here) or SCORES in files):
             continue
         below[:] = [name for name in below if name not in (EVALUATION, NEXT, LANDING)]
-        if SCORES not in files:
+        if SCORES not in files and not exported:
             listed.begun.append(f"{here} (not finished: no {SCORES}{_reached(here)})")
             continue
         try:
-            run = _read(here, here.relative_to(folder).as_posix())
+            name = here.relative_to(folder).as_posix()
+            if exported:
+                run, text = read_exported(here, name, test)
+            else:
+                run = _read(here, name)
         except (UserError, ValueError, KeyError, TypeError, AttributeError) as error:
             listed.damaged.append(f"{here} (cannot be used: {str(error).splitlines()[0]})")
             continue
-        own = [run] if test is None else []
-        found = [*own, *_decodings(run, listed, test)] if decodings or test else own
+        own = [run] if text is None else []
+        found = [*own, *_decodings(run, listed, text)] if decodings or text else own
         if not found:
-            listed.begun.append(f"{here} (no evaluation of {test})")
+            listed.begun.append(f"{here} (no evaluation of {text})")
         listed.runs += found
     listed.damaged.sort()
     listed.begun.sort()
@@ -103,9 +110,10 @@ def comparable(listed: RunList, folder: Path) -> list[Run]:
         UserError: there is none, or not all were tested on the same sentences.
     """
     if not listed.runs:
+        first = f": {listed.left_out[0]}" if listed.left_out else ""
         raise UserError(
             f"there is no finished run in {folder} ({len(listed.begun)} unfinished, "
-            f"{len(listed.damaged)} damaged); a training ends with writing {SCORES}"
+            f"{len(listed.damaged)} damaged{first}); a training ends with writing {SCORES}"
         )
     sets: dict[str, str] = {}  # by digest, since the same name may stand for different text
     for run in listed.runs:

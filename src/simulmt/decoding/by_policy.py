@@ -14,12 +14,12 @@ from torch import Tensor
 from simulmt.decoding.drafting import Drafter, shown
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.listening import Listener, grouped, listen, padded
+from simulmt.decoding.overruled import overruled
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Read, Sentence
 from simulmt.models.joined import join
 from simulmt.models.model import Model
-from simulmt.models.overruled import overruled
 from simulmt.models.results import State, select
 
 
