@@ -77,7 +77,11 @@ def inline(text: str) -> list[str]:
 # A shell that has no programs, but names those that it would have started.
 NAMES_ONLY = r"""
 PATH=/nowhere
-command_not_found_handle() { printf '%s\037' "$@" >&3; printf '\n' >&3; }
+command_not_found_handle() {
+    local line
+    printf -v line '%s\037' "$@"
+    printf '%s\n' "$line" >&3  # at once, as the programs of a pipe run side by side
+}
 exec 3>&1 1>/dev/null 2>&1
 """
 
