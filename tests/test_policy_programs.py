@@ -74,27 +74,25 @@ def test_an_evaluation_in_batches_is_one_word_by_word(soft: Path, name: str) -> 
     assert other.computing_ms is not None
 
 
-def test_a_model_that_says_how_sure_it_is_is_a_curve(trained_once, soft: Path) -> None:
-    run = trained_once(*LONGER, "mechanism=sm2", "model.encoder=bidirectional")
-    asked = ["policy=confidence", "policy.gamma=0.3"]
-    batches, stream = evaluated(run, *asked), evaluated(run, *asked, "word_ms=100")
-    assert words(batches) == words(stream)
-    folders = [evaluated(run, "policy=confidence", f"policy.gamma={g}") for g in (0.0, 1.0)]
-    early, late = (read_record(folder / "scores.json", Scores) for folder in folders)
-    assert float(early["paper", "word"]["DAL"]) < float(late["paper", "word"]["DAL"])
-    with pytest.raises(UserError, match="mechanism=soft has no confidence: take a run of"):
-        evaluated(soft, *asked)
+CURVES = {
+    "confidence": ("gamma", 0.3, ["mechanism=sm2", "model.encoder=bidirectional"],
+                   "mechanism=soft has no confidence: take a run of"),
+    "newest_token": ("threshold", 0.2, ["mechanism=emma"],
+                     "mechanism=soft has none: take a run of mechanism=emma"),
+}  # fmt: skip
 
 
-def test_heads_that_are_overruled_are_a_curve(trained_once, soft: Path) -> None:
-    run = trained_once(*LONGER, "mechanism=emma")
-    asked = ["policy=newest_token", "policy.threshold=0.2"]
+@pytest.mark.parametrize("name", CURVES)
+def test_a_model_that_says_when_it_is_sure_is_a_curve(trained_once, soft: Path, name: str) -> None:
+    dial, value, trained, refusal = CURVES[name]
+    run = trained_once(*LONGER, *trained)
+    asked = [f"policy={name}", f"policy.{dial}={value}"]
     batches, stream = evaluated(run, *asked), evaluated(run, *asked, "word_ms=100")
     assert words(batches) == words(stream)
-    folders = [evaluated(run, "policy=newest_token", f"policy.threshold={p}") for p in (0.0, 1.0)]
+    folders = [evaluated(run, f"policy={name}", f"policy.{dial}={p}") for p in (0.0, 1.0)]
     early, late = (read_record(folder / "scores.json", Scores) for folder in folders)
     assert float(early["paper", "word"]["DAL"]) < float(late["paper", "word"]["DAL"])
-    with pytest.raises(UserError, match="mechanism=soft has none: take a run of mechanism=emma"):
+    with pytest.raises(UserError, match=refusal):
         evaluated(soft, *asked)
 
 

@@ -44,8 +44,8 @@ def read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]:
     """
     config = read_json(folder / CONFIG)["config"]
     places = sorted((folder / EVALUATION).glob(f"*/{EVALUATED}"))
-    scores = {place: read_record(place, Scores) for place in places}
-    found = [(one, one.decoding) for one in scores.values() if one.decoding]
+    scores = [read_record(place, Scores) for place in places]
+    found = [(one, one.decoding) for one in scores if one.decoding]
     names = sorted({decoding.split for _, decoding in found})
     if test is None and len(names) != 1:
         raise UserError(f"evaluated on {', '.join(names) or 'nothing'}: choose with test=NAME")
