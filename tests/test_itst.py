@@ -12,60 +12,101 @@ import zoo
 from simulmt.attention import Moment
 from simulmt.attention.memory import Memory
 from simulmt.attention.schedules.itst import Information, Itst
-from simulmt.attention.scores import ScaledDotProduct
 from simulmt.errors import UserError
 
-NEAR = {"rtol": 0, "atol": 1e-9}  # float64: rounding only
+NEAR = {"rtol": 0, "atol": 1e-12}  # float64, sums of at most some hundred terms: rounding only
 OPTIONS = Itst(delta=0.6, delta_min=0.5, delta_decay=0.3, full=0.25)
+DIM, HEADS = 16, 4
 
 
 def a_layer(**changes: float) -> Information:
     torch.manual_seed(3)
-    layer = Information(Itst(**{**vars(OPTIONS), **changes}), ScaledDotProduct(16, 1)).double()
-    layer.score.query.bias.data.normal_(std=3)
+    layer = Information(Itst(**{**vars(OPTIONS), **changes}), DIM, HEADS).double()
+    layer.query.bias.data.normal_(std=3)
+    layer.key.bias.data.normal_()
     return layer
 
 
 def a_memory(layer: Information, length: int, rows: int = 1, read: int | None = None) -> Memory:
-    states = torch.randn(rows, length, 16, generator=torch.Generator().manual_seed(5)).double()
+    states = torch.randn(rows, length, DIM, generator=torch.Generator().manual_seed(5)).double()
     mask = torch.arange(length)[None] < torch.full((rows, 1), read or length)
     keys = layer.keys(states)
     return Memory(keys, keys, keys, mask, torch.ones(rows, dtype=torch.bool))
 
 
-def literal(T: Tensor, delta: float) -> list[int]:
-    """`m_i = 1 + #{j : sum_(l<=j) T_il < delta}`, at least 2, never falling, at most S."""
-    stops: list[int] = []
-    for row in T.tolist():
-        short = sum(sum(row[: j + 1]) < delta for j in range(len(row)))
-        stops.append(min(max([2, 1 + short, *stops]), len(row)))
+def literal_information(layer: Information, query: Tensor, states: Tensor) -> list[list[float]]:
+    """`sigmoid(q . k / sqrt(D / H)) + 1e-4`, the dot product over all D dimensions, both biased."""
+
+    def projected(linear: torch.nn.Linear, x: list[float]) -> list[float]:
+        weight, bias = linear.weight.tolist(), linear.bias.tolist()
+        rows = zip(weight, bias, strict=True)
+        return [sum(w * v for w, v in zip(row, x, strict=True)) + b for row, b in rows]
+
+    keys = [projected(layer.key, state) for state in states.tolist()]
+    T = []
+    for one in query.tolist():
+        q = projected(layer.query, one)
+        dots = [sum(a * b for a, b in zip(q, k, strict=True)) for k in keys]
+        T.append([1 / (1 + math.exp(-dot / math.sqrt(DIM / HEADS))) + 1e-4 for dot in dots])
+    return T
+
+
+def literal_stops(T: list[list[float]], delta: float) -> list[int]:
+    """Visible are j <= m_i + 1; `m_i = 1 + #{j : sum_(l<=j) T_il < delta}` never falls."""
+    m, stops = 0, list[int]()
+    for row in T:
+        m = max(m, 1 + sum(sum(row[: j + 1]) < delta for j in range(len(row))))
+        stops.append(min(m + 1, len(row)))
     return stops
+
+
+def test_the_information_is_the_papers_with_the_scale_of_one_head_and_a_bias_of_the_keys() -> None:
+    layer, query = a_layer(), torch.randn(1, 6, DIM).double()
+    states = torch.randn(1, 9, DIM).double()
+    keys = layer.keys(states)
+    memory = Memory(keys, keys, keys, torch.ones(1, 9, dtype=torch.bool), torch.ones(1).bool())
+    T = torch.tensor(literal_information(layer, query[0], states[0]), dtype=torch.float64)
+    torch.testing.assert_close(layer.information(query, memory)[0, 0], T, **NEAR)
+    layer.key.bias.data += 1
+    moved = layer.information(query, memory._replace(selection_keys=layer.keys(states)))
+    assert (moved[0, 0] - T).abs().max() > 0.1, "the keys' bias should move the level of T"
 
 
 @pytest.mark.parametrize("delta", [0.05, 0.3, 0.6, 1.0])
 def test_stops_are_those_of_the_paper(delta: float) -> None:
     layer = a_layer(delta=delta)
-    memory, query = a_memory(layer, 9), torch.randn(1, 6, 16).double()
+    memory, query = a_memory(layer, 9), torch.randn(1, 6, DIM).double()
     T = layer.information(query, memory)
+    stops = literal_stops(T[0, 0].tolist(), delta)
     plan = layer.plan(query, memory, layer.initial_state(memory), Moment())
-    assert plan.alignment.position[0, 0].tolist() == literal(T[0, 0], delta)
+    assert plan.alignment.position[0, 0].tolist() == stops
     assert torch.equal(plan.weight, T)
     state = layer.initial_position(memory)
-    for i, stop in enumerate(literal(T[0, 0], delta)):
+    for i, stop in enumerate(stops):
         stand = layer.step(query[:, i : i + 1], memory, state)
         assert stand.position.item() == stop
         state = stand.state
 
 
-def test_a_step_reads_until_the_information_is_there() -> None:
-    layer, query = a_layer(), torch.randn(1, 1, 16).double()
+def test_training_sees_what_inference_sees() -> None:
+    """With the delta of its update; before, the whole source."""
+    layer, query = a_layer(), torch.randn(1, 6, DIM).double()
+    memory, draw = a_memory(layer, 9), torch.zeros(1)
+    T = layer.information(query, memory)[0, 0].tolist()
+    for update, stops in ((10, [9] * 6), (60, literal_stops(T, 0.5 + 0.5 * math.exp(-0.6 / 0.3)))):
+        plan = layer.plan(query, memory, layer.initial_state(memory), Moment(update, 100, draw))
+        assert plan.alignment.position[0, 0].tolist() == stops
+
+
+def test_a_step_reads_until_all_but_the_newest_token_inform_enough() -> None:
+    layer, query = a_layer(), torch.randn(1, 1, DIM).double()
     whole = a_memory(layer, 9)
-    (stop,) = literal(layer.information(query, whole)[0, 0], 0.6)
-    assert 2 < stop < 9, "some of the source should be enough"
+    row = layer.information(query, whole)[0, 0, 0].tolist()
     for read in range(1, 10):
         memory = a_memory(layer, 9, read=read)._replace(finished=torch.tensor([read == 9]))
         stand = layer.step(query, memory, layer.initial_position(memory))
-        assert stand.wants_to_read.item() == (read < stop)
+        assert stand.wants_to_read.item() == (sum(row[: read - 1]) < 0.6 and read < 9)
+    assert 0.6 <= sum(row[:7]), "some of the source should be enough"
 
 
 def losses_of(T: Tensor) -> tuple[float, float]:
@@ -82,8 +123,8 @@ def losses_of(T: Tensor) -> tuple[float, float]:
 
 def test_losses_are_those_of_the_paper_whatever_the_padding() -> None:
     layer = a_layer()
-    sizes, query = ((9, 6), (5, 4), (2, 1)), torch.randn(3, 6, 16).double()
-    states = torch.randn(3, 9, 16).double()
+    sizes, query = ((9, 6), (5, 4), (2, 1)), torch.randn(3, 6, DIM).double()
+    states = torch.randn(3, 9, DIM).double()
     mask = torch.arange(9)[None] < torch.tensor([[source] for source, _ in sizes])
     keys = layer.keys(states)
     memory = Memory(keys, keys, keys, mask, torch.ones(3, dtype=torch.bool))
@@ -100,7 +141,7 @@ def test_losses_are_those_of_the_paper_whatever_the_padding() -> None:
 
 def test_step_by_step_the_losses_add_up_to_the_same() -> None:
     """As recurrent decoders plan; the norm of all steps is no sum of norms."""
-    layer, query = a_layer(), torch.randn(2, 6, 16).double()
+    layer, query = a_layer(), torch.randn(2, 6, DIM).double()
     memory, moment = a_memory(layer, 9, rows=2), Moment(lengths=torch.tensor([6, 4]))
     whole = layer.plan(query, memory, layer.initial_state(memory), moment)
     state, total = layer.initial_state(memory), dict.fromkeys(whole.losses, 0.0)
@@ -111,6 +152,22 @@ def test_step_by_step_the_losses_add_up_to_the_same() -> None:
         state = plan.state
     for name, loss in whole.losses.items():
         torch.testing.assert_close(total[name], loss, **NEAR)
+
+
+def test_a_models_losses_are_the_mean_over_its_layers() -> None:
+    made = zoo.model(zoo.options("itst"), decoder_layers=3)
+    source, mask = zoo.sentences(2, 7)
+    target = torch.randint(4, zoo.VOCABULARY, (2, 5))
+    found, planned = made.decode(made.encode(source, mask), target).losses, []
+    for layer in made.modules():
+        if isinstance(layer, Information):
+            plan = layer.plan
+            layer.plan = lambda *a, plan=plan: planned.append(plan(*a)) or planned[-1]
+    made.decode(made.encode(source, mask), target)
+    assert len(planned) == 3
+    for name, loss in found.items():
+        mean = sum(plan.losses[name] for plan in planned) / 3
+        torch.testing.assert_close(loss, mean, **NEAR)
 
 
 def test_delta_falls_in_training_after_a_time_with_the_whole_source() -> None:

@@ -44,7 +44,8 @@ class _Row:
         if said.token == eos or number >= self.limit:
             return None
         begins = said.begins or not self.words
-        seen = said.attention[: self.read.subwords]
+        seen = said.attention[: self.read.subwords]  # without the EOS that closes a prefix
+        seen = seen / (seen.sum() or 1)
         said, word = said._replace(begins=begins, attention=seen), len(self.words) - (not begins)
         enough = begins and self.most is not None and word == self.most
         if enough or self.sentence.halts(self.read, word, said):

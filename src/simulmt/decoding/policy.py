@@ -45,8 +45,8 @@ class Subword(NamedTuple):
     """How sure the model is of it, or how sure its heads are to stop before it
     (`Policy.overrules`); not a number if the model does not say."""
     attention: Float[NDArray[np.float64], "S"]
-    """Attention to the source, averaged over the heads of one decoder layer; empty if no policy
-    looks at it."""
+    """Attention to what is read, averaged over the heads of one decoder layer; it sums to 1. Empty
+    if no policy looks at it."""
     positions: list[int]
     """Where the heads stood."""
 

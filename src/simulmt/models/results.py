@@ -29,7 +29,8 @@ class Translation(NamedTuple):
     """Expected alignment of the heads of each layer that attends to the source, moved on by the
     positions that the span looks ahead; empty where stops are known."""
     losses: Losses
-    """Losses of clock and schedules, summed over the layers; the objective weighs them."""
+    """Losses of the clock, or the mean over the layers of the schedules' losses; the objective
+    weighs them."""
     confidence: Float[Tensor, "B T *K"] | None = None
     """How sure the model is of each token, as a logit; None if it does not say."""
     reads: Int[Tensor, "B T K"] | None = None
@@ -65,14 +66,20 @@ def join_steps(attended: Sequence[Attended]) -> tuple[Float[Tensor, "B H T S"], 
     return (torch.cat(alphas, 2),) if alphas else ()
 
 
-def all_losses(plan: Plan | None, attended: Sequence[Attended]) -> Losses:
-    """The losses of a clock's plan, or the sums of the schedules' losses by name."""
+def all_losses(plan: Plan | None, attended: Sequence[Attended], layers: int = 1) -> Losses:
+    """The losses of a clock's plan; else those of the schedules, a mean over the layers.
+
+    Args:
+        plan: the clock's, if a clock decides.
+        attended: the calls of each layer; of a recurrent decoder those for each step, which add up.
+        layers: the number of layers among them.
+    """
     if plan is not None:
         return plan.losses
     total: dict[str, Tensor] = {}
     for part in attended:
         for name, value in part.losses.items():
-            total[name] = total[name] + value if name in total else value
+            total[name] = total.get(name, 0) + value / layers
     return total
 
 

@@ -182,7 +182,7 @@ class Transformer(Model):
             x, visible = self.several.spread(x, plan)
         x, layers = self.decoder(x, visible, source, plan, moment)
         alphas = tuple(attended.alpha for attended in layers if attended.alpha is not None)
-        states, losses = self.decoder_norm(x), all_losses(plan, layers)
+        states, losses = self.decoder_norm(x), all_losses(plan, layers, len(layers))
         projection = Projection(output, self.output_bias)
         found = Translation(states, projection, alphas, losses, self.sure(states))
         return found if self.several is None else self.several.of_each_token(found, source, plan)

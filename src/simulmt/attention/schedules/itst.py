@@ -1,9 +1,13 @@
 """ITST: wait until enough information has been transported (Zhang & Feng 2022).
 
-Source token j transports the information T_ij to target token i, in each layer, the same for all
-heads. Token i is written once what has arrived adds up to delta; attention is multiplied by T and
-renormalised. Training teaches T to add up to 1 in each row and to lie near the diagonal, while
-delta falls, so that one model serves every delta.
+In each layer, source token j transports the information T_ij to target token i, the same for all
+heads. Token i is written once the information of all tokens read, except the newest, adds up to
+delta. Attention is multiplied by T and renormalised. Training teaches T to add up to 1 in each row
+and to lie near the diagonal, while delta falls, so that one model serves every delta.
+
+The paper leaves three things to the authors' code: the logits of T are divided by the root of the
+width of one head, the keys have a bias, and the newest token does not count, since its information
+"may be unstable".
 """
 
 import math
@@ -13,18 +17,17 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from simulmt.attention.memory import Memory, places
 from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Plan, Stand, Stops
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
 from simulmt.attention.scores import Score
+from simulmt.attention.scores.score import products
 from simulmt.options import Limit, Positive, Share, limited
 from simulmt.precision import wide, wider
 
-AT_FIRST = 2
-"""Source tokens that are read before the first target token."""
 LEAST = 1e-4
 """What is added to the sigmoid, so that no source token is shut out."""
 _Delta = Annotated[float, Limit("above 0 and at most 1", lambda delta: 0 < delta <= 1)]
@@ -54,8 +57,8 @@ class Itst(ScheduleRecipe):
     full: Share
 
     def build(self, dim: int, heads: int, score: Callable[[int, int], Score]) -> Schedule:
-        """The information of one layer, with a score of its own."""
-        return Information(self, score(dim, 1))
+        """The information of one layer, whatever the model's usual score."""
+        return Information(self, dim, heads)
 
     def threshold(self, moment: Moment) -> float:
         """Delta at a moment; infinity where the whole source is seen."""
@@ -82,23 +85,25 @@ class Information(Schedule):
 
     Args:
         options: those of the recipe.
-        score: gives the logits of the information.
+        dim: width D of queries and source states.
+        heads: number of heads H of the layer's attention, which sets the scale of the logits.
     """
 
-    def __init__(self, options: Itst, score: Score) -> None:
+    def __init__(self, options: Itst, dim: int, heads: int) -> None:
         super().__init__()
         self.options = options
-        self.score = score
+        self.query, self.key = nn.Linear(dim, dim), nn.Linear(dim, dim)
+        self.scale = math.sqrt(dim / heads)
 
-    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B 1 S d"]:
-        """Keys of the score."""
-        return self.score.keys(states)
+    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B 1 S D"]:
+        """`W_k h + b`: the bias sets the level of T, since a sigmoid sees what a softmax does not."""
+        return self.key(states)[:, None]  # type: ignore[no-any-return]
 
     def information(
         self, query: Float[Tensor, "B T D"], memory: Memory
     ) -> Float[Tensor, "B 1 T S"]:
-        """T, 0 at padding, in float32 at least."""
-        logit = wide(self.score(query, memory.selection_keys))
+        """`T = sigmoid(q . k / sqrt(D / H)) + 1e-4`, 0 at padding, in float32 at least."""
+        logit = wide(products(self.query(query) / self.scale, memory.selection_keys))
         T: Tensor = (logit.sigmoid() + LEAST) * memory.mask[:, None, None]
         return T
 
@@ -149,7 +154,10 @@ class Information(Schedule):
 def wanted(
     T: Float[Tensor, "B 1 T S"], delta: float, before: Int[Tensor, "B 1"], memory: Memory
 ) -> Int[Tensor, "B 1 T"]:
-    """`1 + #{j : sum_(l<=j) T_il < delta}`, at least what was read before; S + 1 if never reached.
+    """`1 + m_i` with `m_i = 1 + #{j : sum_(l<=j) T_il < delta}`, never less than was read before.
+
+    The m_i-th token brings the sum to delta, and one more token is read. More than S means that
+    delta is not reached, or only by the newest token.
 
     Args:
         T: information.
@@ -158,8 +166,7 @@ def wanted(
         memory: the part of the source that has been read.
     """
     short = (T.cumsum(-1) < delta) & memory.mask[:, None, None]
-    stops = (1 + short.sum(-1)).clamp(min=AT_FIRST)
-    return torch.maximum(stops.cummax(-1).values, before[..., None])
+    return torch.maximum((2 + short.sum(-1)).cummax(-1).values, before[..., None])
 
 
 def off_diagonal(

@@ -13,7 +13,8 @@ from simulmt.options import Count, Few, limited
 class EDAtt(AttentionPolicy):
     """Stops before the first subword i with `sum_{j > S - last} attention_ij >= a`.
 
-    The attention sums to 1 over the S subwords read; the authors' code divides by its L2 norm.
+    The attention sums to 1 over the S subwords read, without the EOS that closes a prefix for an
+    encoder trained on whole sentences. The authors' code divides by the L2 norm instead.
 
     Args:
         a: the attention that is too much: the smaller, the later words are written.
