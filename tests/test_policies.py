@@ -159,13 +159,14 @@ def drafts(made, state, last: int, sentence: Sentence, read: Read):
         (token,) = likeliest(logits, made.vocabulary).tolist()
         if token == made.vocabulary.eos:
             break
+        seen = step.weights[layer - 1][0].mean(0)[: read.subwords].numpy()
         found.append(
             Subword(
                 token,
                 bool(made.begins[token]) or not found,
                 logits.softmax(-1)[0, token].item(),
                 np.nan if step.confidence is None else step.confidence.sigmoid().item(),
-                step.weights[layer - 1][0].mean(0)[: read.subwords].numpy(),
+                seen / seen.sum(),
                 step.positions[0].tolist(),
             )
         )
@@ -289,6 +290,15 @@ def test_local_agreement_writes_the_common_words() -> None:
     assert LocalAgreement(n=1).commit(Progress(1, 1, 0), [one]) == 3
 
 
+def test_holding_no_word_back_is_agreement_of_one_draft() -> None:
+    """Of both the draft's last word, which no other word follows, is withheld before n counts."""
+    progress = Progress(2, 2, 0)
+    for words in ([], ["ab"], ["ab", "cd", "e"]):
+        draft = a_draft(words)
+        assert HoldN(n=0).commit(progress, [draft]) == len(words)
+        assert LocalAgreement(n=1).commit(progress, [draft]) == len(words)
+
+
 def test_adaptive_wait_k_asks_less_of_a_longer_lag() -> None:
     policy = AdaptiveWaitK(k_min=2, k_max=4, rho_max=0.8, rho_min=0.2)
     assert [policy.rho(lag) for lag in (2, 3, 4, 9)] == [0.8, 0.5, 0.0, 0.0]
@@ -314,6 +324,24 @@ def test_ed_att_stops_where_the_newest_are_attended_to() -> None:
     draft = a_draft("abc", attention=rows)
     for a, last, written in ((0.5, 2, 2), (0.51, 2, 3), (0.3, 2, 1), (0.3, 1, 2), (0.05, 9, 0)):
         assert EDAtt(a=a, last=last).commit(Progress(3, 3, 0), [draft]) == written
+
+
+@pytest.mark.parametrize("name", ["soft", "soft bidirectional"])
+def test_attention_to_what_is_read_sums_to_1(name: str) -> None:
+    """Without the EOS that closes a prefix for a bidirectional encoder."""
+    seen: list[Subword] = []
+
+    class Watching(AlignAtt):
+        def halts(self, progress: Progress, word: int, subword: Subword) -> bool:
+            assert len(subword.attention) == progress.subwords_read
+            seen.append(subword)
+            return super().halts(progress, word, subword)
+
+    source, mask = zoo.sentences(4, 6)
+    decode_by(Watching(f=1, layer=1), a_model(name), source, mask)
+    sums = [subword.attention.sum() for subword in seen]
+    assert sums == pytest.approx([1.0] * len(sums), abs=1e-12), "float64: rounding only"
+    assert len(sums) > 20
 
 
 def test_retranslation_counts_what_it_takes_back() -> None:

@@ -13,14 +13,17 @@ Held: TypeAlias = Annotated[int, Limit("from 0 to 1,000,000", lambda n: 0 <= n <
 @limited
 @dataclass(frozen=True)
 class HoldN(Policy):
-    """All words of a draft but the last n are written.
+    """All finished words of a draft except the last n are written.
+
+    The draft's last word, which no other word follows, is withheld before n counts: n = 0 is
+    LA-1.
 
     Args:
-        n: words held back.
+        n: finished words held back.
     """
 
     n: Held
 
     def commit(self, progress: Progress, drafts: Sequence[Draft]) -> int:
-        """All words but n."""
+        """All finished words except n."""
         return max(len(drafts[-1].words) - self.n, 0)

@@ -14,7 +14,7 @@ Agreeing: TypeAlias = Annotated[int, Limit("from 1 to 100", lambda n: 1 <= n <= 
 @limited
 @dataclass(frozen=True)
 class LocalAgreement(Policy):
-    """LA-n: the longest common prefix, in words, of the last n hypotheses is written.
+    """LA-n: the longest common prefix, in finished words, of the last n hypotheses is written.
 
     Args:
         n: hypotheses that have to agree; nothing is written before the n-th read.
