@@ -9,11 +9,18 @@ A comment right above a table names a file, seen from the page, and then what st
 
 A part `FIELD=` marks a key: the row is about the record whose FIELD equals the cell, or equals the
 cell's `code` if there is any. Further `FIELD=VALUE` in the cell narrows the choice. `FIELD=PATTERN`
-puts the cell in the place of `{}`, and `*` stands for anything. An empty key repeats the one above;
-a key in *italics* keeps the row as it is. A part `FIELD FORMAT [FIELD=VALUE ...]` fills the column,
-`mean(FIELD)` with the mean of several records. Conditions behind the file's name hold for all rows.
-Only cells that hold a number are filled, so a new row begins with zeros. A table may have several
-comments, one for each file.
+puts the cell in the place of `{}`, and `*` stands for anything. An empty key repeats the one above.
+A part `FIELD FORMAT [FIELD=VALUE ...]` fills the column, `mean(FIELD)` with the mean of several
+records. Conditions behind the file's name hold for all rows. Only cells that hold a number are
+filled, so a new row begins with zeros. A comment may name several files, whose records it joins; a
+table may have several comments.
+
+`delta` stands for the field `mechanism.delta`, too, and for an option that `decoding` holds.
+
+Every table with a figure has such a comment, or says where else its figures are from:
+
+    <!-- published: Ma et al. 2020, Table 2 -->
+    <!-- not measured -->
 
     python docs/figures.py      # rewrites README.md, docs and experiments
 """
@@ -31,7 +38,7 @@ from pathlib import Path
 from statistics import fmean
 
 ROOT = Path(__file__).parents[1]
-COMMENT = re.compile(r"<!-- ([\w./-]+\.(?:csv|json))\b(.*?)-->\n", re.DOTALL)
+COMMENT = re.compile(r"<!-- ([\w./-]+\.(?:csv|json)\b.*?)-->\n", re.DOTALL)
 TABLE = re.compile(
     rf"^(?P<comments>(?:{COMMENT.pattern})+)(?P<table>(?:\|[^\n]*\n)+)", re.DOTALL | re.MULTILINE
 )
@@ -55,7 +62,7 @@ class Condition:
 
     def holds(self, record: Record) -> bool:
         """Whether the record's value equals the pattern as a number, or matches it as text."""
-        value = record[self.field]
+        value = record.get(self.field, "")
         try:
             return float(value) == float(self.pattern)
         except ValueError:
@@ -96,7 +103,22 @@ def read(path: Path) -> list[Record]:
         results = json.loads(path.read_text(encoding="utf-8"))["results"]
         return [{key: str(value) for key, value in result.items()} for result in results]
     with path.open(encoding="utf-8", newline="") as file:
-        return [*csv.DictReader(file)]
+        return [with_short_names(row) for row in csv.DictReader(file)]
+
+
+def with_short_names(row: Record) -> Record:
+    """A row, with the options of its mechanism and of its decoding under their short names."""
+    short = {name.removeprefix("mechanism."): value for name, value in row.items()}
+    decoded = dict(re.findall(r"(\S+)=(\S+)", row.get("decoding", "")))
+    return {**short, **row, **decoded}
+
+
+def parse_comment(text: str) -> tuple[list[str], tuple[Condition, ...], list[Column]]:
+    """The files that a comment names, the conditions that always hold, and the columns."""
+    first, *columns = text.split("|")
+    words = shlex.split(first)
+    always = tuple(Condition.parse(word) for word in words if "=" in word)
+    return [word for word in words if "=" not in word], always, [*map(parse_column, columns)]
 
 
 def parse_column(text: str) -> Column:
@@ -121,6 +143,11 @@ def row_conditions(keys: Iterable[tuple[Condition, str]]) -> tuple[Condition, ..
     return tuple(conditions)
 
 
+def cells_of(line: str) -> list[str]:
+    """The cells of a table's line."""
+    return line.removeprefix("|").removesuffix("|").split("|")
+
+
 def fill_table(
     table: str, columns: list[Column], records: list[Record], always: tuple[Condition, ...]
 ) -> str:
@@ -128,12 +155,10 @@ def fill_table(
     keys = {i: column for i, column in enumerate(columns) if isinstance(column, Condition)}
     lines, above = table.splitlines(), dict[int, str]()
     for number, line in enumerate(lines[2:], start=2):
-        cells = line.removeprefix("|").removesuffix("|").split("|")
+        cells = cells_of(line)
         if len(cells) != len(columns):
             raise ValueError(f"{len(columns)} columns in the comment, {len(cells)} in {line!r}")
         above |= {i: cells[i] for i in keys if cells[i].strip()}
-        if any(above[i].strip().startswith("*") for i in keys):
-            continue
         conditions = always + row_conditions((key, above[i]) for i, key in keys.items())
         for i, column in enumerate(columns):
             if isinstance(column, Figure) and NUMBER.fullmatch(cells[i].strip()):
@@ -151,14 +176,13 @@ def fill(text: str, folder: Path) -> str:
 
     def replace(match: re.Match[str]) -> str:
         comments, table = match["comments"], match["table"]
-        for name, parts in COMMENT.findall(comments):
-            first, *others = parts.split("|")
-            always = tuple(map(Condition.parse, shlex.split(first)))
-            columns = [parse_column(part) for part in others]
+        for comment in COMMENT.findall(comments):
+            names, always, columns = parse_comment(comment)
+            records = [record for name in names for record in read(folder / name)]
             try:
-                table = fill_table(table, columns, read(folder / name), always)
+                table = fill_table(table, columns, records, always)
             except ValueError as error:
-                raise ValueError(f"{name}: {error}") from error
+                raise ValueError(f"{' '.join(names)}: {error}") from error
         return comments + table
 
     return TABLE.sub(replace, text)

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import figures
 import pytest
 
-HELD = (
-    "README.md",
-    "docs/results.md",
-    "docs/serve.md",
-    "experiments/future_guided/README.md",
-    "experiments/milk/README.md",
-    "experiments/verbfinal/README.md",
-    "experiments/zoo/README.md",
-)
+PAGES = figures.pages()
+BLOCK = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
+ELSEWHERE = re.compile(r"<!-- (?:not measured|published)\b.*-->\n\Z")
+VERSION = re.compile(r"\d{4}-\d{2}-\d{2}, commit\s[0-9a-f]{7}\b")
 DATA = "system,k,BLEU\nwait_k,3,69.24\nwait_k,5,81.92\nsoft,,99.79\n"
 PAGE = """<!-- data.csv | system= | BLEU .1f | -->
 | | BLEU | |
 |---|---|---|
 | `wait_k` k=3 | {} | as published: 70.0 |
 | `soft`, the whole sentence first | {} | |
-| *oracle* | 1.0 | |
 """
 
 
@@ -33,22 +28,58 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", HELD)
-def test_filling_the_figures_changes_nothing(page: str) -> None:
-    path = figures.ROOT / page
-    assert path in figures.pages()
+def on_every_page(test: Callable[[Path], None]) -> Callable[[Path], None]:
+    """The test, once for each page."""
+    names = [str(path.relative_to(figures.ROOT)) for path in PAGES]
+    return pytest.mark.parametrize("path", PAGES, ids=names)(test)
+
+
+def figure_in(text: str) -> bool:
+    """Whether there is a digit outside code."""
+    return bool(re.search(r"\d", re.sub(r"`[^`]*`", "", text)))
+
+
+@on_every_page
+def test_filling_the_figures_changes_nothing(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert figures.TABLE.search(text)
     assert figures.fill(text, path.parent) == text
 
 
-@pytest.mark.parametrize("path", figures.pages(), ids=lambda p: str(p.relative_to(figures.ROOT)))
+@on_every_page
 def test_every_comment_that_names_data_is_above_a_table(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     tables = figures.TABLE.finditer(text)
     filled = sum(len(figures.COMMENT.findall(table["comments"])) for table in tables)
     assert len(re.findall(r"<!-- [\w./-]+\.(?:csv|json)", text)) == filled
-    assert filled == 0 or str(path.relative_to(figures.ROOT)) in HELD
+
+
+@on_every_page
+def test_every_table_of_figures_says_where_they_are_from(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    filled = {table.start("table") for table in figures.TABLE.finditer(text)}
+    for table in BLOCK.finditer(text):
+        body = table[0].split("\n", 2)[2]
+        if figure_in(body) and not ELSEWHERE.search(text[: table.start()]):
+            assert table.start() in filled, f"no source above\n{table[0]}"
+
+
+@on_every_page
+def test_every_figure_in_a_filled_table_is_filled(path: Path) -> None:
+    for table in figures.TABLE.finditer(path.read_text(encoding="utf-8")):
+        comments = figures.COMMENT.findall(table["comments"])
+        columns = [*zip(*(figures.parse_comment(text)[2] for text in comments), strict=True)]
+        for line in table["table"].splitlines()[2:]:
+            for cell, kinds in zip(figures.cells_of(line), columns, strict=True):
+                key = any(isinstance(kind, figures.Condition) for kind in kinds)
+                number = any(kinds) and figures.NUMBER.fullmatch(cell.strip())
+                assert key or number or not figure_in(cell), f"{cell!r} in {line!r}"
+
+
+@on_every_page
+def test_a_page_of_an_experiment_says_which_version_its_figures_are_from(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    if path.is_relative_to(figures.ROOT / "experiments") and figures.TABLE.search(text):
+        assert VERSION.search(text)
 
 
 def test_a_figure_comes_from_the_record_that_its_row_names(folder: Path) -> None:
@@ -82,3 +113,10 @@ def test_a_key_is_repeated_from_above_and_may_be_a_part_of_a_name(folder: Path) 
 def test_a_row_of_another_width_is_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match="2 columns in the comment, 3 in"):
         figures.fill(PAGE.replace(" | -->", " -->"), folder)
+
+
+def test_files_are_joined_and_options_have_short_names(folder: Path) -> None:
+    (folder / "more.csv").write_text("system,mechanism.delta,decoding,BLEU\nitst,0.5,a=2 b=3,1\n")
+    page = "<!-- data.csv more.csv | system= | BLEU .1f | -->\n" + PAGE.split("\n", 1)[1]
+    filled = figures.fill(page.format(0, 0) + "| `itst` delta=0.5 b=3 | 0 | |\n", folder)
+    assert filled.endswith("| `itst` delta=0.5 b=3 | 1.0 | |\n")
