@@ -10,6 +10,7 @@ import pytest
 
 HELD = (
     "README.md",
+    "docs/reports.md",
     "docs/results.md",
     "docs/serve.md",
     "experiments/future_guided/README.md",
