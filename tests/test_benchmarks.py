@@ -11,6 +11,7 @@ from pathlib import Path
 import ddp
 import decoding
 import epochs
+import equal_systems
 import gpu_steps
 import growth
 import likelihood
@@ -28,6 +29,7 @@ import torch
 import training
 from frame import Result, in_turns, summed_up
 
+from reported import rows
 from simulmt.builders import build_objective
 from simulmt.decoding.instance import read_instances
 from simulmt.run_directory import INSTANCES
@@ -166,6 +168,18 @@ def test_the_exponent_of_what_grows_with_the_square_is_two(monkeypatch: pytest.M
     times = {str(size): [float(size**2)] * 2 for size in (2, 4, 8)}
     monkeypatch.setattr(growth, "in_turns", lambda *_: times)
     assert growth.exponents(dict.fromkeys((2, 4, 8), lambda: None), 2) == pytest.approx([2, 2])
+
+
+def test_equal_systems_differ_in_one_of_twenty_comparisons(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in {"POPULATION": 40, "SENTENCES": 30, "RESAMPLES": 40}.items():
+        monkeypatch.setattr(equal_systems, name, size)
+    small = equal_systems.measure(4)
+    committed = rows(Path(equal_systems.__file__).with_suffix(".csv"))
+    for key in ("what", "seeds"):
+        assert [row[key] for row in committed] == [str(row[key]) for row in small]
+    (single, *_) = committed
+    assert (single["what"], single["pairs"]) == ("single points", "2000")
+    assert 4 <= float(single["below"]) <= 6
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Bootstrap intervals, the paired test and the Pareto front, against sacreBLEU and brute force."""
+"""Bootstrap intervals, p values and the Pareto front, against sacreBLEU and brute force."""
 
 from __future__ import annotations
 
@@ -7,62 +7,122 @@ import random
 import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.significance import PairedTest
 
 from made_up import make_instances
-from simulmt.analysis.intervals import p_value, resample
+from simulmt.analysis.intervals import (
+    SEED,
+    Resampled,
+    draw,
+    holm,
+    mean_of_seeds,
+    middle,
+    p_value,
+    resample,
+    sentence_counts,
+)
 from simulmt.analysis.points import Point, Series, front_points
-from simulmt.scoring.conventions import CASED, Bleu
-from simulmt.scoring.score import bleu
+from simulmt.decoding.instance import Instance
+from simulmt.scoring.conventions import CASED, CONVENTIONS
+from simulmt.scoring.score import bleu, score
 
 
-def texts(mistakes: float) -> tuple[list[str], list[str]]:
-    instances = make_instances(mistakes)
-    return [i.prediction for i in instances], [i.reference for i in instances]
+def resampled(log: list[Instance], samples: int = 200, convention: str = "paper") -> Resampled:
+    return resample(sentence_counts(log, CONVENTIONS[convention]), samples)
 
 
-@pytest.fixture(autouse=True)
-def default_seed(monkeypatch):
-    monkeypatch.delenv("SACREBLEU_SEED", raising=False)
+def texts(log: list[Instance]) -> tuple[list[str], list[str]]:
+    return [i.prediction for i in log], [i.reference for i in log]
 
 
 @pytest.mark.parametrize("mistakes", [0.0, 0.1, 0.4, 1.0])
-@pytest.mark.parametrize("kind", [CASED, Bleu("none", lowercase=True)])
-def test_the_interval_is_around_the_score_and_the_same_again(mistakes, kind):
-    one, again = (resample(*texts(mistakes), 200, kind) for _ in range(2))
+@pytest.mark.parametrize("convention", ["paper", "ictnlp"])
+def test_the_interval_is_around_the_score_and_the_same_again(mistakes, convention):
+    log = make_instances(mistakes)
+    one, again = (resampled(log, convention=convention) for _ in range(2))
     low, high = one.interval
-    assert one.bleu == pytest.approx(bleu(*texts(mistakes), kind).value, abs=1e-9)
-    assert low <= one.bleu <= high
+    expected = bleu(*texts(log), CONVENTIONS[convention].bleu)
+    assert one.bleu[0] == pytest.approx(expected.value, abs=1e-9)
+    assert low <= one.bleu[0] <= high
     assert (low, high) == again.interval
-    assert np.array_equal(one.samples, again.samples)
+    assert np.array_equal(one.bleu, again.bleu)
 
 
-def test_the_interval_is_sacrebleus():
-    predictions, references = texts(0.2)
+def test_the_interval_is_sacrebleus(monkeypatch):
+    monkeypatch.delenv("SACREBLEU_SEED", raising=False)
+    log = make_instances(0.2)
+    predictions, references = texts(log)
     score = BLEU(force=True).corpus_score(predictions, [references], n_bootstrap=300)
-    own = resample(predictions, references, 300)
+    own = resampled(log, 300)
     low, high = own.interval
     # sacreBLEU counts in float32, whose rounding is 1e-7 of 100
-    assert own.samples.mean() == pytest.approx(score._mean, abs=1e-4)
+    assert own.bleu[1:].mean() == pytest.approx(score._mean, abs=1e-4)
     assert (high - low) / 2 == pytest.approx(score._ci, abs=1e-4)
 
 
-@pytest.mark.parametrize("mistakes", [0.2, 0.22, 0.5])
-def test_the_paired_test_is_sacrebleus_and_symmetric(mistakes):
-    (one, references), (other, _) = texts(0.2), texts(mistakes)
-    named = [("one", one), ("other", other)]
-    test = PairedTest(named, {"BLEU": BLEU(force=True)}, [references], "bs", n_samples=300)
-    expected = test()[1]["BLEU"][1].p_value
-    first, second = resample(one, references, 300), resample(other, references, 300)
-    # a draw on the edge may fall to the other side by sacreBLEU's rounding
-    assert p_value(first, second) == pytest.approx(expected, abs=1.5 / 301)
-    assert p_value(first, second) == p_value(second, first)
-    assert 0 < p_value(first, second) <= 1
+def test_a_resample_is_scored_as_the_drawn_corpus():
+    log = make_instances(0.3, 2)
+    log[3] = Instance(3, log[3].source, log[3].reference, "", ())  # in no latency
+    own = resampled(log, 40)
+    drawn = np.random.default_rng(SEED).choice(len(log), (40, len(log)))  # as sacreBLEU draws
+    assert np.array_equal(draw(len(log), 40)[5], np.bincount(drawn[5], minlength=len(log)))
+    for number, places in enumerate([range(len(log)), *drawn[:10]]):
+        corpus = [log[place] for place in places]
+        copies = [Instance(i, c.source, c.reference, c.prediction, c.delays)
+                  for i, c in enumerate(corpus)]  # fmt: skip
+        assert own.bleu[number] == pytest.approx(bleu(*texts(corpus), CASED).value, abs=1e-9)
+        assert own.dal[number] == pytest.approx(float(score(copies)["paper", "word"]["DAL"]))
+
+
+def test_p_is_below_5_percent_where_the_interval_excludes_0():
+    random = np.random.default_rng(1)
+    for samples in (40, 100, 1000):
+        for shift in random.uniform(-4, 4, 300):
+            differences = random.normal(shift, 1, samples) + random.exponential(0.5, samples)
+            p, (low, high) = p_value(differences), middle(differences)
+            excluded = low > 0 or high < 0
+            # p counts one more than the interval cuts off: the border is one draw wide on each side
+            assert excluded or p >= 0.05
+            assert not excluded or p <= 2 * (samples // 40 + 1) / (samples + 1)
+            assert p == p_value(-differences)
+            assert 0 < p <= 1
+    assert p_value(np.zeros(100)) == 1
+
+
+def test_holm_rejects_one_by_one():
+    """Holm (1979): from the smallest p on, as long as it's below the level over those left."""
+    draw = random.Random(1)
+    for _ in range(50):
+        values = [round(draw.random() ** 3, 2) for _ in range(draw.randint(0, 12))]
+        corrected = holm(values)
+        for level in (0.005, 0.055, 0.205):
+            rejected = set[int]()
+            for left, place in enumerate(sorted(range(len(values)), key=values.__getitem__)):
+                if values[place] * (len(values) - left) >= level:
+                    break
+                rejected.add(place)
+            assert {i for i, p in enumerate(corrected) if p < level} == rejected
+    assert holm([0.01, 0.9]) == pytest.approx([0.02, 0.9])
+
+
+def test_seeds_are_drawn_with_the_variance_of_their_mean():
+    random = np.random.default_rng(1)
+    for number in (2, 3, 6):
+        bleus = random.normal(30, 1, number)
+        flat = {f"{i}": Resampled(np.full(20_001, x), np.full(20_001, 3.0))
+                for i, x in enumerate(bleus)}  # fmt: skip
+        mean = mean_of_seeds(flat)
+        assert mean.bleu[0] == pytest.approx(bleus.mean())
+        # 20,000 draws: the mean within 5 standard errors, the variance within 5%
+        assert mean.bleu[1:].mean() == pytest.approx(bleus.mean(), abs=5 * bleus.std() / 141)
+        assert mean.bleu[1:].var() == pytest.approx(bleus.var(ddof=1) / number, rel=0.05)
+        assert np.array_equal(mean.bleu, mean_of_seeds(dict(reversed(flat.items()))).bleu)
+    one = resampled(make_instances(0.3))
+    assert np.array_equal(mean_of_seeds({"one": one}).bleu, one.bleu)
 
 
 def test_more_sentences_are_surer():
-    few, many = texts(0.3), [part * 9 for part in texts(0.3)]
-    widths = [high - low for low, high in (resample(*t, 200).interval for t in (few, many))]
+    few = make_instances(0.3)
+    widths = [high - low for low, high in (resampled(log).interval for log in (few, few * 9))]
     assert widths[1] < widths[0] / 2  # about a third
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from simulmt.errors import UserError
-from simulmt.options import Config, Finite, Limit, Natural, Weight, construct, convert, pick
+from simulmt.options import Config, Finite, Limit, Natural, Positive, construct, convert, pick
 from simulmt.scoring.conventions import ADDED, CONVENTIONS
 
 RESAMPLES = Limit("from 40 to 10,000", lambda n: 40 <= n <= 10_000)  # 1/40 at either end
@@ -14,7 +14,7 @@ FONT_SIZE = Limit("from 4 to 40 points", lambda points: 4 <= points <= 40)
 FORMATS = ("png", "svg", "pdf")
 _WIDEST = 4.0  # points of the font for each inch of a picture
 LATENCIES = ("DAL", "AL", "AP", "LAAL")
-_LISTS = ("latency", "published", "line", "formats")
+_LISTS = ("latency", "published", "line", "formats", "compare_at")
 """Options that may be one value instead of a list."""
 
 
@@ -41,7 +41,7 @@ class Choices:
     width: Annotated[float, WIDTH]
     font_size: Annotated[float, FONT_SIZE]
     resamples: Annotated[int, RESAMPLES]
-    tolerance: Weight
+    compare_at: list[Positive]
     select: Literal["dal", "al", "ap", "laal"] | None
     ranges: Any
     samples: Natural

@@ -1,22 +1,24 @@
-"""Bootstrap intervals of BLEU, and the paired test of two systems.
+"""Bootstrap intervals of BLEU, and p values of differences between systems.
 
 Koehn (2004): draw sentences with replacement, and score the drawn corpus. All systems share the
-draws, so that one resampling of a system serves all of its comparisons.
-Draws, bounds and p values are those of `sacrebleu.significance`, which rounds to float32.
+draws, so that one resampling of a system serves all of its comparisons. Draws and bounds are those
+of `sacrebleu.significance`, which rounds to float32.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 
-from simulmt.scoring.conventions import CASED, Bleu
+from simulmt.decoding.instance import Instance
+from simulmt.scoring.conventions import Convention
+from simulmt.scoring.score import sentence_dals
 
 SEED = 12345
 """The default of sacreBLEU."""
-_AT_ONCE = 100  # resamples
 _ORDER = 4
 
 Counts = NDArray[np.float64]
@@ -24,15 +26,15 @@ Counts = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Resampled:
-    """The BLEU of a system, and the BLEU of each resample in the order of the draws."""
+    """BLEU and DAL of the test set, then of each resample in the order of the draws: (1 + R,)."""
 
-    bleu: float
-    samples: Counts
+    bleu: Counts
+    dal: Counts
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The middle 95% of the resamples."""
-        return middle(self.samples)
+        """The middle 95% of the resampled BLEU."""
+        return middle(self.bleu[1:])
 
 
 def middle(samples: Counts) -> tuple[float, float]:
@@ -42,60 +44,85 @@ def middle(samples: Counts) -> tuple[float, float]:
     return float(ordered[cut]), float(ordered[-cut - 1])
 
 
-def draw(sentences: int, samples: int) -> NDArray[np.int64]:
-    """Return the sentences of each resample, (samples, sentences)."""
-    return np.random.default_rng(SEED).choice(sentences, (samples, sentences), replace=True)
+def p_value(differences: Counts) -> float:
+    """Return twice the smaller share of resampled differences on either side of 0, two-sided.
 
-
-def resample(
-    predictions: Sequence[str], references: Sequence[str], samples: int, kind: Bleu = CASED
-) -> Resampled:
-    """Return the BLEU of a corpus and of its resamples.
-
-    Args:
-        predictions: The sentences of the system, at least one.
-        references: The reference of each sentence.
-        samples: The number of resamples; 1,000 is usual.
-        kind: The tokeniser and the treatment of case.
+    One is added to the count and to the resamples (Davison and Hinkley 1997, section 4.2).
     """
-    counts = _counts(predictions, references, kind)
-    drawn = draw(len(counts), samples)
-    scores = []
-    for start in range(0, samples, _AT_ONCE):
-        sums = counts[drawn[start : start + _AT_ONCE]].sum(axis=1)  # (draws, 2 + 2 * 4)
-        scores += [_bleu(row) for row in sums]
-    return Resampled(_bleu(counts.sum(axis=0)), np.array(scores))
+    beyond = min((differences <= 0).sum(), (differences >= 0).sum())
+    return min(1.0, 2 * (int(beyond) + 1) / (len(differences) + 1))
 
 
-def p_value(first: Resampled, second: Resampled) -> float:
-    """Return the probability of a difference of this size between equal systems; two-sided.
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return the p values corrected for their number, in the same order (Holm 1979)."""
+    order = np.argsort(p_values)
+    left = np.arange(len(order), 0, -1)  # the hypotheses that no smaller p value has rejected
+    corrected = np.empty(len(order))
+    corrected[order] = np.maximum.accumulate(np.minimum(left * np.array(p_values)[order], 1))
+    return [float(p) for p in corrected]
 
-    The p value is not corrected for the number of tested pairs.
 
-    Args:
-        first: A system.
-        second: A system with the same sentences and the same draws.
+@lru_cache(maxsize=1)
+def draw(sentences: int, samples: int) -> Counts:
+    """Return how often each resample draws each sentence, (samples, sentences)."""
+    random = np.random.default_rng(SEED)
+    drawn = (random.choice(sentences, sentences) for _ in range(samples))
+    return np.array([np.bincount(row, minlength=sentences) for row in drawn], dtype=np.float64)
+
+
+def sentence_counts(log: Sequence[Instance], convention: Convention) -> Counts:
+    """Return what BLEU and DAL sum up of each sentence, (N, 12).
+
+    These are the lengths of prediction and reference, the matched and all n-grams, DAL in words (a
+    log has no subwords), and 1 if a word was written.
     """
-    differences = np.abs(first.samples - second.samples)
-    beyond = differences - differences.mean() > abs(first.bleu - second.bleu)
-    return (int(beyond.sum()) + 1) / (len(differences) + 1)
-
-
-def _counts(predictions: Sequence[str], references: Sequence[str], kind: Bleu) -> Counts:
-    """Return the lengths of prediction and reference, and matched and all n-grams, (N, 10)."""
     # effective order and force change no count, and avoid warnings
+    kind = convention.bleu
     metric = BLEU(
         tokenize=kind.tokenize, lowercase=kind.lowercase, effective_order=True, force=True
     )
-    rows = []
-    for prediction, reference in zip(predictions, references, strict=True):
-        score = metric.sentence_score(prediction, [reference])
-        rows.append([score.sys_len, score.ref_len, *score.counts, *score.totals])
-    return np.array(rows, dtype=np.float64)
+    scores = [metric.sentence_score(i.prediction, [i.reference]) for i in log]
+    counts = [[score.sys_len, score.ref_len, *score.counts, *score.totals] for score in scores]
+    written = [len(i.delays) > 0 for i in log]
+    return np.column_stack([counts, sentence_dals(log, convention.clipped), written])
 
 
-def _bleu(counts: Counts) -> float:
-    """Return the corpus BLEU of summed counts (10,)."""
-    sys_len, ref_len, *grams = (int(count) for count in counts)
-    score = BLEU.compute_bleu(grams[:_ORDER], grams[_ORDER:], sys_len, ref_len, smooth_method="exp")
-    return float(score.score)
+def resample(counts: Counts, samples: int) -> Resampled:
+    """Return BLEU and DAL of a corpus and of its resamples.
+
+    Args:
+        counts: The counts of each sentence, at least one.
+        samples: The number of resamples; 1,000 is usual.
+    """
+    sums = np.vstack([counts.sum(axis=0), draw(len(counts), samples) @ counts])
+    bleus = [
+        BLEU.compute_bleu(grams[:_ORDER], grams[_ORDER:], said, meant, smooth_method="exp").score
+        for said, meant, *grams in sums[:, :-2].astype(int).tolist()
+    ]
+    return Resampled(np.array(bleus), sums[:, -2] / np.maximum(sums[:, -1], 1))
+
+
+def mean_of_seeds(seeds: Mapping[str, Resampled]) -> Resampled:
+    """Return the mean of runs that differ in the seed alone; each resample draws seeds, too.
+
+    Of n seeds n - 1 are drawn with replacement, so that the variance over the draws is that of a
+    mean of n (Rao and Wu 1988). The draws depend on the names: two decodings of the same models
+    share them.
+
+    Args:
+        seeds: The resampled figures of each trained model, by its name.
+    """
+    names = sorted(seeds)
+    random = np.random.default_rng([SEED, *"\n".join(names).encode()])
+    samples = len(seeds[names[0]].bleu) - 1
+    drawn = random.integers(len(names), size=(max(len(names) - 1, 1), samples))
+
+    def mean(figures: Counts) -> Counts:  # (seeds, 1 + R)
+        resampled = np.take_along_axis(figures[:, 1:], drawn, axis=0)
+        return np.append(figures[:, 0].mean(), resampled.mean(axis=0))
+
+    ordered = [seeds[name] for name in names]
+    return Resampled(
+        mean(np.stack([seed.bleu for seed in ordered])),
+        mean(np.stack([seed.dal for seed in ordered])),
+    )

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simulmt.analysis.intervals import resample
+from simulmt.analysis.intervals import resample, sentence_counts
 from simulmt.analysis.run import Run
 from simulmt.decoding.instance import Instance, read_instances
 from simulmt.errors import UserError
@@ -60,7 +60,6 @@ def _read(name: str, path: Any, like: Run, samples: int) -> Run:
     ]
     written = [instance for instance in log if instance.delays]
     offline = all(min(i.delays) >= i.source_length for i in written) and len(written) > 0
-    texts = [i.prediction for i in log], [i.reference for i in log]
     return Run(
         path=Path(path).parent,
         folder=name,
@@ -73,7 +72,7 @@ def _read(name: str, path: Any, like: Run, samples: int) -> Run:
         convention=like.convention,
         unit=like.unit,
         log=log,
-        resampled=resample(*texts, samples, CONVENTIONS[like.convention].bleu),
+        resampled=resample(sentence_counts(log, CONVENTIONS[like.convention]), samples),
     )
 
 

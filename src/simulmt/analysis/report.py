@@ -16,7 +16,7 @@ from simulmt.analysis.report_curves import DrawnCurve, write_curve
 from simulmt.analysis.run import Row, Run
 from simulmt.analysis.runs import RunList, comparable, find_runs, read_logs
 from simulmt.analysis.selection import select_runs, with_empty_ranges_together
-from simulmt.analysis.significance import BETWEEN, COLUMNS, matched_pairs, system_names
+from simulmt.analysis.significance import COLUMNS, matched_pairs
 from simulmt.analysis.table import left_columns, score_table, selection_table
 from simulmt.analysis.target import REMEDY, write_html, write_rows
 from simulmt.analysis.titles import title
@@ -99,7 +99,12 @@ def _write(choices: Choices, listed: RunList, lines: Lines, published: _Publishe
     runs, to = listed.runs, choices.to
     names, trained = lines.row_names(runs), [run for run in runs if not run.is_decoding]
     rows = curve_rows(runs, choices.latency)
-    pairs = matched_pairs(runs, choices.tolerance, lines.keys)
+    pairs = matched_pairs(runs, choices.compare_at, lines.keys)
+    if choices.resamples < (needed := 40 * len(pairs)):  # p is at least 2 / (resamples + 1)
+        say(
+            f"p_holm of {len(pairs)} comparisons cannot be below .05 with "
+            f"resamples={choices.resamples}: give resamples={needed}, or fewer values in compare_at"
+        )
     written = [
         write_rows(rows, to / "curves.csv"),
         write_rows([run.cost() for run in trained if not run.foreign], to / "cost.csv"),
@@ -118,10 +123,10 @@ def _write(choices: Choices, listed: RunList, lines: Lines, published: _Publishe
         left_out=listed.left_out, rows=rows, pairs=pairs, curves=curves, selected=selected,
         folder=choices.runs.resolve().name, paths=_samples(runs, choices.samples),
         others=sum(run.foreign for run in runs), trained=sum(not run.foreign for run in trained),
-        systems=system_names(runs, lines.row_names),
+        lines=lines.titles, firsts={lines.keys[run.folder]: run.folder for run in reversed(runs)},
         places={run.folder: place for place, run in enumerate(runs)},
         suffix="" if choices.convention == "paper" else f"_{choices.convention}",
-        BETWEEN=BETWEEN, asdict=asdict, zip=zip,
+        asdict=asdict, zip=zip,
         interleaved=interleaved, word_staircase=word_staircase,
     )  # fmt: skip
     return [*written, page]

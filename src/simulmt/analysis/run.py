@@ -39,7 +39,7 @@ class Run:
         convention: How `figures` are counted.
         unit: The unit of the latencies of `figures`, one of the convention.
         log: The decoded test set; empty if the run has no log, or if the log was not read.
-        resampled: The resampled BLEU of the log.
+        resampled: The resampled BLEU and DAL of the log.
     """
 
     path: Path

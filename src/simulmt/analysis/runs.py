@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from simulmt.analysis.exported import is_exported, read_exported
-from simulmt.analysis.intervals import resample
+from simulmt.analysis.intervals import resample, sentence_counts
 from simulmt.analysis.run import Run
 from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
@@ -245,11 +245,10 @@ def _with_log(run: Run, samples: int) -> Run:
     log = sorted(read_instances(path), key=lambda instance: instance.index)
     if len(log) != run.scores.sentences:
         raise UserError(f"{path} has {len(log)} sentences, the scores {run.scores.sentences}")
-    texts = [i.prediction for i in log], [i.reference for i in log]
-    resampled = resample(*texts, samples, CONVENTIONS[run.convention].bleu)
-    if abs(resampled.bleu - run.bleu) >= _NEAR:
+    resampled = resample(sentence_counts(log, CONVENTIONS[run.convention]), samples)
+    if abs(resampled.bleu[0] - run.bleu) >= _NEAR:
         raise UserError(
-            f"BLEU is {run.bleu:.2f} in its scores and {resampled.bleu:.2f} in {INSTANCES}: they "
-            "are not of the same decoding"
+            f"BLEU is {run.bleu:.2f} in its scores and {resampled.bleu[0]:.2f} in {INSTANCES}: "
+            "they are not of the same decoding"
         )
     return replace(run, log=log, resampled=resampled)

@@ -1,101 +1,129 @@
-"""Are two systems of equal latency equally good?"""
+"""Are two lines of a curve equally good at equal latency?"""
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from statistics import fmean
 
 import numpy as np
 
-from simulmt.analysis.intervals import Resampled, middle, p_value
-from simulmt.analysis.names import row_names, variants
-from simulmt.analysis.points import by_seed
+from simulmt.analysis.intervals import Counts, Resampled, holm, mean_of_seeds, middle, p_value
+from simulmt.analysis.points import Series, curve_series
 from simulmt.analysis.run import Row, Run
 
-COLUMNS = ("one", "other", "DAL_one", "DAL_other", "BLEU_one", "BLEU_other",
-           "difference", "difference_low", "difference_high", "p",
-           "folder_one", "folder_other")  # fmt: skip
+COLUMNS = ("one", "other", "DAL", "BLEU_one", "BLEU_other",
+           "difference", "difference_low", "difference_high", "p", "p_holm",
+           "seeds_one", "seeds_other", "folders")  # fmt: skip
 """The columns of `significance.csv`."""
-BETWEEN = "; "
-"""Separates the folders of several seeds."""
 
 
 @dataclass(frozen=True)
-class System:
-    """Runs that differ in the seed alone, with their mean latency and BLEU."""
+class Point:
+    """The folders of runs that differ in the seed alone, and the mean of these runs."""
+
+    folders: Sequence[str]
+    mean: Resampled
+
+    @property
+    def dal(self) -> float:
+        """The DAL of the test set."""
+        return float(self.mean.dal[0])
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a curve: points in the order of their DAL, joined by straight lines."""
 
     name: str
-    line: str
-    runs: Sequence[Run]
-    latency: float
-    bleu: Resampled
+    points: Sequence[Point]
+
+    def bleu(self, dal: Counts) -> Counts:
+        """Return BLEU at a DAL, both (1 + R,); beyond an end of the line, that of the end."""
+        dals = np.stack([point.mean.dal for point in self.points], axis=1)  # (1 + R, points)
+        bleus = np.stack([point.mean.bleu for point in self.points], axis=1)
+        order = np.argsort(dals, axis=1)  # in a resample, neighbours may change places
+        dals, bleus = (np.take_along_axis(figures, order, axis=1) for figures in (dals, bleus))
+        rows, last = np.arange(len(dal)), len(self.points) - 1
+        left = np.maximum((dals <= dal[:, None]).sum(axis=1) - 1, 0)
+        right = np.minimum(left + 1, last)
+        x, y, step = dals[rows, left], bleus[rows, left], dals[rows, right] - dals[rows, left]
+        share = np.clip((dal - x) / np.where(step > 0, step, 1), 0, 1)
+        bleu: Counts = y + share * (bleus[rows, right] - y)
+        return bleu
+
+    def around(self, dal: float) -> Sequence[Point]:
+        """Return the one or two points between which a DAL lies; none beyond the ends."""
+        dals = [point.dal for point in self.points]
+        left, right = sorted((bisect_right(dals, dal) - 1, bisect_left(dals, dal)))
+        return self.points[left : right + 1] if dals[0] <= dal <= dals[-1] else []
 
 
 def matched_pairs(
-    runs: Sequence[Run], tolerance: float, lines: Mapping[str, str] | None = None
+    runs: Sequence[Run], dals: Sequence[float], lines: Mapping[str, str] | None = None
 ) -> list[Row]:
-    """Return the paired bootstrap test of each two systems of different lines at matched latency.
+    """Return the test of each two lines at equal DAL, as `compare` does.
 
-    As in the curves, runs that differ in the seed alone are one system. The system has the mean
-    BLEU and DAL of its runs, also in each resample. Runs without a log, and pairs with different
-    sentences, are not tested.
+    Runs without a log are on no line here, and lines with different sentences are not tested.
 
     Args:
         runs: All runs.
-        tolerance: The greatest difference in DAL.
+        dals: The DALs at which lines of several points are compared, in words.
         lines: The name of each run's line, by folder; None for those of `variants`.
 
     Returns:
-        A row for each pair, the better system first in it, closest latencies first.
+        A row for each comparison, the better line first in it.
     """
-    pairs = []
-    for two in combinations(_systems(runs, variants(runs) if lines is None else lines), 2):
-        better, worse = sorted(two, key=lambda system: -system.bleu.bleu)
-        apart = abs(better.latency - worse.latency)
-        if better.line == worse.line or not apart <= tolerance:  # NaN if both are infinite
-            continue
-        logs = [run.log for run in (*better.runs, *worse.runs)]
-        texts = [[(i.source, i.reference) for i in log] for log in logs]
-        if all(text == texts[0] for text in texts):
-            pairs.append((apart, _row(better, worse)))
-    return [row for _, row in sorted(pairs, key=lambda pair: pair[0])]
+    logged = {run.folder: run for run in runs if run.resampled}
+    texts = {f: tuple((i.source, i.reference) for i in run.log) for f, run in logged.items()}
+    found = [_line(series, logged) for series in curve_series([*logged.values()], "DAL", lines)]
+    rows: list[Row] = []
+    for two in combinations(found, 2):
+        folders = [folder for line in two for point in line.points for folder in point.folders]
+        if len({texts[folder] for folder in folders}) == 1:
+            rows += compare(*two, dals)
+    corrected = holm([row["p"] for row in rows])
+    return [row | {"p_holm": p} for row, p in zip(rows, corrected, strict=True)]
 
 
-def system_names(
-    runs: Sequence[Run], name: Callable[[Sequence[Run]], Mapping[str, str]] = row_names
-) -> dict[str, str]:
-    """Return the name of each system with a log, by the folder of its first run.
+def compare(one: Line, other: Line, dals: Sequence[float]) -> Iterator[Row]:
+    """Yield a row, without `p_holm`, for each DAL at which two lines can be compared.
+
+    Lines of several points are compared where both have points on either side. A line of a single
+    point is compared at the point's own DAL, which each resample draws, too. Two single points are
+    compared at the DAL of the later one, and not at all if the later one is the better one.
 
     Args:
-        runs: All runs.
-        name: Returns the name of each of some runs, by folder.
+        one: A line.
+        other: A line of the same sentences and the same draws.
+        dals: The DALs at which two lines of several points are compared.
     """
-    groups = by_seed([run for run in runs if run.resampled])
-    names = name([group[0] for group in groups])
-    return {
-        group[0].folder: names[group[0].folder]
-        + (f", {len(group)} seeds" if len(group) > 1 else "")
-        for group in groups
-    }
+    single = [line.points[0] for line in (one, other) if len(line.points) == 1]
+    of_single = sorted((point.mean.dal for point in single), key=lambda dal: float(dal[0]))
+    for dal in of_single[-1:] or [np.full_like(one.points[0].mean.dal, dal) for dal in dals]:
+        scored = [(line, line.bleu(dal)) for line in (one, other)]
+        scored.sort(key=lambda pair: (-pair[1][0], pair[0].points[0].dal))
+        (better, high), (worse, low) = scored
+        if len(single) == 2:
+            late = better.points[0].dal > worse.points[0].dal
+            sides = [] if late else [better.points, worse.points]
+        else:
+            sides = [better.around(dal[0]), worse.around(dal[0])]
+        if sides and all(sides):
+            difference = high - low
+            values = (
+                better.name, worse.name, dal[0], high[0], low[0],
+                difference[0], *middle(difference[1:]), p_value(difference[1:]), None,
+                *(min(len(point.folders) for point in side) for side in sides),
+                " | ".join("; ".join(f for point in side for f in point.folders) for side in sides),
+            )  # fmt: skip
+            yield dict(zip(COLUMNS, values, strict=True))
 
 
-def _systems(runs: Sequence[Run], lines: Mapping[str, str]) -> list[System]:
-    names, systems = system_names(runs), []
-    for group in by_seed([run for run in runs if run.resampled]):
-        folder, seeds = group[0].folder, [run.resampled for run in group if run.resampled]
-        samples = np.mean([seed.samples for seed in seeds], axis=0)
-        bleu = Resampled(fmean(seed.bleu for seed in seeds), samples)
-        latency = fmean(run.latency("DAL") for run in group)
-        systems.append(System(names[folder], lines[folder], group, latency, bleu))
-    return systems
-
-
-def _row(better: System, worse: System) -> Row:
-    first, second = better.bleu, worse.bleu
-    folders = (BETWEEN.join(run.folder for run in system.runs) for system in (better, worse))
-    values = (
-        better.name, worse.name, better.latency, worse.latency, first.bleu, second.bleu,
-        first.bleu - second.bleu, *middle(first.samples - second.samples),
-        p_value(first, second), *folders,
-    )  # fmt: skip
-    return dict(zip(COLUMNS, values, strict=True))
+def _line(series: Series, logged: Mapping[str, Run]) -> Line:
+    """Return the line of runs that have a log."""
+    points = []
+    for point in series.points:
+        runs = [logged[folder] for folder in point.runs]
+        seeds = {run.home: run.resampled for run in runs if run.resampled}
+        points.append(Point(point.runs, mean_of_seeds(seeds)))
+    return Line(series.name, sorted(points, key=lambda point: point.dal))

@@ -179,8 +179,12 @@ def sentence_scores(instances: Sequence[Instance]) -> Float[NDArray[np.float64],
     """Return chrF and word-level DAL of each sentence, at least one; 0 where no word is written."""
     metric = CHRF()
     chrf = [metric.sentence_score(i.prediction, [i.reference]).score for i in instances]
-    delays = METRICS["DAL"].values(*_tensors(_rows(instances, "word")))
-    return np.array([chrf, delays], dtype=float).T
+    return np.array([chrf, sentence_dals(instances)], dtype=float).T
+
+
+def sentence_dals(instances: Sequence[Instance], clipped: bool = True) -> list[float]:
+    """Return DAL in words of each sentence, at least one; 0 where no word is written."""
+    return METRICS["DAL"].values(*_tensors(_rows(instances, "word", clipped)))
 
 
 def _attention_span(ordered: Sequence[Instance]) -> Score | None:

@@ -82,8 +82,8 @@ def summarise(counts: Counts) -> Row:
     """
     total = counts.sum(0)
     words = int(total[:, 0].sum())
-    drawn = draw(len(counts), SAMPLES)
-    resampled = np.stack([accuracies(counts[rows].sum(0)) for rows in drawn])  # (samples, 3)
+    sums = np.tensordot(draw(len(counts), SAMPLES), counts, 1).astype(np.int64)
+    resampled = accuracies(sums)  # (samples, 3)
     summary: Row = {"words": words}
     for kind, accuracy, samples in zip(Kind, accuracies(total), resampled.T, strict=True):
         number = int(total[kind, 0])

@@ -1,0 +1,167 @@
+"""Lines compared at equal latency, and the committed tables of such comparisons."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from made_up import evaluate_run, make_decoded_run, make_instances
+from reported import QUICK, ROOT, rows
+from simulmt.analysis.intervals import Resampled, holm, middle, p_value
+from simulmt.analysis.report import report
+from simulmt.analysis.significance import Line, Point, compare
+from simulmt.decoding.instance import write_instances
+from simulmt.scoring.score import score
+
+DALS = [2, 3, 4, 5, 6]
+SAMPLES = 99
+TABLES = sorted((ROOT / "experiments").rglob("*significance.csv"))
+
+
+def line(name: str, *points: tuple[float, float], noise: float = 0.3) -> Line:
+    """Points (DAL, BLEU) whose resamples vary at random."""
+    random, made = np.random.default_rng([*name.encode()]), []
+    for dal, bleu in points:
+        dals, bleus = random.normal((dal, bleu), (noise, 2 * noise), (1 + SAMPLES, 2)).T
+        dals[0], bleus[0] = dal, bleu
+        made.append(Point([f"{name}-{dal}"], Resampled(bleus, dals)))
+    return Line(name, made)
+
+
+def at(dal: float) -> np.ndarray:
+    return np.full(1 + SAMPLES, float(dal))
+
+
+def test_bleu_lies_on_the_line_of_each_resample():
+    drawn = line("a", (2, 20), (2.2, 29), (4, 30), (6.5, 28))  # the first two change places
+    for dal in (1.0, 2.0, 2.1, 3.9, 5, 6.5, 9):
+        for number, bleu in enumerate(drawn.bleu(at(dal))):
+            places = sorted((p.mean.dal[number], p.mean.bleu[number]) for p in drawn.points)
+            assert bleu == pytest.approx(np.interp(dal, *zip(*places, strict=True)))
+    assert drawn.bleu(at(2.1))[0] == pytest.approx(24.5)
+    for point in drawn.points:  # to the last digit, or two lines with one point would differ
+        assert np.array_equal(drawn.bleu(point.mean.dal), point.mean.bleu)
+
+
+def test_points_of_equal_dal_are_a_step():
+    drawn = line("a", (3, 20), (3, 25), (4, 30), noise=0)
+    assert [drawn.bleu(at(dal))[0] for dal in (2.9, 3.5)] == pytest.approx([20, 27.5])
+    assert np.isfinite(drawn.bleu(at(3))).all()
+
+
+def test_lines_are_compared_where_both_have_points_on_either_side():
+    one, other = line("a", (2.5, 20), (4.5, 30), (5, 31)), line("b", (1, 25), (4, 28), (9, 28))
+    found = list(compare(one, other, DALS))
+    assert [(row["one"], row["DAL"], row["folders"]) for row in found] == [
+        ("b", 3, "b-1; b-4 | a-2.5; a-4.5"),
+        ("b", 4, "b-4 | a-2.5; a-4.5"),
+        ("a", 5, "a-5 | b-4; b-9"),
+    ]
+    assert found == list(compare(other, one, DALS))
+    for row in found:
+        both = [line.bleu(at(row["DAL"])) for line in (one, other)]
+        difference = max(both, key=lambda bleu: bleu[0]) - min(both, key=lambda bleu: bleu[0])
+        assert row["difference"] == row["BLEU_one"] - row["BLEU_other"] == difference[0] > 0
+        assert (row["difference_low"], row["difference_high"]) == middle(difference[1:])
+        assert row["p"] == p_value(difference[1:])
+        assert (row["seeds_one"], row["seeds_other"]) == (1, 1)
+
+
+def test_a_single_point_is_compared_at_its_own_dal_in_each_resample():
+    one, other = line("a", (3.3, 29)), line("b", (2, 20), (4, 30), (7, 31))
+    (row,) = compare(one, other, DALS)
+    (point,) = one.points
+    difference = point.mean.bleu - other.bleu(point.mean.dal)
+    assert (row["one"], row["DAL"], row["BLEU_other"]) == ("a", 3.3, pytest.approx(26.5))
+    assert (row["difference_low"], row["difference_high"]) == middle(difference[1:])
+    assert row["folders"] == "a-3.3 | b-2; b-4"
+    for dal in (1.9, 7.1):  # beyond the ends
+        assert not [*compare(line("a", (dal, 29)), other, DALS)]
+
+
+def test_of_two_single_points_the_better_one_is_never_the_later_one():
+    fast, slow = (3.1, 30.0), (3.2, 28.0)
+    (row,) = compare(line("slow", slow), line("fast", fast), DALS)
+    assert (row["one"], row["DAL"], row["difference"]) == ("fast", 3.2, 2)
+    assert not [*compare(line("slow", (3.2, 31)), line("fast", fast), DALS)]
+    (row,) = compare(line("slow", (3.2, 30)), line("fast", fast), DALS)  # equally good
+    assert (row["one"], row["difference"]) == ("fast", 0)
+    assert len([*compare(line("a", fast), line("b", (3.1, 31)), DALS)]) == 1  # equally late
+
+
+def make_lines(folder: Path, seeds: int = 1) -> None:
+    """wait-k with and without a teacher, at DALs of 2 and 5."""
+    for kind, wrong in (("none", 0.3), ("joint", 0.2)):
+        for seed in range(1, 1 + seeds):
+            for k in (1, 4):
+                options = {"mechanism.k": k, "seed": seed, "teacher.kind": kind}
+                options |= {} if kind == "none" else {"teacher.lambda_kd": 0.1}
+                decoded = make_instances((wrong + 0.04 * seed) / (1 + k), k)
+                make_decoded_run(folder / f"{kind}-{seed}-{k}", "wait_k", options, decoded)
+
+
+def test_a_report_compares_lines_and_corrects_for_their_number(tmp_path, capsys):
+    make_lines(tmp_path)
+    make_decoded_run(tmp_path / "m", "mma_il", {"lambda": 0.2}, make_instances(0.1, 2))
+    report({"runs": tmp_path, **QUICK})
+    found = rows(tmp_path / "significance.csv")
+    compared = {(*sorted((row["one"], row["other"])), round(float(row["DAL"]), 9)) for row in found}
+    both = ("wait_k teacher=joint", "wait_k teacher=none")
+    assert compared == {
+        *((*both, dal) for dal in (2, 3, 4, 5)), *(("mma_il", kind, 3) for kind in both)
+    }  # fmt: skip
+    assert [float(row["p_holm"]) for row in found] == holm([float(row["p"]) for row in found])
+    assert {(row["seeds_one"], row["seeds_other"]) for row in found} == {("1", "1")}
+    said = "p_holm of 6 comparisons cannot be below .05 with resamples=60: give resamples=240, or"
+    assert said in capsys.readouterr().out
+    report({"runs": tmp_path, **QUICK, "compare_at": 2.5, "resamples": 120})
+    found = rows(tmp_path / "significance.csv")
+    assert sorted(round(float(row["DAL"]), 9) for row in found) == [2.5, 3, 3]
+    assert "p_holm" not in capsys.readouterr().out
+
+
+def test_seeds_that_differ_widen_the_interval(tmp_path):
+    widths = {}
+    for name, seeds in (("one", 1), ("all", 3)):
+        make_lines(tmp_path / name, seeds)
+        report({"runs": tmp_path / name, **QUICK, "compare_at": 3})
+        (row,) = rows(tmp_path / name / "significance.csv")
+        assert (row["seeds_one"], row["seeds_other"]) == (f"{seeds}", f"{seeds}")
+        folders = row["folders"].replace(" | ", "; ").split("; ")
+        assert {*folders} == {path.name for path in (tmp_path / name).glob("*-*-*")}
+        assert row["folders"].startswith("joint")
+        widths[name] = float(row["difference_high"]) - float(row["difference_low"])
+    assert widths["all"] > widths["one"]
+
+
+def test_decodings_of_the_same_models_draw_the_same_seeds(tmp_path):
+    """Two policies that write the same do not differ, however much the models do."""
+    for seed, wrong in ((1, 0.02), (2, 0.5)):
+        run = make_decoded_run(tmp_path / f"{seed}", "soft", {"seed": seed}, make_instances(0, 20))
+        for n in (1, 2):
+            for name in ("hold_n", "local_agreement"):
+                instances = make_instances(wrong / n, n)
+                policy = {"name": name, "n": n}
+                place = evaluate_run(run, f"{name}{n}", score(instances), beam=1, policy=policy)
+                write_instances(place / "instances.log", instances)
+    report({"runs": tmp_path, **QUICK, "compare_at": 2.5})
+    (row,) = rows(tmp_path / "significance.csv")
+    assert {row["one"], row["other"]} == {"soft + hold_n", "soft + local_agreement"}
+    assert (row["seeds_one"], row["difference_low"], row["difference_high"]) == ("2", "0.0", "0.0")
+    assert row["p"] == "1.0"
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: "/".join(path.parts[-3:]))
+def test_committed_tables_do_not_contradict_themselves(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert table
+    for row in table:
+        if "p" in row:
+            p, low, high = (float(row[key]) for key in ("p", "difference_low", "difference_high"))
+            excluded = low > 0 or high < 0
+            assert excluded or p >= 0.05
+            assert not excluded or p < 0.052  # a draw of 1,000 more than the interval cuts off
