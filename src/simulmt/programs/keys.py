@@ -78,7 +78,8 @@ def read(path: Path) -> Page:
             defaults = value.value
         elif key.value != "hydra" and isinstance(key, yaml.ScalarNode):
             keys += file.keys(key, value)
-    parents = [node.value for node in defaults if isinstance(node, yaml.ScalarNode)]
+    scalars = [node.value for node in defaults if isinstance(node, yaml.ScalarNode)]
+    parents = [name for name in scalars if "@" not in name]  # keys of another group
     return Page(
         header=file.header,
         parents=tuple(parents if SELF in parents else [*parents, SELF]),
