@@ -96,7 +96,7 @@ class Information(Schedule):
         self.scale = math.sqrt(dim / heads)
 
     def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B 1 S D"]:
-        """`W_k h + b`: the bias sets the level of T, which a sigmoid sees and a softmax does not."""
+        """`W_k h + b`: the bias sets the level of T."""
         return self.key(states)[:, None]  # type: ignore[no-any-return]
 
     def information(
