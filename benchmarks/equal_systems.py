@@ -34,7 +34,7 @@ from simulmt.analysis.intervals import (
     resample,
     sentence_counts,
 )
-from simulmt.analysis.significance import Line, Point
+from simulmt.analysis.significance import ResampledLine, ResampledPoint
 from simulmt.analysis.target import write_rows
 from simulmt.data.corpus import Split
 from simulmt.data.verbfinal import verbfinal
@@ -94,7 +94,9 @@ def outputs(text: Split, shares: Sequence[float], wait: int, factor: float) -> C
     return np.stack(found)
 
 
-def line(setting: Setting, made: Made, sentences: NDArray[np.int64], draw: Generator) -> Line:
+def line(
+    setting: Setting, made: Made, sentences: NDArray[np.int64], draw: Generator
+) -> ResampledLine:
     """A system on a test set."""
     points = []
     for wait in setting.waits:
@@ -103,8 +105,8 @@ def line(setting: Setting, made: Made, sentences: NDArray[np.int64], draw: Gener
             counts = made[wait, draw.choice(setting.noise)]
             chosen = counts[draw.integers(OUTPUTS, size=SENTENCES), sentences]
             seeds[f"{draw.integers(1 << 60)} {seed}"] = resample(chosen, RESAMPLES)
-        points.append(Point([*seeds], mean_of_seeds(seeds)))
-    return Line("", points)
+        points.append(ResampledPoint([*seeds], mean_of_seeds(seeds)))
+    return ResampledLine("", points)
 
 
 def sacrebleus(differences: Counts) -> float:

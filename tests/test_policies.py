@@ -291,7 +291,7 @@ def test_local_agreement_writes_the_common_words() -> None:
 
 
 def test_holding_no_word_back_is_agreement_of_one_draft() -> None:
-    """Of both the draft's last word, which no other word follows, is withheld before n counts."""
+    """Both withhold the draft's last word, which no other word follows, before n counts."""
     progress = Progress(2, 2, 0)
     for words in ([], ["ab"], ["ab", "cd", "e"]):
         draft = a_draft(words)

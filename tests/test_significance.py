@@ -12,7 +12,7 @@ from made_up import evaluate_run, make_decoded_run, make_instances
 from reported import QUICK, ROOT, rows
 from simulmt.analysis.intervals import Resampled, holm, middle, p_value
 from simulmt.analysis.report import report
-from simulmt.analysis.significance import Line, Point, compare
+from simulmt.analysis.significance import ResampledLine, ResampledPoint, compare
 from simulmt.decoding.instance import write_instances
 from simulmt.scoring.score import score
 
@@ -21,14 +21,14 @@ SAMPLES = 99
 TABLES = sorted((ROOT / "experiments").rglob("*significance.csv"))
 
 
-def line(name: str, *points: tuple[float, float], noise: float = 0.3) -> Line:
+def line(name: str, *points: tuple[float, float], noise: float = 0.3) -> ResampledLine:
     """Points (DAL, BLEU) whose resamples vary at random."""
     random, made = np.random.default_rng([*name.encode()]), []
     for dal, bleu in points:
         dals, bleus = random.normal((dal, bleu), (noise, 2 * noise), (1 + SAMPLES, 2)).T
         dals[0], bleus[0] = dal, bleu
-        made.append(Point([f"{name}-{dal}"], Resampled(bleus, dals)))
-    return Line(name, made)
+        made.append(ResampledPoint([f"{name}-{dal}"], Resampled(bleus, dals)))
+    return ResampledLine(name, made)
 
 
 def at(dal: float) -> np.ndarray:

@@ -18,7 +18,7 @@ COLUMNS = ("one", "other", "DAL", "BLEU_one", "BLEU_other",
 
 
 @dataclass(frozen=True)
-class Point:
+class ResampledPoint:
     """The folders of runs that differ in the seed alone, and the mean of these runs."""
 
     folders: Sequence[str]
@@ -31,11 +31,11 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Line:
+class ResampledLine:
     """A line of a curve: points in the order of their DAL, joined by straight lines."""
 
     name: str
-    points: Sequence[Point]
+    points: Sequence[ResampledPoint]
 
     def bleu(self, dal: Counts) -> Counts:
         """Return BLEU at a DAL, both (1 + R,); beyond an end of the line, that of the end."""
@@ -51,7 +51,7 @@ class Line:
         bleu: Counts = y + share * (bleus[rows, right] - y)
         return bleu
 
-    def around(self, dal: float) -> Sequence[Point]:
+    def around(self, dal: float) -> Sequence[ResampledPoint]:
         """Return the one or two points between which a DAL lies; none beyond the ends."""
         dals = [point.dal for point in self.points]
         left, right = sorted((bisect_right(dals, dal) - 1, bisect_left(dals, dal)))
@@ -85,7 +85,7 @@ def matched_pairs(
     return [row | {"p_holm": p} for row, p in zip(rows, corrected, strict=True)]
 
 
-def compare(one: Line, other: Line, dals: Sequence[float]) -> Iterator[Row]:
+def compare(one: ResampledLine, other: ResampledLine, dals: Sequence[float]) -> Iterator[Row]:
     """Yield a row, without `p_holm`, for each DAL at which two lines can be compared.
 
     Lines of several points are compared where both have points on either side. A line of a single
@@ -119,11 +119,11 @@ def compare(one: Line, other: Line, dals: Sequence[float]) -> Iterator[Row]:
             yield dict(zip(COLUMNS, values, strict=True))
 
 
-def _line(series: Series, logged: Mapping[str, Run]) -> Line:
+def _line(series: Series, logged: Mapping[str, Run]) -> ResampledLine:
     """Return the line of runs that have a log."""
     points = []
     for point in series.points:
         runs = [logged[folder] for folder in point.runs]
         seeds = {run.home: run.resampled for run in runs if run.resampled}
-        points.append(Point(point.runs, mean_of_seeds(seeds)))
-    return Line(series.name, sorted(points, key=lambda point: point.dal))
+        points.append(ResampledPoint(point.runs, mean_of_seeds(seeds)))
+    return ResampledLine(series.name, sorted(points, key=lambda point: point.dal))

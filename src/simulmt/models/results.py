@@ -67,12 +67,12 @@ def join_steps(attended: Sequence[Attended]) -> tuple[Float[Tensor, "B H T S"], 
 
 
 def all_losses(plan: Plan | None, attended: Sequence[Attended], layers: int = 1) -> Losses:
-    """The losses of a clock's plan; else those of the schedules, a mean over the layers.
+    """The losses of a clock's plan, or the mean over the layers of the schedules' losses.
 
     Args:
         plan: the clock's, if a clock decides.
-        attended: the calls of each layer; of a recurrent decoder those for each step, which add up.
-        layers: the number of layers among them.
+        attended: a call for each layer, or for each step of a recurrent decoder, which add up.
+        layers: the number of layers that were called.
     """
     if plan is not None:
         return plan.losses
