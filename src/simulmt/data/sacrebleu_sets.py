@@ -10,8 +10,8 @@ from urllib.error import URLError
 
 from simulmt.console import busy, note
 from simulmt.data.files import FilePair
-from simulmt.data.store import alone
 from simulmt.errors import UserError
+from simulmt.lock import alone
 
 PREFIX = "sacrebleu:"
 """What is before the name of a test set."""

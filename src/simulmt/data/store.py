@@ -9,21 +9,20 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 from numpy.typing import DTypeLike
 
 from simulmt.console import say
 from simulmt.data.ragged import Ragged
 from simulmt.disk import check_space, writing
 from simulmt.errors import UserError
+from simulmt.lock import alone
 from simulmt.run_directory import read_record, write_json
 
 _RECORD = "about.json"
@@ -209,20 +208,3 @@ def _move(unfinished: Path, folder: Path) -> None:
     except OSError:
         if _read(folder, _has_digests) is None:
             raise
-
-
-@contextmanager
-def alone(entry: Path) -> Iterator[bool]:
-    """Wait for any other process that makes the same entry; yield whether the entry is locked."""
-    lock = FileLock(f"{entry}.lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        say(f"waiting: another process writes {entry}")
-        lock.acquire(poll_interval=0.2)
-    except OSError:  # a file system without locks: each process makes an entry of its own
-        pass
-    try:
-        yield lock.is_locked
-    finally:
-        lock.release()

@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 
 import sentencepiece
 
-from simulmt.data.store import alone, digest
+from simulmt.data.store import digest
 from simulmt.data.text import NORMALISATION
 from simulmt.errors import UserError
+from simulmt.lock import alone
 from simulmt.run_directory import replacing
 
 Options: TypeAlias = dict[str, Any]

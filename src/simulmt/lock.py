@@ -1,0 +1,56 @@
+"""One lock for all work that only one process may do: an entry of a cache, a run, a shard."""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from simulmt.console import say
+from simulmt.errors import UserError
+
+_REMINDER = 600
+"""Seconds between two lines about a lock that is waited for."""
+
+
+class BusyError(UserError):
+    """Another process holds the lock."""
+
+
+@contextmanager
+def alone(place: Path, *, waits: bool = True) -> Iterator[bool]:
+    """Lock a file or a folder by the file `.NAME.lock` beside it.
+
+    The system releases the lock however the process ends; the file stays.
+
+    Args:
+        place: the file or folder, which may be absent. The folder above it must exist.
+        waits: wait for a process that holds the lock, with a line that names it.
+
+    Yields:
+        True if it is locked; False on a file system without locks.
+
+    Raises:
+        BusyError: another process holds the lock, and `waits` is False; the message names it.
+    """
+    file = place.with_name(f".{place.name}.lock")
+    lock, timeout = FileLock(file), 0
+    while not lock.is_locked:
+        try:
+            lock.acquire(timeout, poll_interval=0.2)
+        except Timeout:
+            holder = file.read_text() or "another process"
+            if not waits:
+                raise BusyError(f"{holder} is working on {place}; wait for it") from None
+            say(f"waiting: {holder} is working on {place}")
+            timeout = _REMINDER
+        except (OSError, NotImplementedError):  # a file system without locks
+            break
+    try:
+        if lock.is_locked:
+            file.write_text(f"process {os.getpid()} on {socket.gethostname()}")
+        yield lock.is_locked
+    finally:
+        lock.release()
