@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from simulmt.data import pairs, reader, shards, store, subword_training, workers
 from simulmt.data.corpus import Split
@@ -246,7 +247,7 @@ def test_without_locks_a_process_leaves_the_work_of_another_alone(
     def refuse(*_: object, **__: object) -> None:
         raise OSError(38, "Function not implemented")
 
-    monkeypatch.setattr(store.FileLock, "acquire", refuse)
+    monkeypatch.setattr(FileLock, "acquire", refuse)
     (other := tmp_path / "entry.0.tmp").mkdir()
     assert Entry(tmp_path / "entry", lambda folder: {"a": 1}).record.facts == {"a": 1}
     assert other.is_dir()
