@@ -6,6 +6,7 @@ its group: an unknown or missing option is an error that lists the part's option
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ from simulmt.attention.spans import SPANS
 from simulmt.data.corpus import Corpus
 from simulmt.data.huggingface import read_huggingface
 from simulmt.data.reader import read_text
+from simulmt.data.tokenizer import MOST_SUBWORDS
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.policies import OWN, POLICIES
 from simulmt.decoding.policy import Policy
@@ -101,45 +103,59 @@ def _part(make: Callable[..., T], options: Config) -> T:
     return construct(make, own, f"mechanism={options['name']}")
 
 
+@dataclass(frozen=True)
+class Data:
+    """A `conf/data` group.
+
+    Attributes:
+        corpus: The name of the reader in `CORPORA`.
+        subwords: The options of the subwords.
+        batch_tokens: The token budget of a batch.
+        reader: The options of the reader.
+    """
+
+    corpus: str
+    subwords: Config
+    batch_tokens: int
+    reader: Config
+
+    @classmethod
+    def of(cls, options: Config) -> "Data":
+        """Return the checked options of a group; nothing is read.
+
+        Raises:
+            UserError: an unknown corpus, or an option that is missing, unknown or out of range.
+        """
+        make = pick(CORPORA, options.get("corpus"), "data.corpus")
+        asked = asked_of(make, ["cache"])
+        check(options, OF_DATA | asked, "data")
+        reader = {name: value for name, value in options.items() if name in asked}
+        return cls(options["corpus"], options["subwords"], options["batch_tokens"], reader)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary that its subwords ask for; the smallest one if they are given."""
+        size = self.subwords.get("size")
+        if isinstance(size, int) and SMALLEST.size < size <= MOST_SUBWORDS:
+            return Vocabulary(size)
+        return SMALLEST
+
+    def read(self, root: Path | None = None, cache: Path | None = None) -> Corpus:
+        """Return the corpus.
+
+        Args:
+            root: the folder of the files, if they have moved.
+            cache: the folder in which a reader may keep text; None to hold all of it in memory.
+        """
+        moved = {} if root is None else {"path" if "path" in self.reader else "root": str(root)}
+        make = CORPORA[self.corpus]
+        given = {"cache": cache} if "cache" in inspect.signature(make).parameters else {}
+        return construct(make, {**self.reader, **moved}, "data", given)
+
+
 def build_corpus(options: Config, root: Path | None = None, cache: Path | None = None) -> Corpus:
-    """Return the corpus of a `conf/data` group.
-
-    Args:
-        options: the group.
-        root: the folder of the files, if they have moved.
-        cache: the folder in which a reader may keep text; None to hold all of it in memory.
-
-    Raises:
-        UserError: an unknown corpus, or an option that is missing, unknown or out of range.
-    """
-    if root is not None:
-        options = {**options, "path" if "path" in options else "root": str(root)}
-    read, own, given = _reader(options, cache)
-    return construct(read, own, "data", given)
-
-
-def check_data(options: Config) -> None:
-    """Refuse a `conf/data` group with a bad option, before anything is read.
-
-    Raises:
-        UserError: as for `build_corpus`.
-    """
-    check({name: options[name] for name in OF_DATA if name in options}, OF_DATA, "data")
-    read, own, given = _reader(options, None)
-    check(own, asked_of(read, given), "data")
-
-
-def _reader(
-    options: Config, cache: Path | None
-) -> tuple[Callable[..., Corpus], dict[str, Any], dict[str, Any]]:
-    """Return the function that reads the corpus of a `conf/data` group, and its arguments.
-
-    These are the options that the user chose, and the cache if the function takes one.
-    """
-    read = pick(CORPORA, options.get("corpus"), "data.corpus")
-    named = set(inspect.signature(read).parameters)
-    own = {name: value for name, value in options.items() if name not in set(OF_DATA) - named}
-    return read, own, {"cache": cache} if "cache" in named else {}
+    """Return the corpus of a `conf/data` group; see `Data`."""
+    return Data.of(options).read(root, cache)
 
 
 def build_model(options: Config, mechanism: Mechanism, vocabulary: Vocabulary) -> Model:
@@ -158,32 +174,19 @@ def outline_model(
         return build_model(options, mechanism, vocabulary)
 
 
-def build_objective(config: Config, teacher: Teacher | None = None) -> Objective:
-    """The objective of a `conf/objective` group.
-
-    lambda, lambda_var and the teacher, which are no options of the group, go to an objective whose
-    signature names them.
+def build_objective(options: Config, teacher: Teacher | None = None) -> Objective:
+    """Return the objective of a `conf/objective` group.
 
     Raises:
-        UserError: an unknown name, an option that is missing, unknown or out of range, or a weight
-            or a teacher that the objective does not take.
+        UserError: an unknown name, an option that is missing, unknown or out of range, or a
+            teacher that the objective does not take.
     """
-    options = dict(config["objective"])
-    make = pick(OBJECTIVES, options.pop("name", None), "objective.name")
-    named = inspect.signature(make).parameters
-    offered = {
-        "lambda_": float(config["lambda"]),
-        "lambda_var": float(config["lambda_var"]),
-        "teacher": teacher,
-    }
-    for name, value in offered.items():
-        if name not in named and value:
-            option = name.rstrip("_")
-            raise UserError(
-                f"objective={config['objective']['name']} takes no {option}; leave {option} out, "
-                "or choose objective=latency_augmented"
-            )
-    return construct(make, options, "objective", {k: v for k, v in offered.items() if k in named})
+    options = dict(options)
+    make = pick(OBJECTIVES, name := options.pop("name", None), "objective.name")
+    takes_teacher = "teacher" in inspect.signature(make).parameters
+    if teacher and not takes_teacher:
+        raise UserError(f"objective.name={name} takes no teacher; choose teacher=none")
+    return construct(make, options, "objective", {"teacher": teacher} if takes_teacher else {})
 
 
 def other_policy(options: Config) -> Config:

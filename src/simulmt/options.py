@@ -9,6 +9,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Collection, Mapping
+from keyword import iskeyword
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -75,16 +76,24 @@ SAME_RUN = (
 
 
 def asked_of(make: Callable[..., Any], given: Collection[str] = ()) -> dict[str, Any]:
-    """Return the types of the options that a user chooses: `make`'s parameters without `given`."""
+    """Return the types of the options that a user chooses: `make`'s parameters without `given`.
+
+    An option that is a keyword of Python, such as `lambda`, is the parameter `lambda_`.
+    """
     function = make.__init__ if inspect.isclass(make) else make
     hints = typing.get_type_hints(function, include_extras=True)
-    return {
-        name: hints.get(name, Any)
-        if parameter.default is inspect.Parameter.empty
-        else NotRequired[hints.get(name, Any)]
-        for name, parameter in inspect.signature(make).parameters.items()
-        if name not in given
-    }
+    asked = {}
+    for name, parameter in inspect.signature(make).parameters.items():
+        kind = hints.get(name, Any)
+        optional = parameter.default is not inspect.Parameter.empty
+        option = name.removesuffix("_")
+        asked[option if iskeyword(option) else name] = NotRequired[kind] if optional else kind
+    return {name: kind for name, kind in asked.items() if name not in given}
+
+
+def _parameter(option: str) -> str:
+    """Return the name of an option's parameter: `lambda_` for `lambda`."""
+    return f"{option}_" if iskeyword(option) else option
 
 
 def construct(
@@ -102,7 +111,8 @@ def construct(
         UserError: an option is unknown, missing, of the wrong type or out of range.
     """
     given = given or {}
-    return make(**check(options, asked_of(make, given), where), **given)
+    checked = check(options, asked_of(make, given), where)
+    return make(**{_parameter(name): value for name, value in checked.items()}, **given)
 
 
 def limited(make: type[T]) -> type[T]:

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from typing_extensions import NotRequired
 
 from simulmt.analysis import summary
-from simulmt.builders import build_corpus
+from simulmt.builders import Data
 from simulmt.console import busy, say
-from simulmt.data.corpus import SPLITS, Corpus, Split
+from simulmt.data.corpus import SPLITS, Corpus
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.subwords import Subwords
 from simulmt.data.tokenizer import Tokenizer
@@ -18,28 +17,27 @@ from simulmt.options import Config, asked_of, check, construct
 from simulmt.saved.checkpoint import load_subwords
 
 
-def build_data(config: Config) -> tuple[Corpus, Tokenizer, dict[str, EncodedSplit]]:
-    """Return the corpus, its subwords (given, cached or trained) and encoded splits."""
-    options = dict(config["data"]["subwords"])
-    subwords = _given_subwords(options)
-    cache = Path(config["cache"]).expanduser()
-    corpus = build_corpus(config["data"], cache=cache)
+def build_data(data: Data, cache: Path) -> tuple[Corpus, Tokenizer, dict[str, EncodedSplit]]:
+    """Return the corpus, its subwords (given, cached or trained) and encoded splits.
+
+    Args:
+        data: the options.
+        cache: the folder of encoded text and trained subwords.
+    """
+    subwords = _given_subwords(data.subwords)
+    corpus = data.read(cache=cache)
     # small splits first: their errors then show before the long work
     splits = {name: corpus.splits[name] for name in reversed(SPLITS)}
     if subwords is None:
+        text = splits["train"]
+        given = {"sentences": text.sample(), "digest": " ".join(text.sha256)}
+        options = {name: value for name, value in data.subwords.items() if name != "model"}
         with busy("subwords"):
-            options.pop("model", None)
             subwords = construct(
-                Subwords.train, options, "data.subwords", _text(splits["train"], cache)
+                Subwords.train, options, "data.subwords", {**given, "cache": cache / "subwords"}
             )
     encoded = {n: EncodedSplit.encode(s, subwords, cache) for n, s in splits.items()}
     return corpus, subwords, encoded
-
-
-def _text(split: Split, cache: Path) -> dict[str, Any]:
-    """Return what `Subwords.train` is given of a split; cached subwords need none of its lines."""
-    sentences, digest = split.sample(), " ".join(split.sha256)
-    return {"sentences": sentences, "digest": digest, "cache": cache / "subwords"}
 
 
 def _given_subwords(options: Config) -> Tokenizer | None:

@@ -66,6 +66,7 @@ def _check_name(config: DictConfig) -> None:
 
 def _check_jobs(config: DictConfig) -> None:
     """Refuse a sweep if one of its runs cannot be trained on any machine."""
+    from simulmt.configuration import Configuration  # noqa: PLC0415
     from simulmt.parts import load  # noqa: PLC0415  (seconds to import)
     from simulmt.programs.choices import check_choices  # noqa: PLC0415
 
@@ -78,7 +79,7 @@ def _check_jobs(config: DictConfig) -> None:
             composed = loader.load_sweep_config(config, [*job])
             names.add(composed.name)
             keys = [str(key) for key in composed if key != "hydra"]
-            check_choices(plain(OmegaConf.masked_copy(composed, keys)))
+            check_choices(Configuration.of(plain(OmegaConf.masked_copy(composed, keys))))
         except (UserError, HydraException, OmegaConfBaseException) as error:
             own = [word for word in job if any(word not in other for other in jobs)]
             refused.setdefault(why(error), []).append(" ".join(own) or "every run")

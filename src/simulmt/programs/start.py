@@ -1,6 +1,6 @@
 """`init_from=RUN`: starts from the parameters of another run, and names those that do not match.
 
-With `init_freeze=N` the parameters of that run stand still for the first N updates.
+With `init_freeze=N` the parameters of that run are frozen for the first N updates.
 """
 
 import re
@@ -9,28 +9,13 @@ from collections.abc import Mapping, Sequence
 
 from simulmt.console import say
 from simulmt.data.manifest import check_manifest
-from simulmt.errors import UserError
 from simulmt.models.model import Model
-from simulmt.options import Config
 from simulmt.saved.checkpoint import load_matching
 from simulmt.saved.trained import Trained
 from simulmt.training.freezing import NOTHING_FROZEN, Frozen
 
 _LISTED = 6
 """The number of modules that a line names."""
-
-
-def check_freeze(config: Config) -> None:
-    """Refuse `init_freeze` without a run whose parameters could stand still.
-
-    Raises:
-        UserError: there is no `init_from`.
-    """
-    if config["init_freeze"] and not config["init_from"]:
-        raise UserError(
-            f"init_freeze={config['init_freeze']} without init_from: there are no parameters of "
-            "another run that could stand still; give init_from=RUN, or set init_freeze=0"
-        )
 
 
 def start_from(
@@ -42,10 +27,10 @@ def start_from(
         trained: the other run.
         model: gets the parameters.
         described: the manifest of the data.
-        freeze: the number of updates during which they stand still.
+        freeze: the number of updates during which they are frozen.
 
     Returns:
-        The parameters that stand still; none if that would be all of them.
+        The parameters that are frozen; none if that would be all of them.
     """
     check_manifest(trained.manifest, described, [])
     found = load_matching(model, trained)

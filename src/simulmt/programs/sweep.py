@@ -24,6 +24,7 @@ from types import MappingProxyType
 
 from omegaconf import DictConfig, OmegaConf
 
+from simulmt.configuration import Configuration
 from simulmt.console import console, say
 from simulmt.ending import ENDS_WITH, end_with, killed_by
 from simulmt.errors import UserError
@@ -91,7 +92,7 @@ def _attempt(
     """Check and train a run, and return its outcome, whatever happens."""
     try:
         config = plain(cfg)
-        choices = check_choices(config)
+        choices = check_choices(Configuration.of(config))
         check_machine(choices)
         check_own(folder)
         record.mkdir(parents=True, exist_ok=True)

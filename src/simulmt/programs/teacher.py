@@ -6,11 +6,12 @@ from typing import TypeAlias
 
 from simulmt.attention import FullSentence, Lookback, Mechanism
 from simulmt.builders import build_model, outline_model
+from simulmt.configuration import Configuration
 from simulmt.data.manifest import check_manifest
 from simulmt.errors import UserError
 from simulmt.models.reencoding import REENCODING
 from simulmt.objective.teacher import Joint, Pretrained, Teacher
-from simulmt.options import Config, Weight, construct, pick
+from simulmt.options import Weight, construct, pick
 from simulmt.saved import checkpoint as checkpoints
 from simulmt.vocabulary import Vocabulary
 
@@ -20,12 +21,12 @@ Build: TypeAlias = Callable[[Mapping[str, object], Vocabulary], Teacher | None]
 """Builds a teacher for data, given as their manifest, and a vocabulary."""
 
 
-def without_teacher(config: Config) -> Build:
+def without_teacher(config: Configuration) -> Build:
     """`teacher=none`."""
     return lambda manifest, vocabulary: None
 
 
-def joint_teacher(encoder: str, lambda_kd: Weight, config: Config) -> Build:
+def joint_teacher(encoder: str, lambda_kd: Weight, config: Configuration) -> Build:
     """`teacher=joint`: an untrained model of the student's sizes that shares no parameter with it.
 
     Args:
@@ -33,18 +34,18 @@ def joint_teacher(encoder: str, lambda_kd: Weight, config: Config) -> Build:
         lambda_kd: the weight of the distance between the encoders' states.
         config: the configuration of the run.
     """
-    if "encoder" not in config["model"]:
+    if "encoder" not in config.model:
         raise UserError(
-            f"teacher=joint with model={config['model']['name']}: the model has but one kind of "
-            "encoder; take model=incremental_transformer, transformer or rnmt_plus"
+            f"teacher=joint with model={config.model['name']}, which has one kind of encoder: "
+            "choose model=incremental_transformer, transformer or rnmt_plus"
         )
-    student = {k: v for k, v in config["model"].items() if k != "average_embedding"}
+    student = {k: v for k, v in config.model.items() if k != "average_embedding"}
     options = student | {"encoder": encoder}
     outline_model(options, FULL)
     return lambda manifest, vocabulary: Joint(build_model(options, FULL, vocabulary), lambda_kd)
 
 
-def pretrained_teacher(checkpoint: Path, lambda_kd: Weight, config: Config) -> Build:
+def pretrained_teacher(checkpoint: Path, lambda_kd: Weight, config: Configuration) -> Build:
     """`teacher=pretrained`: the model of a run whose mechanism reads the whole sentence first.
 
     Args:
@@ -57,13 +58,12 @@ def pretrained_teacher(checkpoint: Path, lambda_kd: Weight, config: Config) -> B
     if not model.mechanism.offline:
         raise UserError(
             f"teacher.checkpoint={checkpoint} is a run of {model.mechanism.name}, which does not "
-            "read the whole sentence first; take one of mechanism=soft"
+            "read the whole sentence first; choose one of mechanism=soft"
         )
-    widths = trained.config["model"].get("dim"), config["model"].get("dim")
-    if widths[0] != widths[1]:
+    if model.dim != (width := config.model.get("dim")):
         raise UserError(
-            f"teacher.checkpoint={checkpoint} has model.dim={widths[0]}, the student {widths[1]}: "
-            "their states cannot be compared; train one of them anew"
+            f"teacher.checkpoint={checkpoint} has model.dim={model.dim}, the student {width}: "
+            "their states cannot be compared; give both the same model.dim"
         )
 
     def build(manifest: Mapping[str, object], vocabulary: Vocabulary) -> Teacher:
@@ -80,18 +80,17 @@ KINDS: dict[str, Callable[..., Build]] = {
 }
 
 
-def choose_teacher(config: Config) -> Build:
+def choose_teacher(config: Configuration) -> Build:
     """Return a function that builds the teacher of a `conf/teacher` group.
 
     Raises:
         UserError: options that do not go together, or no such checkpoint.
     """
-    kind = config["teacher"].get("kind")
-    if kind != "none" and config["model"].get("encoder") == REENCODING:
+    options = dict(config.teacher)
+    make = pick(KINDS, kind := options.pop("kind", None), "teacher.kind")
+    if kind != "none" and config.model.get("encoder") == REENCODING:
         raise UserError(
-            f"teacher={kind} with model.encoder={REENCODING}: a teacher guides states that stay "
-            "what they are; take model.encoder=causal, or teacher=none"
+            f"teacher={kind} with model.encoder={REENCODING}, whose states change as more is "
+            "read: choose model.encoder=causal, or teacher=none"
         )
-    options = {name: value for name, value in config["teacher"].items() if name != "kind"}
-    make = pick(KINDS, kind, "teacher.kind")
     return construct(make, options, "teacher", {"config": config})

@@ -1,0 +1,98 @@
+"""The configuration as typed objects: the one place that knows the keys of `conf/train.yaml`.
+
+A configuration travels as plain values where it is kept or compared: in `config.json`, in a
+checkpoint, between the processes of a run. Whoever uses it reads one of these objects.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from annotated_types import Ge, Lt
+
+from simulmt.errors import UserError
+from simulmt.options import Config, FolderName, Natural, Weight, construct, convert
+
+WEIGHTS = ("lambda", "lambda_var")
+"""What a user sets at the root, and an objective takes over: `lambda: ${lambda}`."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A configuration of `conf/train.yaml`: its keys, checked, and its groups as plain options.
+
+    Each group is checked by what is built from it.
+    """
+
+    data: Config
+    objective: Config
+    mechanism: Config
+    model: Config
+    teacher: Config
+    optim: Config
+    trainer: Config
+    logger: Config
+    decoding: Config
+    sweep: Config
+    lambda_: Weight
+    lambda_var: Weight
+    seed: Annotated[int, Ge(0), Lt(1 << 32)]
+    name: FolderName | None
+    ckpt_path: str | None
+    init_from: Path | None
+    init_freeze: Natural
+    cache: Path
+    plugins: list[str]
+
+    @classmethod
+    def of(cls, plain: Config) -> "Configuration":
+        """Return the configuration that plain values describe.
+
+        Raises:
+            UserError: a key is unknown, missing or out of range, or a weight has no effect.
+        """
+        read = construct(cls, plain, "")
+        for name, weight in zip(WEIGHTS, (read.lambda_, read.lambda_var), strict=True):
+            if weight and name not in read.objective:
+                raise UserError(
+                    f"{name}={weight:g}, but objective={read.objective.get('name')} has no "
+                    f"{name}: set {name}=0, or choose objective=latency_augmented"
+                )
+        return read
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a trained model keeps of its configuration.
+
+    Attributes:
+        mechanism: The group, as `build_mechanism` takes it.
+        model: The group, as `build_model` takes it.
+        data: The group, as `build_corpus` takes it.
+        decoding: The group, as `build_search` takes it.
+        batch_tokens: The token budget of a batch in training.
+        weights: What its objective weighed by `lambda` and `lambda_var`, where not 0.
+        cache: The folder in which its training kept text.
+    """
+
+    mechanism: Config
+    model: Config
+    data: Config
+    decoding: Config
+    batch_tokens: int
+    weights: Mapping[str, float]
+    cache: Path | None
+
+    @classmethod
+    def of(cls, plain: Config) -> "Setup":
+        """Return what a configuration says, which may be that of an exported model.
+
+        Raises:
+            ValueError: an entry is of another type.
+            KeyError: an entry is missing.
+        """
+        groups = {name: plain[name] for name in ("mechanism", "model", "data", "decoding")}
+        weights = {name: plain[name] for name in WEIGHTS if plain.get(name)}
+        own = {"batch_tokens": plain["data"]["batch_tokens"], "cache": plain.get("cache")}
+        return convert({**groups, **own, "weights": weights}, cls)
