@@ -9,7 +9,6 @@ A plugin keeps its parts in a variable `parts`:
 From then on `mechanism.schedule=catch_up` names the class. A checkpoint holds only such names.
 """
 
-import inspect
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -30,7 +29,7 @@ from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.latency_augmented import LATENCIES
-from simulmt.options import Config, flat_options
+from simulmt.options import Config, flat_options, limited
 from simulmt.plugins import broken, called, installed, locate, version_of
 from simulmt.scoring.conventions import COUNTED, Metric
 
@@ -38,6 +37,7 @@ VARIABLE = "parts"
 """The name that a plugin gives to its parts."""
 
 
+@limited
 @dataclass(frozen=True)
 class Parts:
     """The parts that a plugin adds, by the names that a configuration uses.
@@ -52,6 +52,9 @@ class Parts:
         policies: For `policy.name`, when a trained model translates.
         latencies: Scored beside those of the papers. They are for `latency=` of a report and, in
             lower case, for `objective.latency`.
+
+    Raises:
+        ValidationError: a part is not a class of its kind.
     """
 
     schedules: Mapping[str, type[ClockRecipe] | type[ScheduleRecipe]] = field(default_factory=dict)
@@ -64,14 +67,6 @@ class Parts:
     latencies: Mapping[str, Metric] = field(default_factory=dict)
 
 
-_BASES: Mapping[str, tuple[type, ...]] = {
-    "schedules": (ClockRecipe, ScheduleRecipe),
-    "spans": (SpanRecipe,),
-    "models": (Model,),
-    "objectives": (Objective,),
-    "policies": (Policy,),
-}
-"""What the classes of each kind derive from."""
 _loaded: dict[str, Parts] = {}
 
 
@@ -146,28 +141,7 @@ def _parts_of(module: str) -> Parts:
             f"{called(module)}: {file} has no variable `parts`; add one, such as "
             "`parts = simulmt.parts.Parts(schedules={'mine': Mine})`"
         )
-    for kind, bases in _BASES.items():
-        for name, part in getattr(parts, kind).items():
-            if why := _misfit(part, bases):
-                raise UserError(f"{called(module)}: {kind}[{name!r}] of `{VARIABLE}` {why}")
-    latencies: Mapping[str, object] = parts.latencies
-    for name, metric in latencies.items():
-        if not isinstance(metric, Metric):
-            why = f"is {metric!r}, not a Metric"
-            raise UserError(f"{called(module)}: latencies[{name!r}] of `{VARIABLE}` {why}")
     return parts
-
-
-def _misfit(part: object, bases: tuple[type, ...]) -> str:
-    """Return why a part is no class derived from one of the bases; empty if it is one."""
-    known = " or ".join(base.__name__ for base in bases)
-    if not isinstance(part, type) or not issubclass(part, bases):
-        return f"is {part!r}; it must be a class derived from {known}"
-    if lacking := sorted(getattr(part, "__abstractmethods__", ())):
-        return f"lacks {', '.join(lacking)}; define what {known} asks for"
-    if strange := sorted({*getattr(part, "dials", ())} - {*inspect.signature(part).parameters}):
-        return f"has dials {', '.join(strange)}, which are not among its options"
-    return ""
 
 
 def _add(module: str, parts: Parts) -> Parts:
