@@ -183,7 +183,6 @@ def test_what_a_killed_process_leaves_is_removed(tmp_path: Path) -> None:
         assert process.stdout.readline() == "making\n"
         process.send_signal(signal.SIGKILL)
     assert [path.name for path in tmp_path.rglob("half")] == ["half"]
-    assert not place.exists()
     assert Entry(place, lambda folder: {"a": 2}).record.facts == {"a": 2}
     assert [*tmp_path.rglob("half")] == []
 
@@ -212,11 +211,11 @@ def test_too_little_room_is_said_before_the_work(
 def test_text_that_changes_while_it_is_read_is_refused(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def change(files: pairs.FilePair) -> Iterator[tuple[bytes, bytes]]:
-        yield from pairs.raw_pairs(files)
+    def change(files: pairs.FilePair) -> Iterator[pairs.Block]:
+        yield from pairs.raw_blocks(files)
         files.source.write_text("new\n" * len(SPLIT))
 
-    monkeypatch.setattr(reader, "raw_pairs", change)
+    monkeypatch.setattr(reader, "raw_blocks", change)
     with pytest.raises(UserError, match="changed while it was read"):
         read(root, tmp_path / "cache")
 
@@ -236,16 +235,29 @@ def test_text_that_changes_before_it_is_read_is_refused(
         read(root, tmp_path / "cache")
 
 
-def test_without_locks_a_process_leaves_the_work_of_another_alone(
+def test_a_file_system_without_locks_will_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(38, "Function not implemented")
 
     monkeypatch.setattr(FileLock, "acquire", refuse)
-    (other := tmp_path / "entry.0.tmp").mkdir()
     assert Entry(tmp_path / "entry", lambda folder: {"a": 1}).record.facts == {"a": 1}
-    assert other.is_dir()
+
+
+def test_a_corrupt_entry_that_cannot_be_replaced_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(folder: Path) -> dict[str, int]:
+        rows = Ragged.of([[1, 2]], np.int32)
+        return {"pairs": write_sides(folder, [(rows, rows)], "rows", 0)}
+
+    entry = Entry(tmp_path / "entry", make)
+    assert len(entry.rows("source", np.int32)) == 1
+    (tmp_path / "entry" / "source").write_bytes(bytes(8))
+    monkeypatch.setattr(store.shutil, "rmtree", lambda *_, **__: None)
+    with pytest.raises(UserError, match=r"entry cannot be written \(File exists\)"):
+        entry.rows("source", np.int32)
 
 
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
@@ -316,7 +328,7 @@ def test_encoding_in_processes_is_the_same(
 ) -> None:
     monkeypatch.setattr(workers, "cores", lambda: 2)
     monkeypatch.setattr(workers, "_WORTH", 0)
-    monkeypatch.setattr(reader, "_BLOCK", 70)
+    monkeypatch.setattr(pairs, "BLOCK", 70)
     split = read(root, tmp_path / "cache")
     assert (split.sources, split.targets) == (SPLIT.sources, SPLIT.targets)
     assert same(encode(split, tmp_path / "cache"), encode(SPLIT, None))

@@ -101,8 +101,7 @@ def test_shards_batches_and_patterns_are_one_text(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = read(folder).splits["train"].sha256
-    monkeypatch.setattr(huggingface, "_BATCH", 7)
-    monkeypatch.setattr(reader, "_BLOCK", 4)
+    monkeypatch.setattr(huggingface, "BLOCK", 7)
     assert read(folder).splits["train"].sha256 == whole
     (folder / "data" / "train-00000-of-00001.parquet").unlink()
     for number, start in enumerate(range(0, 30, 10)):
@@ -130,7 +129,7 @@ def test_a_second_start_reads_no_text(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = pairs_of(read(folder, cache=tmp_path / "cache"))
-    monkeypatch.setattr(huggingface, "_pairs", pytest.fail)
+    monkeypatch.setattr(huggingface, "_blocks", pytest.fail)
     monkeypatch.setattr(reader, "digest_of_file", pytest.fail)
     assert pairs_of(read(folder, cache=tmp_path / "cache")) == before
 

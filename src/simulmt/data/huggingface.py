@@ -7,12 +7,12 @@ from typing import Any
 
 from simulmt.console import console
 from simulmt.data.corpus import Corpus, LazySplits, Split
+from simulmt.data.pairs import BLOCK, Block
 from simulmt.data.reader import Shard, read_pairs, read_shards
 from simulmt.data.sacrebleu_sets import find_set, is_test_set
 from simulmt.errors import UserError
 from simulmt.options import Count
 
-_BATCH = 10_000  # rows
 _TEXT = ("string", "large_string", "string_view")
 
 
@@ -67,9 +67,8 @@ def read_huggingface(
         files = [Path(file["filename"]) for file in dataset.cache_files]
         dataset, where = dataset.flatten(), f"{path} {part}"
         _check_columns(dataset.features, names, where)
-        pairs = partial(_pairs, dataset.select_columns([*{*names}]), names)
-        shard = Shard((where, where), files, pairs, [part, *names])
-        return read_shards([shard], limit, cache)
+        blocks = partial(_blocks, dataset.select_columns([*{*names}]), names, where)
+        return read_shards([Shard(where, files, blocks, [part, *names])], limit, cache)
 
     return Corpus(name, source, target, LazySplits(read))
 
@@ -116,8 +115,9 @@ def _check_columns(features: Any, names: tuple[str, str], where: str) -> None:
             )
 
 
-def _pairs(dataset: Any, names: tuple[str, str]) -> Iterator[tuple[bytes, bytes]]:
+def _blocks(dataset: Any, names: tuple[str, str], where: str) -> Iterator[Block]:
     """The texts of both columns; null is an empty text."""
-    for batch in dataset.iter(_BATCH):
-        for source, target in zip(batch[names[0]], batch[names[1]], strict=True):
-            yield (source or "").encode(), (target or "").encode()
+    for start in range(0, len(dataset), BLOCK):
+        rows = dataset[start : start + BLOCK]
+        sources, targets = ([(text or "").encode() for text in rows[name]] for name in names)
+        yield Block((where, where), start + 1, sources, targets)

@@ -41,7 +41,7 @@ def manifest(
 def check_manifest(
     expected: Mapping[str, object], present: Mapping[str, object], splits: Iterable[str]
 ) -> None:
-    """Refuse data that differ from the data that a model was made from.
+    """Reject data that differ from the data that a model was made from.
 
     The languages, the normalisation, the subword model and the text of `splits` must be the
     same; the name of the corpus and the other splits may differ.
@@ -64,15 +64,14 @@ def check_manifest(
         remedy = f"use the {split} files the model was made with, or do not ask for {split}"
         remedies |= {f"splits.{split}.{side}_sha256": remedy for side in ("source", "target")}
     model, here = flat_options(expected), flat_options(present)
-    differences: dict[str, list[str]] = {}
-    for key, remedy in remedies.items():
-        before, now = model.get(key), here.get(key)
-        if before is None or before != now:
-            values = f"(model: {before or 'nothing'}, here: {now or 'nothing'})"
-            differences.setdefault(remedy, []).append(f"{key.replace('.', ' ')} {values}")
+    differences = [
+        f"{key.replace('.', ' ')} (model: {model.get(key) or 'nothing'}, "
+        f"here: {here.get(key) or 'nothing'}): {remedy}"
+        for key, remedy in remedies.items()
+        if model.get(key) is None or model.get(key) != here.get(key)
+    ]
     if differences:
-        reasons = [f"{', '.join(fields)}: {remedy}" for remedy, fields in differences.items()]
-        raise UserError("the data are not those of the model. " + "; ".join(reasons))
+        raise UserError(f"the data are not those of the model. {'; '.join(differences)}")
 
 
 def same_text(split: Split, described: Config, names: Iterable[str]) -> list[str]:

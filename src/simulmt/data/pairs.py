@@ -4,7 +4,7 @@ This module is imported by every process that prepares data, so it imports nothi
 """
 
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import count, islice
 from typing import NamedTuple
 
 from simulmt.data.files import FilePair
@@ -13,15 +13,19 @@ from simulmt.data.ragged import Ragged
 from simulmt.data.text import LONGEST_LINE, decoded, normalise, raw_lines, word_count
 from simulmt.errors import UserError
 
+BLOCK = 10_000
+"""The most pairs of a block."""
+
 
 class Block(NamedTuple):
-    """Raw pairs, and what they are from."""
+    """Raw lines of both sides, and what they are from."""
 
     names: tuple[str, str]
     """What the sources and the targets are from, for messages."""
     first: int
     """The line number of the first pair, from 1."""
-    pairs: list[tuple[bytes, bytes]]
+    sources: list[bytes]
+    targets: list[bytes]
 
 
 class Pairs(NamedTuple):
@@ -33,20 +37,26 @@ class Pairs(NamedTuple):
     """The pairs that were left out, by reason."""
 
 
-def raw_pairs(files: FilePair) -> Iterator[tuple[bytes, bytes]]:
-    """The raw lines of two files, side by side.
+def raw_blocks(files: FilePair) -> Iterator[Block]:
+    """The raw lines of two files.
 
     Raises:
         UserError: a file cannot be read, is corrupt or of another length than its partner.
     """
-    for number, (source, target) in enumerate(zip_longest(*map(raw_lines, files))):
-        if source is None or target is None:
-            longer, shorter = files[::-1] if source is None else files
+    sides = [raw_lines(path) for path in files]
+    names = str(files.source), str(files.target)
+    for first in count(1, BLOCK):
+        sources, targets = ([*islice(side, BLOCK)] for side in sides)
+        if len(sources) != len(targets):
+            end = first - 1 + min(len(sources), len(targets))
+            longer, shorter = names if len(sources) > len(targets) else names[::-1]
             raise UserError(
-                f"{shorter} ends after line {number}, but {longer} does not: line n of one must be "
+                f"{shorter} ends after line {end}, but {longer} does not: line n of one must be "
                 "the translation of line n of the other; use files of the same release"
             )
-        yield source, target
+        if not sources:
+            return
+        yield Block(names, first, sources, targets)
 
 
 def clean(block: Block, max_words: int | None) -> Pairs:
@@ -61,9 +71,10 @@ def clean(block: Block, max_words: int | None) -> Pairs:
     """
     sources, targets = list[str](), list[str]()
     dropped = {"empty": 0, "too_long": 0}
-    for number, lines in enumerate(block.pairs, block.first):
-        sides = zip(lines, block.names, strict=True)
-        source, target = (normalise(decoded(line, name, number)) for line, name in sides)
+    raw = zip(block.sources, block.targets, strict=True)
+    for number, (source_line, target_line) in enumerate(raw, block.first):
+        source = normalise(decoded(source_line, block.names[0], number))
+        target = normalise(decoded(target_line, block.names[1], number))
         if not source or not target:
             dropped["empty"] += 1
         elif max_words is not None and max(word_count(source), word_count(target)) > max_words:

@@ -1,10 +1,9 @@
 """The reader of parallel text: pairs of lines, normalised and filtered, in memory or cached."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count, islice
 from pathlib import Path
 from typing import Any
 from unicodedata import unidata_version
@@ -15,7 +14,7 @@ from simulmt.console import counted
 from simulmt.data.corpus import Corpus, LazySplits, Split
 from simulmt.data.files import FilePair, find_pairs
 from simulmt.data.lines import Lines
-from simulmt.data.pairs import Block, clean, raw_pairs
+from simulmt.data.pairs import Block, clean, raw_blocks
 from simulmt.data.ragged import Ragged
 from simulmt.data.sacrebleu_sets import find_set, is_test_set
 from simulmt.data.store import SIDES, Entry, digest, digest_of_file, write_sides
@@ -24,23 +23,21 @@ from simulmt.data.workers import in_order
 from simulmt.errors import UserError
 from simulmt.options import Count
 
-_BLOCK = 10_000  # pairs
-
 
 @dataclass(frozen=True)
 class Shard:
     """A part of a split.
 
     Attributes:
-        names: What the sources and the targets are from, for messages.
+        name: What it is called in messages.
         files: The files that hold the text.
-        pairs: Returns the raw pairs.
+        blocks: Returns the raw pairs.
         taken: What is taken of the files.
     """
 
-    names: tuple[str, str]
+    name: str
     files: Sequence[Path]
-    pairs: Callable[[], Iterable[tuple[bytes, bytes]]]
+    blocks: Callable[[], Iterator[Block]]
     taken: Sequence[str] = ()
 
     @property
@@ -62,14 +59,6 @@ class Shard:
     def size(self) -> int:
         """The bytes of the files."""
         return sum(path.stat().st_size for path in self.files)
-
-    def blocks(self) -> Iterator[Block]:
-        """The raw pairs in blocks."""
-        pairs = iter(self.pairs())
-        for first in count(1, _BLOCK):
-            if not (block := [*islice(pairs, _BLOCK)]):
-                return
-            yield Block(self.names, first, block)
 
 
 def read_text(
@@ -128,7 +117,7 @@ def read_pairs(
     files: Sequence[FilePair], max_words: int | None = None, cache: Path | None = None
 ) -> Split:
     """The pairs of one or more pairs of text files; see `read_shards`."""
-    shards = [Shard((str(f.source), str(f.target)), f, partial(raw_pairs, f)) for f in files]
+    shards = [Shard(str(pair.source), pair, partial(raw_blocks, pair)) for pair in files]
     return read_shards(shards, max_words, cache)
 
 
@@ -168,15 +157,13 @@ def read_shards(
 def _write(
     shards: Sequence[Shard], states: list[list[object]], max_words: int | None, folder: Path
 ) -> dict[str, Any]:
-    """Write the text of some shards into an unfinished entry; return its facts."""
+    """Write the text of some shards into an entry that is being made; return its facts."""
     dropped = Counter[str]()
     size = sum(shard.size for shard in shards)
     parts = _cleaned(shards, max_words, dropped)
     pairs = write_sides(folder, parts, "the normalised text", size)
     if [shard.state for shard in shards] != states:
-        raise UserError(
-            f"{shards[0].names[0]} or a file beside it changed while it was read: retry"
-        )
+        raise UserError(f"{shards[0].name} or a file beside it changed while it was read: retry")
     return {"pairs": pairs, "dropped": dict(dropped)}
 
 
@@ -198,6 +185,6 @@ def _cleaned(
     if not pairs:
         limit = "" if max_words is None else f" (max_words={max_words}: raise it)"
         raise UserError(
-            f"no pair is left of {shards[0].names[0]}: {dropped['empty']} pairs with an empty "
+            f"no pair is left of {shards[0].name}: {dropped['empty']} pairs with an empty "
             f"side, {dropped['too_long']} too long{limit}; check that these are the right files"
         )

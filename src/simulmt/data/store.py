@@ -1,7 +1,8 @@
 """Cached arrays of a corpus: made once, whole or not at all, and checked when they are opened.
 
-An entry is a folder of files, with a record of their digests and the facts that its maker has
-returned. Processes that want the same entry wait for the one that makes it.
+An entry is a folder of files. The last one is a record of their digests and of the facts that the
+maker has returned; without it there is no entry. Processes that want the same entry wait for the
+one that makes it.
 """
 
 import hashlib
@@ -12,12 +13,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from numpy.typing import DTypeLike
 
-from simulmt.console import say
 from simulmt.data.ragged import Ragged
 from simulmt.disk import check_space, writing
 from simulmt.errors import UserError
@@ -25,9 +24,7 @@ from simulmt.lock import alone
 from simulmt.run_directory import read_record, write_json
 
 _RECORD = "about.json"
-_UNFINISHED = ".tmp"
 _REMEDY = "set `cache` to another folder"
-_SMALL = 1 << 20
 SIDES = ("source", "target")
 """The names of the files of both languages in an entry."""
 
@@ -72,8 +69,8 @@ class Entry:
         if (record := self._read(used)) is None:
             with writing(self.folder, f"make room there, or {_REMEDY}"):
                 self.folder.parent.mkdir(parents=True, exist_ok=True)
-                with alone(self.folder) as locked:
-                    record = self._read(used) or self._make(locked)
+                with alone(self.folder):
+                    record = self._read(used) or self._make()
         return record
 
     def _read(self, used: Sequence[Path]) -> Record | None:
@@ -84,29 +81,25 @@ class Entry:
             return None
         return record if intact else None
 
-    def _make(self, locked: bool) -> Record:
-        """Write the entry beside its place, then move it there."""
-        if locked:  # what lies there was left by a process that was killed
-            for left in self.folder.parent.glob(f"{self.folder.name}.*{_UNFINISHED}"):
-                shutil.rmtree(left, ignore_errors=True)
-        with TemporaryDirectory(
-            _UNFINISHED, f"{self.folder.name}.", self.folder.parent, ignore_cleanup_errors=True
-        ) as beside:
-            (unfinished := Path(beside) / "entry").mkdir()
-            facts = dict(self.make(unfinished))
-            files = sorted(unfinished.iterdir())
+    def _make(self) -> Record:
+        shutil.rmtree(self.folder, ignore_errors=True)  # corrupt, or of a process that was killed
+        self.folder.mkdir()
+        try:
+            facts = dict(self.make(self.folder))
+            files = sorted(self.folder.iterdir())
             record = Record({file.name: digest_of_file(file) for file in files}, facts)
-            write_json(unfinished / _RECORD, record)
-            shutil.rmtree(self.folder, ignore_errors=True)  # a corrupt one
-            unfinished.rename(self.folder)
+            write_json(self.folder / _RECORD, record)
+        except BaseException:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
         return record
 
 
 def write_sides(folder: Path, parts: Iterable[tuple[Ragged, Ragged]], what: str, size: int) -> int:
-    """Write the rows of both languages into an unfinished entry, part by part; return the pairs.
+    """Write the rows of both languages into the files of an entry; return the number of pairs.
 
     Args:
-        folder: the folder of the unfinished entry.
+        folder: the folder of the entry.
         parts: rows of sources and as many of targets.
         what: the rows, in words.
         size: their size in bytes, more or less.
@@ -114,8 +107,6 @@ def write_sides(folder: Path, parts: Iterable[tuple[Ragged, Ragged]], what: str,
     Raises:
         UserError: the disk has less free.
     """
-    if size > _SMALL:
-        say(f"writing {what} into {folder.parent.parent}: about {size / 2**20:,.0f} MiB")
     check_space(folder, size, what, f"or {_REMEDY}")
     pairs, written = 0, [0, 0]
     with ExitStack() as stack:
