@@ -155,8 +155,8 @@ def check_enough(pairs: int, processes: int, split: str = "") -> None:
     """Raise a UserError for a split that is empty, or has fewer pairs than the run processes."""
     if pairs < max(processes, 1):
         raise UserError(
-            f"{pairs} {f'{split} pairs'.strip()} for {processes} processes: check the data, or use "
-            "fewer processes"
+            f"{pairs or 'no'} {f'{split} pairs'.strip()} for {processes} process(es): check the "
+            "data, or use fewer processes"
         )
 
 

@@ -60,21 +60,51 @@ def read_huggingface(
         limit, part = max_words if split == "train" else None, splits[split]
         if is_test_set(part):
             return read_pairs([find_set(part, source, target)], limit, cache)
-        dataset = _load(path, config, revision, part)
-        names = columns or (source, target)
-        if columns is None and "translation" in dataset.column_names:
-            names = (f"translation.{source}", f"translation.{target}")
-        files = [Path(file["filename"]) for file in dataset.cache_files]
-        dataset, where = dataset.flatten(), f"{path} {part}"
-        _check_columns(dataset.features, names, where)
-        blocks = partial(_blocks, dataset.select_columns([*{*names}]), names, where)
-        return read_shards([Shard(where, files, blocks, [part, *names])], limit, cache)
+        dataset, files = _load(path, config, revision, part, columns, (source, target))
+        blocks = partial(_blocks, dataset, f"{path} {part}")
+        taken = [part, *dataset.column_names]
+        return read_shards([Shard(f"{path} {part}", files, blocks, taken)], limit, cache)
 
     return Corpus(name, source, target, LazySplits(read))
 
 
-def _load(path: str, config: str | None, revision: str | None, split: str) -> Any:
-    """Return a split of a data set, or the files of a pattern."""
+def _load(
+    path: str,
+    config: str | None,
+    revision: str | None,
+    split: str,
+    columns: tuple[str, str] | None,
+    languages: tuple[str, str],
+) -> tuple[Any, list[Path]]:
+    """Return a split, or the files of a pattern, as two columns of text, and its Arrow files."""
+    datasets = _library()
+    place, pattern = Path(path).expanduser(), "*" in split or split.endswith(".parquet")
+    try:
+        dataset = datasets.load_dataset(
+            str(place) if place.is_dir() else path,
+            None if pattern else config,
+            data_files={"files": split} if pattern else None,
+            split="files" if pattern else split,
+            revision=revision,
+            keep_in_memory=False,
+        )
+        prefix = "translation." if "translation" in dataset.column_names else ""
+        names = columns or tuple(prefix + language for language in languages)
+        texts = dataset.flatten().select_columns(list(names))
+        if wrong := {n: k.dtype for n, k in texts.features.items() if k.dtype not in _TEXT}:
+            raise ValueError(f"not columns of text: {wrong}")
+    except Exception as error:  # of several libraries
+        where = path if place.is_dir() else f"{path} on the Hub (there is no such folder here)"
+        cause = error.__cause__ or error
+        reason = str(cause).partition("\n")[0].rstrip(".") or type(cause).__name__
+        raise UserError(
+            f"split {split} of {where} cannot be read: {reason}; correct data.path, data.config, "
+            "data.revision, data.columns or the split (docs/data.md: also without a network)"
+        ) from error
+    return texts, [Path(file["filename"]) for file in dataset.cache_files]
+
+
+def _library() -> Any:
     try:
         import datasets  # noqa: PLC0415
     except ImportError:
@@ -83,41 +113,12 @@ def _load(path: str, config: str | None, revision: str | None, split: str) -> An
         ) from None
     if not console.is_terminal:
         datasets.disable_progress_bars()
-    place = Path(path).expanduser()
-    pattern = "*" in split or split.endswith(".parquet")
-    try:
-        return datasets.load_dataset(
-            str(place) if place.is_dir() else path,
-            None if pattern else config,
-            data_files={"files": split} if pattern else None,
-            split="files" if pattern else split,
-            revision=revision,
-            keep_in_memory=False,
-        )
-    except Exception as error:  # of several libraries
-        where = path if place.is_dir() else f"{path} on the Hub (there is no such folder here)"
-        cause = error.__cause__ or error
-        reason = str(cause).partition("\n")[0].rstrip(".") or type(cause).__name__
-        raise UserError(
-            f"split {split} of {where} cannot be read: {reason}; correct data.path, data.config, "
-            "data.revision or the split (docs/data.md: also without a network)"
-        ) from error
+    return datasets
 
 
-def _check_columns(features: Any, names: tuple[str, str], where: str) -> None:
-    for name in names:
-        kind = getattr(features.get(name), "dtype", None)
-        if kind not in _TEXT:
-            found = f"column {name} holds {kind}, not text" if kind else f"no column {name}"
-            raise UserError(
-                f"{where}: {found}; columns: {', '.join(features)}. Correct data.source and "
-                "data.target, or set data.columns=[SOURCE,TARGET]"
-            )
-
-
-def _blocks(dataset: Any, names: tuple[str, str], where: str) -> Iterator[Block]:
+def _blocks(dataset: Any, where: str) -> Iterator[Block]:
     """The texts of both columns; null is an empty text."""
     for start in range(0, len(dataset), BLOCK):
-        rows = dataset[start : start + BLOCK]
-        sources, targets = ([(text or "").encode() for text in rows[name]] for name in names)
+        rows = dataset[start : start + BLOCK].values()
+        sources, targets = ([(text or "").encode() for text in column] for column in rows)
         yield Block((where, where), start + 1, sources, targets)

@@ -27,14 +27,22 @@ def manifest(
         `subwords` ({`digest`: SHA-256 in hex, `size`: pieces}) and `splits` ({split: {`pairs`,
         `dropped`, `source_sha256`, `target_sha256`}}).
     """
-    names = corpus.splits if splits is None else splits
+    chosen = {name: corpus.splits[name] for name in (corpus.splits if splits is None else splits)}
     return {
         "name": corpus.name,
         "source_language": corpus.source_language,
         "target_language": corpus.target_language,
         "normalisation": NORMALISATION,
         "subwords": {"digest": subwords.digest, "size": len(subwords)},
-        "splits": {name: _describe(corpus.splits[name]) for name in names},
+        "splits": {
+            name: {
+                "pairs": len(split),
+                "dropped": dict(split.dropped),
+                "source_sha256": split.sha256[0],
+                "target_sha256": split.sha256[1],
+            }
+            for name, split in chosen.items()
+        },
     }
 
 
@@ -78,13 +86,3 @@ def same_text(split: Split, described: Config, names: Iterable[str]) -> list[str
     """Return which of the named splits of a manifest have the same source text as a split."""
     digest, there = split.sha256[0], flat_options(described)
     return [name for name in names if there.get(f"splits.{name}.source_sha256") == digest]
-
-
-def _describe(split: Split) -> dict[str, object]:
-    source, target = split.sha256
-    return {
-        "pairs": len(split),
-        "dropped": dict(split.dropped),
-        "source_sha256": source,
-        "target_sha256": target,
-    }
