@@ -93,8 +93,8 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
         (["~logger.kind"], "logger.kind is None; choose one of"),
         (["~data.corpus"], "data lacks a value for corpus"),
         (["trainer.dal_range=[nan,3]"], "dal_range"),
-        (["data.test=0"], "no test pairs to make batches of"),
-        (["trainer.devices=2", "data.valid=1"], "1 valid pairs to evaluate on 2 processes"),
+        (["data.test=0"], "no test pairs"),
+        (["trainer.devices=2", "data.valid=1"], "1 valid pairs for 2 process"),
         (["data.batch_tokens=3"], "pairs are longer; raise it to"),
     ],
 )

@@ -23,7 +23,7 @@ from zoo import EOS
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("simuleval") is None,
-    reason="SimulEval is not installed: make setup, or pip install 'simulmt[simuleval]'",
+    reason="SimulEval is not installed: make setup, or docs/simuleval.md",
 )
 AGENT = "simulmt.live.simuleval_agent.SimulmtAgent"
 AGENTS = {"--agent": ROOT / "src/simulmt/live/simuleval_agent.py", "--agent-class": AGENT}

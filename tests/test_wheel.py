@@ -126,12 +126,13 @@ def test_processes_ranks_and_simuleval_see_a_plugin(named, wheels, tmp_path):
     assert (tmp_path / "evaluated" / "instances.log").is_file()
 
 
-def test_the_wheel_has_the_files_of_the_pages(wheels):
+def test_the_wheel_has_the_files_beside_the_modules(wheels):
     (wheel,) = wheels.glob("simulmt*.whl")
     with zipfile.ZipFile(wheel) as archive:
         inside = {*archive.namelist()}
     pages = {path.name for path in (ROOT / "src/simulmt/page").iterdir() if path.suffix != ".py"}
     assert {f"simulmt/page/{name}" for name in pages - {"__pycache__"}} <= inside
+    assert "simulmt/data/verbfinal.tsv" in inside
     assert len(pages) >= len(FILES) + 3  # those that are inlined
 
 

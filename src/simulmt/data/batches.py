@@ -1,6 +1,6 @@
 """The order of batches, which is the same on every rank and after a resume."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ class BucketBatches(Sampler[list[int]]):
         self._buckets = _buckets(lengths.amax(1).numpy(), tokens)
         self._epoch = self._start = self._position = 0
         self._seed, self._world_size, self._rank = seed, world_size, rank
-        self._steps = -(-_count(self._buckets) // (world_size * multiple)) * multiple
+        self._steps = -(-len(self._batches()) // (world_size * multiple)) * multiple
         self._settings = {"seed": seed, "world_size": world_size, "steps": self._steps}
 
     def __len__(self) -> int:
@@ -152,14 +152,11 @@ def check_budget(lengths: Int[Tensor, "N 2"], tokens: int) -> int:
 
 
 def check_enough(pairs: int, processes: int, split: str = "") -> None:
-    """Refuse a split that has fewer pairs than the run has processes."""
-    kind = f"{split} pairs" if split else "pairs"
-    if not pairs:
-        raise UserError(f"no {kind} to make batches of: the split is empty; check the data")
-    if pairs < processes:
+    """Raise a UserError for a split that is empty, or has fewer pairs than the run processes."""
+    if pairs < max(processes, 1):
         raise UserError(
-            f"{pairs} {kind} to evaluate on {processes} processes: take as many processes as there "
-            "are pairs, at the most"
+            f"{pairs or 'no'} {f'{split} pairs'.strip()} for {processes} process(es): check the "
+            "data, or use fewer processes"
         )
 
 
@@ -173,12 +170,3 @@ def _buckets(sizes: NDArray[np.integer[Any]], tokens: int) -> list[tuple[Places,
         buckets.append((order[start:stop], tokens // int(widths[stop - 1])))
         start = stop
     return buckets
-
-
-def _count(buckets: Sequence[tuple[Places, int]]) -> int:
-    """Return the number of batches; the rest of a bucket joins the next bucket."""
-    rest = batches = 0
-    for members, count in buckets:
-        full, rest = divmod(rest + len(members), count)
-        batches += full
-    return batches + (rest > 0)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -25,7 +24,6 @@ Pair = tuple[list[int], list[int], int]  # source and target, each with EOS; pla
 Ids: TypeAlias = Iterable[Sequence[int]]
 """The ids of each sentence, without EOS."""
 _BLOCK = 10_000  # pairs
-_TRIED = 1_000  # pairs, at least, from which the size of all is estimated
 
 
 class Batch(NamedTuple):
@@ -132,16 +130,8 @@ def _encoded(split: Split, subwords: Tokenizer) -> Iterator[tuple[Ragged, Ragged
 
 
 def _write(split: Split, subwords: Tokenizer, folder: Path) -> dict[str, Any]:
-    """Write the ids of a split into an unfinished entry, which has no facts."""
-    what = f"{len(split):,} encoded pairs"
-    write_sides(folder, _encoded(split, subwords), what, _size(split, subwords))
+    """Write the ids of a split into an entry that is being made, which has no facts."""
+    text = sum(len(as_lines(lines).rows.values) for lines in (split.sources, split.targets))
+    size = text // 4 * subwords.vocabulary.dtype.itemsize + 16 * len(split)
+    write_sides(folder, _encoded(split, subwords), f"{len(split):,} encoded pairs", size)
     return {}
-
-
-def _size(split: Split, subwords: Tokenizer) -> int:
-    """Return the bytes that the ids of a split will take, by those of evenly spaced pairs."""
-    places = range(0, len(split), max(len(split) // _TRIED, 1))
-    lines = chain.from_iterable((split.sources[n], split.targets[n]) for n in places)
-    tokens = len(subwords.encode_rows(lines).values)
-    number = subwords.vocabulary.dtype.itemsize
-    return int((tokens * number / max(len(places), 1) + 16) * len(split))

@@ -1,24 +1,19 @@
-"""The reader of Hugging Face's data sets: Parquet files in a folder, or on the hub."""
+"""The reader of Hugging Face's data sets, on the Hub or in a folder, by the library `datasets`."""
 
-from collections.abc import Callable
-from functools import cache as once
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-import yaml
-
+from simulmt.console import console
 from simulmt.data.corpus import Corpus, LazySplits, Split
-from simulmt.data.hub import is_name, repository
-from simulmt.data.listing import ENDING, Listing
-from simulmt.data.parquet import Columns, ParquetShard
-from simulmt.data.reader import read_pairs, read_shards
+from simulmt.data.pairs import BLOCK, Block
+from simulmt.data.reader import Shard, read_pairs, read_shards
 from simulmt.data.sacrebleu_sets import find_set, is_test_set
-from simulmt.data.shards import Shard
 from simulmt.errors import UserError
 from simulmt.options import Count
 
-_CARD = "README.md"
-Place = tuple[Listing, Callable[[str], Shard]]
-"""The files of a data set, and what makes a shard of one of them."""
+_TEXT = ("string", "large_string", "string_view")
 
 
 def read_huggingface(
@@ -35,15 +30,15 @@ def read_huggingface(
     name: str,
     cache: Path | None = None,
 ) -> Corpus:
-    """A corpus of a data set in Parquet files, normalised and filtered as `read_text` does.
+    """A corpus of a data set of Hugging Face, normalised and filtered as `read_text` does.
 
     A row is a pair, in a column `translation` with a field for each language code, or in two
     columns of text. Nothing of a data set is executed. Each split is read at its first access.
 
     Args:
-        path: a folder, or the name of a data set on the hub.
+        path: a folder, or the name of a data set on the Hub.
         config: name of the configuration (subset); None for the only one, or the default.
-        revision: a branch, a tag or a commit on the hub; None for `main`.
+        revision: a branch, a tag or a commit on the Hub; None for `main`.
         source: language code of the source.
         target: language code of the target.
         columns: the columns of source and target; None for the language codes.
@@ -56,75 +51,74 @@ def read_huggingface(
         cache: the folder that keeps the normalised text; None to hold it in memory.
 
     Raises:
-        UserError: there is no such folder. At the first access to a split: the hub has no such
-            data set or cannot be asked, there is no such configuration, split or column, a file
-            is damaged, or no pair is left.
+        UserError: at the first access to a split: `datasets` is not installed or cannot read the
+            split, a column is missing, or no pair is left.
     """
-    languages, chosen = Columns(source, target), Columns(*columns) if columns else None
-    folder = _folder(path, revision)
-
-    @once
-    def place() -> Place:
-        if folder is not None:
-            return _listing(folder), lambda file: ParquetShard(folder / file, languages, chosen)
-        there = repository(path, revision, cache)
-        return there.listing, lambda file: there.shard(file, languages, chosen)
-
     splits = {"train": train, "valid": valid, "test": test}
 
     def read(split: str) -> Split:
-        limit = max_words if split == "train" else None
-        if is_test_set(splits[split]):
-            return read_pairs([find_set(splits[split], source, target)], limit, cache)
-        listing, shard = place()
-        return read_shards([*map(shard, listing.files(splits[split], config))], limit, cache)
+        limit, part = max_words if split == "train" else None, splits[split]
+        if is_test_set(part):
+            return read_pairs([find_set(part, source, target)], limit, cache)
+        dataset, files = _load(path, config, revision, part, columns, (source, target))
+        blocks = partial(_blocks, dataset, f"{path} {part}")
+        taken = [part, *dataset.column_names]
+        return read_shards([Shard(f"{path} {part}", files, blocks, taken)], limit, cache)
 
     return Corpus(name, source, target, LazySplits(read))
 
 
-def _folder(path: str, revision: str | None) -> Path | None:
-    """Return the folder that a path names; None for the name of a data set on the hub."""
-    folder = Path(path).expanduser()
-    if folder.is_dir():
-        if revision is not None:
-            raise UserError(
-                f"data.revision={revision} with the folder {folder}: only data sets on the hub "
-                "have revisions; leave it out"
-            )
-        return folder
-    if folder.exists():
-        raise UserError(
-            f"data.path={path} is a file: give its folder, and the file as a split "
-            f"(data.train={folder.name})"
-        )
-    if not is_name(path):
-        raise UserError(
-            f"data.path={path}: there is no such folder; give a folder of Parquet files, or the "
-            "name of a data set on the hub, such as Helsinki-NLP/opus_books"
-        )
-    return None
-
-
-def _listing(folder: Path) -> Listing:
-    """Return the Parquet files in a folder and below, without hidden folders."""
-    paths = (path.relative_to(folder) for path in folder.rglob(f"*{ENDING}") if path.is_file())
-    names = sorted(p.as_posix() for p in paths if not any(n.startswith(".") for n in p.parts))
-    remedy = "Correct the split; a pattern of files, such as 'de-en/*.parquet', is a split, too"
-    if not names:
-        remedy = "Other formats become Parquet by `datasets`: load_dataset(...)[SPLIT].to_parquet"
-    return Listing(str(folder), names, _configs(folder / _CARD), remedy)
-
-
-def _configs(card: Path) -> list[dict[str, object]]:
-    """Return the entries `configs` of a data set's card; none if there is no card."""
-    if not card.is_file():
-        return []
-    parts = card.read_text(encoding="utf-8", errors="replace").split("---\n", 2)
-    if len(parts) < 3 or parts[0].strip():
-        return []
+def _load(
+    path: str,
+    config: str | None,
+    revision: str | None,
+    split: str,
+    columns: tuple[str, str] | None,
+    languages: tuple[str, str],
+) -> tuple[Any, list[Path]]:
+    """Return a split, or the files of a pattern, as two columns of text, and its Arrow files."""
+    datasets = _library()
+    place, pattern = Path(path).expanduser(), "*" in split or split.endswith(".parquet")
     try:
-        header = yaml.safe_load(parts[1])
-    except yaml.YAMLError:
-        raise UserError(f"the header of {card} is no YAML: correct it, or move it away") from None
-    configs = header.get("configs") if isinstance(header, dict) else None
-    return configs if isinstance(configs, list) else []
+        dataset = datasets.load_dataset(
+            str(place) if place.is_dir() else path,
+            None if pattern else config,
+            data_files={"files": split} if pattern else None,
+            split="files" if pattern else split,
+            revision=revision,
+            keep_in_memory=False,
+        )
+        prefix = "translation." if "translation" in dataset.column_names else ""
+        names = columns or tuple(prefix + language for language in languages)
+        texts = dataset.flatten().select_columns(list(names))
+        if wrong := {n: k.dtype for n, k in texts.features.items() if k.dtype not in _TEXT}:
+            raise ValueError(f"not columns of text: {wrong}")
+    except Exception as error:  # of several libraries
+        where = path if place.is_dir() else f"{path} on the Hub (there is no such folder here)"
+        cause = error.__cause__ or error
+        reason = str(cause).partition("\n")[0].rstrip(".") or type(cause).__name__
+        raise UserError(
+            f"split {split} of {where} cannot be read: {reason}; correct data.path, data.config, "
+            "data.revision, data.columns or the split (docs/data.md: also without a network)"
+        ) from error
+    return texts, [Path(file["filename"]) for file in dataset.cache_files]
+
+
+def _library() -> Any:
+    try:
+        import datasets  # noqa: PLC0415
+    except ImportError:
+        raise UserError(
+            "data=huggingface needs `datasets`: pip install 'simulmt[huggingface]'"
+        ) from None
+    if not console.is_terminal:
+        datasets.disable_progress_bars()
+    return datasets
+
+
+def _blocks(dataset: Any, where: str) -> Iterator[Block]:
+    """The texts of both columns; null is an empty text."""
+    for start in range(0, len(dataset), BLOCK):
+        rows = dataset[start : start + BLOCK].values()
+        sources, targets = ([(text or "").encode() for text in column] for column in rows)
+        yield Block((where, where), start + 1, sources, targets)

@@ -14,7 +14,7 @@ LF = b"\n"
 
 
 class Lines(Sequence[str]):
-    """N lines; each costs its text and 8 bytes, and is decoded anew at each access.
+    """N lines; each costs its text and 8 bytes, and is decoded at each access.
 
     The lines are equal to any sequence of equal lines.
 

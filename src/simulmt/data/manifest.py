@@ -27,21 +27,29 @@ def manifest(
         `subwords` ({`digest`: SHA-256 in hex, `size`: pieces}) and `splits` ({split: {`pairs`,
         `dropped`, `source_sha256`, `target_sha256`}}).
     """
-    names = corpus.splits if splits is None else splits
+    chosen = {name: corpus.splits[name] for name in (corpus.splits if splits is None else splits)}
     return {
         "name": corpus.name,
         "source_language": corpus.source_language,
         "target_language": corpus.target_language,
         "normalisation": NORMALISATION,
         "subwords": {"digest": subwords.digest, "size": len(subwords)},
-        "splits": {name: _describe(corpus.splits[name]) for name in names},
+        "splits": {
+            name: {
+                "pairs": len(split),
+                "dropped": dict(split.dropped),
+                "source_sha256": split.sha256[0],
+                "target_sha256": split.sha256[1],
+            }
+            for name, split in chosen.items()
+        },
     }
 
 
 def check_manifest(
     expected: Mapping[str, object], present: Mapping[str, object], splits: Iterable[str]
 ) -> None:
-    """Refuse data that differ from the data that a model was made from.
+    """Reject data that differ from the data that a model was made from.
 
     The languages, the normalisation, the subword model and the text of `splits` must be the
     same; the name of the corpus and the other splits may differ.
@@ -64,28 +72,17 @@ def check_manifest(
         remedy = f"use the {split} files the model was made with, or do not ask for {split}"
         remedies |= {f"splits.{split}.{side}_sha256": remedy for side in ("source", "target")}
     model, here = flat_options(expected), flat_options(present)
-    differences: dict[str, list[str]] = {}
-    for key, remedy in remedies.items():
-        before, now = model.get(key), here.get(key)
-        if before is None or before != now:
-            values = f"(model: {before or 'nothing'}, here: {now or 'nothing'})"
-            differences.setdefault(remedy, []).append(f"{key.replace('.', ' ')} {values}")
+    differences = [
+        f"{key.replace('.', ' ')} (model: {model.get(key) or 'nothing'}, "
+        f"here: {here.get(key) or 'nothing'}): {remedy}"
+        for key, remedy in remedies.items()
+        if model.get(key) is None or model.get(key) != here.get(key)
+    ]
     if differences:
-        reasons = [f"{', '.join(fields)}: {remedy}" for remedy, fields in differences.items()]
-        raise UserError("the data are not those of the model. " + "; ".join(reasons))
+        raise UserError(f"the data are not those of the model. {'; '.join(differences)}")
 
 
 def same_text(split: Split, described: Config, names: Iterable[str]) -> list[str]:
     """Return which of the named splits of a manifest have the same source text as a split."""
     digest, there = split.sha256[0], flat_options(described)
     return [name for name in names if there.get(f"splits.{name}.source_sha256") == digest]
-
-
-def _describe(split: Split) -> dict[str, object]:
-    source, target = split.sha256
-    return {
-        "pairs": len(split),
-        "dropped": dict(split.dropped),
-        "source_sha256": source,
-        "target_sha256": target,
-    }

@@ -5,28 +5,27 @@ This module is imported by every process that prepares data, so it imports nothi
 
 from collections.abc import Iterator
 from itertools import count, islice
-from pathlib import Path
 from typing import NamedTuple
 
 from simulmt.data.files import FilePair
-from simulmt.data.lines import LF, encoded
+from simulmt.data.lines import encoded
 from simulmt.data.ragged import Ragged
 from simulmt.data.text import LONGEST_LINE, decoded, normalise, raw_lines, word_count
 from simulmt.errors import UserError
 
-_BLOCK = 10_000  # pairs
+BLOCK = 10_000
+"""The most pairs of a block."""
 
 
 class Block(NamedTuple):
-    """Raw lines of both files, end to end, so that other processes get them fast."""
+    """Raw lines of both sides, and what they are from."""
 
-    files: FilePair
+    names: tuple[str, str]
+    """What the sources and the targets are from, for messages."""
     first: int
     """The line number of the first pair, from 1."""
-    sources: bytes
-    targets: bytes
-    unit: str = "line"
-    """What holds a pair, in messages."""
+    sources: list[bytes]
+    targets: list[bytes]
 
 
 class Pairs(NamedTuple):
@@ -39,21 +38,25 @@ class Pairs(NamedTuple):
 
 
 def raw_blocks(files: FilePair) -> Iterator[Block]:
-    """The raw lines of two files, in at least one block.
+    """The raw lines of two files.
 
     Raises:
-        UserError: a file cannot be read, is damaged or of another length than its partner.
+        UserError: a file cannot be read, is corrupt or of another length than its partner.
     """
     sides = [raw_lines(path) for path in files]
-    for first in count(1, _BLOCK):
-        sources, targets = ([*islice(side, _BLOCK)] for side in sides)
+    names = str(files.source), str(files.target)
+    for first in count(1, BLOCK):
+        sources, targets = ([*islice(side, BLOCK)] for side in sides)
         if len(sources) != len(targets):
-            read = zip((sources, targets), sides, strict=True)
-            raise _unequal(files, *(first - 1 + len(a) + sum(1 for _ in b) for a, b in read))
-        if sources or first == 1:
-            yield Block(files, first, b"".join(sources), b"".join(targets))
-        if len(sources) < _BLOCK:
+            end = first - 1 + min(len(sources), len(targets))
+            longer, shorter = names if len(sources) > len(targets) else names[::-1]
+            raise UserError(
+                f"{shorter} ends after line {end}, but {longer} does not: line n of one must be "
+                "the translation of line n of the other; use files of the same release"
+            )
+        if not sources:
             return
+        yield Block(names, first, sources, targets)
 
 
 def clean(block: Block, max_words: int | None) -> Pairs:
@@ -68,39 +71,21 @@ def clean(block: Block, max_words: int | None) -> Pairs:
     """
     sources, targets = list[str](), list[str]()
     dropped = {"empty": 0, "too_long": 0}
-    raw = zip(_lines(block.sources), _lines(block.targets), strict=True)
-    for number, (source, target) in enumerate(raw, block.first):
-        left = normalise(decoded(source, block.files.source, number))
-        right = normalise(decoded(target, block.files.target, number))
-        if not left or not right:
+    raw = zip(block.sources, block.targets, strict=True)
+    for number, (source_line, target_line) in enumerate(raw, block.first):
+        source = normalise(decoded(source_line, block.names[0], number))
+        target = normalise(decoded(target_line, block.names[1], number))
+        if not source or not target:
             dropped["empty"] += 1
-        elif max_words is not None and max(word_count(left), word_count(right)) > max_words:
+        elif max_words is not None and max(word_count(source), word_count(target)) > max_words:
             dropped["too_long"] += 1
         else:
-            if max_words is None:
-                _check_length(left, block.files.source, block.unit, number)
-                _check_length(right, block.files.target, block.unit, number)
-            sources.append(left)
-            targets.append(right)
+            sources.append(source)
+            targets.append(target)
+            if max_words is None and max(len(source), len(target)) > LONGEST_LINE:
+                raise UserError(
+                    f"{block.names[len(target) > len(source)]}, line {number}, has "
+                    f"{max(len(source), len(target)):,} characters; the limit is "
+                    f"{LONGEST_LINE:,}: split it, or leave the pair out"
+                )
     return Pairs(encoded(sources), encoded(targets), dropped)
-
-
-def _lines(raw: bytes) -> list[bytes]:
-    """Return lines without their LF, which the last line may lack."""
-    lines = raw.split(LF)
-    return lines if lines[-1] else lines[:-1]
-
-
-def _check_length(line: str, path: Path, unit: str, number: int) -> None:
-    if len(line) > LONGEST_LINE:
-        raise UserError(
-            f"{path}, {unit} {number}, has {len(line):,} characters, a sentence {LONGEST_LINE:,} "
-            "at the most: split it, or leave the pair out"
-        )
-
-
-def _unequal(files: FilePair, source: int, target: int) -> UserError:
-    return UserError(
-        f"{files.source} has {source} lines but {files.target} has {target}: line n of one must be "
-        "the translation of line n of the other; use files of the same release"
-    )

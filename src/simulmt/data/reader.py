@@ -1,9 +1,9 @@
 """The reader of parallel text: pairs of lines, normalised and filtered, in memory or cached."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 from unicodedata import unidata_version
@@ -14,15 +14,51 @@ from simulmt.console import counted
 from simulmt.data.corpus import Corpus, LazySplits, Split
 from simulmt.data.files import FilePair, find_pairs
 from simulmt.data.lines import Lines
-from simulmt.data.pairs import clean
+from simulmt.data.pairs import Block, clean, raw_blocks
 from simulmt.data.ragged import Ragged
 from simulmt.data.sacrebleu_sets import find_set, is_test_set
-from simulmt.data.shards import Shard, TextShard
-from simulmt.data.store import SIDES, Entry, digest, write_sides
-from simulmt.data.text import NORMALISATION
+from simulmt.data.store import SIDES, Entry, digest, digest_of_file, write_sides
+from simulmt.data.text import NORMALISATION, unreadable
 from simulmt.data.workers import in_order
 from simulmt.errors import UserError
 from simulmt.options import Count
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A part of a split.
+
+    Attributes:
+        name: What it is called in messages.
+        files: The files that hold the text.
+        blocks: Returns the raw pairs.
+        taken: What is taken of the files.
+    """
+
+    name: str
+    files: Sequence[Path]
+    blocks: Callable[[], Iterator[Block]]
+    taken: Sequence[str] = ()
+
+    @property
+    def state(self) -> list[object]:
+        """What changes when the text does: the place, sizes and times of each file."""
+        try:
+            states = [(str(path.absolute()), path.stat()) for path in self.files]
+        except OSError as error:
+            raise unreadable(error.filename, error) from error
+        stamps = [[p, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino] for p, s in states]
+        return [*stamps, *self.taken]
+
+    @property
+    def digests(self) -> list[str]:
+        """The SHA-256 of each file, and what is taken of the files."""
+        return [*map(digest_of_file, self.files), *self.taken]
+
+    @property
+    def size(self) -> int:
+        """The bytes of the files."""
+        return sum(path.stat().st_size for path in self.files)
 
 
 def read_text(
@@ -56,15 +92,14 @@ def read_text(
 
     Raises:
         UserError: there is no such folder. At the first access to a split: a file is missing,
-            damaged, not UTF-8 or of another length than its partner, or no pair is left.
+            corrupt, not UTF-8 or of another length than its partner, or no pair is left.
     """
     folder = Path(root).expanduser()
     if not folder.is_dir():
         raise UserError(
-            f"the data folder {folder} does not exist (or is no folder): set `root` to the folder "
-            f"of {train}.{source} and {train}.{target}"
+            f"{folder} is not a folder: set `root` to the folder of {train}.{source} and "
+            f"{train}.{target}"
         )
-
     stems = {"train": train, "valid": valid, "test": test}
 
     def read(split: str) -> Split:
@@ -82,7 +117,8 @@ def read_pairs(
     files: Sequence[FilePair], max_words: int | None = None, cache: Path | None = None
 ) -> Split:
     """The pairs of one or more pairs of text files; see `read_shards`."""
-    return read_shards([*map(TextShard, files)], max_words, cache)
+    shards = [Shard(str(pair.source), pair, partial(raw_blocks, pair)) for pair in files]
+    return read_shards(shards, max_words, cache)
 
 
 def read_shards(
@@ -96,67 +132,52 @@ def read_shards(
         cache: the folder that keeps the normalised text; None to hold it in memory.
 
     Raises:
-        UserError: a file is missing, damaged, not UTF-8 or of another length than its partner,
+        UserError: a file is missing, corrupt, not UTF-8 or of another length than its partner,
             no pair is left, or, without `max_words`, a line is longer than `LONGEST_LINE`.
     """
+    states = [shard.state for shard in shards]
     if cache is None:
-        return _in_memory(shards, max_words)
-    stamps = _stamps(shards)
-    key = digest([_contents(shards, stamps, cache), max_words, NORMALISATION, unidata_version])
-    entry = Entry(cache / "text" / key, partial(_write, shards, stamps, max_words))
-    stored, facts = entry.record.files, entry.record.facts
+        dropped = Counter[str]()
+        parts = zip(*_cleaned(shards, max_words, dropped), strict=True)
+        sources, targets = (Lines.around(Ragged.joined(side)) for side in parts)
+        return Split(sources, targets, dropped=dict(dropped))
+    contents = Entry(  # of which the digests are computed once
+        cache / "text" / "files" / digest(states),
+        lambda _: {"sha256": [digest for shard in shards for digest in shard.digests]},
+    ).record.facts["sha256"]
+    key = digest([contents, max_words, NORMALISATION, unidata_version])
+    entry = Entry(cache / "text" / key, partial(_write, shards, states, max_words))
+    sha256, facts = entry.record.sha256, entry.record.facts
     sources, targets = (
-        Lines(facts["pairs"], partial(entry.rows, side, np.uint8), stored[side].sha256)
-        for side in SIDES
+        Lines(facts["pairs"], partial(entry.rows, side, np.uint8), sha256[side]) for side in SIDES
     )
     return Split(sources, targets, dropped=facts["dropped"])
 
 
-def _in_memory(shards: Sequence[Shard], max_words: int | None) -> Split:
-    dropped = Counter[str]()
-    parts = zip(*_cleaned(shards, max_words, dropped), strict=True)
-    sources, targets = (Lines.around(Ragged.joined(side)) for side in parts)
-    return Split(sources, targets, dropped=dict(dropped))
-
-
 def _write(
-    shards: Sequence[Shard], stamps: list[object], max_words: int | None, folder: Path
+    shards: Sequence[Shard], states: list[list[object]], max_words: int | None, folder: Path
 ) -> dict[str, Any]:
-    """Write the text of some shards into an unfinished entry; return its facts."""
+    """Write the text of some shards into an entry that is being made; return its facts."""
     dropped = Counter[str]()
+    size = sum(shard.size for shard in shards)
     parts = _cleaned(shards, max_words, dropped)
-    pairs = write_sides(folder, parts, "the normalised text", _text_size(shards))
-    if _stamps(shards) != stamps:
-        raise UserError(f"{shards[0]} or a file beside it changed while it was read: start again")
+    pairs = write_sides(folder, parts, "the normalised text", size)
+    if [shard.state for shard in shards] != states:
+        raise UserError(f"{shards[0].name} or a file beside it changed while it was read: retry")
     return {"pairs": pairs, "dropped": dict(dropped)}
-
-
-def _contents(shards: Sequence[Shard], stamps: list[object], cache: Path) -> list[str]:
-    """The digests of all shards, which are computed again only if a shard has changed."""
-    entry = Entry(
-        cache / "text" / "files" / digest(stamps),
-        lambda _: {"sha256": [digest for shard in shards for digest in shard.digests]},
-    )
-    contents: list[str] = entry.record.facts["sha256"]
-    return contents
-
-
-def _stamps(shards: Sequence[Shard]) -> list[object]:
-    return [shard.stamp for shard in shards]
-
-
-def _text_size(shards: Sequence[Shard]) -> int:
-    return sum(shard.size for shard in shards)
 
 
 def _cleaned(
     shards: Sequence[Shard], max_words: int | None, dropped: Counter[str]
 ) -> Iterator[tuple[Ragged, Ragged]]:
-    """The normalised pairs of some shards, in at least one block; what is dropped is counted."""
-    pairs = 0
-    clean_block = partial(clean, max_words=max_words)
-    blocks = chain.from_iterable(shard.blocks() for shard in shards)
-    parts = in_order(clean_block, blocks, _text_size(shards))
+    """The normalised pairs of some shards; what is dropped is counted.
+
+    Raises:
+        UserError: no pair is left.
+    """
+    pairs, size = 0, sum(shard.size for shard in shards)
+    blocks = (block for shard in shards for block in shard.blocks())
+    parts = in_order(partial(clean, max_words=max_words), blocks, size)
     for part in counted(parts, "reading", lambda part: len(part.sources)):
         dropped.update(part.dropped)
         pairs += len(part.sources)
@@ -164,8 +185,6 @@ def _cleaned(
     if not pairs:
         limit = "" if max_words is None else f" (max_words={max_words}: raise it)"
         raise UserError(
-            f"no pair is left of {shards[0]}: "
-            f"{dropped.total()} lines, {dropped['empty']} pairs with an empty side, "
-            f"{dropped['too_long']} too long{limit}; "
-            "check that these are the right files"
+            f"no pair is left of {shards[0].name}: {dropped['empty']} pairs with an empty "
+            f"side, {dropped['too_long']} too long{limit}; check that these are the right files"
         )

@@ -53,7 +53,7 @@ def text_lines(path: Path, errors: str = "strict") -> Iterator[str]:
         errors: how to treat bytes that are not UTF-8, as for `bytes.decode`.
 
     Raises:
-        UserError: the file cannot be read, is damaged or, with `errors="strict"`, is not UTF-8.
+        UserError: the file cannot be read, is corrupt or, with `errors="strict"`, is not UTF-8.
     """
     for number, raw in enumerate(raw_lines(path), 1):
         yield normalise(decoded(raw, path, number, errors))
@@ -63,30 +63,27 @@ def raw_lines(path: Path) -> Iterator[bytes]:
     """The lines of a file as they are, but for the compression that its ending names.
 
     Raises:
-        UserError: the file cannot be read or is damaged.
+        UserError: the file cannot be read or is corrupt.
     """
     openers: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".zst": zstd.open}
     try:
         with openers.get(path.suffix, open)(path, "rb") as file:
             yield from file
     except (gzip.BadGzipFile, EOFError, zlib.error, zstd.ZstdError) as error:
-        kind = "gzip" if path.suffix == ".gz" else "Zstandard"
         raise UserError(
-            f"{path} is damaged, or no {kind} file ({error}): "
-            f"fetch it again, or drop {path.suffix} from its name if it is plain text"
+            f"{path} is corrupt, or not compressed ({error}): fetch it again, or drop "
+            f"{path.suffix} from its name if it is plain text"
         ) from error
     except OSError as error:
         raise unreadable(path, error) from error
 
 
-def unreadable(path: Path, error: OSError) -> UserError:
+def unreadable(path: Path | str, error: OSError) -> UserError:
     """The error of a file that the system does not give."""
-    return UserError(
-        f"{path} cannot be read ({error.strerror}): check the path and its permissions"
-    )
+    return UserError(f"{path} cannot be read ({error.strerror}): check path and permissions")
 
 
-def decoded(raw: bytes, path: Path, number: int, errors: str = "strict") -> str:
+def decoded(raw: bytes, path: Path | str, number: int, errors: str = "strict") -> str:
     """A line as text; the byte-order mark of a first line is left out.
 
     Args:

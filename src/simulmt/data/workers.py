@@ -3,13 +3,11 @@
 import multiprocessing
 import os
 import signal
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
-from types import ModuleType
 from typing import Any, TypeVar
 
 from simulmt.ending import end_with
@@ -37,7 +35,10 @@ def in_order(work: Callable[[T], R], blocks: Iterable[T], size: int) -> Iterator
 
 
 def spread(work: Callable[[T], R], blocks: Iterable[T], processes: int) -> Iterator[R]:
-    """Yield the results of some blocks in their order, from so many processes.
+    """Yield the results of some blocks in their order, from several processes.
+
+    The processes import the main program, which starts its work under
+    `if __name__ == "__main__"`. They end with this process.
 
     Args:
         work: a function of a block; each process has a copy of its own, which keeps its state.
@@ -50,24 +51,26 @@ def spread(work: Callable[[T], R], blocks: Iterable[T], processes: int) -> Itera
     if processes == 1:
         yield from map(work, blocks)
         return
-    remaining, before = iter(blocks), {*multiprocessing.active_children()}
+    remaining = iter(blocks)
+    pool = ProcessPoolExecutor(
+        processes,
+        multiprocessing.get_context("spawn"),  # a fork would copy locks
+        initializer=_begin,
+        initargs=(os.getpid(), work),
+    )
     try:
-        with _processes(processes, work) as pool:
-            ahead = deque(_submit(pool, block) for block in islice(remaining, 2 * processes))
-            try:
-                while ahead:
-                    result = ahead.popleft().result()
-                    ahead.extend(_submit(pool, block) for block in islice(remaining, 1))
-                    yield result
-            except BaseException:  # the pool would wait for all that it was given
-                for process in {*multiprocessing.active_children()} - before:
-                    process.kill()
-                raise
+        ahead = deque(pool.submit(_work, block) for block in islice(remaining, 2 * processes))
+        while ahead:
+            result = ahead.popleft().result()
+            ahead.extend(pool.submit(_work, block) for block in islice(remaining, 1))
+            yield result
     except BrokenProcessPool:
         raise UserError(
             "a process was killed (out of memory?): close other programs, and type the same "
             "command again"
         ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def cores() -> int:
@@ -77,29 +80,9 @@ def cores() -> int:
     return min(os.cpu_count() or 1, _MOST)
 
 
-def _processes(count: int, work: Callable[[Any], Any]) -> ProcessPoolExecutor:
-    """Return processes that import afresh (a fork would copy locks) and end with this one."""
-    fresh = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(count, fresh, initializer=_begin, initargs=(os.getpid(), work))
-
-
-def _submit(pool: ProcessPoolExecutor, block: Any) -> Future[Any]:
-    """Hand a block to the processes, which may have to be started.
-
-    A new process would import the main program again. That takes seconds, and a script without
-    `if __name__ == "__main__"` would run again. The work needs nothing of it.
-    """
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        return pool.submit(_work, block)
-    finally:
-        sys.modules["__main__"] = main
-
-
 def _begin(parent: int, work: Callable[[Any], Any]) -> None:
     """Prepare a process for its work."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends at Ctrl-C, without a traceback
     end_with(parent)
     _own[:] = [work]
 
