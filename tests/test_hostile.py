@@ -254,7 +254,7 @@ def test_an_export_is_whole_or_nothing(exists, finished, tmp_path, monkeypatch):
         target.mkdir()
     monkeypatch.setattr(exported, "card", full)
     trained = checkpoint.load(finished)
-    with pytest.raises(UserError, match=r"there cannot be written \(No space left on device\)"):
+    with pytest.raises(UserError, match=r"there cannot be written \(No space left on device"):
         exported.write(trained, target, None, None)
     assert [*tmp_path.rglob("*")] == [target] * exists
     monkeypatch.undo()

@@ -218,7 +218,7 @@ def test_a_language_is_chosen(folder):
     refuse(folder, "target=xxx: the model writes deu, fra", "xxx")
     trained = marian.read(folder, "deu")
     assert trained.subwords.pieces(trained.subwords.encode_source("")) == [">>deu<<"]
-    assert trained.manifest["target_language"] == "deu"
+    assert trained.manifest.target_language == "deu"
     alone = write_folder(folder.parent / "alone")
     refuse(alone, "target=fra: the model writes one language: leave target out")
 

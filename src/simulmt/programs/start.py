@@ -5,10 +5,10 @@ With `init_freeze=N` the parameters of that run stand still for the first N upda
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from simulmt.console import say
-from simulmt.data.manifest import check_manifest
+from simulmt.data.manifest import Manifest, check_manifest
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.options import Config
@@ -33,9 +33,7 @@ def check_freeze(config: Config) -> None:
         )
 
 
-def start_from(
-    trained: Trained, model: Model, described: Mapping[str, object], freeze: int
-) -> Frozen:
+def start_from(trained: Trained, model: Model, described: Manifest, freeze: int) -> Frozen:
     """Load the parameters of another run whose name and shape match the model's.
 
     Args:

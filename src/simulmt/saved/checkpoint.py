@@ -5,8 +5,8 @@ of the data, and the plugins that it needs. An exported folder holds the same in
 (`simulmt.saved.exported`).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile, is_zipfile
@@ -14,6 +14,7 @@ from zipfile import ZipFile, is_zipfile
 import torch
 from torch import Tensor, nn
 
+from simulmt.data.manifest import Manifest
 from simulmt.data.subwords import SUBWORDS, Subwords
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.data.tokenizers import tokenizer_of
@@ -25,6 +26,7 @@ from simulmt.saved import exported
 from simulmt.saved.trained import Trained, check_finite, fill
 
 _PREFIX = "model."
+_FOLDER = 0x10  # in the attributes of a zip member
 
 
 def load(place: Path) -> Trained:
@@ -62,7 +64,7 @@ def load_subwords(place: Path) -> Tokenizer:
     return Subwords.load(place) if is_model else load(place).subwords
 
 
-def passport(config: Config, subwords: Tokenizer, manifest: Mapping[str, object]) -> dict[str, Any]:
+def passport(config: Config, subwords: Tokenizer, manifest: Manifest) -> dict[str, Any]:
     """Return the passport of the weights, in types that `torch.load(weights_only=True)` reads."""
     files = {
         name: torch.frombuffer(bytearray(content), dtype=torch.uint8)
@@ -70,7 +72,7 @@ def passport(config: Config, subwords: Tokenizer, manifest: Mapping[str, object]
     }
     kept = files.get(SUBWORDS, files)
     needs = needed_by(config)
-    return {"config": config, "subwords": kept, "manifest": manifest, "needs": needs}
+    return {"config": config, "subwords": kept, "manifest": asdict(manifest), "needs": needs}
 
 
 def read_torch(path: Path) -> object:
@@ -81,8 +83,9 @@ def read_torch(path: Path) -> object:
     """
     try:
         if is_zipfile(path):
-            with ZipFile(path) as archive:
-                if archive.testzip():  # torch compares no checksums
+            with ZipFile(path) as archive:  # torch compares no checksums, and reads no folders
+                folders = any(member.external_attr & _FOLDER for member in archive.infolist())
+                if folders or archive.testzip():
                     raise ValueError("corrupt")
         return torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:

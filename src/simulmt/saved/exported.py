@@ -11,6 +11,7 @@ README.md           a model card
 """
 
 import json
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def write(
     described = {
         "version": __version__,
         "config": {k: v for k, v in trained.config.items() if not k.startswith(_NOT_THE_MODEL)},
-        "manifest": trained.manifest,
+        "manifest": asdict(trained.manifest),
         "needs": trained.needs,
     }
     tensors = {name: value.contiguous().clone() for name, value in trained.weights.items()}
@@ -111,22 +112,23 @@ def _digests(described: Config, subwords: Tokenizer, weights: bytes) -> dict[str
 def card(trained: Trained, scores: Scores | None) -> str:
     """Return the model card as Markdown."""
     config, manifest = trained.config, trained.manifest
-    pair = f"{manifest['source_language']}-{manifest['target_language']}"
     weights = {key: config[key] for key in ("lambda", "lambda_var") if config.get(key)}
     facts = {
-        "task": f"simultaneous translation, {pair}",
+        "task": f"simultaneous translation, {manifest.pair}",
         "mechanism": _listed({**config["mechanism"], **weights}),
         "model": _listed(config["model"]),
         "parameters": f"{sum(value.numel() for value in trained.weights.values()):,}",
         "subwords": f"{len(trained.subwords):,} ({', '.join(trained.subwords.files)})",
-        "data": _data(manifest),
+        "data": f"unknown: imported from {manifest.name}",
         "made with": f"simulmt {__version__}",
     }
-    if manifest.get("licence"):
-        facts["licence"] = str(manifest["licence"])
+    if train := manifest.splits.get("train"):
+        facts["data"] = f"{manifest.name}, {train.pairs:,} training pairs"
+    if manifest.licence:
+        facts["licence"] = manifest.licence
     if trained.needs:
         facts["needs"] = ", ".join(f"{name} {version}" for name, version in trained.needs.items())
-    lines = [f"# {config['mechanism']['name']} on {config['model']['name']}, {pair}", ""]
+    lines = [f"# {config['mechanism']['name']} on {config['model']['name']}, {manifest.pair}", ""]
     lines += [f"- **{name}**: {value}" for name, value in facts.items()]
     if scores:
         lines += ["", "## On its test set", "", *_table(scores)]
@@ -138,13 +140,6 @@ def card(trained: Trained, scores: Scores | None) -> str:
         "translator.finish()      # the rest", "```",
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
-
-
-def _data(manifest: Config) -> str:
-    """Return what is known about the training data."""
-    if "train" not in manifest["splits"]:
-        return f"unknown: imported from {manifest['name']}"
-    return f"{manifest['name']}, {manifest['splits']['train']['pairs']:,} training pairs"
 
 
 def _listed(options: Config) -> str:

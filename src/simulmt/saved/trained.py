@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from simulmt.builders import build_corpus, build_mechanism, outline_model
 from simulmt.data.corpus import Corpus, Split
-from simulmt.data.manifest import check_manifest, manifest
+from simulmt.data.manifest import Manifest, check_manifest, manifest
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.policy import Policy
 from simulmt.errors import UserError
@@ -38,7 +38,7 @@ class Trained:
 
     path: Path
     config: Config
-    manifest: Config
+    manifest: Manifest
     needs: Mapping[str, str]
     subwords: Tokenizer
     weights: Mapping[str, Tensor]
@@ -53,7 +53,8 @@ class Trained:
             UserError: one of these is missing or of another type.
         """
         try:
-            config, described = (convert(entries[name], dict) for name in ("config", "manifest"))
+            config = convert(entries["config"], dict)
+            described = convert(entries["manifest"], Manifest)
             needs = convert(entries["needs"], dict[str, str])
             if strange := [name for name in needs if not re.fullmatch(MODULE, name)]:
                 raise ValueError(f"{strange} are not names of plugins")
@@ -89,7 +90,7 @@ class Trained:
         Raises:
             UserError: no such split, its text is not that of the training, or a plugin is missing.
         """
-        if not self.manifest["splits"]:
+        if not self.manifest.splits:
             raise UserError(
                 f"split={names[0]} of {self.path}, a model that was imported and has no data of "
                 "its own: give source=FILE target=FILE, or split=sacrebleu:NAME"

@@ -105,8 +105,8 @@ def _tokenizer(trained: Trained) -> Config:
     return {
         "tokenizer_class": "MarianTokenizer",
         "separate_vocabs": False,
-        "source_lang": trained.manifest["source_language"],
-        "target_lang": trained.manifest["target_language"],
+        "source_lang": trained.manifest.source_language,
+        "target_lang": trained.manifest.target_language,
         "model_max_length": _LONGEST,
         **dict(zip(("pad_token", "unk_token", "eos_token"), special, strict=True)),
     }
@@ -126,11 +126,9 @@ def _card(trained: Trained) -> str:
     """Return a card that says how to load the model."""
     vocabulary, manifest = trained.subwords.vocabulary, trained.manifest
     opening = "".join(f"{piece} " for piece in trained.subwords.pieces(vocabulary.opening))
-    licence = manifest.get("licence")
-    front = ["---", f"license: {licence}", "---", ""] if licence else []
-    pair = f"{manifest['source_language']}-{manifest['target_language']}"
+    front = ["---", f"license: {manifest.licence}", "---", ""] if manifest.licence else []
     return "\n".join([
-        *front, f"# {pair}, of simulmt {__version__}", "", "```python",
+        *front, f"# {manifest.pair}, of simulmt {__version__}", "", "```python",
         "from transformers import MarianMTModel, MarianTokenizer", "",
         'model = MarianMTModel.from_pretrained("THIS_FOLDER")',
         'tokenizer = MarianTokenizer.from_pretrained("THIS_FOLDER")',

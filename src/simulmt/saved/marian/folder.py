@@ -16,6 +16,7 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from simulmt.data.manifest import Manifest, SubwordsRecord
 from simulmt.data.marian import (
     IDS,
     SOURCE,
@@ -76,15 +77,15 @@ def read(folder: Path, target: str | None = None) -> Trained:
             "data": {"name": name, "corpus": "unknown", "batch_tokens": _BATCH_TOKENS},
             "decoding": {"beam": _beam(folder, fields), "length_penalty": _LENGTH_PENALTY},
         },
-        manifest={
-            "name": name,
-            "source_language": described.source_lang or "und",
-            "target_language": target or described.target_lang or "und",
-            "normalisation": NORMALISATION,
-            "subwords": {"digest": subwords.digest, "size": len(subwords)},
-            "splits": {},
-            "licence": licence(folder),
-        },
+        manifest=Manifest(
+            name=name,
+            source_language=described.source_lang or "und",
+            target_language=target or described.target_lang or "und",
+            normalisation=NORMALISATION,
+            subwords=SubwordsRecord(subwords.digest, len(subwords)),
+            splits={},
+            licence=licence(folder),
+        ),
         needs={},
         subwords=subwords,
         weights=_weights(folder, options),
