@@ -37,11 +37,9 @@ class MarianSubwords(Tokenizer):
         surfaces = ["" if ids[piece] in blank else _surface(piece) for piece in spelled]
         surfaces[vocabulary.unk] = f" {UNKNOWN}"
         known = {piece: number for piece, number in ids.items() if number not in blank}
-        encoders = (_encoder(name, files[name], known, vocabulary.unk) for name in (SOURCE, TARGET))
-        begins = beginnings(surfaces, blank)
-        super().__init__(
-            vocabulary._replace(begins=begins), spelled, surfaces, (next(encoders), next(encoders))
-        )
+        source, target = (_encoder(name, files[name], known, vocabulary.unk) for name in FILES[:2])
+        vocabulary = vocabulary._replace(begins=beginnings(surfaces, blank))
+        super().__init__(vocabulary, spelled, surfaces, (source, target))
 
     @property
     def files(self) -> Mapping[str, bytes]:

@@ -10,9 +10,9 @@ import sentencepiece
 from simulmt.data.subword_training import train_model, train_or_reuse
 from simulmt.data.text import normalise
 from simulmt.data.tokenizer import MOST_SUBWORDS, UNKNOWN, Tokenizer, beginnings, open_model
+from simulmt.disk import writing
 from simulmt.errors import UserError
 from simulmt.options import Limit
-from simulmt.run_directory import replacing
 from simulmt.vocabulary import Vocabulary
 
 SUBWORDS = "subwords.model"
@@ -99,12 +99,8 @@ class Subwords(Tokenizer):
         if digest is None:
             sentences = [*sentences]
             digest = hashlib.sha256("\n".join(sentences).encode()).hexdigest()
-        try:
+        with writing(cache):
             return cls(train_or_reuse(sentences, options, cache, digest))
-        except OSError as error:
-            raise UserError(
-                f"the subword cache {cache} cannot be used ({error}): choose a writable folder"
-            ) from error
 
     @classmethod
     def load(cls, path: Path) -> "Subwords":
@@ -113,11 +109,6 @@ class Subwords(Tokenizer):
             return cls(path.read_bytes())
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
-
-    def save(self, path: Path) -> None:
-        """Write the `.model` file into an existing folder, whole or not at all."""
-        with replacing(path) as unfinished:
-            unfinished.write_bytes(self.model)
 
     def __reduce__(self) -> tuple[type["Subwords"], tuple[bytes]]:
         return Subwords, (self.model,)

@@ -141,8 +141,8 @@ def _opening(pieces: Mapping[str, int], target: str | None) -> tuple[int, ...]:
     if target is None and not codes:
         return ()
     if target not in codes:
-        known = ", ".join(sorted(codes)) or "one language: leave target out"
-        raise UserError(f"target={target}: the model writes {known}")
+        known = ", ".join(sorted(codes)) or "one language; leave target out"
+        raise UserError(f"target={target}, and the model writes {known}")
     return (pieces[codes[target]],)
 
 
