@@ -26,6 +26,7 @@ from torch import nn
 from simulmt.attention import Moment
 from simulmt.builders import build_objective
 from simulmt.data.encoded import Batch
+from simulmt.data.manifest import Manifest, SubwordsRecord
 from simulmt.programs.teacher import choose_teacher
 from simulmt.vocabulary import Vocabulary
 
@@ -61,13 +62,16 @@ TARGETS = {"wait-k + AEL": 1.15, "wait-k + AEL + teacher": 2.3}
 COLUMNS = ("model", "system", "seconds", "times", "times_low", "times_high", "memory_MiB", "memory")
 
 
+NO_DATA = Manifest("", "", "", "", SubwordsRecord("", 0), {})
+
+
 def contestant(size: Size, overrides: list[str], given: Batch) -> Step:
     """Forward, backward and Adam of the student, and of its teacher if it has one."""
     system = [] if any(one.startswith("mechanism=") for one in overrides) else ["mechanism=wait_k"]
     config = configuration(f"model={size.model}", *system, *overrides)
     config["data"]["subwords"]["size"] = size.vocabulary
     student = model(config)
-    teacher = choose_teacher(config)({}, Vocabulary(size.vocabulary))
+    teacher = choose_teacher(config)(NO_DATA, Vocabulary(size.vocabulary))
     objective = build_objective(config, teacher)
     both = nn.ModuleList([student, objective]).train()
     adam = torch.optim.Adam(both.parameters(), lr=1e-4, fused=True)

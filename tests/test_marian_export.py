@@ -15,8 +15,9 @@ import safetensors.torch
 from marian_models import CODES, SPLIT, theirs, write_folder
 from simulmt.builders import build_mechanism, build_model
 from simulmt.data.encoded import EncodedSplit
+from simulmt.data.manifest import Manifest, SubwordsRecord
 from simulmt.data.subwords import Subwords
-from simulmt.data.text import normalise
+from simulmt.data.text import NORMALISATION, normalise
 from simulmt.decoding.greedy import greedy
 from simulmt.errors import UserError
 from simulmt.laws.small import vary
@@ -49,8 +50,8 @@ def made(subwords: Subwords, mechanism: str = "soft", **changes: Any) -> Trained
     chosen = {"mechanism": options(mechanism), "model": MODEL | changes,
               "data": {"name": "a", "corpus": "text", "batch_tokens": 300},
               "decoding": {"beam": None, "length_penalty": 0.6}}  # fmt: skip
-    described = {"name": "a", "source_language": "de", "target_language": "en",
-                 "splits": {"train": {"pairs": 3}}}  # fmt: skip
+    kept = SubwordsRecord(subwords.digest, len(subwords))
+    described = Manifest("a", "de", "en", NORMALISATION, kept, {})
     torch.manual_seed(3)
     model = build_model(chosen["model"], build_mechanism(chosen["mechanism"]), subwords.vocabulary)
     vary(model)

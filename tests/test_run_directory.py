@@ -48,15 +48,15 @@ def test_a_record_is_read_as_it_was_written(record, tmp_path):
         {"dial": {"k": 3}},
     ],
 )
-def test_a_record_of_other_types_is_damaged(damage, tmp_path):
+def test_a_record_of_other_types_is_corrupt(damage, tmp_path):
     whole = {"learned": False, "offline": False, "dials": {"k": 3}}
     write_json(tmp_path / "a", whole | damage)
-    with pytest.raises(UserError, match=r"a is absent or damaged .*; remove it, and run"):
+    with pytest.raises(UserError, match=r"a is absent or corrupt .*; remove it, and run"):
         read_record(tmp_path / "a", Traits)
     del whole["dials"]
     for text in (json.dumps(whole), "[]", "", "\x00"):
         (tmp_path / "a").write_text(text)
-        with pytest.raises(UserError, match="damaged"):
+        with pytest.raises(UserError, match="corrupt"):
             read_record(tmp_path / "a", Traits)
 
 
@@ -88,7 +88,14 @@ def test_a_restart_clears_all_that_a_run_writes_and_a_resumed_run_keeps_its_trai
     assert len(names) > 15
     steps = [f"checkpoints/step-000000{step}.ckpt" for step in (2, 4)]
     for name in (*names, *steps, "samples/x", "evaluation/x", "tensorboard/x", "best.ckpt.1.tmp"):
-        if name not in ("checkpoints", "samples", "evaluation", "tensorboard", "scores.json"):
+        if name not in (
+            "checkpoints",
+            "samples",
+            "evaluation",
+            "tensorboard",
+            "scores.json",
+            "model.safetensors",
+        ):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).touch()
     assert has_begun(tmp_path)

@@ -220,7 +220,7 @@ def test_evaluate_refuses_other_data_and_other_files(finished, tmp_path):
         evaluate(configuration("evaluate", f"checkpoint={tmp_path}"))
     damaged = tmp_path / "damaged.ckpt"
     damaged.write_bytes((finished / "checkpoints" / "best.ckpt").read_bytes()[:5000])
-    with pytest.raises(UserError, match="is no readable checkpoint"):
+    with pytest.raises(UserError, match="is not a checkpoint, or is corrupt"):
         evaluate(configuration("evaluate", f"checkpoint={damaged}"))
     other = torch.load(finished / "checkpoints" / "best.ckpt", weights_only=True)
     other["simulmt"]["config"]["data"]["seed"] = 7

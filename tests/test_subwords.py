@@ -171,22 +171,21 @@ def test_coverage_makes_rare_characters_unknown() -> None:
     assert UNK not in Subwords.train(text, 10, "bpe").encode("x")
 
 
-def test_saves_loads_and_pickles(subwords: Subwords, tmp_path: Path) -> None:
+def test_loads_and_pickles(subwords: Subwords, tmp_path: Path) -> None:
     path = tmp_path / "joint.model"
-    subwords.save(path)
+    path.write_bytes(subwords.model)
     for copied in (Subwords.load(path), pickle.loads(pickle.dumps(subwords))):
         assert copied.digest == subwords.digest
         assert copied.encode(TEXT[0]) == subwords.encode(TEXT[0])
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_unusable_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "joint.model"
-    with pytest.raises(UserError, match=r"joint\.model.*No such file.*check the path"):
+    with pytest.raises(FileNotFoundError):
         Subwords.load(path)
     for content in (b"", b"no model at all", b"\0" * 40):
         path.write_bytes(content)
-        message = rf"joint\.model: {len(content)} bytes that are no Sent.*give a \.model"
+        message = rf"joint\.model: .*{len(content)} bytes that are not a Sent.*give a \.model"
         with pytest.raises(UserError, match=message):
             Subwords.load(path)
 
@@ -294,7 +293,7 @@ def test_concurrent_ranks_share_a_cache(tmp_path: Path) -> None:
 def test_unusable_cache(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("in the way")
-    with pytest.raises(UserError, match=r"cache .*file cannot be used.*choose a writable folder"):
+    with pytest.raises(UserError, match=r"file cannot be written .*choose another folder"):
         Subwords.train(TEXT, SIZE, cache=path)
 
 

@@ -216,32 +216,29 @@ def drop_entry(folder: Path, group: str, name: str) -> None:
 
 
 def test_what_strangers_might_send_is_refused(given_away, tmp_path):
-    def refused(message: str, spoil) -> None:
+    def refused(spoil, message: str, kind: type[Exception] = UserError) -> None:
         folder = tmp_path / "spoilt"
         shutil.copytree(given_away, folder)
         described = json.loads((folder / "config.json").read_text())
         del described["sha256"]  # strangers may
         (folder / "config.json").write_text(json.dumps(described))
         spoil(folder)
-        with pytest.raises(UserError, match=message):
+        with pytest.raises(kind, match=message):
             Translator.load(folder)
         shutil.rmtree(folder)
 
-    refused("choose one of", lambda f: spoil_config(f, "model", name="os.system"))
-    refused("is damaged: .* lacks model.name", lambda f: drop_entry(f, "model", "name"))
-    refused("lacks data.batch_tokens", lambda f: drop_entry(f, "data", "batch_tokens"))
-    refused("lacks data.corpus, of type str", lambda f: spoil_config(f, "data", corpus=[]))
-    refused("no option _target_", lambda f: spoil_config(f, "model", _target_="os.system"))
-    refused("must be of type int", lambda f: spoil_config(f, "model", dim="16"))
-    refused("its weights are not those of", lambda f: spoil_config(f, "model", dim=2**16))
-    refused("model.dim is .* 1 to 100,000", lambda f: spoil_config(f, "model", dim=2**40))
-    refused("describes no model", lambda f: (f / "config.json").write_text("[1]"))
-    refused("lacks mechanism, of type dict",
-            lambda f: (f / "config.json").write_text(json.dumps(EMPTY)))  # fmt: skip
-    refused("no readable weights", lambda f: (f / "model.safetensors").write_bytes(b"\x80\x04."))
-    refused("Missing key", lambda f: save_file({"x": torch.zeros(1)}, f / "model.safetensors"))
-    refused("no SentencePiece model", lambda f: (f / "subwords.model").write_bytes(b"\xff" * 9))
-    refused("check the path", lambda f: (f / "subwords.model").unlink())
+    refused(lambda f: spoil_config(f, "model", name="os.system"), "choose one of")
+    refused(lambda f: drop_entry(f, "model", "name"), "choose one of")
+    refused(lambda f: spoil_config(f, "model", _target_="os.system"), "no option _target_")
+    refused(lambda f: spoil_config(f, "model", dim="16"), "must be of type int")
+    refused(lambda f: spoil_config(f, "model", dim=2**16), "its weights are not those of")
+    refused(lambda f: spoil_config(f, "model", dim=2**40), "model.dim is .* 1 to 100,000")
+    refused(lambda f: (f / "config.json").write_text("[1]"), "absent or corrupt")
+    refused(lambda f: (f / "config.json").write_text(json.dumps(EMPTY)), "corrupt, or of another")
+    refused(lambda f: (f / "model.safetensors").write_bytes(b"\x80\x04."), "not a safetensors")
+    refused(lambda f: save_file({"x": torch.zeros(1)}, f / "model.safetensors"), "Missing key")
+    refused(lambda f: (f / "subwords.model").write_bytes(b"\xff" * 9), "not a SentencePiece model")
+    refused(lambda f: (f / "subwords.model").unlink(), "No such file", OSError)
 
 
 class Evil:
@@ -257,12 +254,8 @@ def test_a_checkpoint_that_would_run_code_is_refused(finished, tmp_path, monkeyp
         {**real, "simulmt": {**real["simulmt"], "config": Evil()}},
     ):
         torch.save(content, tmp_path / "evil.ckpt")
-        with pytest.raises(UserError, match="no readable checkpoint"):
+        with pytest.raises(UserError, match="is not a checkpoint, or is corrupt"):
             checkpoint.load(tmp_path / "evil.ckpt")
-    real["simulmt"]["subwords"] = 3
-    torch.save(real, tmp_path / "damaged.ckpt")
-    with pytest.raises(UserError, match="damaged"):
-        checkpoint.load(tmp_path / "damaged.ckpt")
     assert not (tmp_path / "executed").exists()
 
 

@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 from simulmt.disk import writing
 from simulmt.errors import UserError
 from simulmt.options import convert
-from simulmt.untrusted import read_json as read_plain
 
 T = TypeVar("T")
 
 MARK = ".simulmt"  # stands in each run directory; no other directory is ever cleared
 CONFIG = "config.json"  # what is trained, resolved
+WEIGHTS = "model.safetensors"  # of an exported model
 MANIFEST = "manifest.json"  # the data it is trained on
 TRAITS = "traits.json"  # what kind of policy it is
 METRICS = "metrics.csv"
@@ -173,10 +173,10 @@ def read_record(path: Path, kind: type[T]) -> T:
         UserError: the file cannot be read, or does not hold the fields of the dataclass.
     """
     try:
-        record: T = convert(read_plain(path), kind)
+        record: T = convert(json.loads(path.read_bytes()), kind)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(
-            f"{path} is absent or damaged ({type(error).__name__}: {error}); remove it, and run "
+            f"{path} is absent or corrupt ({type(error).__name__}: {error}); remove it, and run "
             "the program that writes it again"
         ) from None
     return record
@@ -222,6 +222,11 @@ def check_own(folder: Path) -> None:
             f"{folder.resolve()} is no run directory, but holds {', '.join(foreign)}, which a run "
             "would replace; choose another hydra.run.dir, or move these files away"
         )
+
+
+def is_exported(folder: Path) -> bool:
+    """Return whether `simulmt export` or `simulmt import` wrote a folder."""
+    return (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file()
 
 
 def is_finished(folder: Path) -> bool:

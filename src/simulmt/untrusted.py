@@ -1,39 +1,10 @@
-"""Content of files that anyone may have written or damaged, checked before it is used."""
+"""Messages of the page as plain values."""
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
-JSON_BYTES = 10 << 20
-"""The most bytes of a JSON file; those of a run have a few thousand."""
 _DEEPEST, _MOST, _LARGEST = 20, 100_000, sys.float_info.max
-
-
-def read_bytes(path: Path, most: int) -> bytes:
-    """Return the content of a regular file.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: the path is no regular file, or the file has more bytes than `most`.
-    """
-    if path.exists() and not path.is_file():
-        raise ValueError("it is no regular file")
-    if (size := path.stat().st_size) > most:
-        raise ValueError(f"it has {size:,} bytes, {most:,} at the most")
-    return path.read_bytes()
-
-
-def read_json(path: Path) -> Any:
-    """Return the plain values of a JSON file.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: the file is no JSON in UTF-8, or its values are none that `check_plain` takes.
-    """
-    content = parse_json(read_bytes(path, JSON_BYTES))
-    check_plain(content)
-    return content
 
 
 def parse_json(text: bytes) -> Any:

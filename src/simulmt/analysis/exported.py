@@ -12,22 +12,11 @@ from simulmt.run_directory import (
     EVALUATED,
     EVALUATION,
     Traits,
-    has_begun,
     read_json,
     read_provenance,
     read_record,
 )
 from simulmt.scoring.scores import Scores
-
-
-def is_exported(folder: Path) -> bool:
-    """Whether a folder holds an exported model that has been evaluated."""
-    if has_begun(folder) or not ((folder / EVALUATION).is_dir() and (folder / CONFIG).is_file()):
-        return False
-    try:
-        return {"config", "manifest"} <= read_json(folder / CONFIG).keys()
-    except UserError:  # not ours
-        return False
 
 
 def read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]:

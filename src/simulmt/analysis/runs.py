@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from simulmt.analysis.exported import is_exported, read_exported
+from simulmt.analysis.exported import read_exported
 from simulmt.analysis.intervals import resample, sentence_counts
 from simulmt.analysis.run import Run
 from simulmt.decoding.instance import read_instances
@@ -27,6 +27,7 @@ from simulmt.run_directory import (
     Training,
     Traits,
     has_begun,
+    is_exported,
     read_json,
     read_provenance,
     read_record,
@@ -70,7 +71,8 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
     listed = RunList()
     for place, below, files in os.walk(folder):
         here, text = Path(place), test
-        exported = (test is not None or here == folder) and is_exported(here)
+        wanted = (test is not None or here == folder) and EVALUATION in below
+        exported = wanted and is_exported(here)
         if not (exported or has_begun(here) or SCORES in files):
             continue
         below[:] = [name for name in below if name not in (EVALUATION, NEXT, LANDING)]

@@ -8,10 +8,9 @@ from simulmt.analysis.table import score_table
 from simulmt.analysis.typical import typical_places
 from simulmt.console import console, say
 from simulmt.data.corpus import Split
-from simulmt.data.manifest import same_text
+from simulmt.data.manifest import Manifest, same_text
 from simulmt.data.text import word_count
 from simulmt.decoding.instance import Instance
-from simulmt.options import Config
 from simulmt.processes import is_first_process
 from simulmt.run_directory import INSTANCES, PICTURE
 from simulmt.scoring.guards import residue
@@ -25,7 +24,7 @@ def dropped(name: str, split: Split) -> None:
         say(f"  dropped from {name}: {counts}")
 
 
-def repeated(name: str, split: Split, described: Config) -> None:
+def repeated(name: str, split: Split, described: Manifest) -> None:
     """Warn if a model has been trained on the text that it is scored on, or chosen by it.
 
     Args:

@@ -4,52 +4,72 @@ Whoever goes on with a model compares its manifest with that of the data at hand
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 
 from simulmt.data.corpus import Corpus, Split
 from simulmt.data.text import NORMALISATION
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.errors import UserError
-from simulmt.options import Config, flat_options
+from simulmt.options import flat_options
 
 
-def manifest(
-    corpus: Corpus, subwords: Tokenizer, splits: Iterable[str] | None = None
-) -> dict[str, object]:
+@dataclass(frozen=True)
+class SubwordsRecord:
+    """The SHA-256 of the subwords in hex, and their number."""
+
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True)
+class SplitRecord:
+    """The pairs of a split, those dropped by reason, and the SHA-256 of both sides in hex."""
+
+    pairs: int
+    dropped: Mapping[str, int]
+    source_sha256: str
+    target_sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The data of a model; an imported one has no splits, but may have a licence."""
+
+    name: str
+    source_language: str
+    target_language: str
+    normalisation: str
+    subwords: SubwordsRecord
+    splits: Mapping[str, SplitRecord]
+    licence: str | None = None
+
+    @property
+    def pair(self) -> str:
+        """Both languages, such as `de-en`."""
+        return f"{self.source_language}-{self.target_language}"
+
+
+def manifest(corpus: Corpus, subwords: Tokenizer, splits: Iterable[str] | None = None) -> Manifest:
     """The manifest of a corpus and its subwords.
 
     Args:
         corpus: the corpus; only the splits that `splits` names are read.
         subwords: the subwords of both languages.
         splits: names of the splits to describe; None for all.
-
-    Returns:
-        JSON values only: `name`, `source_language`, `target_language`, `normalisation`,
-        `subwords` ({`digest`: SHA-256 in hex, `size`: pieces}) and `splits` ({split: {`pairs`,
-        `dropped`, `source_sha256`, `target_sha256`}}).
     """
-    chosen = {name: corpus.splits[name] for name in (corpus.splits if splits is None else splits)}
-    return {
-        "name": corpus.name,
-        "source_language": corpus.source_language,
-        "target_language": corpus.target_language,
-        "normalisation": NORMALISATION,
-        "subwords": {"digest": subwords.digest, "size": len(subwords)},
-        "splits": {
-            name: {
-                "pairs": len(split),
-                "dropped": dict(split.dropped),
-                "source_sha256": split.sha256[0],
-                "target_sha256": split.sha256[1],
-            }
-            for name, split in chosen.items()
-        },
-    }
+    names = corpus.splits if splits is None else splits
+    return Manifest(
+        corpus.name,
+        corpus.source_language,
+        corpus.target_language,
+        NORMALISATION,
+        SubwordsRecord(subwords.digest, len(subwords)),
+        {name: _describe(corpus.splits[name]) for name in names},
+    )
 
 
-def check_manifest(
-    expected: Mapping[str, object], present: Mapping[str, object], splits: Iterable[str]
-) -> None:
-    """Reject data that differ from the data that a model was made from.
+def check_manifest(expected: Manifest, present: Manifest, splits: Iterable[str]) -> None:
+    """Refuse data that differ from the data that a model was made from.
 
     The languages, the normalisation, the subword model and the text of `splits` must be the
     same; the name of the corpus and the other splits may differ.
@@ -71,7 +91,7 @@ def check_manifest(
     for split in splits:
         remedy = f"use the {split} files the model was made with, or do not ask for {split}"
         remedies |= {f"splits.{split}.{side}_sha256": remedy for side in ("source", "target")}
-    model, here = flat_options(expected), flat_options(present)
+    model, here = flat_options(asdict(expected)), flat_options(asdict(present))
     differences = [
         f"{key.replace('.', ' ')} (model: {model.get(key) or 'nothing'}, "
         f"here: {here.get(key) or 'nothing'}): {remedy}"
@@ -82,7 +102,11 @@ def check_manifest(
         raise UserError(f"the data are not those of the model. {'; '.join(differences)}")
 
 
-def same_text(split: Split, described: Config, names: Iterable[str]) -> list[str]:
+def same_text(split: Split, described: Manifest, names: Iterable[str]) -> list[str]:
     """Return which of the named splits of a manifest have the same source text as a split."""
-    digest, there = split.sha256[0], flat_options(described)
-    return [name for name in names if there.get(f"splits.{name}.source_sha256") == digest]
+    digest, there = split.sha256[0], described.splits
+    return [name for name in names if name in there and there[name].source_sha256 == digest]
+
+
+def _describe(split: Split) -> SplitRecord:
+    return SplitRecord(len(split), dict(split.dropped), *split.sha256)

@@ -2,26 +2,16 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
-from simulmt.data.tokenizer import (
-    MODEL_BYTES,
-    MOST_SUBWORDS,
-    SPACE,
-    UNKNOWN,
-    Tokenizer,
-    beginnings,
-    open_model,
-)
+from simulmt.data.tokenizer import SPACE, UNKNOWN, Tokenizer, beginnings, open_model
 from simulmt.errors import UserError
-from simulmt.untrusted import JSON_BYTES, parse_json, read_bytes
 from simulmt.vocabulary import Vocabulary
 
 SOURCE, TARGET, IDS = "source.spm", "target.spm", "vocab.json"
 SPECIAL = "special_ids.json"
 """The special ids, by their names in `Vocabulary`."""
-FILES = {SOURCE: MODEL_BYTES, TARGET: MODEL_BYTES, IDS: JSON_BYTES, SPECIAL: JSON_BYTES}
-"""The files that hold the subwords, and the most bytes of each."""
+FILES = (SOURCE, TARGET, IDS, SPECIAL)
+"""The files that hold the subwords."""
 
 
 class MarianSubwords(Tokenizer):
@@ -35,67 +25,40 @@ class MarianSubwords(Tokenizer):
         files: the content of `FILES`, by their names.
 
     Raises:
-        UserError: a file is missing or damaged, or the files do not belong together.
+        UserError: a file is corrupt, or the files do not belong together.
     """
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
-        if missing := [name for name in FILES if name not in files]:
-            raise UserError(f"the subwords lack {', '.join(missing)}: give {', '.join(FILES)}")
         self._files = {name: files[name] for name in FILES}
-        try:
-            ids = ids_of(files[IDS])
-            vocabulary = _special_ids(files[SPECIAL], ids)
-        except ValueError as error:
-            raise UserError(f"{IDS} or {SPECIAL} is damaged ({error}): take another copy") from None
+        ids = ids_of(files[IDS])
+        vocabulary = _special_ids(files[SPECIAL], ids)
         spelled = sorted(ids, key=ids.__getitem__)
         blank = {*vocabulary.special, *map(ids.__getitem__, codes_of(ids).values())}
         surfaces = ["" if ids[piece] in blank else _surface(piece) for piece in spelled]
         surfaces[vocabulary.unk] = f" {UNKNOWN}"
         known = {piece: number for piece, number in ids.items() if number not in blank}
-        encoders = (_encoder(name, files[name], known, vocabulary.unk) for name in (SOURCE, TARGET))
-        begins = beginnings(surfaces, blank)
-        super().__init__(
-            vocabulary._replace(begins=begins), spelled, surfaces, (next(encoders), next(encoders))
-        )
+        source, target = (_encoder(name, files[name], known, vocabulary.unk) for name in FILES[:2])
+        vocabulary = vocabulary._replace(begins=beginnings(surfaces, blank))
+        super().__init__(vocabulary, spelled, surfaces, (source, target))
 
     @property
     def files(self) -> Mapping[str, bytes]:
         """The content of `FILES`."""
         return self._files
 
-    @classmethod
-    def load(cls, folder: Path) -> "MarianSubwords":
-        """Return the subwords of a folder; UserError if a file is missing or damaged."""
-        return cls({name: read_file(folder / name, most) for name, most in FILES.items()})
-
     def __reduce__(self) -> tuple[type["MarianSubwords"], tuple[Mapping[str, bytes]]]:
         return MarianSubwords, (self._files,)
 
 
-def read_file(path: Path, most: int) -> bytes:
-    """Return the content of a file of at most so many bytes; UserError if there is none."""
-    try:
-        return read_bytes(path, most)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read ({error}): take another copy") from None
-
-
 def ids_of(content: bytes) -> dict[str, int]:
-    """Return the ids of the pieces in a `vocab.json`: each number below their count, once.
+    """Return the ids of the pieces in a `vocab.json`.
 
     Raises:
-        ValueError: it holds something else.
+        UserError: they are not the numbers below their count, each once.
     """
-    ids = parse_json(content)
-    if not isinstance(ids, dict) or not all(type(number) is int for number in ids.values()):
-        raise ValueError(f"{IDS} is no table of whole numbers by piece")
-    if len(ids) > MOST_SUBWORDS or sorted(ids.values()) != [*range(len(ids))]:
-        raise ValueError(
-            f"the {len(ids):,} ids of {IDS} are not 0 to {len(ids) - 1:,}, each once, or are more "
-            f"than {MOST_SUBWORDS:,}"
-        )
-    for piece in ids:
-        piece.encode("utf-8")  # raises for half a surrogate pair
+    ids: dict[str, int] = json.loads(content)
+    if sorted(ids.values()) != [*range(len(ids))]:
+        raise UserError(f"{IDS} does not number its {len(ids):,} pieces from 0: take another copy")
     return ids
 
 
@@ -111,19 +74,18 @@ def special_file(vocabulary: Vocabulary) -> bytes:
 
 
 def _special_ids(content: bytes, ids: Mapping[str, int]) -> Vocabulary:
-    """Return the special ids as a vocabulary; ValueError if they make no sense."""
-    named = parse_json(content)
-    if not isinstance(named, dict) or {*named} != {"pad", "unk", "bos", "eos", "opening"}:
-        raise ValueError(f"{SPECIAL} does not hold pad, unk, bos, eos and opening")
-    opening = named.pop("opening")
-    if any(type(number) is not int or not 0 <= number < len(ids) for number in named.values()):
-        raise ValueError(f"the ids {named} are not all whole numbers below {len(ids):,}")
-    if len({*named.values()}) < (3 if named["pad"] == named["bos"] else 4):
-        raise ValueError(f"of the ids {named} only pad and bos may be the same")
-    languages = [ids[piece] for piece in codes_of(ids).values()]
-    if not isinstance(opening, list) or len(opening) > 1 or not {*opening} <= {*languages}:
-        raise ValueError(f"opening is {opening!r:.80}, no list of up to one language's id")
-    return Vocabulary(len(ids), **named, opening=tuple(opening))
+    """Return the special ids as a vocabulary; UserError if they make no sense."""
+    named = json.loads(content)
+    vocabulary = Vocabulary(len(ids), **(named | {"opening": tuple(named["opening"])}))
+    special, opening = {*vocabulary.special}, {*vocabulary.opening}
+    languages = {ids[piece] for piece in codes_of(ids).values()}
+    distinct = 3 if vocabulary.pad == vocabulary.bos else 4
+    if len(special) < distinct or not special <= {*ids.values()} or not opening <= languages:
+        raise UserError(
+            f"the special ids {named} are not all ids of {IDS}, of which only pad and bos may be "
+            "the same: take another model"
+        )
+    return vocabulary
 
 
 def _surface(piece: str) -> str:
@@ -144,12 +106,9 @@ def _encoder(
     """Return the function from a word to its ids.
 
     Raises:
-        UserError: the bytes are no SentencePiece model, or none of `vocab.json`.
+        UserError: the bytes are not a SentencePiece model, or not one of `vocab.json`.
     """
-    try:
-        processor = open_model(model)
-    except ValueError as error:
-        raise UserError(f"{name} has {error}: take another copy") from None
+    processor = open_model(model, name)
     pieces = range(processor.vocab_size())
     read = "".join(processor.encode("A", out_type=str))
     if any(map(processor.is_byte, pieces)) or not read.startswith(SPACE):
@@ -163,8 +122,4 @@ def _encoder(
             f"{IDS} lacks {missing:,} of the {len(pieces):,} pieces of {name}: they are of "
             "different models; take all files from one"
         )
-
-    def encode(word: str) -> Sequence[int]:
-        return [known.get(piece, unk) for piece in processor.encode(word, out_type=str)]
-
-    return encode
+    return lambda word: [known.get(piece, unk) for piece in processor.encode(word, out_type=str)]

@@ -10,17 +10,9 @@ from annotated_types import Ge, Le
 
 from simulmt.data.subword_training import train_model, train_or_reuse
 from simulmt.data.text import normalise
-from simulmt.data.tokenizer import (
-    MODEL_BYTES,
-    MOST_SUBWORDS,
-    UNKNOWN,
-    Tokenizer,
-    beginnings,
-    open_model,
-)
+from simulmt.data.tokenizer import MOST_SUBWORDS, UNKNOWN, Tokenizer, beginnings, open_model
+from simulmt.disk import writing
 from simulmt.errors import UserError
-from simulmt.run_directory import replacing
-from simulmt.untrusted import read_bytes
 from simulmt.vocabulary import Vocabulary
 
 SUBWORDS = "subwords.model"
@@ -46,14 +38,11 @@ class Subwords(Tokenizer):
         """Read a serialised model.
 
         Raises:
-            UserError: the bytes are no SentencePiece model; or the model has other ids than 0 to 3
-                for pad, unk, bos and eos, byte pieces, pieces that span words, or a normaliser.
+            UserError: the bytes are not a SentencePiece model; or the model has other ids than 0 to
+                3 for pad, unk, bos and eos, byte pieces, pieces that span words, or a normaliser.
         """
         self.model = model
-        try:
-            processor = open_model(model)
-        except ValueError as error:
-            raise UserError(f"{error}: give a .model file") from error
+        processor = open_model(model, "the subword model")
         if (ids := {name: getattr(processor, name)() for name in _IDS}) != _IDS:
             raise UserError(
                 f"a subword model with {ids} instead of {_IDS}: train one with the latter ids"
@@ -109,26 +98,16 @@ class Subwords(Tokenizer):
         if digest is None:
             sentences = [*sentences]
             digest = hashlib.sha256("\n".join(sentences).encode()).hexdigest()
-        try:
+        with writing(cache):
             return cls(train_or_reuse(sentences, options, cache, digest))
-        except OSError as error:
-            raise UserError(
-                f"the subword cache {cache} cannot be used ({error}): choose a writable folder"
-            ) from error
 
     @classmethod
     def load(cls, path: Path) -> "Subwords":
         """The model of a `.model` file; UserError if the file or a usable model is missing."""
         try:
-            return cls(read_bytes(path, MODEL_BYTES))
-        except (OSError, ValueError, UserError) as error:
-            advice = "" if isinstance(error, UserError) else "; check the path"
-            raise UserError(f"subword model {path}: {error}{advice}") from error
-
-    def save(self, path: Path) -> None:
-        """Write the `.model` file into an existing folder, whole or not at all."""
-        with replacing(path) as unfinished:
-            unfinished.write_bytes(self.model)
+            return cls(path.read_bytes())
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
 
     def __reduce__(self) -> tuple[type["Subwords"], tuple[bytes]]:
         return Subwords, (self.model,)

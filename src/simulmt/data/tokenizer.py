@@ -12,6 +12,7 @@ import sentencepiece
 from simulmt.data.lines import lines_of
 from simulmt.data.ragged import Ragged, bounds
 from simulmt.data.text import normalise
+from simulmt.errors import UserError
 from simulmt.vocabulary import Vocabulary
 
 UNKNOWN = "\u2047"  # ⁇, the text that the unknown subword decodes to
@@ -20,8 +21,6 @@ SPACE = "\u2581"
 ENCODER = f"sentencepiece {sentencepiece.__version__}"
 """What encodes text, for the keys of what is kept."""
 MOST_SUBWORDS = 1_000_000
-MODEL_BYTES = 100 * MOST_SUBWORDS
-"""The most bytes of a SentencePiece model; a piece takes about 20."""
 _REMEMBERED = 1 << 18  # words, which take some 40 MiB
 
 
@@ -161,17 +160,19 @@ class Tokenizer(ABC):
         return [index for index, (word, following) in steps if word != following]
 
 
-def open_model(model: bytes) -> sentencepiece.SentencePieceProcessor:
-    """Return the processor of a serialised SentencePiece model.
+def open_model(model: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
+    """Return the processor of a serialised SentencePiece model; `name` is for the message.
 
     Raises:
-        ValueError: the bytes are none.
+        UserError: the bytes are not such a model.
     """
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model)
     except RuntimeError:
-        raise ValueError(f"{len(model)} bytes that are no SentencePiece model") from None
+        raise UserError(
+            f"{name} has {len(model)} bytes that are not a SentencePiece model: give a .model file"
+        ) from None
     return processor
 
 

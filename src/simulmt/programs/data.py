@@ -1,6 +1,5 @@
 """The data of a run: its corpus, its subwords, and its splits as subwords."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from typing_extensions import NotRequired
@@ -10,6 +9,7 @@ from simulmt.builders import Data
 from simulmt.console import busy, say
 from simulmt.data.corpus import SPLITS, Corpus
 from simulmt.data.encoded import EncodedSplit
+from simulmt.data.manifest import Manifest
 from simulmt.data.subwords import Subwords
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.errors import UserError
@@ -59,7 +59,7 @@ def _given_subwords(options: Config) -> Tokenizer | None:
     return load_subwords(Path(place))
 
 
-def say_data(corpus: Corpus, subwords: Tokenizer, described: Mapping[str, object]) -> None:
+def say_data(corpus: Corpus, subwords: Tokenizer, described: Manifest) -> None:
     """Print the sizes of the data, the dropped pairs, and the splits that repeat the training."""
     sizes = ", ".join(f"{len(split):,} {name}" for name, split in corpus.splits.items())
     say(

@@ -134,7 +134,7 @@ def _text(options: Options, trained: Trained) -> tuple[str, Split, Mapping[str, 
     """Return the name of the text to translate, the text, and the splits that go beside it."""
     cache = options.cache.expanduser()
     if options.source is None:
-        if not trained.manifest["splits"]:
+        if not trained.manifest.splits:
             raise UserError(
                 f"checkpoint={options.checkpoint} was imported, and has no training text of its "
                 "own: give source=FILE"
@@ -155,7 +155,7 @@ def _job(options: Options, trained: Trained, search: Search, split: Split) -> Jo
     Raises:
         UserError: the languages of the teacher are no names of files.
     """
-    languages = [trained.manifest[f"{side}_language"] for side in ("source", "target")]
+    languages = [trained.manifest.source_language, trained.manifest.target_language]
     if languages[0] == languages[1] or not all(map(is_folder_name, languages)):
         raise UserError(
             f"{trained.path} translates from {languages[0]!r} to {languages[1]!r}: a corpus needs "

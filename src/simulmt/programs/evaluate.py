@@ -15,7 +15,6 @@ from simulmt.data.encoded import EncodedSplit
 from simulmt.data.files import FilePair
 from simulmt.data.reader import read_pairs
 from simulmt.data.sacrebleu_sets import PREFIX, find_set, is_test_set
-from simulmt.data.store import SIDES
 from simulmt.data.text import ENDINGS
 from simulmt.decoding.instance import Instance, write_instances
 from simulmt.decoding.policy import Policy
@@ -136,7 +135,7 @@ def evaluate(cfg: DictConfig) -> None:
     text = read_pairs([files]) if files else None
     trained = checkpoint.load(options.checkpoint)
     if is_test_set(options.split):
-        languages = (trained.manifest[f"{side}_language"] for side in SIDES)
+        languages = (trained.manifest.source_language, trained.manifest.target_language)
         files = find_set(options.split, *languages)
         text = read_pairs([files])
     model = trained.build(options.dial, policy)

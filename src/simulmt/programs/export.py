@@ -44,21 +44,18 @@ def export(cfg: DictConfig) -> None:
         marian.write(trained, options.to)
         print(f"{trained.path} exported to {options.to}, for transformers")
         return
-    scores = _test_scores(trained.path)
     home = trained.path if trained.path.is_dir() else run_of(trained.path)
-    provenance = None if home is None else read_provenance(home)
-    exported.write(trained, options.to, scores, provenance)
+    scores = _test_scores(trained.path, home) if home else None
+    exported.write(trained, options.to, scores, read_provenance(home) if home else None)
     known = "" if scores else " (no test scores beside the checkpoint: the card has none)"
     print(f"{trained.path} exported to {options.to}{known}")
 
 
-def _test_scores(path: Path) -> Scores | None:
+def _test_scores(path: Path, home: Path) -> Scores | None:
     """Return the scores of a run's tested checkpoint, or those of an exported folder."""
-    run = None if path.is_dir() else run_of(path)
-    file = path / EVALUATED if run is None else run / SCORES
-    if not file.is_file() or (run is not None and tested_checkpoint(run) != path):
-        return None
-    return read_record(file, Scores)
+    file = home / (EVALUATED if path == home else SCORES)
+    scored = path in (home, tested_checkpoint(home)) and file.is_file()
+    return read_record(file, Scores) if scored else None
 
 
 if __name__ == "__main__":

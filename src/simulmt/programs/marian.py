@@ -37,11 +37,11 @@ def import_model(cfg: DictConfig) -> None:
     exported.write(trained, options.to, None, None)
     described, model = trained.manifest, trained.config["model"]
     print(
-        f"{described['name']} {described['source_language']}-{described['target_language']}: "
+        f"{described.name} {described.pair}: "
         f"{model['encoder_layers']} + {model['decoder_layers']} layers of width {model['dim']}, "
         f"{len(trained.subwords):,} subwords"
     )
-    print(f"licence: {described['licence'] or 'not in its card; ask its authors'}")
+    print(f"licence: {described.licence or 'not in its card; ask its authors'}")
     print(
         "its training data are unknown, so no program can warn of a test set that it was trained "
         "on: read its card"

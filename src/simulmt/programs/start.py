@@ -5,10 +5,10 @@ With `init_freeze=N` the parameters of that run are frozen for the first N updat
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from simulmt.console import say
-from simulmt.data.manifest import check_manifest
+from simulmt.data.manifest import Manifest, check_manifest
 from simulmt.models.model import Model
 from simulmt.saved.checkpoint import load_matching
 from simulmt.saved.trained import Trained
@@ -18,9 +18,7 @@ _LISTED = 6
 """The number of modules that a line names."""
 
 
-def start_from(
-    trained: Trained, model: Model, described: Mapping[str, object], freeze: int
-) -> Frozen:
+def start_from(trained: Trained, model: Model, described: Manifest, freeze: int) -> Frozen:
     """Load the parameters of another run whose name and shape match the model's.
 
     Args:

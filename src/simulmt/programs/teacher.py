@@ -1,13 +1,13 @@
 """The teacher of a run, from `conf/teacher`: checked before data are read, built afterwards."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
 from simulmt.attention import FullSentence, Lookback, Mechanism
 from simulmt.builders import build_model, outline_model
 from simulmt.configuration import Configuration
-from simulmt.data.manifest import check_manifest
+from simulmt.data.manifest import Manifest, check_manifest
 from simulmt.errors import UserError
 from simulmt.models.reencoding import REENCODING
 from simulmt.objective.teacher import Joint, Pretrained, Teacher
@@ -17,7 +17,7 @@ from simulmt.vocabulary import Vocabulary
 
 FULL = Mechanism(schedule=FullSentence(), span=Lookback(), name="full")
 """The mechanism of a teacher: attention to the whole sentence."""
-Build: TypeAlias = Callable[[Mapping[str, object], Vocabulary], Teacher | None]
+Build: TypeAlias = Callable[[Manifest, Vocabulary], Teacher | None]
 """Builds a teacher for data, given as their manifest, and a vocabulary."""
 
 
@@ -66,7 +66,7 @@ def pretrained_teacher(checkpoint: Path, lambda_kd: Weight, config: Configuratio
             "their states cannot be compared; give both the same model.dim"
         )
 
-    def build(manifest: Mapping[str, object], vocabulary: Vocabulary) -> Teacher:
+    def build(manifest: Manifest, vocabulary: Vocabulary) -> Teacher:
         check_manifest(trained.manifest, manifest, [])  # the same subwords and languages
         return Pretrained(model, lambda_kd)
 

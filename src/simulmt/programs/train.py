@@ -16,7 +16,7 @@ from simulmt.builders import build_model, build_objective
 from simulmt.console import say, watch
 from simulmt.data.batches import check_enough
 from simulmt.data.encoded import EncodedSplit
-from simulmt.data.manifest import manifest
+from simulmt.data.manifest import Manifest, manifest
 from simulmt.decoding.instance import write_instances
 from simulmt.decoding.search import GREEDY
 from simulmt.decoding.split_decoder import SplitDecoder
@@ -190,7 +190,7 @@ def _describe(
     folder: Path,
     config: Config,
     mechanism: Mechanism,
-    described: Mapping[str, object],
+    described: Manifest,
     record: Mapping[str, str],
 ) -> None:
     """Write configuration, provenance, the traits of the policy and the manifest of the data."""

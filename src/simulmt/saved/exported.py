@@ -11,37 +11,34 @@ README.md           a model card
 """
 
 import json
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from simulmt import __version__
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.data.tokenizers import load_tokenizer
 from simulmt.errors import UserError
-from simulmt.options import SAME_RUN, Config, convert
+from simulmt.options import SAME_RUN, Config
 from simulmt.run_directory import (
     CONFIG,
     EVALUATED,
     PROVENANCE,
+    WEIGHTS,
     Provenance,
     read_json,
     write_json,
 )
-from simulmt.saved.archive import check_weights
 from simulmt.saved.new_folder import new_folder
-from simulmt.saved.trained import Trained
+from simulmt.saved.trained import Trained, check_finite
 from simulmt.scoring.scores import Scores
 
-WEIGHTS, CARD = "model.safetensors", "README.md"
+CARD = "README.md"
 _NOT_THE_MODEL = (*SAME_RUN, "trainer", "init_from", "init_freeze", "teacher")
 """Prefixes of the options of training and machine, which an exported model leaves out."""
-
-
-def is_exported(folder: Path) -> bool:
-    """Return whether `write` made this folder."""
-    return (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file()
 
 
 def write(
@@ -58,93 +55,80 @@ def write(
     Raises:
         UserError: the folder is not empty, or cannot be written.
     """
-    with new_folder(folder) as unfinished:
-        _write(trained, unfinished, scores)
-        if provenance is not None:
-            write_json(unfinished / PROVENANCE, provenance)
-
-
-def _write(trained: Trained, folder: Path, scores: Scores | None) -> None:
-    config = {k: v for k, v in trained.config.items() if not k.startswith(_NOT_THE_MODEL)}
     described = {
         "version": __version__,
-        "config": config,
-        "manifest": trained.manifest,
+        "config": {k: v for k, v in trained.config.items() if not k.startswith(_NOT_THE_MODEL)},
+        "manifest": asdict(trained.manifest),
         "needs": trained.needs,
     }
     tensors = {name: value.contiguous().clone() for name, value in trained.weights.items()}
     weights = save(tensors, metadata={"format": "pt"})
-    digests = _digests(described, trained.subwords, weights)
-    (folder / WEIGHTS).write_bytes(weights)
-    for name, content in trained.subwords.files.items():
-        (folder / name).write_bytes(content)
-    write_json(folder / CONFIG, {**described, "sha256": digests})
-    if scores is not None:
-        write_json(folder / EVALUATED, scores)
-    (folder / CARD).write_text(card(trained, scores), encoding="utf-8", newline="\n")
+    with new_folder(folder) as unfinished:
+        for name, content in {WEIGHTS: weights, **trained.subwords.files}.items():
+            (unfinished / name).write_bytes(content)
+        digests = _digests(described, trained.subwords, weights)
+        write_json(unfinished / CONFIG, {**described, "sha256": digests})
+        for name, record in {EVALUATED: scores, PROVENANCE: provenance}.items():
+            if record is not None:
+                write_json(unfinished / name, record)
+        (unfinished / CARD).write_text(card(trained, scores), encoding="utf-8", newline="\n")
 
 
 def read(folder: Path) -> Trained:
     """Return the model of a folder that `write` made.
 
     Raises:
-        UserError: a file is absent or damaged.
+        UserError: a file is corrupt or was changed.
     """
-    try:
-        described = read_json(folder / CONFIG)
-        if "model_type" in described:
-            raise ValueError(
-                "but one of transformers: give what `simulmt import from=FOLDER to=NEW` makes of it"
-            )
-        config, manifest, needs = (
-            convert(described[name], dict) for name in ("config", "manifest", "needs")
+    described = read_json(folder / CONFIG)
+    if "model_type" in described:
+        raise UserError(
+            f"{folder} holds a model of transformers: give what `simulmt import from={folder} "
+            "to=NEW` makes of it"
         )
-    except (UserError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{folder / CONFIG} describes no model ({error})") from None
-    subwords = load_tokenizer(folder)
-    try:
-        content = (folder / WEIGHTS).read_bytes()
-        weights = load(content)
-    except Exception as error:  # of any type, for an odd format or shape
-        raise UserError(f"{folder / WEIGHTS} holds no readable weights ({error})") from None
+    subwords, content = load_tokenizer(folder), (folder / WEIGHTS).read_bytes()
     written = described.pop("sha256", {})  # none where somebody has edited the files
     for name, digest in _digests(described, subwords, content).items():
-        if written and (not isinstance(written, dict) or written.get(name) != digest):
+        if written and written.get(name) != digest:
             raise UserError(
-                f"{folder / name} is damaged or was changed: export the model anew, or remove "
+                f"{folder / name} is corrupt or was changed: export the model again, or remove "
                 f"sha256 from {CONFIG} to use the folder as it is"
             )
-    weights = check_weights(folder / WEIGHTS, weights)
-    return Trained(folder, config, manifest, needs, subwords, weights)
+    try:
+        weights = load(content)
+    except SafetensorError as error:
+        raise UserError(f"{folder / WEIGHTS} is not a safetensors file ({error})") from None
+    check_finite(folder / WEIGHTS, weights)
+    return Trained.read(folder, described, subwords, weights)
 
 
 def _digests(described: Config, subwords: Tokenizer, weights: bytes) -> dict[str, str]:
     """Return the SHA-256 of each file; that of `config.json` is of what it describes."""
     text = json.dumps(described, sort_keys=True).encode()
-    own = {WEIGHTS: sha256(weights).hexdigest(), CONFIG: sha256(text).hexdigest()}
-    files = {name: sha256(content).hexdigest() for name, content in subwords.files.items()}
-    return {**own, **files}
+    contents = {WEIGHTS: weights, CONFIG: text, **subwords.files}
+    return {name: sha256(content).hexdigest() for name, content in contents.items()}
 
 
 def card(trained: Trained, scores: Scores | None) -> str:
     """Return the model card as Markdown."""
     config, manifest = trained.config, trained.manifest
-    pair = f"{manifest['source_language']}-{manifest['target_language']}"
     weights = {key: config[key] for key in ("lambda", "lambda_var") if config.get(key)}
     facts = {
-        "task": f"simultaneous translation, {pair}",
+        "task": f"simultaneous translation, {manifest.pair}",
         "mechanism": _listed({**config["mechanism"], **weights}),
         "model": _listed(config["model"]),
         "parameters": f"{sum(value.numel() for value in trained.weights.values()):,}",
         "subwords": f"{len(trained.subwords):,} ({', '.join(trained.subwords.files)})",
-        "data": _data(manifest),
+        "data": f"unknown: imported from {manifest.name}",
         "made with": f"simulmt {__version__}",
     }
-    if manifest.get("licence"):
-        facts["licence"] = str(manifest["licence"])
+    if train := manifest.splits.get("train"):
+        facts["data"] = f"{manifest.name}, {train.pairs:,} training pairs"
+    if manifest.licence:
+        facts["licence"] = manifest.licence
     if trained.needs:
         facts["needs"] = ", ".join(f"{name} {version}" for name, version in trained.needs.items())
-    lines = [f"# {config['mechanism']['name']} on {config['model']['name']}, {pair}", ""]
+    lines = [f"# {config['mechanism']['name']} on {config['model']['name']}, {manifest.pair}", ""]
     lines += [f"- **{name}**: {value}" for name, value in facts.items()]
     if scores:
         lines += ["", "## On its test set", "", *_table(scores)]
@@ -156,13 +140,6 @@ def card(trained: Trained, scores: Scores | None) -> str:
         "translator.finish()      # the rest", "```",
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
-
-
-def _data(manifest: Config) -> str:
-    """Return what is known about the training data."""
-    if "train" not in manifest["splits"]:
-        return f"unknown: imported from {manifest['name']}"
-    return f"{manifest['name']}, {manifest['splits']['train']['pairs']:,} training pairs"
 
 
 def _listed(options: Config) -> str:

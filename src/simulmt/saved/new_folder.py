@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from simulmt.disk import writing
 from simulmt.errors import UserError
 
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Give an unfinished folder, which becomes `folder` once the caller has filled it.
+    """Yield an unfinished folder, which becomes `folder` once the caller has filled it.
 
     Args:
         folder: new or empty; created if absent.
@@ -22,18 +23,12 @@ def new_folder(folder: Path) -> Iterator[Path]:
     """
     folder = Path(os.path.realpath(folder))  # an empty one may be a link
     unfinished = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}.tmp")
-    try:
+    with writing(folder):
         if folder.exists() and any(folder.iterdir()):
             raise UserError(f"{folder} is not empty; give a new folder, or empty that one")
-        unfinished.mkdir(parents=True)
-        yield unfinished
-        if folder.exists():
-            folder.rmdir()  # a folder that is no longer empty stays
-        unfinished.rename(folder)
-    except OSError as error:
-        raise UserError(
-            f"{folder} cannot be written ({error.strerror or error}); name a new folder on a disk "
-            "that has room for the model"
-        ) from None
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        try:
+            unfinished.mkdir(parents=True)
+            yield unfinished
+            unfinished.replace(folder)  # fails if it is no longer empty
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)

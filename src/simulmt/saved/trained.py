@@ -6,34 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
 
 from torch import Tensor, nn
 
 from simulmt.builders import build_corpus, build_mechanism, outline_model
 from simulmt.data.corpus import Corpus, Split
-from simulmt.data.manifest import check_manifest, manifest
+from simulmt.data.manifest import Manifest, check_manifest, manifest
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.policy import Policy
 from simulmt.errors import UserError
 from simulmt.models.model import Model
-from simulmt.options import Config, pick
+from simulmt.options import Config, convert, pick
 from simulmt.parts import check_loaded
 from simulmt.plugins import MODULE
 
 UNTURNED: Mapping[str, float] = {}
-_NEEDED: Mapping[str, type] = {
-    **dict.fromkeys(("mechanism", "model", "data", "decoding"), dict),
-    **{"model.name": str, "data.corpus": str, "data.batch_tokens": int},
-}
-"""The types of the groups and options that the programs read; the parts check the others."""
-_DESCRIBED: Mapping[str, type] = {
-    **dict.fromkeys(("name", "source_language", "target_language"), str),
-    "splits": dict,
-}
-"""The types of the entries of the manifest that the programs read."""
-_OF_SPLITS: Mapping[str, type] = {"splits.train": dict, "splits.train.pairs": int}
-"""The same of the manifest of a model that was trained here, and not imported."""
 
 
 @dataclass(frozen=True)
@@ -47,40 +34,36 @@ class Trained:
         needs: the versions of the plugins that bring a part of it, by module.
         subwords: the subwords of both languages.
         weights: the parameters by name.
-
-    Raises:
-        UserError: the configuration or the manifest lacks an entry, or a plugin has no name.
     """
 
     path: Path
     config: Config
-    manifest: Config
+    manifest: Manifest
     needs: Mapping[str, str]
     subwords: Tokenizer
-    weights: dict[str, Tensor]
+    weights: Mapping[str, Tensor]
 
-    def __post_init__(self) -> None:
-        self._check("configuration", self.config, _NEEDED)
-        self._check("manifest", self.manifest, _DESCRIBED)
-        if self.manifest["splits"]:
-            self._check("manifest", self.manifest, _OF_SPLITS)
-        for module, version in self.needs.items():  # shown, to be typed again
-            if not re.fullmatch(MODULE, module) or not re.fullmatch(r"[\w.+!-]*", str(version)):
-                raise UserError(
-                    f"{self.path} is damaged: it needs {module!r} of version {version!r}, which is "
-                    "no plugin; train or export it anew"
-                )
+    @classmethod
+    def read(
+        cls, path: Path, entries: Config, subwords: Tokenizer, weights: Mapping[str, Tensor]
+    ) -> "Trained":
+        """Return the model that a file describes by its `config`, `manifest` and `needs`.
 
-    def _check(self, what: str, content: Config, needed: Mapping[str, type]) -> None:
-        for place, kind in needed.items():
-            value: Any = content
-            for name in place.split("."):
-                value = value.get(name)
-            if not isinstance(value, kind):
-                raise UserError(
-                    f"{self.path} is damaged: its {what} lacks {place}, of type "
-                    f"{kind.__name__}; train or export it anew"
-                )
+        Raises:
+            UserError: one of these is missing or of another type.
+        """
+        try:
+            config = convert(entries["config"], dict)
+            described = convert(entries["manifest"], Manifest)
+            needs = convert(entries["needs"], dict[str, str])
+            if strange := [name for name in needs if not re.fullmatch(MODULE, name)]:
+                raise ValueError(f"{strange} are not names of plugins")
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(
+                f"{path} is corrupt, or of another version of simulmt ({error}); retrain or export "
+                "it again"
+            ) from None
+        return cls(path, config, described, needs, subwords, weights)
 
     def own_split(self, name: str, root: Path | None) -> Split:
         """Return a split of the model's own data.
@@ -107,7 +90,7 @@ class Trained:
         Raises:
             UserError: no such split, its text is not that of the training, or a plugin is missing.
         """
-        if not self.manifest["splits"]:
+        if not self.manifest.splits:
             raise UserError(
                 f"split={names[0]} of {self.path}, a model that was imported and has no data of "
                 "its own: give source=FILE target=FILE, or split=sacrebleu:NAME"
@@ -147,6 +130,20 @@ def text_cache(config: Config) -> Path | None:
     """Return the folder in which a training kept its text; None if it is not here or not ours."""
     cache = Path(str(config.get("cache", ""))).expanduser()
     return cache if (cache / "text").is_dir() and os.access(cache / "text", os.W_OK) else None
+
+
+def check_finite(path: Path, weights: Mapping[str, object]) -> None:
+    """Refuse weights that are not tensors of finite floats.
+
+    Raises:
+        UserError: names the first of them.
+    """
+    for name, value in weights.items():
+        if not (isinstance(value, Tensor) and value.is_floating_point() and value.isfinite().all()):
+            raise UserError(
+                f"{path}: its parameter {name} is not finite, or not of floats; take an earlier "
+                "checkpoint, or retrain with a lower optim.lr"
+            )
 
 
 def fill(model: nn.Module, weights: Mapping[str, Tensor], path: Path, **how: bool) -> None:

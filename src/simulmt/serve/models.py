@@ -133,5 +133,5 @@ def own(model: int = 0) -> Setting:
 
 
 def _about(trained: Trained) -> str:
-    languages = (trained.manifest[f"{side}_language"] for side in ("source", "target"))
+    languages = (trained.manifest.source_language, trained.manifest.target_language)
     return f"{trained.config['mechanism'].get('name', '')} {' → '.join(languages)}"

@@ -11,9 +11,9 @@ from typing import Literal
 from filelock import BaseFileLock, FileLock, Timeout
 
 from simulmt.console import say
-from simulmt.data.manifest import check_manifest
+from simulmt.data.manifest import Manifest, check_manifest
 from simulmt.errors import UserError
-from simulmt.options import SAME_RUN, Config, flat_options
+from simulmt.options import SAME_RUN, Config, convert, flat_options
 from simulmt.parts import needed_by
 from simulmt.processes import is_first_process
 from simulmt.run_directory import (
@@ -128,7 +128,7 @@ def find_resume(choice: str | None, folder: Path) -> Path | None:
     return path
 
 
-def check_resume(path: Path, config: Config, described: Mapping[str, object], folder: Path) -> int:
+def check_resume(path: Path, config: Config, described: Manifest, folder: Path) -> int:
     """Refuse to resume with other data, model, mechanism, teacher or optimiser.
 
     A checkpoint without updates left is refused, too, unless it is the run's own: then the run is
@@ -148,7 +148,7 @@ def check_resume(path: Path, config: Config, described: Mapping[str, object], fo
     """
     checkpoint = read_checkpoint(path)
     before = checkpoint["simulmt"]
-    check_manifest(before["manifest"], described, ["train", "valid"])
+    check_manifest(convert(before["manifest"], Manifest), described, ["train", "valid"])
     old, new = ({group: c.get(group) for group in _THE_SAME} for c in (before["config"], config))
     if changed := differences(old, new):
         raise UserError(

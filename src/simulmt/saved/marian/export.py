@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from safetensors.torch import save
 
@@ -12,28 +11,27 @@ from simulmt.data.marian import IDS, SOURCE, SPECIAL, TARGET
 from simulmt.data.subwords import SUBWORDS
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.errors import UserError
-from simulmt.options import Config
-from simulmt.run_directory import CONFIG, write_json
-from simulmt.saved.exported import CARD, WEIGHTS
-from simulmt.saved.marian.config import ACTIVATIONS, REQUIRED
-from simulmt.saved.marian.folder import GENERATION, SOFT, TOKENIZER
+from simulmt.options import Config, flat_options
+from simulmt.run_directory import CONFIG, WEIGHTS, write_json
+from simulmt.saved.exported import CARD
+from simulmt.saved.marian.config import OPTIONS, ModelFields
+from simulmt.saved.marian.folder import GENERATION, TOKENIZER
 from simulmt.saved.marian.weights import to_marian
 from simulmt.saved.new_folder import new_folder
 from simulmt.saved.trained import Trained
 from simulmt.vocabulary import Vocabulary
 
-_DEFAULTS: Config = {"average_embedding": False, "activation": "relu"}
-_WRITTEN = (
-    "model_type",
-    "is_encoder_decoder",
-    "static_position_embeddings",
-    "scale_embedding",
-    "normalize_before",
-    "normalize_embedding",
-    "add_final_layer_norm",
-    "share_encoder_decoder_embeddings",
-    "tie_word_embeddings",
-)
+_OFFERED = {
+    "mechanism.schedule": ("full_sentence",),
+    "mechanism.span": ("lookback",),
+    "mechanism.score": ("usual", "scaled_dot_product"),
+    "mechanism.heads": ("usual", "all"),
+    "model.name": ("transformer",),
+    "model.norm": ("post",),
+    "model.average_embedding": (False,),
+    "model.encoder": ("bidirectional", "auto"),
+}
+"""The values of options that the format has."""
 _POSITIONS, _LONGEST = 1024, 512
 
 
@@ -43,9 +41,17 @@ def write(trained: Trained, folder: Path) -> None:
     Raises:
         UserError: the model has a part that Marian's format has not, or the folder is in use.
     """
-    options = _DEFAULTS | trained.config["model"]
-    _check(options, trained.config["mechanism"])
-    vocabulary = trained.subwords.vocabulary
+    chosen = flat_options(trained.config)
+    for name, values in _OFFERED.items():
+        if (value := chosen.get(name, values[0])) not in values:
+            raise UserError(
+                f"format=marian of a model with {name}={value}: Marian's format has only "
+                f"{values[0]}; leave out format, or train with {name}={values[0]}"
+            )
+    options, vocabulary = (
+        {"activation": "relu"} | trained.config["model"],
+        trained.subwords.vocabulary,
+    )
     with new_folder(folder) as unfinished:
         weights = save(to_marian(trained.weights, options), metadata={"format": "pt"})
         (unfinished / WEIGHTS).write_bytes(weights)
@@ -57,54 +63,28 @@ def write(trained: Trained, folder: Path) -> None:
         (unfinished / CARD).write_text(_card(trained), encoding="utf-8", newline="\n")
 
 
-def _check(options: Config, mechanism: Config) -> None:
-    """Refuse a model that is none of Marian's."""
-    usual = {"score": ("usual", "scaled_dot_product"), "heads": ("usual", "all")}
-    for name, value in SOFT.items():
-        if name != "name" and mechanism.get(name) not in usual.get(name, (value,)):
-            raise _refused(f"mechanism.{name}", mechanism.get(name), value)
-    wanted = {"name": ("transformer",), "norm": ("post",), "average_embedding": (False,),
-              "encoder": ("bidirectional", "auto")}  # fmt: skip
-    for name, values in wanted.items():
-        if options.get(name) not in values:
-            raise _refused(f"model.{name}", options.get(name), values[0])
-
-
-def _refused(name: str, value: object, only: object) -> UserError:
-    return UserError(
-        f"format=marian of a model with {name}={value}: Marian's format has only {only}; leave out "
-        f"format, or train with {name}={only}"
-    )
-
-
-def _config(options: Config, vocabulary: Vocabulary) -> dict[str, Any]:
+def _config(options: Config, vocabulary: Vocabulary) -> Config:
     """Return the fields of `config.json`."""
-    names = {ours: theirs for theirs, ours in ACTIVATIONS.items() if theirs != "silu"}
-    sides = {
-        f"{side}_{field}": options[option]
-        for side in ("encoder", "decoder")
-        for field, option in (
-            ("layers", f"{side}_layers"), ("ffn_dim", "ffn"), ("attention_heads", "heads")
-        )
-    }  # fmt: skip
+    fields = ModelFields(
+        **{theirs: options[ours] for ours, theirs in OPTIONS.items()},
+        decoder_attention_heads=options["heads"],
+        scale_embedding=True,
+        vocab_size=vocabulary.size,
+        pad_token_id=vocabulary.pad,
+        decoder_start_token_id=vocabulary.bos,
+        eos_token_id=vocabulary.eos,
+    )
     return {
         "architectures": ["MarianMTModel"],
-        **{name: REQUIRED[name] for name in _WRITTEN},
-        **sides,
-        "vocab_size": vocabulary.size,
+        **fields.model_dump(exclude_none=True),
+        "decoder_ffn_dim": options["ffn"],
         "decoder_vocab_size": vocabulary.size,
-        "d_model": options["dim"],
-        "activation_function": names[options["activation"]],
-        "dropout": options["dropout"],
         "max_position_embeddings": _POSITIONS,
-        "pad_token_id": vocabulary.pad,
-        "decoder_start_token_id": vocabulary.bos,
-        "eos_token_id": vocabulary.eos,
         "forced_eos_token_id": vocabulary.eos,
     }
 
 
-def _generation(decoding: Config, vocabulary: Vocabulary) -> dict[str, Any]:
+def _generation(decoding: Config, vocabulary: Vocabulary) -> Config:
     """Return how `generate` decodes: PAD and BOS are barred, as they are here."""
     barred = sorted({vocabulary.pad, vocabulary.bos})
     return {
@@ -118,15 +98,15 @@ def _generation(decoding: Config, vocabulary: Vocabulary) -> dict[str, Any]:
     }
 
 
-def _tokenizer(trained: Trained) -> dict[str, Any]:
+def _tokenizer(trained: Trained) -> Config:
     """Return the fields of `tokenizer_config.json`."""
     vocabulary = trained.subwords.vocabulary
     special = trained.subwords.pieces([vocabulary.pad, vocabulary.unk, vocabulary.eos])
     return {
         "tokenizer_class": "MarianTokenizer",
         "separate_vocabs": False,
-        "source_lang": trained.manifest["source_language"],
-        "target_lang": trained.manifest["target_language"],
+        "source_lang": trained.manifest.source_language,
+        "target_lang": trained.manifest.target_language,
         "model_max_length": _LONGEST,
         **dict(zip(("pad_token", "unk_token", "eos_token"), special, strict=True)),
     }
@@ -146,11 +126,9 @@ def _card(trained: Trained) -> str:
     """Return a card that says how to load the model."""
     vocabulary, manifest = trained.subwords.vocabulary, trained.manifest
     opening = "".join(f"{piece} " for piece in trained.subwords.pieces(vocabulary.opening))
-    licence = manifest.get("licence")
-    front = ["---", f"license: {licence}", "---", ""] if licence else []
-    pair = f"{manifest['source_language']}-{manifest['target_language']}"
+    front = ["---", f"license: {manifest.licence}", "---", ""] if manifest.licence else []
     return "\n".join([
-        *front, f"# {pair}, of simulmt {__version__}", "", "```python",
+        *front, f"# {manifest.pair}, of simulmt {__version__}", "", "```python",
         "from transformers import MarianMTModel, MarianTokenizer", "",
         'model = MarianMTModel.from_pretrained("THIS_FOLDER")',
         'tokenizer = MarianTokenizer.from_pretrained("THIS_FOLDER")',

@@ -11,33 +11,31 @@ README.md              the card, which may name the licence
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import safetensors.torch
-from torch import Size
+from safetensors import SafetensorError
+from torch import Tensor
 
-from simulmt.builders import build_mechanism, outline_model
+from simulmt.data.manifest import Manifest, SubwordsRecord
 from simulmt.data.marian import (
-    FILES,
     IDS,
+    SOURCE,
     SPECIAL,
+    TARGET,
     MarianSubwords,
     codes_of,
     ids_of,
-    read_file,
     special_file,
 )
 from simulmt.data.text import NORMALISATION
-from simulmt.data.tokenizer import Tokenizer
 from simulmt.errors import UserError
 from simulmt.options import Config
-from simulmt.run_directory import CONFIG
-from simulmt.saved.archive import open_archive
-from simulmt.saved.exported import CARD, WEIGHTS
-from simulmt.saved.marian.config import beam, model_options, special_ids
+from simulmt.run_directory import CONFIG, WEIGHTS
+from simulmt.saved.checkpoint import read_torch
+from simulmt.saved.exported import CARD
+from simulmt.saved.marian.config import GenerationFields, ModelFields, TokenizerFields, read_fields
 from simulmt.saved.marian.weights import from_marian
 from simulmt.saved.trained import Trained
-from simulmt.untrusted import read_bytes, read_json
 from simulmt.vocabulary import Vocabulary
 
 PICKLED, TOKENIZER, GENERATION = (
@@ -53,8 +51,6 @@ SOFT: Config = {
     "score": "usual",
 }
 """The mechanism of every such model, as in `conf/mechanism/soft.yaml`."""
-_MOST_BYTES = 1 << 36  # of the weights
-_CARD_BYTES = 1 << 20
 _BATCH_TOKENS = 4096
 _LENGTH_PENALTY = 0.6
 
@@ -67,163 +63,99 @@ def read(folder: Path, target: str | None = None) -> Trained:
         target: the code of the language to write, for a model that writes several.
 
     Raises:
-        UserError: a file is missing or damaged, or the model has a part that the Transformer here
-            has not.
+        UserError: a file is corrupt, or the model has a part that the Transformer here has not.
     """
-    config, described = _plain(folder / CONFIG), _plain(folder / TOKENIZER)
-    options, ids = model_options(config), special_ids(config)
-    subwords = _subwords(folder, described, ids, target)
-    if len(subwords) != config.get("vocab_size", len(subwords)):
-        raise UserError(
-            f"{folder / IDS} has {len(subwords):,} ids, config.json has vocab_size="
-            f"{config['vocab_size']:,}: take all files from one model"
-        )
-    model = outline_model(options, build_mechanism(SOFT), subwords.vocabulary)
-    shapes = {name: value.shape for name, value in model.state_dict().items()}
-    generation = _plain(folder / GENERATION) if (folder / GENERATION).exists() else {}
+    fields = read_fields(folder / CONFIG, ModelFields)
+    described = read_fields(folder / TOKENIZER, TokenizerFields)
+    subwords, options = _subwords(folder, fields, described, target), fields.model_options()
+    name = re.sub(r"[^\w.+-]", "_", folder.resolve().name)[:60] or "marian"
     return Trained(
         path=folder,
-        config=_config(folder, options, beam(generation) or beam(config)),
-        manifest=_manifest(folder, described, subwords, target),
+        config={
+            "mechanism": dict(SOFT),
+            "model": options,
+            "data": {"name": name, "corpus": "unknown", "batch_tokens": _BATCH_TOKENS},
+            "decoding": {"beam": _beam(folder, fields), "length_penalty": _LENGTH_PENALTY},
+        },
+        manifest=Manifest(
+            name=name,
+            source_language=described.source_lang or "und",
+            target_language=target or described.target_lang or "und",
+            normalisation=NORMALISATION,
+            subwords=SubwordsRecord(subwords.digest, len(subwords)),
+            splits={},
+            licence=licence(folder),
+        ),
         needs={},
         subwords=subwords,
-        weights=_weights(folder, options, shapes),
+        weights=_weights(folder, options),
     )
 
 
 def licence(folder: Path) -> str | None:
     """Return the licence that the card of a folder names at its top; None if there is none."""
-    try:
-        card = read_bytes(folder / CARD, _CARD_BYTES).decode("utf-8", errors="replace")
-    except (OSError, ValueError):
+    if not (folder / CARD).is_file():
         return None
-    front = re.match(r"---\r?\n(.*?)\n---", card, re.DOTALL)
-    named = (
-        re.search(r"^license:[ \t]*[\"']?([\w.+-]{1,60})", front[1], re.MULTILINE)
-        if front
-        else None
-    )
+    card = (folder / CARD).read_text(encoding="utf-8", errors="replace")
+    front = re.match(r"---\n(.*?)\n---", card, re.DOTALL)
+    named = front and re.search(r"^license:[ \t]*[\"']?([\w.+-]+)", front[1], re.MULTILINE)
     return named[1] if named else None
 
 
-def _plain(path: Path) -> dict[str, Any]:
-    """Return the object of a JSON file."""
-    try:
-        content = read_json(path)
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{path} is absent or damaged ({error}): give a folder in Marian's format"
-        ) from None
-    if not isinstance(content, dict):
-        raise UserError(f"{path} holds no JSON object: give a folder in Marian's format")
-    return content
+def _beam(folder: Path, fields: ModelFields) -> int | None:
+    """Return the usual beam of a model; None if no file says."""
+    file = folder / GENERATION
+    own = read_fields(file, GenerationFields).num_beams if file.exists() else None
+    return own or fields.num_beams
 
 
 def _subwords(
-    folder: Path, described: Config, ids: Mapping[str, int], target: str | None
+    folder: Path, fields: ModelFields, described: TokenizerFields, target: str | None
 ) -> MarianSubwords:
     """Return the subwords of a folder."""
-    for name, only in (("tokenizer_class", "MarianTokenizer"), ("separate_vocabs", False),
-                       ("sp_model_kwargs", {})):  # fmt: skip
-        if described.get(name, only) not in (only, None):
-            raise UserError(
-                f"{name} of {folder / TOKENIZER} is {described[name]!r:.80}; only {only!r} is "
-                "supported: take another model"
-            )
-    own = {name: read_file(folder / name, most) for name, most in FILES.items() if name != SPECIAL}
-    try:
-        pieces = ids_of(own[IDS])
-    except ValueError as error:
-        raise UserError(f"{folder / IDS} is damaged ({error}): take another copy") from None
-    unk, eos, pad = (_piece(described, f"{name}_token") for name in ("unk", "eos", "pad"))
-    for piece, number in ((eos, ids["eos"]), (pad, ids["pad"])):
-        if pieces.get(piece) != number:
-            raise UserError(
-                f"{folder / IDS} gives {piece!r:.80} the id {pieces.get(piece)}, config.json "
-                f"{number}: take all files from one model"
-            )
-    if unk not in pieces:
-        raise UserError(f"{folder / IDS} has no {unk!r:.80}: take all files from one model")
-    opening = _opening(pieces, target)
+    own = {name: (folder / name).read_bytes() for name in (SOURCE, TARGET, IDS)}
+    pieces = ids_of(own[IDS])
+    found = (len(pieces), pieces.get(described.eos_token), pieces.get(described.pad_token))
+    if found != (fields.vocab_size, fields.eos_token_id, fields.pad_token_id):
+        raise UserError(
+            f"{folder / IDS} has {found[0]:,} pieces, the ids of eos and pad are {found[1:]}; "
+            f"{CONFIG} says {fields.vocab_size:,} and {fields.eos_token_id, fields.pad_token_id}: "
+            "take all files from one model"
+        )
+    if described.unk_token not in pieces:
+        raise UserError(f"{folder / IDS} has no {described.unk_token!r}: take another model")
     vocabulary = Vocabulary(
-        len(pieces), ids["pad"], pieces[unk], ids["bos"], ids["eos"], opening=opening
+        len(pieces),
+        pad=fields.pad_token_id,
+        unk=pieces[described.unk_token],
+        bos=fields.decoder_start_token_id,
+        eos=fields.eos_token_id,
+        opening=_opening(pieces, target),
     )
     return MarianSubwords({**own, SPECIAL: special_file(vocabulary)})
-
-
-def _piece(described: Config, name: str) -> str:
-    """Return a special piece that `tokenizer_config.json` may name."""
-    usual = {"unk_token": "<unk>", "eos_token": "</s>", "pad_token": "<pad>"}[name]
-    piece = described.get(name, usual)
-    piece = piece.get("content") if isinstance(piece, dict) else piece
-    if not isinstance(piece, str):
-        raise UserError(f"{name} of {TOKENIZER} is {piece!r:.80}, no text: take another copy")
-    return piece
 
 
 def _opening(pieces: Mapping[str, int], target: str | None) -> tuple[int, ...]:
     """Return the ids that open a source sentence, to say which language to write."""
     codes = codes_of(pieces)
-    known = ", ".join([*sorted(codes)[:12], *["..."][: len(codes) > 12]])
-    if target is None:
-        if codes:
-            raise UserError(f"the model writes several languages: choose target={known}")
+    if target is None and not codes:
         return ()
     if target not in codes:
-        raise UserError(
-            f"target={target}: the model "
-            + (f"writes {known}" if codes else "writes one language: leave target out")
-        )
+        known = ", ".join(sorted(codes)) or "one language; leave target out"
+        raise UserError(f"target={target}, and the model writes {known}")
     return (pieces[codes[target]],)
 
 
-def _config(folder: Path, options: Config, beams: int | None) -> dict[str, Any]:
-    """Return a configuration of the model alone."""
-    return {
-        "mechanism": dict(SOFT),
-        "model": dict(options),
-        "data": {"name": _name(folder), "corpus": "unknown", "batch_tokens": _BATCH_TOKENS},
-        "decoding": {"beam": beams, "length_penalty": _LENGTH_PENALTY},
-    }
-
-
-def _manifest(
-    folder: Path, described: Config, subwords: Tokenizer, target: str | None
-) -> dict[str, Any]:
-    """Return a manifest without splits: the training data are unknown."""
-    codes = (described.get("source_lang"), target or described.get("target_lang"))
-    source, written = (
-        code if isinstance(code, str) and re.fullmatch(r"[\w-]{1,40}", code) else "und"
-        for code in codes
-    )
-    return {
-        "name": _name(folder),
-        "source_language": source,
-        "target_language": written,
-        "normalisation": NORMALISATION,
-        "subwords": {"digest": subwords.digest, "size": len(subwords)},
-        "splits": {},
-        "licence": licence(folder),
-    }
-
-
-def _name(folder: Path) -> str:
-    return re.sub(r"[^\w.+-]", "_", folder.resolve().name)[:60] or "marian"
-
-
-def _weights(folder: Path, options: Config, shapes: Mapping[str, Size]) -> dict[str, Any]:
+def _weights(folder: Path, options: Config) -> dict[str, Tensor]:
     """Return the parameters by their names here."""
     path = folder / WEIGHTS
-    if path.exists():
-        try:
-            content = safetensors.torch.load(read_bytes(path, _MOST_BYTES))
-        except Exception as error:  # of any type, for an odd format or shape
-            raise UserError(f"{path} holds no readable weights ({error})") from None
-        return from_marian(path, content, options, shapes)
-    path = folder / PICKLED
     if not path.exists():
-        raise UserError(f"{folder} has neither {WEIGHTS} nor {PICKLED}: take a whole model")
-    weights = open_archive(path, f"take a model with {WEIGHTS}, or save it anew with torch")
-    if not isinstance(weights, dict) or not all(isinstance(name, str) for name in weights):
-        raise UserError(f"{path} holds no parameters by name: take another copy of the model")
-    return from_marian(path, weights, options, shapes)
+        path = folder / PICKLED
+        weights = read_torch(path)
+        if not isinstance(weights, dict):
+            raise UserError(f"{path} holds no parameters by name: take another copy of the model")
+        return from_marian(path, weights, options)
+    try:
+        return from_marian(path, safetensors.torch.load(path.read_bytes()), options)
+    except SafetensorError as error:
+        raise UserError(f"{path} is not a safetensors file ({error})") from None

@@ -9,7 +9,7 @@ from torch import Tensor
 from simulmt.errors import UserError
 from simulmt.models.embedding import sinusoids
 from simulmt.options import Config
-from simulmt.saved.archive import is_whole
+from simulmt.saved.trained import check_finite
 
 EMBEDDING, BIAS = "model.shared.weight", "final_logits_bias"
 _COPIES = (
@@ -19,7 +19,6 @@ _COPIES = (
 )
 """Further names of the embedding."""
 _POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
-_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _ATTENTION = {"q_proj": "score.query", "k_proj": "score.key", "v_proj": "value",
               "out_proj": "output"}  # fmt: skip
 _LAYER = {
@@ -55,43 +54,39 @@ def names(options: Config) -> dict[str, str]:
     return {EMBEDDING: "embedding.weight", BIAS: "output_bias", **layers}
 
 
-def from_marian(
-    path: Path, weights: Mapping[str, object], options: Config, shapes: Mapping[str, torch.Size]
-) -> dict[str, Tensor]:
-    """Return the parameters of the Transformer, in float32.
+def from_marian(path: Path, weights: Mapping[str, Tensor], options: Config) -> dict[str, Tensor]:
+    """Return the parameters by their names here, in float32; unknown ones keep their names.
 
     Args:
         path: the file of the weights, for messages.
-        weights: the parameters by Marian's names, whatever the file holds.
+        weights: the parameters by Marian's names.
         options: those of the Transformer.
-        shapes: of its parameters, by their names here.
 
     Raises:
-        UserError: a parameter is missing, of another shape, not finite, no float, or unknown.
+        UserError: a parameter is not of finite floats, the embedding is not shared, or positions
+            are not sinusoids.
     """
-    translated, own = names(options), dict(weights)
-    copies = [name for name in (EMBEDDING, *_COPIES) if name in own]
-    if copies:
-        own.setdefault(EMBEDDING, own[copies[0]])
-    size, dim = shapes["embedding.weight"]
-    expected = {theirs: shapes[ours] for theirs, ours in translated.items()}
-    expected |= {BIAS: torch.Size((1, size)), **dict.fromkeys(copies, torch.Size((size, dim)))}
-    expected |= {theirs: torch.Size((dim,)) for theirs in _key_biases(options)}
-    raw = {
-        theirs: _checked(path, theirs, own[theirs], shape)
-        for theirs, shape in expected.items()
-        if theirs in own
-    }
-    _check_names(path, own, expected)
-    for name in {*copies} - {EMBEDDING}:
-        if not torch.equal(raw[name], raw[EMBEDDING]):
-            raise UserError(f"{path}: {name} is not the shared embedding: take another model")
+    check_finite(path, weights)
+    own = {name: value.float() for name, value in weights.items()}
+    check_finite(path, own)  # a double may be too large
+    copies = [own.pop(name) for name in (EMBEDDING, *_COPIES) if name in own]
+    if not copies or not all(torch.equal(copy, copies[0]) for copy in copies):
+        raise UserError(
+            f"{path}: {EMBEDDING} and {', '.join(_COPIES)} are not one embedding: take another "
+            "model"
+        )
     for name in _POSITIONS:
-        if name in own:
-            _check_positions(path, name, own[name], dim)
-    found = {ours: raw[theirs] for theirs, ours in translated.items() if theirs != BIAS}
-    found["output_bias"] = raw.get(BIAS, torch.zeros(1, size))[0]
-    return {name: _finite(path, name, value.float()) for name, value in found.items()}
+        if name in own and not _are_sinusoids(own.pop(name), options["dim"]):
+            raise UserError(
+                f"{path}: {name} are learned, or in another order than sines, then cosines: take "
+                "a model with static_position_embeddings"
+            )
+    for name in _key_biases(options):
+        own.pop(name, None)
+    bias = own.get(BIAS, copies[0].new_zeros(1, len(copies[0])))[0]
+    ours = names(options)
+    found = own | {EMBEDDING: copies[0], BIAS: bias}
+    return {ours.get(name, name): value for name, value in found.items()}
 
 
 def to_marian(weights: Mapping[str, Tensor], options: Config) -> dict[str, Tensor]:
@@ -111,48 +106,7 @@ def _key_biases(options: Config) -> Iterator[str]:
             yield theirs.removesuffix("weight") + "bias"
 
 
-def _check_names(path: Path, own: Mapping[str, object], expected: Mapping[str, torch.Size]) -> None:
-    """Refuse parameters that are missing, but for biases, or unknown."""
-    biases = {BIAS, *(name for name in expected if name.endswith("k_proj.bias"))}
-    if missing := sorted({*expected} - {*own} - biases):
-        raise UserError(
-            f"{path} lacks {missing[0]}, which config.json describes, and {len(missing) - 1} other "
-            "parameters: take all files from one model"
-        )
-    if unknown := sorted({*own} - {*expected, *_POSITIONS}):
-        raise UserError(
-            f"{path} holds {unknown[0]!r:.80}, which the Transformer of config.json has not: take "
-            "all files from one model"
-        )
-
-
-def _checked(path: Path, name: str, value: object, shape: torch.Size) -> Tensor:
-    """Return a parameter, which is a tensor of floats of this shape."""
-    if not isinstance(value, Tensor) or not is_whole(value) or value.dtype not in _FLOATS:
-        raise UserError(f"{path}: {name} is no tensor of floats: take another copy of the model")
-    if value.shape != shape:
-        raise UserError(
-            f"{path}: {name} has the shape {tuple(value.shape)}, by config.json {tuple(shape)}: "
-            "take all files from one model"
-        )
-    return value
-
-
-def _finite(path: Path, name: str, value: Tensor) -> Tensor:
-    """Return a parameter, which is finite."""
-    if not value.isfinite().all():
-        raise UserError(f"{path}: {name} is not finite in float32: take another copy of the model")
-    return value
-
-
-def _check_positions(path: Path, name: str, value: object, dim: int) -> None:
-    """Refuse positions that are learned."""
-    if not isinstance(value, Tensor) or value.ndim != 2 or value.shape[1] != dim:
-        raise UserError(f"{path}: {name} are no positions of width {dim}: take another model")
-    own = _checked(path, name, value, value.shape).float()
-    fixed = sinusoids(torch.zeros(1, 1, dtype=torch.long), len(own), dim)[0]
-    if not torch.allclose(own, fixed, atol=5e-3):
-        raise UserError(
-            f"{path}: {name} are learned, or in another order than sines, then cosines: take a "
-            "model with static_position_embeddings"
-        )
+def _are_sinusoids(positions: Tensor, dim: int) -> bool:
+    """Return whether positions are the fixed ones of the Transformer here."""
+    fixed = sinusoids(torch.zeros(1, 1, dtype=torch.long), len(positions), dim)[0]
+    return positions.shape == fixed.shape and torch.allclose(positions, fixed, atol=5e-3)
