@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from simulmt.training.slurm import check_tasks, choose_resume, step_environment
 
 from cluster import Cluster, NoSlurmError, cluster
 from simulmt.errors import UserError
 from simulmt.run_directory import Provenance, write_json
-from simulmt.training.slurm import check_tasks, choose_resume, step_environment
 from small_runs import ROOT, TINY
 
 PAGE = ROOT / "docs" / "clusters.md"

@@ -16,7 +16,6 @@ from simulmt.builders import (
 from simulmt.data.tokenizer import MOST_SUBWORDS
 from simulmt.decoding.search import Search
 from simulmt.errors import UserError
-from simulmt.memory import check_memory
 from simulmt.objective import Objective
 from simulmt.options import FOLDER_NAME, Config, Limit, Natural, Weight, check, construct
 from simulmt.programs import teacher
@@ -106,11 +105,10 @@ def check_machine(choices: Choices) -> None:
     """Refuse a run that this machine cannot train; another one of a cluster might.
 
     Raises:
-        UserError: it has too few GPUs, too little memory for the parameters, or no compiler.
+        UserError: it has too few GPUs, or no compiler.
     """
     plan = choices.plan
     plan.check_devices()
-    check_memory(plan.accelerator, plan.devices, choices.parameters)
     if plan.compile:
         check_compiler(plan.accelerator)
 

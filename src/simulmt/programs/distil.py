@@ -103,7 +103,6 @@ def distil(cfg: DictConfig) -> None:
         folder.begin(job)
         loaded = (model.to(device), trained) if processes == 1 else None
         teacher = Teacher(options.checkpoint, device, job, folder, options.plugins, loaded)
-        ending.remedy(_GOES_ON)  # after SIGTERM
         try:
             translate(teacher, split.sources, processes)
         except KeyboardInterrupt:

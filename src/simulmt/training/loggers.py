@@ -27,7 +27,7 @@ class MetricsFile(Logger):
     """A CSV file with a row for each logged update; a resumed run appends to it.
 
     Args:
-        folder: the folder of the run, which may change while it trains.
+        folder: the run directory.
         resume_at: the update at which the run resumes, from which on earlier rows are dropped;
             None for a new file.
     """
@@ -92,7 +92,7 @@ class MetricsFile(Logger):
 
 def csv_only() -> Open:
     """`logger=csv`: no logger besides the CSV file."""
-    return lambda folder, stage, resume_at, config: None
+    return lambda folder, resume_at, config: None
 
 
 LOGGERS: dict[str, Callable[..., Open]] = {
@@ -115,12 +115,12 @@ def choose_logger(options: Config) -> Open:
 
 @contextmanager
 def open_loggers(
-    open_extra: Open, folder: Path, stage: Path, resume_at: int | None, config: Config
+    open_extra: Open, folder: Path, resume_at: int | None, config: Config
 ) -> Iterator[list[Logger]]:
     """Open the CSV file and, on the first process, the chosen logger; close both in any case."""
-    loggers: list[Logger] = [MetricsFile(stage, resume_at)]
+    loggers: list[Logger] = [MetricsFile(folder, resume_at)]
     if is_first_process():
-        extra = open_extra(folder, stage, resume_at, config)
+        extra = open_extra(folder, resume_at, config)
         loggers += [extra] if extra else []
     status, code = "failed", 1
     try:

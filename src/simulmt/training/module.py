@@ -126,7 +126,9 @@ class TranslationModule(pl.LightningModule):
         self._tokens, self._loss = torch.zeros_like(self._tokens), torch.zeros_like(self._loss)
         gradients = [p.grad for p in self.parameters() if p.grad is not None]
         # undo DDP's average over the ranks; `count` stays on the device, so nothing waits for it
-        torch._foreach_mul_(gradients, self.trainer.world_size / count)
+        mean = self.trainer.world_size / count
+        for gradient in gradients:
+            gradient.mul_(mean)
         norm = torch.nn.utils.get_total_norm(gradients)
         if gradient_clip_val:
             torch.nn.utils.clip_grads_with_norm_(self.parameters(), gradient_clip_val, norm)

@@ -1,4 +1,4 @@
-"""A training: its length and devices, Lightning's trainer, and the choice of a checkpoint."""
+"""A training run: its length and devices, Lightning's trainer, and the choice of a checkpoint."""
 
 import logging
 import math
@@ -23,14 +23,11 @@ from simulmt.options import Config, Count, Few, Limit, Natural
 from simulmt.run_directory import AVERAGE, BEST, STEP, step_checkpoints
 from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.training.callbacks import Progress, SimultaneousDecoding, TrainingRecord
-from simulmt.training.checkpoints import Checkpoints, Succession, WholeFiles, keep
+from simulmt.training.checkpoints import WholeFiles, keep
 from simulmt.training.datamodule import TranslationData
-from simulmt.training.launch import SRUN
 from simulmt.training.lines import Lines, tell
-from simulmt.training.loggers import MetricsFile
 from simulmt.training.module import TranslationModule
-from simulmt.training.ranks import OneRun, end_together
-from simulmt.training.restoring import check_state, restoring
+from simulmt.training.ranks import OneRun
 
 _EXPECTED = (
     "LeafSpec",  # Lightning's own call of what torch has renamed
@@ -39,7 +36,7 @@ _EXPECTED = (
     "sync_dist",  # scores are gathered before they are logged: all ranks have the same
     "in eval mode at the start of training",  # those of a teacher
     "available but not used",  # a GPU, with trainer=cpu
-    SRUN,
+    "`srun` command is available",  # on any cluster
 )
 """Warnings of Lightning that do not concern the user."""
 for _name in ("pytorch_lightning", "lightning_fabric"):
@@ -71,8 +68,9 @@ class Plan:
     def __post_init__(self) -> None:
         if self.max_updates % self.validate_every:
             raise UserError(
-                f"trainer.max_updates is {self.max_updates}, no multiple of trainer.validate_every "
-                f"({self.validate_every}): the last updates would be lost; change one of them"
+                f"trainer.max_updates ({self.max_updates}) is not a multiple of "
+                f"trainer.validate_every ({self.validate_every}), so the last updates would never "
+                "be validated"
             )
         least, most = self.dal_range or (0.0, 0.0)
         if not -math.inf < least <= most < math.inf or (self.dal_range and self.average > 1):
@@ -87,19 +85,19 @@ class Plan:
         return self.nodes * self.devices
 
     def check_devices(self) -> None:
-        """Refuse more GPUs or threads than this machine has."""
+        """Reject more GPUs or threads than this machine has."""
         cores = os.cpu_count() or 1
         if self.threads is not None and self.threads > cores:
             raise UserError(
-                f"trainer.threads is {self.threads}, this machine has cores: {cores}; choose at "
-                "most as many"
+                f"trainer.threads={self.threads}, but this machine has {cores} cores; use {cores} "
+                "or fewer"
             )
         if self.accelerator == "gpu" and not torch.cuda.is_available():
             raise UserError("trainer=gpu, but no GPU was found; choose trainer=cpu")
         if self.accelerator != "cpu" and 0 < (gpus := torch.cuda.device_count()) < self.devices:
             raise UserError(
-                f"trainer.devices is {self.devices}, this machine has GPUs: {gpus}; choose at "
-                "most as many, or trainer.accelerator=cpu"
+                f"trainer.devices={self.devices}, but this machine has {gpus} GPUs; use {gpus} or "
+                "fewer, or trainer.accelerator=cpu"
             )
 
 
@@ -112,7 +110,6 @@ class Patience(EarlyStopping):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state, but keep the patience of the configuration."""
-        check_state(state_dict, self.state_dict())
         super().load_state_dict(state_dict | {"patience": self.patience})
 
 
@@ -129,7 +126,6 @@ def _quiet() -> Iterator[None]:
 def make_trainer(
     plan: Plan,
     folder: Path,
-    stage: Path,
     valid: SplitDecoder,
     loggers: list[Logger],
     config: Config,
@@ -140,14 +136,12 @@ def make_trainer(
     Args:
         plan: length and devices.
         folder: the run directory.
-        stage: the folder that the run writes into until its first validation.
         valid: decodes the development set.
         loggers: the metrics go there.
         config: the configuration of this process, and what else must be the same in all.
         environment: tells the ranks and addresses of the processes.
     """
     bar = plan.progress and console.is_terminal
-    callbacks = _callbacks(plan, folder, stage, valid, loggers, bar)
     return pl.Trainer(
         default_root_dir=folder,
         accelerator=plan.accelerator,
@@ -166,27 +160,20 @@ def make_trainer(
         use_distributed_sampler=False,
         enable_model_summary=False,
         enable_progress_bar=bar,
-        callbacks=[OneRun(config, folder), *callbacks],
+        callbacks=[OneRun(config), *_callbacks(plan, folder, valid, bar)],
         logger=loggers,
         plugins=[WholeFiles(), environment],
     )
 
 
-def _callbacks(
-    plan: Plan, folder: Path, stage: Path, valid: SplitDecoder, loggers: list[Logger], bar: bool
-) -> list[Callback]:
+def _callbacks(plan: Plan, folder: Path, valid: SplitDecoder, bar: bool) -> list[Callback]:
     """Return what decodes, records, saves, stops and shows the training."""
-    writers: list[SimultaneousDecoding | Checkpoints] = [
-        SimultaneousDecoding(valid, plan.dal_range, stage),
-        keep(stage, Path(BEST).stem, "valid/selection", save_last=False),
-        keep(stage, STEP, "step", save_top_k=plan.average, save_last=True),
-    ]
-    files = [logger for logger in loggers if isinstance(logger, MetricsFile)]
     callbacks: list[Callback] = [
         TrainingRecord(folder),
-        *writers,
+        SimultaneousDecoding(valid, plan.dal_range, folder),
+        keep(folder, Path(BEST).stem, "valid/selection", save_last=False),
+        keep(folder, STEP, "step", save_top_k=plan.average, save_last=True),
         Lines(each_minute=not bar),
-        Succession(folder, stage, [*writers, *files]),
     ]
     if plan.patience is not None:
         callbacks.append(Patience("valid/selection", mode="max", patience=plan.patience))
@@ -211,12 +198,10 @@ def fit(
 
     Raises:
         KeyboardInterrupt: Ctrl-C has ended the training.
-        UserError: the state in the checkpoint is not that of this training.
+        UserError: the numbers of the training are no longer finite.
     """
-    end_together(trainer)
     try:
-        with restoring(resume, trainer):
-            trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
+        trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
     except SystemExit as end:
         if not isinstance(end.__context__, KeyboardInterrupt):  # which Lightning replaces
             raise
