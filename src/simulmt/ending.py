@@ -4,11 +4,13 @@ A program calls `begin` in its first line, before imports that may take a minute
 imports nothing that is slow.
 """
 
+import atexit
 import os
 import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from functools import cache
 from types import FrameType
 from typing import NoReturn
@@ -26,6 +28,7 @@ TORCHRUN = "TORCHELASTIC_RUN_ID"
 _PATIENCE = 8.0
 """Seconds that a process has to close its files after a signal."""
 _started_by = ""
+_status = 0
 
 
 def begin() -> None:
@@ -71,6 +74,7 @@ def listen() -> None:
     """From now on, close all files when SIGTERM comes, and end with status 143."""
     for number in (signal.SIGTERM, *[signal.SIGINT] * is_worker()):
         signal.signal(number, _terminate)
+    atexit.register(_leave)  # what libraries register later runs before
 
 
 def end(status: int, reason: str) -> NoReturn:
@@ -80,6 +84,8 @@ def end(status: int, reason: str) -> NoReturn:
         status: the exit status.
         reason: printed on a line, and nothing after it.
     """
+    global _status  # noqa: PLW0603
+    _status = status
     if not _started_by and is_first():
         os.write(2, f"error: {reason}\n".encode())  # `print` may be what a signal has interrupted
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
@@ -104,3 +110,11 @@ def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
     late.daemon = True
     late.start()
     end(128 + signum, "terminated")
+
+
+def _leave() -> None:
+    """Exit with the status of `end` at once, even if a library has lost its exception."""
+    if _status:
+        with suppress(OSError):
+            sys.stdout.flush()
+        os._exit(_status)

@@ -14,7 +14,6 @@ from typing import Annotated, Literal
 import torch
 from omegaconf import DictConfig
 
-from simulmt import ending
 from simulmt.analysis import summary
 from simulmt.builders import build_search, pick_device
 from simulmt.console import say

@@ -89,15 +89,17 @@ class Plan:
         cores = os.cpu_count() or 1
         if self.threads is not None and self.threads > cores:
             raise UserError(
-                f"trainer.threads={self.threads}, but this machine has {cores} cores; use {cores} "
-                "or fewer"
+                f"trainer.threads={self.threads}, but this machine has cores: {cores}; use "
+                f"{cores} or fewer"
             )
         if self.accelerator == "gpu" and not torch.cuda.is_available():
             raise UserError("trainer=gpu, but no GPU was found; choose trainer=cpu")
-        if self.accelerator != "cpu" and 0 < (gpus := torch.cuda.device_count()) < self.devices:
+        gpus = torch.cuda.device_count() if self.accelerator != "cpu" else 0
+        most, what = (gpus, "GPUs") if gpus else (max(cores, 2), "cores")
+        if self.devices > most:
             raise UserError(
-                f"trainer.devices={self.devices}, but this machine has {gpus} GPUs; use {gpus} or "
-                "fewer, or trainer.accelerator=cpu"
+                f"trainer.devices={self.devices}, but this machine has {what}: {most}; use {most} "
+                "or fewer"
             )
 
 

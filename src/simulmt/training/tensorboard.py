@@ -62,7 +62,8 @@ class TensorBoard:
         writer.add_image("test/path", imread(folder / PICTURE), step, dataformats="HWC")
         points = read_columns(folder, "valid/word/DAL", "valid/BLEU")
         writer.add_figure("valid/curve", draw_validations(points), step)
-        options, scores = flat_options(read_json(folder / CONFIG)), read_columns(folder, *FINAL)
+        config, scores = flat_options(read_json(folder / CONFIG)), read_columns(folder, *FINAL)
+        options = {name: str(x) if isinstance(x, list) else x for name, x in config.items()}
         self.logger.log_hyperparams(options, dict(zip(FINAL, scores[-1], strict=True)), step)
 
 
