@@ -1,6 +1,6 @@
 """A run within a sweep: skipped if finished, resumed if half-trained, else trained.
 
-A single run replaces the run in its directory: the user who repeats its command wants it trained
+A single run sets the run in its directory aside: the user who repeats its command wants it trained
 again. A user who repeats the command of a sweep, after an interruption or with more values, wants
 the missing runs.
 

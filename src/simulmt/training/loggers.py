@@ -77,7 +77,7 @@ class MetricsFile(Logger):
             csv.DictWriter(file, self._columns, restval="").writerow(self._rows[-1])
 
     def _rewrite(self) -> None:
-        """Write all rows anew: a row or the columns have changed."""
+        """Write all rows again: a row or the columns have changed."""
         new = {name: None for row in self._rows for name in row if name not in self._columns}
         self._columns += new
         with (
