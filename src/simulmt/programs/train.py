@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import pytorch_lightning as pl
 from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
@@ -109,7 +108,7 @@ def train(
 
 
 def _train(
-    config: dict[str, Any],
+    config: Config,
     folder: Path,
     choices: Choices,
     record: Mapping[str, str],

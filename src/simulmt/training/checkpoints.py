@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
@@ -11,6 +11,9 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from simulmt.run_directory import CHECKPOINTS, replacing
 from simulmt.saved.checkpoint import read_checkpoint
+
+Content: TypeAlias = dict[str, Any]
+"""What Lightning puts into a checkpoint."""
 
 
 class WholeFiles(TorchCheckpointIO):
@@ -21,14 +24,14 @@ class WholeFiles(TorchCheckpointIO):
     """
 
     def save_checkpoint(
-        self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
+        self, checkpoint: Content, path: str | os.PathLike[str], storage_options: Any = None
     ) -> None:
         """Write the checkpoint."""
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         with replacing(Path(path)) as unfinished, unfinished.open("wb") as file:
             torch.save(checkpoint, file)
 
-    def load_checkpoint(self, path: str | os.PathLike[str], *_: Any, **__: Any) -> dict[str, Any]:
+    def load_checkpoint(self, path: str | os.PathLike[str], *_: Any, **__: Any) -> Content:
         """Return a checkpoint, checked."""
         return dict(read_checkpoint(Path(path)))
 
@@ -36,18 +39,18 @@ class WholeFiles(TorchCheckpointIO):
 class Checkpoints(ModelCheckpoint):
     """Lightning's checkpoints, remembered by file name: a run may resume where it was moved to."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> Content:
         """Return the state without the folder."""
         return _placed(super().state_dict(), lambda path: Path(path).name) | {"dirpath": None}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: Content) -> None:
         """Restore the state in the folder of this run."""
         folder = Path(str(self.dirpath))
         state = _placed(state_dict, lambda path: str(folder / Path(path).name))
         super().load_state_dict(state | {"dirpath": self.dirpath})
 
 
-def _placed(state: dict[str, Any], place: Callable[[str], str]) -> dict[str, Any]:
+def _placed(state: Content, place: Callable[[str], str]) -> Content:
     """Return the state of a ModelCheckpoint with other paths; an empty path stands for none."""
     paths = ("best_model_path", "kth_best_model_path", "last_model_path")
     moved = {name: state[name] and place(state[name]) for name in paths}

@@ -5,7 +5,6 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from pytorch_lightning.loggers import Logger, TensorBoardLogger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
@@ -67,7 +66,9 @@ class MetricsFile(Logger):
             (self._append if known else self._rewrite)()
 
     @rank_zero_only
-    def log_hyperparams(self, params: dict[str, Any] | Namespace, *_: Any, **__: Any) -> None:
+    def log_hyperparams(
+        self, params: dict[str, object] | Namespace, *_: object, **__: object
+    ) -> None:
         """Do nothing: the run directory holds the resolved configuration already."""
 
     def _append(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pytorch_lightning as pl
 import torch
@@ -110,7 +110,7 @@ class Patience(EarlyStopping):
         """Stop again at once."""
         trainer.should_stop = trainer.should_stop or self.wait_count >= self.patience
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, object]) -> None:
         """Restore the state, but keep the patience of the configuration."""
         super().load_state_dict(state_dict | {"patience": self.patience})
 
