@@ -1,4 +1,4 @@
-"""Runs of two processes as users start them: by Lightning, by torchrun, and on two "machines"."""
+"""Runs of two processes as users start them: in one command, by torchrun, on two "machines"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from small_runs import ROOT
 
 DDP = ["trainer=ddp", "trainer.accelerator=cpu", "mechanism=mma_il", "lambda=0.2"]
-STARTS = ("lightning", "torchrun", "nodes", "hand")
+STARTS = ("alone", "torchrun", "nodes")
 SECONDS = 300
 """The most that a whole run may take here."""
 _NOT_OURS = ("RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -35,17 +35,13 @@ def commands(start: str) -> list[tuple[list[str], dict[str, str]]]:
     """What is typed on each machine, and the variables of its environment."""
     port = free_port()
     two = "trainer.nodes=2", "trainer.devices=1"
-    if start == "lightning":
+    if start == "alone":
         return [([sys.executable, "train.py"], {})]
     if start == "torchrun":
         return [(torchrun("--standalone", "--nproc-per-node=2"), {})]
-    if start == "nodes":
-        shared = ("--nnodes=2", "--nproc-per-node=1", "--master-addr=127.0.0.1")
-        own = [("--master-port", port, "--node-rank", node) for node in range(2)]
-        return [([*torchrun(*shared, *more), *two], {}) for more in own]
-    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    nodes = [{**where, "NODE_RANK": str(node)} for node in range(2)]
-    return [([sys.executable, "train.py", *two], variables) for variables in nodes]
+    shared = ("--nnodes=2", "--nproc-per-node=1", "--master-addr=127.0.0.1")
+    own = [("--master-port", port, "--node-rank", node) for node in range(2)]
+    return [([*torchrun(*shared, *more), *two], {}) for more in own]
 
 
 class Several:
@@ -77,17 +73,13 @@ class Several:
 
     def ranks(self) -> dict[int, int]:
         """The process of each rank."""
-        found = {}
-        for process in _with(self.folder):
-            command, variables = _read(process)
-            typed = [p.pid for p in self._typed].index(process) if self._is_typed(process) else 0
-            own = variables.get("RANK", variables.get("LOCAL_RANK", str(typed)))
-            if "torch.distributed.run" not in command:
-                found[int(own)] = process
-        return found
+        ranks = {process: _read(process)[1].get("RANK") for process in _with(self.folder)}
+        return {int(rank): process for process, rank in ranks.items() if rank is not None}
 
-    def _is_typed(self, process: int) -> bool:
-        return process in [p.pid for p in self._typed]
+    @property
+    def agent(self) -> int:
+        """The process that was typed on the first machine."""
+        return self._typed[0].pid
 
     def wait(self, seconds: float = SECONDS) -> list[int]:
         """Wait until nothing of the run is left; return the exit status on each machine."""

@@ -15,9 +15,8 @@ from omegaconf import OmegaConf
 from simulmt.disk import check_space, check_writable, explain, writing
 from simulmt.errors import UserError
 from simulmt.programs.command import job
-from simulmt.programs.train import train
 from simulmt.run_directory import replacing, write_json
-from small_runs import ROOT, SMALL, configuration, run, weights
+from small_runs import ROOT, run, weights
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -51,15 +50,6 @@ def test_a_checkpoint_that_torch_cannot_write_leaves_the_one_before(tmp_path):
     ):
         torch.save({"w": torch.zeros(100_000)}, file)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
-
-
-def test_a_run_that_does_not_fit_is_refused_at_once(tmp_path, cache, monkeypatch):
-    (tmp_path / "keep").touch()
-    monkeypatch.setattr("simulmt.disk._free", lambda place: 1000)
-    chosen = [*SMALL, "mechanism=mma_il", f"cache={cache}"]
-    with pytest.raises(UserError, match=r"MiB are needed for 4 checkpoints of .* parameters"):
-        train(configuration("train", *chosen), str(tmp_path))
-    assert not (tmp_path / "config.json").exists()
 
 
 def test_a_run_resumes_from_the_checkpoint_before_the_disk_was_full(tmp_path, cache, no_pictures):

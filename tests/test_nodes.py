@@ -1,39 +1,27 @@
-"""Runs on several machines: how they are started, what is refused, and how they end together."""
+"""Runs of several processes: how they are started, what is rejected, how they end together."""
 
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
 import signal
-import socket
-import subprocess
-import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 
-from several import STARTS, Several, free_port
+from several import Several
 from simulmt.errors import UserError
-from simulmt.training.launch import OwnPort, find_launch
-from simulmt.training.ranks import refuse_another_disk
+from simulmt.training.launch import find_environment
 from small_runs import SMALL, TINY
 
 VARIABLES = (
-    *("RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK"),
-    *("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "SLURM_NTASKS", "SLURM_PROCID"),
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "TORCHELASTIC_RUN_ID"),
+    *("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
 )
-BY_HAND = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "12345"}
-
-
-def started(world: int, here: int) -> dict[str, str]:
-    """The environment of torchrun's last process."""
-    return {
-        **{"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(here)},
-        **{"RANK": str(world - 1), "LOCAL_RANK": str(here - 1), "GROUP_RANK": "0", **BY_HAND},
-    }
 
 
 @pytest.fixture
@@ -50,144 +38,33 @@ def environment(monkeypatch):
     return give
 
 
+def started(world: int) -> dict[str, str]:
+    """The environment of torchrun's last process."""
+    ranks = {"RANK": str(world - 1), "LOCAL_RANK": "0", "GROUP_RANK": "0"}
+    return {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": str(world), **ranks}
+
+
+def test_who_starts_the_processes(environment):
+    assert find_environment(1, 2) is None
+    assert isinstance(find_environment(1, 1), LightningEnvironment)
+    environment(started(4))
+    found = find_environment(2, 2)
+    assert found
+    assert (found.global_rank(), found.world_size()) == (3, 4)
+
+
 @pytest.mark.parametrize(
     ("variables", "nodes", "devices", "message"),
     [
-        (started(2, 2), 1, 1, "is 1 processes, but torchrun has started 2: give .*nodes=1 .*=2$"),
-        (started(2, 1), 1, 2, "is 2 processes, but torchrun has started 2: give .*nodes=2 .*=1$"),
-        (started(4, 2), 3, 2, "is 6 processes, but torchrun has started 4: give .*nodes=2 .*=2$"),
-        (started(3, 2), 1, 2, "has started 3: give each machine the same number of them"),
-        ({}, 2, 3, r"nodes=2, .* \(MASTER_ADDR is not set\): .*--nnodes=2 --nproc-per-node=3"),
-        (BY_HAND, 2, 1, r"does not know the others \(NODE_RANK is not set\)"),
-        ({"LOCAL_RANK": "1"}, 1, 2, r"does not know the others \(MASTER_ADDR is not set\)"),
-        ({**BY_HAND, "NODE_RANK": "2"}, 2, 1, "NODE_RANK is '2' .* must be from 0 to 1"),
-        ({"NODE_RANK": "1"}, 1, 1, "NODE_RANK is '1' .* must be from 0 to 0"),
-        ({**BY_HAND, "LOCAL_RANK": "x"}, 1, 2, "LOCAL_RANK is 'x' .* must be from 0 to 1"),
-        (
-            {**BY_HAND, "NODE_RANK": "1", "MASTER_PORT": "65536"},
-            *(2, 1, "MASTER_PORT is '65536' .* must be from 1 to 65535"),
-        ),
+        (started(2), 1, 1, "is 1 processes, but torchrun or srun has started 2"),
+        (started(4), 3, 2, "is 6 processes, but torchrun or srun has started 4"),
+        ({}, 2, 3, r"nodes is 2, .*--nnodes=2 --nproc-per-node=3.* or `srun python train.py"),
     ],
 )
-def test_a_launcher_that_does_not_fit_is_refused(variables, nodes, devices, message, environment):
+def test_a_launcher_that_does_not_fit_is_rejected(variables, nodes, devices, message, environment):
     environment(variables)
     with pytest.raises(UserError, match=message):
-        find_launch(nodes, devices)
-
-
-@pytest.mark.parametrize(
-    ("variables", "nodes", "devices", "rank", "members"),
-    [
-        ({}, 1, 1, 0, [0]),
-        ({}, 1, 8, 0, [0]),  # Lightning starts the others
-        ({"MASTER_PORT": "12345", "WORLD_SIZE": "7"}, 1, 8, 0, [0]),
-        (started(4, 2), 2, 2, 3, [0, 1, 2, 3]),
-        ({**BY_HAND, "NODE_RANK": "1"}, 2, 4, 4, [0, 4]),
-        ({**BY_HAND, "NODE_RANK": "1", "LOCAL_RANK": "1"}, 2, 2, 3, [0, 1, 2, 3]),
-    ],
-)
-def test_the_rank_of_a_process_and_those_it_meets(
-    variables, nodes, devices, rank, members, environment
-):
-    environment(variables)
-    launch = find_launch(nodes, devices)
-    assert (launch.rank, [*launch.members]) == (rank, members)
-
-
-def test_a_port_is_bound_as_soon_as_it_is_chosen(environment):
-    """Lightning's own is not: another run may take it before the process group does."""
-    environment({"MASTER_PORT": "12345"})  # of another run
-    ports = [find_launch(1, 2).environment for _ in range(2)]
-    assert all(isinstance(port, OwnPort) for port in ports)
-    assert len({port.main_port for port in ports}) == 2
-    for port in ports:
-        with socket.socket() as late, pytest.raises(OSError, match="in use"):
-            late.bind(("", port.main_port))
-
-
-def test_a_run_directory_that_a_machine_does_not_see_is_refused():
-    found = [("one", True), ("two", False)]
-    with pytest.raises(UserError, match=r"rank 1, on two, does not see .*hydra.run.dir=FOLDER"):
-        refuse_another_disk(found, Path("run"))
-
-
-MEMBERS = """
-import json, os, signal, sys, time
-from simulmt import ending
-from simulmt.errors import UserError
-from simulmt.training import launch, meeting, ranks
-
-def take_part(how, rank):
-    ending.begin()
-    with ranks.one_voice():
-        line = meeting.join(launch.find_launch(1, 3))
-        assert line.decide(lambda: rank == 0)
-        ending.remedy("resume")
-        if rank == 2 and how == "bad input":
-            raise UserError("no such file")
-        if how.startswith("SIG") and rank == int(how[-1]):
-            os.kill(os.getpid(), getattr(signal, how[:-1]))
-        time.sleep({"in turn": 2 * rank, "backwards": 4 - 2 * rank}.get(how, 60))
-
-started = {}
-for how, port in json.loads(sys.argv[1]).items():
-    for rank in range(3):
-        if (process := os.fork()) == 0:
-            os.dup2(os.open(how, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
-            os.environ |= {"MASTER_PORT": str(port), "LOCAL_RANK": str(rank)}
-            try:
-                take_part(how, rank)
-            except UserError as error:
-                os.write(2, f"error: {error}\\n".encode())
-                sys.exit(2)
-            sys.exit()
-        started[process] = how, rank
-found = {how: [0, 0, 0] for how, _ in started.values()}
-for _ in started:
-    process, status = os.wait()
-    how, rank = started[process]
-    found[how][rank] = os.waitstatus_to_exitcode(status)
-print(json.dumps(found))
-"""
-"""Several runs of three processes each, at the same time; importing torch takes seconds."""
-GONE = "has gone without a word: it was killed, or it crashed; resume"
-ENDS = {
-    "in turn": ((0, 0, 0), ""),  # the first process ends first
-    "backwards": ((0, 0, 0), ""),
-    "SIGKILL0": ((-9, 1, 1), f"rank 0 {GONE}"),
-    "SIGKILL2": ((1, 1, -9), f"rank 2 {GONE}"),
-    "SIGSEGV1": ((1, -11, 1), f"rank 1 {GONE}"),
-    "SIGTERM0": ((143, 143, 143), "terminated; resume"),
-    "SIGTERM1": ((143, 143, 143), "rank 1: terminated; resume"),
-    "SIGINT2": ((130, 130, 130), "rank 2: interrupted; resume"),
-    "bad input": ((2, 2, 2), "rank 2: no such file"),
-}
-
-
-@pytest.fixture(scope="module")
-def ended(tmp_path_factory) -> dict[str, tuple[tuple[int, ...], str]]:
-    """The exit statuses of each run, and what its processes say."""
-    folder = tmp_path_factory.mktemp("ended")
-    kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    done = subprocess.run(
-        [sys.executable, "-c", MEMBERS, json.dumps({how: free_port() for how in ENDS})],
-        cwd=folder,
-        env=kept | BY_HAND | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=True,
-    )
-    found = json.loads(done.stdout)
-    return {how: (tuple(found[how]), (folder / how).read_text()) for how in ENDS}
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no such signals there")
-@pytest.mark.parametrize("how", ENDS)
-def test_processes_end_together_with_one_line(how, ended):
-    statuses, line = ENDS[how]
-    where = f"on {socket.gethostname()}, " if "rank" in line else ""
-    assert ended[how] == (statuses, f"error: {where}{line}\n" if line else "")
+        find_environment(nodes, devices)
 
 
 ENDLESS = [*TINY, "trainer.max_updates=100000", "trainer.validate_every=1000"]
@@ -198,20 +75,40 @@ ENDLESS = [*TINY, "trainer.max_updates=100000", "trainer.validate_every=1000"]
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
 @pytest.mark.parametrize("rank", [0, 1])
-@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("start", ["alone", "torchrun"])
 def test_a_rank_that_is_killed_ends_all(start, rank, number, tmp_path):
     folder = tmp_path / "run"
     with Several(start, folder, [*ENDLESS, f"cache={tmp_path / 'cache'}"]) as run:
         run.until(rows=3)
         os.kill(run.ranks()[rank], number)
-        statuses = run.wait(seconds=30 if start in {"nodes", "hand"} else 15)
-        assert 0 not in statuses
-        if (start, rank) == ("lightning", 0) and number != signal.SIGTERM:
-            assert run.said().count("error: ") == 0  # the shell says it
+        statuses = run.wait(seconds=30)
+        if start == "torchrun":
+            assert statuses == [1]  # torchrun's own
             return
+        assert statuses == [128 + number]
         [line] = run.errors()
+        assert "Traceback" not in run.said()
+    assert line.startswith(f"error: rank {rank} was killed by {number.name}")
     assert line.endswith("the same command with ckpt_path=last resumes from the last validation")
-    assert "terminated" in line if number == signal.SIGTERM else f"rank {rank} " in line
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("rows", [None, 3])
+def test_no_rank_outlives_the_process_that_started_it(rows, number, tmp_path):
+    """Neither in training nor while the ranks import what they need."""
+    folder = tmp_path / "run"
+    with Several("alone", folder, [*ENDLESS, f"cache={tmp_path / 'cache'}"]) as run:
+        while len(run.ranks()) < 2:
+            time.sleep(0.05)
+        if rows:
+            run.until(rows)
+        os.kill(run.agent, number)
+        [status] = run.wait(seconds=30)
+        assert status == (-number if number == signal.SIGKILL else 128 + number)
+        assert len(run.errors()) == (number != signal.SIGKILL)
+        assert "Traceback" not in run.said()
 
 
 def losses(folder: Path) -> list[dict[str, str]]:
@@ -230,13 +127,13 @@ def assert_same(one: Path, other: Path) -> None:
 def whole(tmp_path_factory) -> Path:
     """A run of two processes on one machine, without a fault."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    with Several("lightning", folder, [*SMALL, f"cache={folder.parent / 'cache'}"]) as run:
+    with Several("alone", folder, [*SMALL, f"cache={folder.parent / 'cache'}"]) as run:
         assert run.wait() == [0], run.said()
     return folder
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", ["torchrun", "nodes", "hand"])
+@pytest.mark.parametrize("start", ["torchrun", "nodes"])
 def test_two_machines_score_as_two_processes(start, whole, tmp_path):
     """To the last digit, dropout and noise included: the ranks are the same."""
     folder = tmp_path / "run"
@@ -254,7 +151,7 @@ def test_the_same_command_resumes_on_two_machines(rank, whole, tmp_path):
     with Several("nodes", folder, options) as run:
         run.until(rows=4)  # the first validation is at the third update
         os.kill(run.ranks()[rank], signal.SIGKILL)
-        assert 0 not in run.wait(seconds=30)
+        assert 0 not in run.wait(seconds=90)  # the other machine sees it by its connection
     with Several("nodes", folder, [*options, "ckpt_path=last"]) as run:
         assert run.wait() == [0, 0], run.said()
     assert_same(folder, whole)
@@ -268,7 +165,7 @@ def test_two_runs_at_once_on_one_machine_do_not_meet(whole, tmp_path):
     with ExitStack() as stack:
         runs = [
             stack.enter_context(
-                Several("lightning", tmp_path / name, [*SMALL, f"cache={tmp_path / 'cache'}"])
+                Several("alone", tmp_path / name, [*SMALL, f"cache={tmp_path / 'cache'}"])
             )
             for name in ("one", "two")
         ]

@@ -52,7 +52,7 @@ def check(folder: Path) -> None:
     assert all(torch.equal(value, again[name]) for name, value in whole.items())
     scores = [(folder / name / "test_scores.json").read_text() for name in ("whole", "killed")]
     assert scores[0] == scores[1]
-    assert not [*folder.rglob("*.tmp")]
+    assert not [*(folder / "killed").rglob("*.tmp")]
 
 
 def start(folder: Path, name: str) -> subprocess.Popen[bytes]:

@@ -82,7 +82,7 @@ def test_an_average_has_no_update_to_go_on_from(averaged, tmp_path, cache):
         run(tmp_path, cache, f"ckpt_path={average}")
 
 
-def test_a_run_is_replaced_only_once_its_successor_can_start(
+def test_a_run_is_set_aside_only_once_its_successor_can_start(
     finished, trained_once, tmp_path, cache
 ):
     folder = shutil.copytree(finished, tmp_path / "copy")

@@ -1,26 +1,26 @@
-"""A run that replaces another one: until its first validation the earlier run is whole."""
+"""A run never replaces another one: what stands in its directory is set aside, whole."""
 
 from __future__ import annotations
 
-import os
+import logging
 import shutil
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import torch
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
+from simulmt.analysis.runs import find_runs
 from simulmt.errors import UserError
-from simulmt.training import module, room
-from simulmt.training.room import make_room, settle
+from simulmt.training.resume import alone_in
+from simulmt.training.room import make_room
 from small_runs import metrics, run, weights
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
-UNTOUCHED = {".lock", ".locked_by", ".simulmt"}
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name not in UNTOUCHED)
+    files = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
@@ -33,42 +33,13 @@ def earlier(trained_once, tmp_path) -> Path:
     return folder
 
 
-class Killed(BaseException):
-    """Stands for the end of a process."""
-
-
-def kill_at(operation: int, patches: pytest.MonkeyPatch) -> None:
-    """Raise `Killed` in place of the file operation of this number."""
-    left = iter(range(operation))
-
-    def counted(real, *given, **named):
-        if next(left, None) is None:
-            raise Killed
-        return real(*given, **named)
-
-    for owner, name in ((os, "replace"), (Path, "unlink"), (Path, "rmdir"), (Path, "rename")):
-        real = getattr(owner, name)
-        patches.setattr(owner, name, lambda *x, real=real, **named: counted(real, *x, **named))
-
-
-def test_what_fails_before_the_first_validation_leaves_the_earlier_run(earlier, cache, monkeypatch):
+def test_the_new_run_ends_as_in_an_empty_directory_and_the_earlier_one_is_whole(
+    earlier, tmp_path, cache, capsys
+):
     before = content(earlier)
-    with pytest.raises(UserError, match="update 1 is not finite"):
-        run(earlier, cache, "optim.lr=1e20", "lambda=1e25", "objective.hold=0", "seed=2")
-    assert content(earlier) == before
-
-    def breaks(*_: object) -> None:
-        assert content(earlier).items() >= before.items()
-        raise Killed
-
-    monkeypatch.setattr(module.TranslationModule, "on_validation_start", breaks)
-    with pytest.raises(Killed):
-        run(earlier, cache, "seed=2", "logger=tensorboard")
-    assert content(earlier) == before
-
-
-def test_the_new_run_ends_as_in_an_empty_directory(earlier, tmp_path, cache):
     run(earlier, cache, "seed=2", "trainer.average=2")
+    assert f"the earlier run in {earlier} is now run@1" in capsys.readouterr().out
+    assert content(tmp_path / "run@1") == before
     run(tmp_path / "alone", cache, "seed=2", "trainer.average=2")
     mine, other = content(earlier), content(tmp_path / "alone")
     assert mine.keys() == other.keys()
@@ -77,48 +48,63 @@ def test_the_new_run_ends_as_in_an_empty_directory(earlier, tmp_path, cache):
     for name in ("last.ckpt", "best.ckpt", "average.ckpt"):
         one, two = (weights(folder, name) for folder in (earlier, tmp_path / "alone"))
         assert all(torch.equal(one[key], two[key]) for key in two)
-    assert [row["step"] for row in metrics(earlier)] == [
-        row["step"] for row in metrics(tmp_path / "alone")
-    ]
+    steps = [[row["step"] for row in metrics(f)] for f in (earlier, tmp_path / "alone")]
+    assert steps[0] == steps[1]
 
 
-def test_a_kill_while_the_new_run_takes_over_loses_neither(earlier, monkeypatch):
-    """Wherever the move stops, best.ckpt is one of the two, and the next start completes it."""
-    new = content(earlier) | {"wandb_id": b"5", "checkpoints/step-0000003.ckpt": b"3"}
-    new = {name: b"new " + old for name, old in new.items() if not name.startswith("evaluation")}
-    for name in ("test_scores.json", "instances.log", "training.json"):
-        del new[name]
-    whole = shutil.copytree(earlier, earlier.parent / "whole")
-    best = content(earlier)["checkpoints/best.ckpt"]
-    for operation in range(200):
-        shutil.rmtree(earlier)
-        shutil.copytree(whole, earlier)
-        stage = make_room(earlier, None, None)
-        for name, text in new.items():
-            (stage / name).parent.mkdir(parents=True, exist_ok=True)
-            (stage / name).write_bytes(text)
-        killed = False
-        with monkeypatch.context() as patches, suppress(Killed):
-            kill_at(operation, patches)
-            killed = True
-            settle(earlier)
-            killed = False
-        found = (earlier / "checkpoints" / "best.ckpt").read_bytes()
-        assert found in (best, b"new " + best)
-        settle(earlier)
-        assert content(earlier) == new
-        if not killed:
-            break
-    assert operation > 5
+def test_each_earlier_run_has_a_number(earlier):
+    make_room(earlier, None, None)
+    (earlier / "config.json").write_text("the second")
+    make_room(earlier, None, None)
+    assert (earlier.with_name("run@1") / "test_scores.json").exists()
+    assert (earlier.with_name("run@2") / "config.json").read_text() == "the second"
+    assert [path.name for path in earlier.iterdir()] == [".simulmt"]
 
 
-def test_a_stage_without_a_validation_is_dropped(earlier):
+def test_a_log_goes_on_in_the_new_folder(earlier):
+    handler = logging.FileHandler(earlier / "train.log", delay=True)
+    log = logging.getLogger()
+    log.addHandler(handler)
+    try:
+        log.warning("before")
+        make_room(earlier, None, None)
+        log.warning("after")
+    finally:
+        log.removeHandler(handler)
+        handler.close()
+    assert (earlier / "train.log").read_text() == "after\n"
+
+
+def test_a_rejected_command_leaves_everything_as_it_was(earlier, tmp_path, cache):
+    before = content(tmp_path)
+    with pytest.raises(UserError, match="too large"):
+        run(earlier, cache, "data.subwords.size=99999")
+    after = content(tmp_path)
+    del after[".run.lock"]
+    assert after == before
+    with pytest.raises(UserError, match="too large"):
+        run(tmp_path / "some" / "new", cache, "data.subwords.size=99999")
+    assert not (tmp_path / "some").exists()
+
+
+def test_a_run_that_is_training_is_not_touched(earlier, cache):
     before = content(earlier)
-    stage = make_room(earlier, None, None)
-    assert stage == earlier / ".next"
-    (stage / "metrics.csv").write_text("step\n")
-    (earlier / "tensorboard").mkdir()
-    (earlier / "tensorboard" / "events").touch()
-    settle(earlier)
+    with (
+        alone_in(earlier),
+        pytest.raises(UserError, match=r"process \d+ on .* is working on .*run"),
+    ):
+        run(earlier, cache, "seed=2")
     assert content(earlier) == before
-    assert room.make_room(earlier.parent / "fresh", None, None) == earlier.parent / "fresh"
+
+
+def test_reports_pass_over_what_is_set_aside_unless_it_is_asked_for(earlier, tmp_path):
+    make_room(earlier, None, None)
+    assert not find_runs(tmp_path).runs
+    [found] = find_runs(tmp_path / "run@1").runs
+    assert found.path == tmp_path / "run@1"
+
+
+def test_a_run_that_is_set_aside_can_be_named_without_quotes():
+    place = "runs/x/lambda-0.2+mechanism-mma_il@1"
+    [override] = OverridesParser.create().parse_overrides([f"checkpoint={place}"])
+    assert override.value() == place

@@ -35,7 +35,7 @@ def alone(place: Path, *, waits: bool = True) -> Iterator[bool]:
     Raises:
         BusyError: another process holds the lock, and `waits` is False; the message names it.
     """
-    file = place.with_name(f".{place.name}.lock")
+    file = lock_of(place)
     lock, timeout = FileLock(file), 0
     while not lock.is_locked:
         try:
@@ -54,3 +54,8 @@ def alone(place: Path, *, waits: bool = True) -> Iterator[bool]:
         yield lock.is_locked
     finally:
         lock.release()
+
+
+def lock_of(place: Path) -> Path:
+    """Return the file that locks a file or a folder."""
+    return place.with_name(f".{place.name}.lock")

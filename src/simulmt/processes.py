@@ -5,16 +5,16 @@ where the process has done so.
 """
 
 import sys
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from simulmt.ending import numbered_first
+from simulmt.ending import is_first
 
 T = TypeVar("T")
 
 
 def is_first_process() -> bool:
-    """Return whether this process prints and writes for the run."""
-    return rank_and_world_size()[0] == 0 if _connected() else numbered_first()
+    """Return True if this process prints and writes for the run."""
+    return rank_and_world_size()[0] == 0 if _connected() else is_first()
 
 
 def rank_and_world_size() -> tuple[int, int]:
@@ -32,7 +32,7 @@ def gather(value: T) -> list[T]:
         return [value]
     from torch import distributed  # noqa: PLC0415
 
-    values: list[Any] = [None] * distributed.get_world_size()
+    values = [value] * distributed.get_world_size()
     distributed.all_gather_object(values, value)
     return values
 

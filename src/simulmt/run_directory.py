@@ -6,6 +6,7 @@ Files are written whole: a reader, or a restart after a kill, never meets half o
 
 import json
 import os
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ from simulmt.options import convert
 
 T = TypeVar("T")
 
-MARK = ".simulmt"  # stands in each run directory; no other directory is ever cleared
+MARK = ".simulmt"  # stands in each run directory
 CONFIG = "config.json"  # what is trained, resolved
 WEIGHTS = "model.safetensors"  # of an exported model
 MANIFEST = "manifest.json"  # the data it is trained on
@@ -31,10 +32,7 @@ SCORES = "test_scores.json"  # the last file of a run: a run that has it is fini
 INSTANCES = "instances.log"
 PICTURE = "path.png"
 WANDB_ID = "wandb_id"
-NEXT = ".next"  # a run that will replace the one in the directory, until its first validation
-LANDING = ".landing"  # the same while its files move into the directory
-LOCK = ".lock"
-LOCKED_BY = ".locked_by"  # the process and the host, also of the last lock
+SET_ASIDE = re.compile(r"@\d+$")  # ends the name of an earlier run's directory
 LOG = "train.log"
 HYDRA = ".hydra"  # configuration and overrides, as in any program with Hydra
 CHECKPOINTS = "checkpoints"
@@ -205,12 +203,12 @@ def remove_empty(folders: Iterable[Path]) -> None:
 
 
 def has_begun(folder: Path) -> bool:
-    """Return whether a training has begun in a folder; a refused command begins none."""
+    """Return True if a training run has begun in a folder; a rejected command begins none."""
     return (folder / CONFIG).is_file() and (folder / MANIFEST).is_file()
 
 
 def check_own(folder: Path) -> None:
-    """Refuse a directory that holds files by the names of a run's files, but is no run.
+    """Reject a directory that holds files by the names of a run's files, but is not a run.
 
     Raises:
         UserError: the directory is somebody's own.
@@ -219,8 +217,8 @@ def check_own(folder: Path) -> None:
     foreign = [name for name in ours if name != HYDRA and (folder / name).exists()]
     if foreign and not (folder / MARK).is_file():
         raise UserError(
-            f"{folder.resolve()} is no run directory, but holds {', '.join(foreign)}, which a run "
-            "would replace; choose another hydra.run.dir, or move these files away"
+            f"{folder.resolve()} is not a run directory, but holds {', '.join(foreign)}, which a "
+            "run would replace; choose another hydra.run.dir, or move these files away"
         )
 
 
@@ -230,7 +228,7 @@ def is_exported(folder: Path) -> bool:
 
 
 def is_finished(folder: Path) -> bool:
-    """Return whether a run has its scores and its decoded test set."""
+    """Return True if a run has its scores and its decoded test set."""
     try:
         return bool(read_json(folder / SCORES) is not None and (folder / INSTANCES).is_file())
     except UserError:

@@ -19,13 +19,13 @@ def refused(world: World, few: bool) -> list[Case]:
 
 
 def full(world: World, few: bool) -> list[Case]:
-    """A disk that has room for a part of a run, for one that replaces an earlier run or none."""
+    """A disk that has room for a part of a run, for one in the place of an earlier run or none."""
     if not mounts(world):
         return []  # no right to mount
     size = sum(path.stat().st_size for path in world.earlier.rglob("*")) >> 10
     return [
         Case(
-            f"{'a run that replaces another' if earlier else 'a new run'}, a disk of {room} KiB",
+            f"{'a run in the place of another' if earlier else 'a new run'}, a disk of {room} KiB",
             partial(attempt, world, room, earlier),
         )
         for earlier, room in [
@@ -37,7 +37,7 @@ def full(world: World, few: bool) -> list[Case]:
 
 def mounts(world: World) -> bool:
     """Whether a disk can be mounted here."""
-    world.fresh().mkdir()
+    world.fresh()
     done = mount(world, 64)
     if done:
         unmount(world)
@@ -45,26 +45,26 @@ def mounts(world: World) -> bool:
 
 
 def mount(world: World, size: int, how: str = "nr_inodes=0") -> bool:
-    """Mount a disk of so many KiB at the run directory."""
-    command = ["mount", "-t", "tmpfs", "-o", f"{how},size={size}k", "none", str(world.here)]
+    """Mount a disk of so many KiB at the folder of the run directory."""
+    command = ["mount", "-t", "tmpfs", "-o", f"{how},size={size}k", "none", str(world.here.parent)]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def unmount(world: World) -> None:
     """Remove the disk."""
-    subprocess.run(["umount", "--lazy", str(world.here)], check=True)
+    subprocess.run(["umount", "--lazy", str(world.here.parent)], check=True)
 
 
 def attempt(world: World, size: int, earlier: bool) -> str:
     """Train where there is too little room; then go on with more."""
-    world.fresh().mkdir()
+    world.fresh()
     assert mount(world, size)
     try:
         if earlier:
-            shutil.copytree(world.earlier, world.here, dirs_exist_ok=True)
+            shutil.copytree(world.earlier, world.here)
         answer = world.train(NEW)
         said = complaints(answer) + (nothing_lost(world) if earlier else [])
-        if answer.status == 2 and str(world.here) not in answer.err:
+        if answer.status == 2 and str(world.here.parent) not in answer.err:
             said.append("the line names no file")
         assert mount(world, 1 << 16, "remount")
         said += goes_on(world)

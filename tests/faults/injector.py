@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 VARIABLE = "FAULT"
+COMMAND = "FAULTS_COMMAND"
+"""Names the first process of a command in the environment of all that it starts."""
 NAMES = {
     "os.rename": "rename",
     "os.remove": "remove",
@@ -85,17 +87,18 @@ class Fault(NamedTuple):
 
     def _receivers(self) -> set[int]:
         me = os.getpid()
-        others = group(os.getpgid(0)) - {me}
+        others = group(int(os.environ[COMMAND])) - {me}
         return {"self": {me}, "parent": {os.getppid()}, "others": others, "group": set()}[self.to]
 
 
 def group(leader: int) -> set[int]:
-    """The processes of a group that are alive."""
-    alive = set()
+    """The processes of a command that are alive; the ranks of a run have sessions of their own."""
+    mark, alive = f"{COMMAND}={leader}".encode(), set()
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # one that has just ended
             state, _, member = path.read_text().rpartition(")")[2].split()[:3]
-            if int(member) == leader and state != "Z":
+            ours = int(member) == leader or mark in (path.parent / "environ").read_bytes()
+            if ours and state != "Z":
                 alive.add(int(path.parent.name))
     return alive
 

@@ -47,7 +47,7 @@ class Scenario(NamedTuple):
 
 
 def scenarios(world: World) -> dict[str, Scenario]:
-    """A new run, one that replaces another, one that goes on, and three other programs."""
+    """A new run, one in the place of another, one that goes on, and three other programs."""
 
     def train(*overrides: str) -> Callable[[Fault], Answer]:
         return lambda fault: world.train(NEW, *overrides, fault=fault)

@@ -21,14 +21,15 @@ PHASES: dict[str, dict[str, object]] = {
     "test": {"pattern": r"^read .*best\.ckpt", "delay": 0.02},
     "end": {"pattern": r"^write .*instances\.log"},
 }
-RANKS = {
-    f"{after} s into the start of rank 1": {"pattern": r"^start ", "delay": after}
-    for after in (0.3, 2.0, 5.0)
+AGENT = {
+    f"{after} s into the start of the ranks": {"pattern": r"^start ", "delay": after}
+    for after in (0.0, 0.3, 2.0, 5.0)
 }
+"""Moments of the process that starts the ranks, which import what they need."""
 DDP = ("trainer=ddp", "trainer.accelerator=cpu")
 SIGNALS = ["SIGTERM", "SIGINT", "SIGHUP", "SIGKILL"]
-ENDED_BY_ANOTHER = {1, 2, 137, -9, 143, -15}
-"""The statuses of a run whose second process a signal has ended."""
+OF_A_RANK = {"SIGTERM": {143}, "SIGINT": {130}, "SIGHUP": {129}, "SIGKILL": {137}}
+"""The status of a run of which a signal has ended one rank."""
 
 
 def starting(world: World, few: bool) -> list[Case]:
@@ -41,7 +42,7 @@ def starting(world: World, few: bool) -> list[Case]:
 
 def moment(world: World, phase: str, action: str, to: str = "self") -> Fault:
     """A signal at a phase."""
-    at = {"nth": 0, **{**PHASES, **RANKS}[phase]}
+    at = {"nth": 0, **{**PHASES, **AGENT}[phase]}
     return Fault(str(world.here.parent), action=action, to=to, **at)
 
 
@@ -54,20 +55,25 @@ def single(world: World, fault: Fault) -> str:
 
 
 def ranks(world: World, few: bool) -> list[Case]:
-    """Two processes of a run: the first one gets the signal, both do, or the second one."""
+    """Two ranks of a run: one of them gets the signal, or the process that has started them."""
     found = []
-    for phase, action, to in product([*PHASES, *RANKS], SIGNALS, ["self", "group", "others"]):
-        if phase != "imports":
-            fault = moment(world, phase, action, to)
-            found.append(Case(f"{phase}: {action} to {to}", partial(two, world, fault)))
+    for phase, action, to in [
+        *product(AGENT, SIGNALS, ["self"]),
+        *product(PHASES, SIGNALS, ["self", "parent"]),
+    ]:
+        fault = moment(world, phase, action, to)._replace(passed_on=int(phase in PHASES))
+        whom = "the agent" if to == "parent" or phase in AGENT else "a rank"
+        found.append(Case(f"{phase}: {action} to {whom}", partial(two, world, fault)))
     return found
 
 
 def two(world: World, fault: Fault) -> str:
-    """Two processes: after the signal both are gone, and the run goes on."""
+    """Two ranks: after the signal no process is left, and the run goes on."""
     here = world.fresh()
+    fault = fault._replace(once=str(here.parent / "once"))
     answer = world.train(NEW, *DDP, fault=fault, seconds=90)
-    statuses = ENDED_BY_ANOTHER if fault.to == "others" else STATUSES[fault.action]
+    of_a_rank = fault.passed_on and fault.to == "self"
+    statuses = (OF_A_RANK if of_a_rank else STATUSES)[fault.action]
     said = complaints(answer, statuses)
     again = world.train(NEW, *DDP, "ckpt_path=last", seconds=90)
     failed = [f"then: status {again.status}"] if again.status else []

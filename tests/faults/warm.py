@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from faults.injector import Fault, group, install
+from faults.injector import COMMAND, Fault, group, install
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 15.0
@@ -146,6 +146,7 @@ def become(order: Mapping[str, Any]) -> None:
     status: Any = 0
     try:
         os.setsid()
+        os.environ[COMMAND] = str(os.getpid())
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for number, file in enumerate(["/dev/null", *order["files"]]):
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND if number else os.O_RDONLY
@@ -156,6 +157,7 @@ def become(order: Mapping[str, Any]) -> None:
             resource.setrlimit(resource.RLIMIT_AS, (used + order["memory"],) * 2)
         program, *options = order["command"]
         sys.argv = [str(ROOT / program), *options]
+        sys.orig_argv = [sys.executable, *sys.argv]  # which the ranks of a run repeat
         if order["cold"]:
             os.execv(sys.executable, [sys.executable, *sys.argv])
         install()

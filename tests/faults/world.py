@@ -21,7 +21,7 @@ from small_runs import SMALL
 
 CHOSEN = [*SMALL, "mechanism=mma_il", "lambda=0.2"]
 EARLIER, NEW = "seed=1", "seed=2"
-"""The seeds of a finished run, and of the run that replaces it."""
+"""The seeds of a finished run, and of the run that takes its place."""
 BAD_INPUT = {2}
 NOTES = ("warning:", "Initializing distributed")
 """Starts of lines beside the one of an error."""
@@ -80,7 +80,7 @@ class World:
 
     @cached_property
     def whole(self) -> Path:
-        """The run that replaces it, finished without a fault."""
+        """The run that takes its place, finished without a fault."""
         return self._trained("whole", NEW)
 
     @cached_property
@@ -178,8 +178,8 @@ def is_whole(folder: Path, earlier: Path) -> bool:
 
 
 def has_checkpoint(folder: Path, name: str = "*") -> bool:
-    """Whether a run that is not the earlier one has a checkpoint, if only put aside for now."""
-    for path in folder.rglob(f"checkpoints/{name}.ckpt"):
+    """Whether a run that is not the earlier one has a checkpoint."""
+    for path in folder.glob(f"checkpoints/{name}.ckpt"):
         if digest(path):
             config = torch.load(path, weights_only=True)["simulmt"]["config"]
             if f"seed={config['seed']}" != EARLIER:
@@ -188,11 +188,13 @@ def has_checkpoint(folder: Path, name: str = "*") -> bool:
 
 
 def nothing_lost(world: World) -> list[str]:
-    """A complaint if neither the earlier run nor a checkpoint of the new one is there."""
-    if is_whole(world.here, world.earlier) or has_checkpoint(world.here):
+    """A complaint if the earlier run is not whole, in its place or set aside."""
+    places = (world.here, world.here.with_name(f"{world.here.name}@1"))
+    if any(is_whole(place, world.earlier) for place in places):
         return []
-    there = sorted(str(p.relative_to(world.here)) for p in world.here.rglob("*") if p.is_file())
-    return [f"the earlier run is lost, and there is no new one: {json.dumps(there)}"]
+    beside = world.here.parent
+    there = sorted(str(path.relative_to(beside)) for path in beside.rglob("*") if path.is_file())
+    return [f"the earlier run is lost: {json.dumps(there)}"]
 
 
 def goes_on(world: World, *overrides: object) -> list[str]:
@@ -203,7 +205,7 @@ def goes_on(world: World, *overrides: object) -> list[str]:
     if again.status:
         return [f"then: status {again.status}\n{again}"]
     anew = json.loads((world.here / "training.json").read_text())["resumed_at"] == 0
-    lost = [f"then: trained anew, although there was a checkpoint\n{again}"] * (trained and anew)
+    lost = [f"then: trained again, although there was a checkpoint\n{again}"] * (trained and anew)
     return complaints(again) + lost + same_results(world.here, world.whole)
 
 

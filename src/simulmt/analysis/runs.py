@@ -18,10 +18,9 @@ from simulmt.run_directory import (
     EVALUATED,
     EVALUATION,
     INSTANCES,
-    LANDING,
     MANIFEST,
-    NEXT,
     SCORES,
+    SET_ASIDE,
     TRAINING,
     TRAITS,
     Training,
@@ -71,11 +70,12 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
     listed = RunList()
     for place, below, files in os.walk(folder):
         here, text = Path(place), test
+        below[:] = [name for name in below if not SET_ASIDE.search(name)]
         wanted = (test is not None or here == folder) and EVALUATION in below
         exported = wanted and is_exported(here)
         if not (exported or has_begun(here) or SCORES in files):
             continue
-        below[:] = [name for name in below if name not in (EVALUATION, NEXT, LANDING)]
+        below[:] = [name for name in below if name != EVALUATION]
         if SCORES not in files and not exported:
             listed.begun.append(f"{here} (not finished: no {SCORES}{_reached(here)})")
             continue

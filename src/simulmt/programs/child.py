@@ -1,6 +1,6 @@
 """A run of a sweep in a process of its own: `python -m simulmt.programs.child FOLDER RECORD CKPT`.
 
-For several processes (trainer=ddp) Lightning repeats this command, so that all of them read the
+For several processes (trainer=ddp) torch's agent repeats this command, so that all of them read the
 same configuration.
 """
 

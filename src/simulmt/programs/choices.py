@@ -10,7 +10,6 @@ from simulmt.builders import Data, build_mechanism, build_objective, build_searc
 from simulmt.configuration import Configuration
 from simulmt.decoding.search import Search
 from simulmt.errors import UserError
-from simulmt.memory import check_memory
 from simulmt.models.model import Model
 from simulmt.objective import Objective
 from simulmt.options import construct
@@ -118,10 +117,9 @@ def check_machine(choices: Choices) -> None:
     """Refuse a run that this machine cannot train; another one of a cluster might.
 
     Raises:
-        UserError: it has too few GPUs, too little memory for the parameters, or no compiler.
+        UserError: it has too few GPUs, or no compiler.
     """
     plan = choices.plan
     plan.check_devices()
-    check_memory(plan.accelerator, plan.devices, choices.parameters)
     if plan.compile:
         check_compiler(plan.accelerator)

@@ -15,7 +15,6 @@ import torch
 from annotated_types import Ge, Le
 from omegaconf import DictConfig
 
-from simulmt import ending
 from simulmt.analysis import summary
 from simulmt.builders import build_search, pick_device
 from simulmt.console import say
@@ -104,7 +103,6 @@ def distil(cfg: DictConfig) -> None:
         folder.begin(job)
         loaded = (model.to(device), trained) if processes == 1 else None
         teacher = Teacher(options.checkpoint, device, job, folder, options.plugins, loaded)
-        ending.remedy(_GOES_ON)  # after SIGTERM
         try:
             translate(teacher, split.sources, processes)
         except KeyboardInterrupt:

@@ -16,12 +16,13 @@ from filelock import FileLock, Timeout
 from simulmt.data.corpus import Split
 from simulmt.disk import writing
 from simulmt.errors import UserError
-from simulmt.run_directory import LOCK, Provenance, read_record, replacing, write_json
+from simulmt.run_directory import Provenance, read_record, replacing, write_json
 
 RECORD = "distil.json"
 """The last file of a folder: a folder that has it is finished."""
 _PARTS, _JOB = ".parts", "job.json"
 _LF = b"\n"
+LOCK = ".lock"
 _NO_LOCKS = (OSError, NotImplementedError)
 """What a file system without locks raises."""
 

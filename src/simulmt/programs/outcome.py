@@ -23,7 +23,6 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from simulmt.disk import explain
-from simulmt.ending import remedy
 from simulmt.errors import UserError
 from simulmt.programs.plain import plain
 from simulmt.programs.traces import remove_unused
@@ -121,7 +120,6 @@ class SweepEnd(Callback):
         """Choose the folder of the sweep's records."""
         name = f".sweep-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         os.environ[SWEEP] = str(Path(config.hydra.sweep.dir).resolve() / name)
-        remedy("the same command trains the runs that are not finished")
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Finish what was postponed, compare all finished runs, and print and write the outcomes.

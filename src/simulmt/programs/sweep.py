@@ -1,6 +1,6 @@
 """A run within a sweep: skipped if finished, resumed if half-trained, else trained.
 
-A single run replaces the run in its directory: the user who repeats its command wants it trained
+A single run sets the run in its directory aside: the user who repeats its command wants it trained
 again. A user who repeats the command of a sweep, after an interruption or with more values, wants
 the missing runs.
 
@@ -28,6 +28,7 @@ from simulmt.configuration import Configuration
 from simulmt.console import console, say
 from simulmt.ending import ENDS_WITH, end_with, killed_by
 from simulmt.errors import UserError
+from simulmt.lock import BusyError
 from simulmt.metrics import read_columns
 from simulmt.options import Config
 from simulmt.programs.choices import Sweep, check_choices, check_machine
@@ -45,8 +46,7 @@ from simulmt.programs.outcome import (
 from simulmt.programs.plain import plain
 from simulmt.programs.provenance import COMMAND, command
 from simulmt.run_directory import CONFIG, HYDRA, check_own, read_texts, write_texts
-from simulmt.training.resume import BusyError, State, alone_in, best_selection, read_state
-from simulmt.training.room import settle
+from simulmt.training.resume import State, alone_in, best_selection, read_state
 
 _OF_PROCESSES = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -118,7 +118,7 @@ def finish_postponed(sweep: Path) -> None:
 
 def _run(config: Config, folder: Path, record: Path, options: Sweep) -> Outcome:
     """Train a run until it is finished or has failed too often."""
-    state = State("new", "sweep.restart=true") if options.restart else _state(folder, config)
+    state = State("new", "sweep.restart=true") if options.restart else read_state(folder, config)
     if state.kind == "finished":
         return Outcome("skipped", "finished before", 0)
     reasons = [state.reason] if state.reason else []
@@ -129,7 +129,7 @@ def _run(config: Config, folder: Path, record: Path, options: Sweep) -> Outcome:
             reason = _explain(status, record)
             reasons.append(f"try {tries} failed: {reason}")
             if _begun_at(folder) != before:  # else the earlier run is still the one there
-                state = _state(folder, config)
+                state = read_state(folder, config)
         if status == 0 or state.kind == "finished":  # or only the exit failed
             return replace(done, reason="; ".join(reasons), tries=tries)
         if status == 2:  # a bad option stays bad
@@ -141,12 +141,6 @@ def _begun_at(folder: Path) -> int:
     """Return the time at which the run in a directory has begun; 0 if there is none."""
     config = folder / CONFIG
     return config.stat().st_mtime_ns if config.is_file() else 0
-
-
-def _state(folder: Path, config: Config) -> State:
-    """Return the state of a run, once what a kill has left is in order."""
-    settle(folder)
-    return read_state(folder, config)
 
 
 def _ckpt_path(config: Config, state: State) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import pytorch_lightning as pl
+from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
 from omegaconf import DictConfig
 
 from simulmt import ending
@@ -15,12 +15,12 @@ from simulmt.attention import Mechanism
 from simulmt.builders import build_model, build_objective
 from simulmt.console import say, watch
 from simulmt.data.batches import check_enough
-from simulmt.data.encoded import EncodedSplit
 from simulmt.data.manifest import Manifest, manifest
 from simulmt.decoding.instance import write_instances
 from simulmt.decoding.search import GREEDY
 from simulmt.decoding.split_decoder import SplitDecoder
-from simulmt.memory import check_memory, enough_memory
+from simulmt.ending import is_first, is_worker
+from simulmt.memory import enough_memory
 from simulmt.models.model import Model
 from simulmt.options import Config
 from simulmt.parts import needed_by
@@ -50,23 +50,19 @@ from simulmt.scoring.scores import Decoding, Scores
 from simulmt.training.callbacks import count_parameters, flat
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.freezing import NOTHING_FROZEN
-from simulmt.training.launch import Launch, find_launch
+from simulmt.training.launch import find_environment, reported, run_ranks
 from simulmt.training.lines import tell
 from simulmt.training.loggers import open_loggers, show_results, show_samples
-from simulmt.training.machine import check_disk, prepare_machine
-from simulmt.training.meeting import join
+from simulmt.training.machine import prepare_machine
 from simulmt.training.module import TranslationModule
-from simulmt.training.ranks import one_voice
-from simulmt.training.resume import alone_in, check_resume, find_resume, is_done
-from simulmt.training.room import make_room, settled
-from simulmt.training.run import Plan, fit, make_trainer
-from simulmt.training.slurm import choose_resume
+from simulmt.training.resume import alone_in, check_resume, choose_resume, find_resume, is_done
+from simulmt.training.room import make_room
+from simulmt.training.run import fit, make_trainer
 
 SHOWN = 50
 """The number of test sentences in the logger's table."""
 
 
-@one_voice()
 def train(
     cfg: DictConfig,
     run_directory: str,
@@ -80,50 +76,43 @@ def train(
         cfg: the configuration.
         run_directory: its folder.
         record: the files of Hydra's record, by name.
-        locked: whether the sweep that has started this process has locked the run directory.
+        locked: True if the sweep that has started this process has locked the run directory.
 
     Raises:
         UserError: anything a user can put right; mostly before any long work starts.
     """
+    ending.listen()
     config, folder = plain(cfg), Path(run_directory)
-    choices = check_choices(config)
-    launch = find_launch(choices.plan.nodes, choices.plan.devices)
-    lifeline = join(launch)  # before anything that one machine could refuse
-    check_machine(choices)
-    check_own(folder)
-    ending.remedy("the same command with ckpt_path=last resumes from the last validation")
-    tokens = config["data"]["batch_tokens"]
-    remedy = (
-        f"data.batch_tokens (now {tokens:,}), the sizes of the model (model.*) or decoding.beam"
-    )
-    accelerator, devices = choices.plan.accelerator, choices.plan.devices
-    lock = nullcontext() if locked else alone_in(folder)
-    with lock, settled(folder), enough_memory(remedy, accelerator, devices):
-        given = config["ckpt_path"]
-        if lifeline.decide(lambda: is_done(choose_resume(given, folder), folder, config)):
-            return
-        config["ckpt_path"] = choose_resume(given, folder)  # the same for all
-        if config["ckpt_path"] != given:
-            say("SLURM has started this job again: ckpt_path=last")
-        _check_disk(folder, choices, config)
-        _train(config, folder, choices, record, launch)
-
-
-def _check_disk(folder: Path, choices: Choices, config: Config) -> None:
-    """Refuse a run whose checkpoints, a teacher's parameters among them, do not fit."""
-    plan = choices.plan
-    parameters = choices.parameters * (1 if config["teacher"]["kind"] == "none" else 2)
-    number_bytes = 8 if plan.precision == "64-true" else 4
-    kept = min(plan.average, plan.max_updates // plan.validate_every)
-    check_disk(folder, parameters, number_bytes, kept, config["ckpt_path"] is not None)
+    with reported():
+        choices = check_choices(config)
+        environment = find_environment(choices.plan.nodes, choices.plan.devices)
+        check_machine(choices)
+        check_own(folder)
+        with nullcontext() if locked or is_worker() or not is_first() else alone_in(folder):
+            given = config["ckpt_path"]
+            config["ckpt_path"] = choose_resume(given, folder)
+            if is_done(config["ckpt_path"], folder, config):
+                return
+            if environment is None:
+                run_ranks(choices.plan.devices)
+                return
+            if config["ckpt_path"] != given:
+                say("SLURM has started this job again: ckpt_path=last")
+            tokens = config["data"]["batch_tokens"]
+            remedy = (
+                f"data.batch_tokens (now {tokens:,}), the sizes of the model (model.*) or "
+                "decoding.beam"
+            )
+            with enough_memory(remedy, choices.plan.accelerator, choices.plan.devices):
+                _train(config, folder, choices, record, environment)
 
 
 def _train(
-    config: dict[str, Any],
+    config: Config,
     folder: Path,
     choices: Choices,
     record: Mapping[str, str],
-    launch: Launch,
+    environment: ClusterEnvironment,
 ) -> None:
     mechanism, plan = choices.mechanism, choices.plan
     start = checkpoint.load(Path(config["init_from"])) if config["init_from"] else None
@@ -155,27 +144,17 @@ def _train(
         frozen=frozen,
     )
     data = TranslationData(encoded["train"], encoded["valid"], tokens, config["seed"])
-    _check_batches(plan, model, encoded, tokens)
-    stage = make_room(folder, resume, resume_at)  # after all checks
-    _describe(stage, config, mechanism, described, record)
-    with open_loggers(choices.logger, folder, stage, resume_at, config) as loggers:
-        same = {**config, "the update of ckpt_path": resume_at}
-        trainer = make_trainer(plan, folder, stage, valid, loggers, same, launch.environment)
+    for name in ("valid", "test"):
+        check_enough(len(encoded[name]), plan.processes, name)
+    make_room(folder, resume, resume_at)  # after all checks
+    _describe(folder, config, mechanism, described, record)
+    with open_loggers(choices.logger, folder, resume_at, config) as loggers:
+        same = {**config, "hydra.run.dir": str(folder), "the update of ckpt_path": resume_at}
+        trainer = make_trainer(plan, folder, valid, loggers, same, environment)
         chosen = fit(trainer, module, data, resume, folder, plan.average)
         scores = _test(trainer, module, tested, folder, chosen)
     if is_first_process():  # last: a run that has its scores is finished
         write_json(folder / SCORES, scores)
-
-
-def _check_batches(
-    plan: Plan, model: Model, splits: Mapping[str, EncodedSplit], tokens: int
-) -> None:
-    """Refuse fewer sentences than processes, and batches that are too large for the memory."""
-    for name in ("valid", "test"):
-        check_enough(len(splits[name]), plan.processes, name)
-    largest = min(tokens, len(splits["train"].targets.values))
-    parameters = count_parameters(model)
-    check_memory(plan.accelerator, plan.devices, parameters, largest * model.dim)
 
 
 def _say_model(model: Model, config: Config) -> None:

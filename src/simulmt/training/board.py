@@ -8,11 +8,11 @@ from pytorch_lightning.loggers import Logger
 
 from simulmt.options import Config
 
-Open: TypeAlias = Callable[[Path, Path, int | None, Config], Logger | None]
+Open: TypeAlias = Callable[[Path, int | None, Config], Logger | None]
 """Opens a logger, or returns None if there is none.
 
-The arguments are the run directory, the folder that the run writes into until its first validation,
-the update at which the run resumes (None for a new run), and the configuration."""
+The arguments are the run directory, the update at which the run resumes (None for a new run), and
+the configuration."""
 
 
 class Board(Protocol):

@@ -66,9 +66,12 @@ class Progress(RichProgressBar):
         """
         return self.trainer.num_training_batches
 
-    def _get_train_description(self, current_epoch: int) -> str:
-        # Lightning's own text ends in "/-2" if no last epoch is set
-        return f"epoch {current_epoch + 1}"
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Show the number of the epoch; Lightning's own text ends in "/-2" without a last one."""
+        super().on_train_epoch_start(trainer, pl_module)
+        if self.progress is not None and self.train_progress_bar_id is not None:
+            epoch = f"epoch {trainer.current_epoch + 1}"
+            self.progress.update(self.train_progress_bar_id, description=epoch)
 
 
 class SimultaneousDecoding(pl.Callback):
@@ -81,7 +84,7 @@ class SimultaneousDecoding(pl.Callback):
         decoder: decodes the development set.
         dal_range: the range of word-level DAL, (least, most), for the best checkpoint; None for
             any.
-        folder: the folder of the run, which may change while it trains.
+        folder: the run directory.
     """
 
     def __init__(

@@ -1,19 +1,19 @@
-"""The checkpoints of a training: written whole, remembered by file name, moved with their run."""
+"""The checkpoints of a run: written whole, and remembered by file name."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
-import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import Checkpoint, ModelCheckpoint
+from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from simulmt.run_directory import CHECKPOINTS, replacing
 from simulmt.saved.checkpoint import read_checkpoint
-from simulmt.training.restoring import check_state
-from simulmt.training.room import settle
+
+Content: TypeAlias = dict[str, Any]
+"""What Lightning puts into a checkpoint."""
 
 
 class WholeFiles(TorchCheckpointIO):
@@ -24,14 +24,14 @@ class WholeFiles(TorchCheckpointIO):
     """
 
     def save_checkpoint(
-        self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
+        self, checkpoint: Content, path: str | os.PathLike[str], storage_options: Any = None
     ) -> None:
         """Write the checkpoint."""
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         with replacing(Path(path)) as unfinished, unfinished.open("wb") as file:
             torch.save(checkpoint, file)
 
-    def load_checkpoint(self, path: str | os.PathLike[str], *_: Any, **__: Any) -> dict[str, Any]:
+    def load_checkpoint(self, path: str | os.PathLike[str], *_: Any, **__: Any) -> Content:
         """Return a checkpoint, checked."""
         return dict(read_checkpoint(Path(path)))
 
@@ -39,30 +39,18 @@ class WholeFiles(TorchCheckpointIO):
 class Checkpoints(ModelCheckpoint):
     """Lightning's checkpoints, remembered by file name: a run may resume where it was moved to."""
 
-    @property
-    def folder(self) -> Path:
-        """The folder of the run, which may change while it trains."""
-        return Path(str(self.dirpath)).parent
-
-    @folder.setter
-    def folder(self, folder: Path) -> None:
-        state = self.state_dict()
-        self.dirpath = str(folder / CHECKPOINTS)
-        self.load_state_dict(state)
-
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> Content:
         """Return the state without the folder."""
         return _placed(super().state_dict(), lambda path: Path(path).name) | {"dirpath": None}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: Content) -> None:
         """Restore the state in the folder of this run."""
         folder = Path(str(self.dirpath))
-        check_state(state_dict, self.state_dict())
         state = _placed(state_dict, lambda path: str(folder / Path(path).name))
         super().load_state_dict(state | {"dirpath": self.dirpath})
 
 
-def _placed(state: dict[str, Any], place: Callable[[str], str]) -> dict[str, Any]:
+def _placed(state: Content, place: Callable[[str], str]) -> Content:
     """Return the state of a ModelCheckpoint with other paths; an empty path stands for none."""
     paths = ("best_model_path", "kth_best_model_path", "last_model_path")
     moved = {name: state[name] and place(state[name]) for name in paths}
@@ -81,37 +69,3 @@ def keep(folder: Path, name: str, monitor: str, **more: Any) -> Checkpoints:
         enable_version_counter=False,
         **more,
     )
-
-
-class Writer(Protocol):
-    """Writes into the folder of a run."""
-
-    folder: Path
-
-
-class Succession(Checkpoint):
-    """Moves a staged run into the run directory once its first validation has been saved.
-
-    The base class makes Lightning call this callback after those that save checkpoints.
-
-    Args:
-        folder: the run directory.
-        stage: the folder that the run writes into until then.
-        writers: all that write into that folder.
-    """
-
-    def __init__(self, folder: Path, stage: Path, writers: Sequence[Writer]) -> None:
-        self._folder = folder
-        self._staged = stage != folder
-        self._writers = writers
-
-    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Move the files, and let the writers go on in the run directory."""
-        if not trainer.strategy.broadcast(self._staged):
-            return
-        if trainer.is_global_zero:
-            settle(self._folder)
-        trainer.strategy.barrier()
-        self._staged = False
-        for writer in self._writers:
-            writer.folder = self._folder

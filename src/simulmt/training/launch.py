@@ -1,153 +1,170 @@
-"""How the processes of a run were started: by Lightning, torchrun, SLURM or by hand."""
+"""The processes of a run: torch's elastic agent starts them on one machine, or torchrun or srun do.
 
+Torch's agent repeats the command line of this process for each rank. It ends all ranks as soon as
+one fails or a signal comes.
+"""
+
+import logging
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import NoReturn
 
 from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-from lightning_fabric.plugins.environments.lsf import LSFEnvironment
-from lightning_fabric.plugins.environments.mpi import MPIEnvironment
+from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
-from torch.distributed import TCPStore  # type: ignore[attr-defined]
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, get_error_handler
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from simulmt.ending import follows
+from simulmt.disk import explain
+from simulmt.ending import BAD_INPUT, ENDS_WITH, end, is_first, is_worker, killed_by
 from simulmt.errors import UserError
-from simulmt.training.slurm import check_tasks, step_environment
 
-_LAUNCHERS: Mapping[str, type[ClusterEnvironment]] = {
-    "torchrun": TorchElasticEnvironment,
-    "LSF": LSFEnvironment,
-    "mpirun": MPIEnvironment,
-}
-"""In Lightning's order: torchrun may run within SLURM."""
-SRUN = "`srun` command is available"
-"""Lightning's warning on any cluster."""
+_PATIENCE = 8
+"""Seconds that the ranks have to end after a signal."""
+_BEFORE_OTHERS = 5.0
+"""Seconds that a rank with an error waits for the end of the first one, which may have the same."""
+_REMEDY = "the same command with ckpt_path=last resumes from the last validation"
 
 
-class OwnPort(LightningEnvironment):
-    """A run on one machine whose processes Lightning starts, at a port of its own.
-
-    Lightning chooses a free port and binds it later, when another run may have chosen the same
-    one. Here a store binds the port at once, and torch's process group joins that store.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._store = TCPStore(
-            "127.0.0.1", 0, is_master=True, wait_for_workers=False, multi_tenant=True
-        )
-
-    @property
-    def creates_processes_externally(self) -> bool:
-        """Return that Lightning starts the other processes."""
-        return False
-
-    @property
-    def main_address(self) -> str:
-        """Return this machine; the environment may name that of another run."""
-        return "127.0.0.1"
-
-    @property
-    def main_port(self) -> int:
-        """Return the port of the store."""
-        return int(self._store.port)
-
-
-@dataclass(frozen=True)
-class Launch:
-    """How this process was started, and its place in the run.
-
-    Attributes:
-        environment: What Lightning asks for ranks and addresses.
-        rank: The rank of this process, from 0.
-        members: The ranks that connect to one another; empty for a process that Lightning has
-            started, because it ends with its parent.
-    """
-
-    environment: ClusterEnvironment
-    rank: int
-    members: Sequence[int]
-
-
-def find_launch(nodes: int, devices: int) -> Launch:
-    """Return how this process was started.
+def find_environment(nodes: int, devices: int) -> ClusterEnvironment | None:
+    """Return what tells this process its rank; None if it has to start the processes itself.
 
     Args:
-        nodes: the number of machines.
-        devices: the number of processes on each of them.
+        nodes: the machines of the run.
+        devices: its processes on each of them.
 
     Raises:
-        UserError: the launcher has started another number of processes, or nothing can have started
-            those on the other machines.
+        UserError: another number of processes was started, or nothing has started those on the
+            other machines.
     """
-    check_tasks(nodes, devices)
-    launcher, environment = _launcher()
-    size = nodes * devices
-    if launcher == "torchrun" or (launcher and size > 1):
-        _check_started(launcher, environment, nodes, devices)
-        return Launch(environment, environment.global_rank(), range(size))
-    if launcher:
-        return Launch(environment, 0, (0,))
-    node = _number("NODE_RANK", 0, nodes - 1)
-    local = _number("LOCAL_RANK", 0, devices - 1)
-    if size == 1:
-        return Launch(environment, 0, (0,))
-    if nodes == 1 and "LOCAL_RANK" not in os.environ:
-        return Launch(OwnPort(), 0, (0,))
-    _check_reachable(nodes, devices)
-    if "LOCAL_RANK" not in os.environ:  # Lightning starts the others of this machine
-        return Launch(environment, node * devices, range(0, size, devices))
-    return Launch(environment, node * devices + local, () if follows() else range(size))
-
-
-def _launcher() -> tuple[str, ClusterEnvironment]:
-    """Return the launcher of this process and its environment; "" for Lightning or by hand."""
-    for name, kind in _LAUNCHERS.items():
-        if kind.detect():
-            return name, kind()
-    if step := step_environment():
-        return "srun", step
-    return "", LightningEnvironment()
-
-
-def _check_started(
-    launcher: str, environment: ClusterEnvironment, nodes: int, devices: int
-) -> None:
-    """Refuse a launcher that has started another number of processes, in all or on a machine."""
+    environment: ClusterEnvironment
+    if TorchElasticEnvironment.detect():
+        environment = TorchElasticEnvironment()
+    elif int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
+        environment = _step_environment()
+    elif nodes > 1:
+        raise UserError(
+            f"trainer.nodes is {nodes}, but nothing has started this process on {nodes} machines: "
+            f"type `torchrun --nnodes={nodes} --nproc-per-node={devices} --node-rank=NUMBER "
+            "--master-addr=HOST --master-port=PORT train.py ...` on each of them, or "
+            "`srun python train.py ...` in a job of SLURM"
+        )
+    else:
+        return None if devices > 1 else LightningEnvironment()
     started = environment.world_size()
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", devices))  # torchrun's
-    if (started, here) != (nodes * devices, devices):
-        remedy = f"trainer.nodes={started // here} trainer.devices={here}"
+    if started != nodes * devices:
         raise UserError(
             f"trainer.nodes={nodes} times trainer.devices={devices} is {nodes * devices} processes,"
-            f" but {launcher} has started {started}: give "
-            f"{remedy if started % here == 0 else 'each machine the same number of them'}"
+            f" but torchrun or srun has started {started}: give both the same numbers"
         )
     try:
         environment.validate_settings(devices, nodes)
     except ValueError as error:
-        raise UserError(" ".join(str(error).split())) from None
+        raise UserError(str(error)) from None
+    return environment
 
 
-def _check_reachable(nodes: int, devices: int) -> None:
-    """Refuse a process that does not know where the others are."""
-    for name in ("MASTER_ADDR", "MASTER_PORT", *["NODE_RANK"] * (nodes > 1)):
-        if not os.environ.get(name):
-            raise UserError(
-                f"trainer.nodes={nodes}, but this process does not know the others ({name} is not "
-                f"set): on each machine type `torchrun --nnodes={nodes} --nproc-per-node={devices} "
-                "--node-rank=NUMBER --master-addr=HOST --master-port=PORT train.py ...`"
+def _step_environment() -> SLURMEnvironment:
+    """Return the environment of srun's step, which may be a part of the job.
+
+    Lightning lets all steps of a job meet at the same port.
+    """
+    step = {
+        name: os.environ[f"SLURM_STEP_{name}"] for name in ("NUM_TASKS", "NUM_NODES", "NODELIST")
+    }
+    number = 16 * int(os.environ["SLURM_JOB_ID"]) + int(os.environ["SLURM_STEP_ID"])
+    first = SLURMEnvironment.resolve_root_node_address(step["NODELIST"])
+    os.environ.setdefault("MASTER_ADDR", first)
+    os.environ.setdefault("MASTER_PORT", str(15_000 + number % 16_384))
+    os.environ["SLURM_NNODES"] = step["NUM_NODES"]
+    os.environ["SLURM_NTASKS_PER_NODE"] = str(int(step["NUM_TASKS"]) // int(step["NUM_NODES"]))
+    return SLURMEnvironment(auto_requeue=False)
+
+
+def run_ranks(devices: int) -> None:
+    """Run the command line of this process in several processes, and end as they end.
+
+    Args:
+        devices: the number of processes.
+
+    Raises:
+        UserError: the first error of a rank that a user can put right.
+        RuntimeError: another error of a rank, with its traceback.
+        SystemExit: a signal has ended this process or a rank.
+    """
+    quiet = logging.getLogger("torch.distributed.elastic")  # the line of this program says it all
+    quiet.propagate = False
+    quiet.addHandler(logging.NullHandler())
+    # as Lightning would divide them; the last digits depend on this number
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // devices)))
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a lost connection: 100 lines
+    os.environ[ENDS_WITH] = str(os.getpid())
+    words = [word.replace("$", "$$") for word in sys.orig_argv[1:]]  # torch fills in templates
+    try:
+        with TemporaryDirectory() as folder:  # for the errors of the ranks
+            config = LaunchConfig(
+                min_nodes=1,
+                max_nodes=1,
+                nproc_per_node=devices,
+                run_id="simulmt",
+                rdzv_backend="c10d",
+                rdzv_endpoint="localhost:0",
+                local_addr="localhost",
+                max_restarts=0,
+                logs_specs=DefaultLogsSpecs(folder),
+                signals_to_handle="SIGTERM,SIGINT",
+                shutdown_timeout=_PATIENCE,
             )
-    _number("MASTER_PORT", 1, 65535)
+            elastic_launch(config, sys.executable)(*words)
+    except SignalException as error:
+        name = "interrupted" if error.sigval == signal.SIGINT else "terminated"
+        end(128 + error.sigval, f"{name}; {_REMEDY}")
+    except ChildFailedError as error:
+        _fail(error)
+    finally:
+        del os.environ[ENDS_WITH]
 
 
-def _number(name: str, least: int, most: int) -> int:
-    """Return the number in an environment variable, which must be in a range; 0 if absent."""
-    text = os.environ.get(name) or "0"
-    if name in os.environ and not (text.isdecimal() and least <= int(text) <= most):
-        raise UserError(
-            f"{name} is {text!r} in the environment; with these trainer.nodes and trainer.devices "
-            f"it must be from {least} to {most}: set it, or unset it for one machine"
-        )
-    return int(text)
+def _fail(error: ChildFailedError) -> NoReturn:
+    """Raise the first error of the ranks: one that a user can put right, else that seen first."""
+    failures = sorted(error.failures.items(), key=lambda failure: failure[1].exitcode != BAD_INPUT)
+    rank, failure = failures[0]
+    said = failure.error_file_data["message"]
+    if failure.exitcode == BAD_INPUT and isinstance(said, dict):
+        raise UserError(said["message"].removeprefix("UserError: ")) from None
+    if isinstance(said, dict):
+        raise RuntimeError(f"rank {rank}: {said['message']}\n{said['extraInfo']['py_callstack']}")
+    status = 128 - failure.exitcode if failure.exitcode < 0 else failure.exitcode
+    why = f"was {killed_by(status - 128)}" if status > 128 else f"ended with status {status}"
+    end(status, f"rank {rank} {why}; {_REMEDY}")
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)  # as far as the system has it
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Let the process that speaks for the run report an error of this one, once.
+
+    If torchrun or srun has started the ranks, the first one speaks; the others wait a moment for
+    their end, so that an error that all of them meet is printed once.
+    """
+    try:
+        yield
+    except Exception as error:
+        if is_worker():
+            known = UserError(explain(error)) if isinstance(error, OSError) else error
+            get_error_handler().record_exception(known)
+            sys.exit(BAD_INPUT if isinstance(known, UserError) else 1)
+        if not is_first():
+            time.sleep(_BEFORE_OTHERS)
+        raise

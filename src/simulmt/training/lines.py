@@ -6,7 +6,6 @@ The lines go to standard output and into the log of the run.
 import logging
 import time
 from collections.abc import Mapping
-from typing import Any
 
 import pytorch_lightning as pl
 from torch import Tensor
@@ -44,7 +43,7 @@ class Lines(pl.Callback):
             tell(f"resumed at update {self._first:,} of {trainer.max_steps:,}")
 
     def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: object
     ) -> None:
         """Print a line if the last one is a minute old."""
         if self._each_minute and time.monotonic() - self._last > EVERY:

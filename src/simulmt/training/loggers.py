@@ -5,7 +5,6 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from pytorch_lightning.loggers import Logger, TensorBoardLogger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only
@@ -27,7 +26,7 @@ class MetricsFile(Logger):
     """A CSV file with a row for each logged update; a resumed run appends to it.
 
     Args:
-        folder: the folder of the run, which may change while it trains.
+        folder: the run directory.
         resume_at: the update at which the run resumes, from which on earlier rows are dropped;
             None for a new file.
     """
@@ -67,7 +66,9 @@ class MetricsFile(Logger):
             (self._append if known else self._rewrite)()
 
     @rank_zero_only
-    def log_hyperparams(self, params: dict[str, Any] | Namespace, *_: Any, **__: Any) -> None:
+    def log_hyperparams(
+        self, params: dict[str, object] | Namespace, *_: object, **__: object
+    ) -> None:
         """Do nothing: the run directory holds the resolved configuration already."""
 
     def _append(self) -> None:
@@ -77,7 +78,7 @@ class MetricsFile(Logger):
             csv.DictWriter(file, self._columns, restval="").writerow(self._rows[-1])
 
     def _rewrite(self) -> None:
-        """Write all rows anew: a row or the columns have changed."""
+        """Write all rows again: a row or the columns have changed."""
         new = {name: None for row in self._rows for name in row if name not in self._columns}
         self._columns += new
         with (
@@ -92,7 +93,7 @@ class MetricsFile(Logger):
 
 def csv_only() -> Open:
     """`logger=csv`: no logger besides the CSV file."""
-    return lambda folder, stage, resume_at, config: None
+    return lambda folder, resume_at, config: None
 
 
 LOGGERS: dict[str, Callable[..., Open]] = {
@@ -115,12 +116,12 @@ def choose_logger(options: Config) -> Open:
 
 @contextmanager
 def open_loggers(
-    open_extra: Open, folder: Path, stage: Path, resume_at: int | None, config: Config
+    open_extra: Open, folder: Path, resume_at: int | None, config: Config
 ) -> Iterator[list[Logger]]:
     """Open the CSV file and, on the first process, the chosen logger; close both in any case."""
-    loggers: list[Logger] = [MetricsFile(stage, resume_at)]
+    loggers: list[Logger] = [MetricsFile(folder, resume_at)]
     if is_first_process():
-        extra = open_extra(folder, stage, resume_at, config)
+        extra = open_extra(folder, resume_at, config)
         loggers += [extra] if extra else []
     status, code = "failed", 1
     try:

@@ -2,14 +2,9 @@
 
 import ctypes
 import sys
-from pathlib import Path
 
 import torch
 
-from simulmt.disk import check_space
-from simulmt.run_directory import CHECKPOINTS
-
-_OTHER_FILES = 1 << 20  # bytes
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of malloc.h
 
 
@@ -36,30 +31,3 @@ def prepare_machine(threads: int | None = None) -> None:
     mallopt(_TOP_PAD, 2**26)
     if mallopt(_MMAP_THRESHOLD, 2**30) == 0:  # refused
         mallopt(_MMAP_THRESHOLD, 2**25)
-
-
-def check_disk(
-    folder: Path, parameters: int, number_bytes: int, average: int, resumes: bool
-) -> None:
-    """Refuse a run whose checkpoints the disk cannot take.
-
-    A checkpoint holds each parameter and Adam's two moments. A run keeps the best checkpoint, the
-    last one and those of its average, while another one is written.
-
-    Args:
-        folder: the run directory.
-        parameters: the number of parameters in a checkpoint.
-        number_bytes: the size of a number.
-        average: the number of checkpoints whose mean is tested.
-        resumes: whether the checkpoints that are there give way to those of this run.
-
-    Raises:
-        UserError: they need more than is free.
-    """
-    files = 3 + average
-    needed = _OTHER_FILES + files * 3 * number_bytes * parameters
-    if resumes:
-        needed -= sum(path.stat().st_size for path in folder.glob(f"{CHECKPOINTS}/*"))
-    what = f"{files} checkpoints of {parameters:,} parameters and the other files"
-    remedy = "choose another hydra.run.dir, or lower the sizes of the model or trainer.average"
-    check_space(folder, needed, what, remedy)

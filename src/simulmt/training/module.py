@@ -2,7 +2,6 @@
 
 import time
 from contextlib import nullcontext
-from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
@@ -15,6 +14,7 @@ from simulmt.attention import Moment
 from simulmt.data.encoded import Batch
 from simulmt.models.model import Model
 from simulmt.objective import Loss, Objective
+from simulmt.options import Config
 from simulmt.training.compiled import compiled
 from simulmt.training.finite import FiniteUpdates, check_parameters
 from simulmt.training.freezing import NOTHING_FROZEN, Frozen
@@ -46,7 +46,7 @@ class TranslationModule(pl.LightningModule):
         objective: Objective,
         updates: int,
         optimiser: Adam,
-        passport: dict[str, Any],
+        passport: Config,
         seed: int,
         skip: int,
         compile: bool = False,
@@ -126,7 +126,9 @@ class TranslationModule(pl.LightningModule):
         self._tokens, self._loss = torch.zeros_like(self._tokens), torch.zeros_like(self._loss)
         gradients = [p.grad for p in self.parameters() if p.grad is not None]
         # undo DDP's average over the ranks; `count` stays on the device, so nothing waits for it
-        torch._foreach_mul_(gradients, self.trainer.world_size / count)
+        mean = self.trainer.world_size / count
+        for gradient in gradients:
+            gradient.mul_(mean)
         norm = torch.nn.utils.get_total_norm(gradients)
         if gradient_clip_val:
             torch.nn.utils.clip_grads_with_norm_(self.parameters(), gradient_clip_val, norm)
@@ -167,7 +169,7 @@ class TranslationModule(pl.LightningModule):
         rate = torch.optim.lr_scheduler.LambdaLR(adam, settings.rate.factor)
         return {"optimizer": adam, "lr_scheduler": {"scheduler": rate, "interval": "step"}}
 
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(self, checkpoint: dict[str, object]) -> None:
         """Put the passport beside the weights."""
         checkpoint["simulmt"] = self.passport
 

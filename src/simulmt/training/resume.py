@@ -1,45 +1,32 @@
 """Resuming: the state of a run directory, the checkpoint to resume from, and whether it fits."""
 
 import os
-import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from filelock import BaseFileLock, FileLock, Timeout
-
 from simulmt.console import say
 from simulmt.data.manifest import Manifest, check_manifest
 from simulmt.errors import UserError
+from simulmt.lock import alone, lock_of
 from simulmt.options import SAME_RUN, Config, convert, flat_options
 from simulmt.parts import needed_by
-from simulmt.processes import is_first_process
 from simulmt.run_directory import (
     CONFIG,
     LAST,
-    LOCK,
-    LOCKED_BY,
     MARK,
     absent,
     is_finished,
     read_json,
     read_provenance,
     remove_empty,
-    replacing,
 )
 from simulmt.saved.checkpoint import read_checkpoint
 
 _THE_SAME = ("model", "mechanism", "teacher", "optim")
 """The groups of options that a resumed run must not change."""
-_STATE: Mapping[str, type] = {
-    **{"global_step": int, "epoch": int, "loops": dict, "callbacks": dict},
-    **{"optimizer_states": list, "lr_schedulers": list},
-}
-"""The types of the state of a training in a checkpoint."""
-_NEXT_WORD = 600
-"""Seconds between two lines about a run that is waited for."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +59,13 @@ def read_state(folder: Path, config: Config) -> State:
 
 
 def is_done(choice: str | None, folder: Path, config: Config) -> bool:
-    """Return whether `ckpt_path=last` asks for a run that is finished; say what remains to do."""
+    """Return True if `ckpt_path=last` asks for a run that is finished, with a line that says so."""
     if choice != "last" or read_state(folder, config).kind != "finished":
         return False
     most = "trainer.max_updates"
     raised = most if config["trainer"]["patience"] is None else f"{most} or trainer.patience"
     say(
-        f"the run in {folder} is finished: raise {raised} to train on, or leave out ckpt_path to "
-        "train it anew"
+        f"the run in {folder} is finished: raise {raised} to train on, or drop ckpt_path to retrain"
     )
     return True
 
@@ -129,9 +115,9 @@ def find_resume(choice: str | None, folder: Path) -> Path | None:
 
 
 def check_resume(path: Path, config: Config, described: Manifest, folder: Path) -> int:
-    """Refuse to resume with other data, model, mechanism, teacher or optimiser.
+    """Reject a resume with other data, model, mechanism, teacher or optimiser.
 
-    A checkpoint without updates left is refused, too, unless it is the run's own: then the run is
+    A checkpoint without updates left is rejected, too, unless it is the run's own: then the run is
     only tested again.
 
     Args:
@@ -155,12 +141,10 @@ def check_resume(path: Path, config: Config, described: Manifest, folder: Path) 
             f"cannot resume with other settings ({', '.join(changed)}); give the options of the "
             "checkpoint, or start from its weights with init_from"
         )
-    lacks = [name for name, kind in _STATE.items() if not isinstance(checkpoint.get(name), kind)]
-    if lacks or len(checkpoint["optimizer_states"]) != 1 or len(checkpoint["lr_schedulers"]) != 1:
+    if not checkpoint.get("optimizer_states"):
         raise UserError(
-            f"ckpt_path={path} holds weights alone, no update to resume at (it lacks "
-            f"{', '.join(lacks) or 'an optimiser'}); give last.ckpt, or start from its weights "
-            "with init_from"
+            f"ckpt_path={path} holds weights alone, no update to resume at; give last.ckpt, or "
+            "start from its weights with init_from"
         )
     step, most = int(checkpoint["global_step"]), config["trainer"]["max_updates"]
     if step >= most and not is_own(path, folder):
@@ -172,56 +156,45 @@ def check_resume(path: Path, config: Config, described: Manifest, folder: Path) 
 
 
 def is_own(path: Path, folder: Path) -> bool:
-    """Return whether a checkpoint lies in a run directory."""
+    """Return True if a checkpoint lies in a run directory."""
     return folder.resolve() in path.resolve().parents
-
-
-class BusyError(UserError):
-    """Another process trains in a run directory."""
 
 
 @contextmanager
 def alone_in(folder: Path, *, waits: bool = False) -> Iterator[None]:
-    """Lock a run directory; the system releases the lock however the process ends.
+    """Lock a run directory; leave nothing behind if no run has begun there.
 
     Args:
         folder: the run directory.
-        waits: whether to wait for a process that has locked it.
+        waits: wait for a process that has locked it.
 
     Raises:
         BusyError: another process trains there; the message names it.
     """
-    if not is_first_process():  # the first process locks the directory for all
-        yield
-        return
-    made = absent(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / LOCK)
-    _acquire(lock, folder, waits=waits)
+    folder = folder.absolute()
+    made = absent(folder.parent)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        yield
+        with alone(folder, waits=waits):
+            try:
+                yield
+            finally:
+                if not (folder / MARK).is_file():
+                    lock_of(folder).unlink(missing_ok=True)
     finally:
-        if not (folder / MARK).is_file():  # no run has begun: as if nothing had been here
-            for name in (LOCK, LOCKED_BY):
-                (folder / name).unlink(missing_ok=True)
-            remove_empty(made)
-        lock.release()
+        remove_empty(made)
 
 
-def _acquire(lock: BaseFileLock, folder: Path, *, waits: bool) -> None:
-    """Acquire the lock of a run directory, and write the process and its host beside it."""
-    holder = folder / LOCKED_BY
-    timeout = 0
-    while not lock.is_locked:
-        try:
-            lock.acquire(timeout, poll_interval=1)
-        except Timeout:
-            who = holder.read_text() if holder.is_file() else "another process"
-            if not waits:
-                raise BusyError(f"{who} is training in {folder}; wait for it") from None
-            say(f"waiting: {who} is training in {folder}")
-            timeout = _NEXT_WORD
-        except OSError:  # a file system without locks
-            return
-    with replacing(holder) as unfinished:
-        unfinished.write_text(f"process {os.getpid()} on {socket.gethostname()}")
+def choose_resume(ckpt_path: str | None, folder: Path) -> str | None:
+    """Return what a run resumes from: its last checkpoint in a job that SLURM has started again.
+
+    Args:
+        ckpt_path: the user's choice.
+        folder: the run directory. A run of another job is not resumed.
+    """
+    again = os.environ.get("SLURM_RESTART_COUNT", "0") != "0"
+    if not again or not (folder / LAST).is_file():
+        return ckpt_path
+    provenance = read_provenance(folder)
+    ours = provenance is not None and provenance.job == os.environ.get("SLURM_JOB_ID")
+    return "last" if ours else ckpt_path

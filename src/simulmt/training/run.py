@@ -1,4 +1,4 @@
-"""A training: its length and devices, Lightning's trainer, and the choice of a checkpoint."""
+"""A training run: its length and devices, Lightning's trainer, and the choice of a checkpoint."""
 
 import logging
 import math
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pytorch_lightning as pl
 import torch
@@ -24,14 +24,11 @@ from simulmt.options import Config, Count, Few, Natural
 from simulmt.run_directory import AVERAGE, BEST, STEP, step_checkpoints
 from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.training.callbacks import Progress, SimultaneousDecoding, TrainingRecord
-from simulmt.training.checkpoints import Checkpoints, Succession, WholeFiles, keep
+from simulmt.training.checkpoints import WholeFiles, keep
 from simulmt.training.datamodule import TranslationData
-from simulmt.training.launch import SRUN
 from simulmt.training.lines import Lines, tell
-from simulmt.training.loggers import MetricsFile
 from simulmt.training.module import TranslationModule
-from simulmt.training.ranks import OneRun, end_together
-from simulmt.training.restoring import check_state, restoring
+from simulmt.training.ranks import OneRun
 
 _EXPECTED = (
     "LeafSpec",  # Lightning's own call of what torch has renamed
@@ -40,7 +37,7 @@ _EXPECTED = (
     "sync_dist",  # scores are gathered before they are logged: all ranks have the same
     "in eval mode at the start of training",  # those of a teacher
     "available but not used",  # a GPU, with trainer=cpu
-    SRUN,
+    "`srun` command is available",  # on any cluster
 )
 """Warnings of Lightning that do not concern the user."""
 for _name in ("pytorch_lightning", "lightning_fabric"):
@@ -72,8 +69,9 @@ class Plan:
     def __post_init__(self) -> None:
         if self.max_updates % self.validate_every:
             raise UserError(
-                f"trainer.max_updates is {self.max_updates}, no multiple of trainer.validate_every "
-                f"({self.validate_every}): the last updates would be lost; change one of them"
+                f"trainer.max_updates ({self.max_updates}) is not a multiple of "
+                f"trainer.validate_every ({self.validate_every}), so the last updates would never "
+                "be validated"
             )
         least, most = self.dal_range or (0.0, 0.0)
         if not -math.inf < least <= most < math.inf or (self.dal_range and self.average > 1):
@@ -88,19 +86,21 @@ class Plan:
         return self.nodes * self.devices
 
     def check_devices(self) -> None:
-        """Refuse more GPUs or threads than this machine has."""
+        """Reject more GPUs or threads than this machine has."""
         cores = os.cpu_count() or 1
         if self.threads is not None and self.threads > cores:
             raise UserError(
-                f"trainer.threads is {self.threads}, this machine has cores: {cores}; choose at "
-                "most as many"
+                f"trainer.threads={self.threads}, but this machine has cores: {cores}; use "
+                f"{cores} or fewer"
             )
         if self.accelerator == "gpu" and not torch.cuda.is_available():
             raise UserError("trainer=gpu, but no GPU was found; choose trainer=cpu")
-        if self.accelerator != "cpu" and 0 < (gpus := torch.cuda.device_count()) < self.devices:
+        gpus = torch.cuda.device_count() if self.accelerator != "cpu" else 0
+        most, what = (gpus, "GPUs") if gpus else (max(cores, 2), "cores")
+        if self.devices > most:
             raise UserError(
-                f"trainer.devices is {self.devices}, this machine has GPUs: {gpus}; choose at "
-                "most as many, or trainer.accelerator=cpu"
+                f"trainer.devices={self.devices}, but this machine has {what}: {most}; use {most} "
+                "or fewer"
             )
 
 
@@ -111,9 +111,8 @@ class Patience(EarlyStopping):
         """Stop again at once."""
         trainer.should_stop = trainer.should_stop or self.wait_count >= self.patience
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, object]) -> None:
         """Restore the state, but keep the patience of the configuration."""
-        check_state(state_dict, self.state_dict())
         super().load_state_dict(state_dict | {"patience": self.patience})
 
 
@@ -130,7 +129,6 @@ def _quiet() -> Iterator[None]:
 def make_trainer(
     plan: Plan,
     folder: Path,
-    stage: Path,
     valid: SplitDecoder,
     loggers: list[Logger],
     config: Config,
@@ -141,14 +139,12 @@ def make_trainer(
     Args:
         plan: length and devices.
         folder: the run directory.
-        stage: the folder that the run writes into until its first validation.
         valid: decodes the development set.
         loggers: the metrics go there.
         config: the configuration of this process, and what else must be the same in all.
         environment: tells the ranks and addresses of the processes.
     """
     bar = plan.progress and console.is_terminal
-    callbacks = _callbacks(plan, folder, stage, valid, loggers, bar)
     return pl.Trainer(
         default_root_dir=folder,
         accelerator=plan.accelerator,
@@ -167,27 +163,20 @@ def make_trainer(
         use_distributed_sampler=False,
         enable_model_summary=False,
         enable_progress_bar=bar,
-        callbacks=[OneRun(config, folder), *callbacks],
+        callbacks=[OneRun(config), *_callbacks(plan, folder, valid, bar)],
         logger=loggers,
         plugins=[WholeFiles(), environment],
     )
 
 
-def _callbacks(
-    plan: Plan, folder: Path, stage: Path, valid: SplitDecoder, loggers: list[Logger], bar: bool
-) -> list[Callback]:
+def _callbacks(plan: Plan, folder: Path, valid: SplitDecoder, bar: bool) -> list[Callback]:
     """Return what decodes, records, saves, stops and shows the training."""
-    writers: list[SimultaneousDecoding | Checkpoints] = [
-        SimultaneousDecoding(valid, plan.dal_range, stage),
-        keep(stage, Path(BEST).stem, "valid/selection", save_last=False),
-        keep(stage, STEP, "step", save_top_k=plan.average, save_last=True),
-    ]
-    files = [logger for logger in loggers if isinstance(logger, MetricsFile)]
     callbacks: list[Callback] = [
         TrainingRecord(folder),
-        *writers,
+        SimultaneousDecoding(valid, plan.dal_range, folder),
+        keep(folder, Path(BEST).stem, "valid/selection", save_last=False),
+        keep(folder, STEP, "step", save_top_k=plan.average, save_last=True),
         Lines(each_minute=not bar),
-        Succession(folder, stage, [*writers, *files]),
     ]
     if plan.patience is not None:
         callbacks.append(Patience("valid/selection", mode="max", patience=plan.patience))
@@ -212,12 +201,10 @@ def fit(
 
     Raises:
         KeyboardInterrupt: Ctrl-C has ended the training.
-        UserError: the state in the checkpoint is not that of this training.
+        UserError: the numbers of the training are no longer finite.
     """
-    end_together(trainer)
     try:
-        with restoring(resume, trainer):
-            trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
+        trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
     except SystemExit as end:
         if not isinstance(end.__context__, KeyboardInterrupt):  # which Lightning replaces
             raise

@@ -8,18 +8,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
 
 from simulmt.errors import UserError
 from simulmt.metrics import read_columns
 from simulmt.options import Config, flat_options
-from simulmt.run_directory import PICTURE, TENSORBOARD
+from simulmt.run_directory import CONFIG, PICTURE, TENSORBOARD, read_json
 from simulmt.training.board import Open
-
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
 
 FINAL = ("test/BLEU", "test/chrF", "test/word/AL", "test/word/AP", "test/word/DAL")
 """The scores that TensorBoard shows beside the hyperparameters."""
@@ -37,11 +33,9 @@ def tensorboard() -> Open:
     return _open
 
 
-def _open(folder: Path, stage: Path, resume_at: int | None, config: Config) -> Logger:
+def _open(folder: Path, resume_at: int | None, config: Config) -> Logger:
     """Return a logger, which drops earlier events from the update where a run resumes."""
-    logger = TensorBoardLogger(folder, name=TENSORBOARD, version="", purge_step=resume_at)
-    _log_hyperparameters(logger.experiment, config)
-    return logger
+    return TensorBoardLogger(folder, name=TENSORBOARD, version="", purge_step=resume_at)
 
 
 @dataclass(frozen=True)
@@ -58,7 +52,7 @@ class TensorBoard:
         self.logger.experiment.add_text(key, "\n".join(map(_row, lines)), step)
 
     def show_results(self, folder: Path, step: int) -> None:
-        """Show the picture of a path and the curve of all validations as images."""
+        """Show a path and the curve of all validations as images; the options beside the scores."""
         # seconds to import
         from matplotlib.image import imread  # noqa: PLC0415
 
@@ -68,21 +62,9 @@ class TensorBoard:
         writer.add_image("test/path", imread(folder / PICTURE), step, dataformats="HWC")
         points = read_columns(folder, "valid/word/DAL", "valid/BLEU")
         writer.add_figure("valid/curve", draw_validations(points), step)
-
-
-def _log_hyperparameters(writer: "SummaryWriter", config: Config) -> None:
-    """Log the configuration; TensorBoard finds the scores by their names once they are logged."""
-    from torch.utils.tensorboard.summary import hparams  # noqa: PLC0415  (seconds to import)
-
-    options: dict[str, Any] = {
-        name: value if isinstance(value, bool | int | float | str) else str(value)
-        for name, value in flat_options(config).items()
-    }
-    scores = dict.fromkeys(FINAL)
-    experiment, start, _ = hparams(options, scores)  # type: ignore[no-untyped-call]
-    events = writer._get_file_writer()  # type: ignore[no-untyped-call]
-    for summary in (experiment, start):
-        events.add_summary(summary)
+        config, scores = flat_options(read_json(folder / CONFIG)), read_columns(folder, *FINAL)
+        options = {name: str(x) if isinstance(x, list) else x for name, x in config.items()}
+        self.logger.log_hyperparams(options, dict(zip(FINAL, scores[-1], strict=True)), step)
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -34,9 +34,7 @@ def wandb(project: str, mode: Literal["online", "offline"]) -> Open:
     return partial(_open, project, mode)
 
 
-def _open(
-    project: str, mode: str, folder: Path, stage: Path, resume_at: int | None, config: Config
-) -> Logger:
+def _open(project: str, mode: str, folder: Path, resume_at: int | None, config: Config) -> Logger:
     """Start or resume the run, and return its logger."""
     import wandb  # noqa: PLC0415  (seconds to import, and most runs do without)
 
@@ -47,7 +45,7 @@ def _open(
         group=config["mechanism"]["name"],
         job_type="train",
         tags=[config["data"]["name"], config["model"]["name"]],
-        id=_run_id(stage / WANDB_ID),
+        id=_run_id(folder / WANDB_ID),
         dir=folder,
         config=dict(config),
         settings=wandb.Settings(init_timeout=30, silent=True),
