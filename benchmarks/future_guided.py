@@ -25,6 +25,7 @@ from torch import nn
 
 from simulmt.attention import Moment
 from simulmt.builders import build_objective
+from simulmt.configuration import Configuration
 from simulmt.data.encoded import Batch
 from simulmt.data.manifest import Manifest, SubwordsRecord
 from simulmt.programs.teacher import choose_teacher
@@ -71,8 +72,8 @@ def contestant(size: Size, overrides: list[str], given: Batch) -> Step:
     config = configuration(f"model={size.model}", *system, *overrides)
     config["data"]["subwords"]["size"] = size.vocabulary
     student = model(config)
-    teacher = choose_teacher(config)(NO_DATA, Vocabulary(size.vocabulary))
-    objective = build_objective(config, teacher)
+    teacher = choose_teacher(Configuration.of(config))(NO_DATA, Vocabulary(size.vocabulary))
+    objective = build_objective(config["objective"], teacher)
     both = nn.ModuleList([student, objective]).train()
     adam = torch.optim.Adam(both.parameters(), lr=1e-4, fused=True)
     moment = Moment(AFTER_WARM_UP, AFTER_WARM_UP)

@@ -23,7 +23,7 @@ STEPS = 3  # of a measurement
 
 def contestant(size: str, data: str, length: int, guarded: bool) -> Step:
     config = settings(size, data, "mma_il")
-    network, objective = model(config), build_objective(config)
+    network, objective = model(config), build_objective(config["objective"])
     assert isinstance(objective, LatencyAugmented)
     torch.manual_seed(length)
     given = batch(1000, length, vocabulary(config))

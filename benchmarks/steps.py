@@ -54,7 +54,7 @@ def _rows(count: int, length: int, words: Vocabulary) -> list[list[int]]:
 
 def step(network: Model, config: dict[str, Any], given: Batch) -> Step:
     """Forward, backward, Adam."""
-    objective = build_objective(config)
+    objective = build_objective(config["objective"])
     draw = torch.rand(len(given.source), device=given.source.device)
     lengths = given.target_mask.sum(-1)
     moment = Moment(AFTER_WARM_UP, AFTER_WARM_UP, draw, lengths)

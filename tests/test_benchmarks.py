@@ -106,7 +106,7 @@ def test_the_loss_of_the_peers_is_ours() -> None:
     network = steps.model(config).eval()
     given = steps.batch(40, 8, steps.vocabulary(config))
     out = network(given.source, given.source_mask, given.target_input)
-    ours = build_objective(config).loss(out, given, 0)  # type: ignore[attr-defined]
+    ours = build_objective(config["objective"]).loss(out, given, 0)  # type: ignore[attr-defined]
     theirs = peers.smoothed_loss(out.logits, given.target, config["objective"]["label_smoothing"])
     torch.testing.assert_close(theirs, ours.total / ours.tokens)
 

@@ -11,8 +11,8 @@ from omegaconf import DictConfig
 
 from simulmt import ending
 from simulmt.analysis import summary
-from simulmt.attention import Mechanism
 from simulmt.builders import build_model, build_objective
+from simulmt.configuration import Configuration
 from simulmt.console import say, watch
 from simulmt.data.batches import check_enough
 from simulmt.data.manifest import Manifest, manifest
@@ -22,6 +22,7 @@ from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.ending import is_first, is_worker
 from simulmt.memory import enough_memory
 from simulmt.models.model import Model
+from simulmt.objective import Objective
 from simulmt.options import Config
 from simulmt.parts import needed_by
 from simulmt.processes import is_first_process
@@ -82,74 +83,76 @@ def train(
         UserError: anything a user can put right; mostly before any long work starts.
     """
     ending.listen()
-    config, folder = plain(cfg), Path(run_directory)
+    settings, folder = plain(cfg), Path(run_directory)
     with reported():
+        config = Configuration.of(settings)
         choices = check_choices(config)
         environment = find_environment(choices.plan.nodes, choices.plan.devices)
         check_machine(choices)
         check_own(folder)
         with nullcontext() if locked or is_worker() or not is_first() else alone_in(folder):
-            given = config["ckpt_path"]
-            config["ckpt_path"] = choose_resume(given, folder)
-            if is_done(config["ckpt_path"], folder, config):
+            ckpt_path = choose_resume(config.ckpt_path, folder)
+            if is_done(ckpt_path, folder, settings):
                 return
             if environment is None:
                 run_ranks(choices.plan.devices)
                 return
-            if config["ckpt_path"] != given:
+            if ckpt_path != config.ckpt_path:
                 say("SLURM has started this job again: ckpt_path=last")
-            tokens = config["data"]["batch_tokens"]
             remedy = (
-                f"data.batch_tokens (now {tokens:,}), the sizes of the model (model.*) or "
-                "decoding.beam"
+                f"data.batch_tokens (now {choices.data.batch_tokens:,}), the sizes of the model "
+                "(model.*) or decoding.beam"
             )
+            resume = find_resume(ckpt_path, folder)
             with enough_memory(remedy, choices.plan.accelerator, choices.plan.devices):
-                _train(config, folder, choices, record, environment)
+                _train(config, settings, folder, choices, record, environment, resume)
 
 
 def _train(
-    config: Config,
+    config: Configuration,
+    settings: Config,
     folder: Path,
     choices: Choices,
     record: Mapping[str, str],
     environment: ClusterEnvironment,
+    resume: Path | None,
 ) -> None:
-    mechanism, plan = choices.mechanism, choices.plan
-    start = checkpoint.load(Path(config["init_from"])) if config["init_from"] else None
-    resume = find_resume(config["ckpt_path"], folder)
-    pl.seed_everything(config["seed"], workers=True, verbose=False)
-    corpus, subwords, encoded = build_data(config)
+    mechanism, plan, tokens = choices.mechanism, choices.plan, choices.data.batch_tokens
+    start = checkpoint.load(config.init_from) if config.init_from else None
+    pl.seed_everything(config.seed, workers=True, verbose=False)
+    corpus, subwords, encoded = build_data(choices.data, config.cache.expanduser())
     prepare_machine(plan.threads)  # from here on freed memory is kept
     described = manifest(corpus, subwords)
     say_data(corpus, subwords, described)
     say(f"run directory: {folder}")
-    model = build_model(config["model"], mechanism, subwords.vocabulary)
-    frozen = start_from(start, model, described, config["init_freeze"]) if start else NOTHING_FROZEN
-    _say_model(model, config)
-    resume_at = check_resume(resume, config, described, folder) if resume else None
-    tokens = config["data"]["batch_tokens"]
+    model = build_model(config.model, mechanism, subwords.vocabulary)
+    frozen = start_from(start, model, described, config.init_freeze) if start else NOTHING_FROZEN
+    teacher = choices.teacher(described, subwords.vocabulary)
+    objective = build_objective(config.objective, teacher)
+    _say_model(model, objective)
+    resume_at = check_resume(resume, settings, described, folder) if resume else None
     valid, tested = (
         SplitDecoder(corpus.splits[name], encoded[name], subwords, 2 * tokens, how)
         for name, how in (("valid", GREEDY), ("test", choices.search))
     )
     module = TranslationModule(
         model=model,
-        objective=build_objective(config, choices.teacher(described, subwords.vocabulary)),
+        objective=objective,
         updates=plan.max_updates,
         optimiser=choices.adam,
-        passport=passport(config, subwords, described),
-        seed=config["seed"],
+        passport=passport(settings, subwords, described),
+        seed=config.seed,
         skip=plan.skip,
         compile=plan.compile,
         frozen=frozen,
     )
-    data = TranslationData(encoded["train"], encoded["valid"], tokens, config["seed"])
+    data = TranslationData(encoded["train"], encoded["valid"], tokens, config.seed)
     for name in ("valid", "test"):
         check_enough(len(encoded[name]), plan.processes, name)
     make_room(folder, resume, resume_at)  # after all checks
-    _describe(folder, config, mechanism, described, record)
-    with open_loggers(choices.logger, folder, resume_at, config) as loggers:
-        same = {**config, "hydra.run.dir": str(folder), "the update of ckpt_path": resume_at}
+    _describe(folder, settings, choices, described, record)
+    with open_loggers(choices.logger, folder, resume_at, settings) as loggers:
+        same = {**settings, "hydra.run.dir": str(folder), "the update of ckpt_path": resume_at}
         trainer = make_trainer(plan, folder, valid, loggers, same, environment)
         chosen = fit(trainer, module, data, resume, folder, plan.average)
         scores = _test(trainer, module, tested, folder, chosen)
@@ -157,28 +160,27 @@ def _train(
         write_json(folder / SCORES, scores)
 
 
-def _say_model(model: Model, config: Config) -> None:
+def _say_model(model: Model, objective: Objective) -> None:
     """Print the model's size, and a warning if nothing trains its latency."""
-    name, mechanism = config["model"]["name"], model.mechanism
-    say(f"{name} with {mechanism.name}: {count_parameters(model):,} parameters")
-    if mechanism.learned and not config["lambda"]:
-        say("lambda is 0: no loss but the likelihood trains when the model writes")
+    kind, mechanism = type(model).__name__, model.mechanism
+    say(f"{kind} with {mechanism.name}: {count_parameters(model):,} parameters")
+    if mechanism.learned and not objective.needs_delays():
+        say("lambda=0: latency is not penalised, so the model may wait as long as it likes")
 
 
 def _describe(
     folder: Path,
-    config: Config,
-    mechanism: Mechanism,
+    settings: Config,
+    choices: Choices,
     described: Manifest,
     record: Mapping[str, str],
 ) -> None:
     """Write configuration, provenance, the traits of the policy and the manifest of the data."""
     if is_first_process():
+        mechanism = choices.mechanism
         write_texts(folder / HYDRA, record)
-        write_json(folder / CONFIG, config)
-        write_json(
-            folder / PROVENANCE, provenance(config["trainer"]["accelerator"], needed_by(config))
-        )
+        write_json(folder / CONFIG, settings)
+        write_json(folder / PROVENANCE, provenance(choices.plan.accelerator, needed_by(settings)))
         write_json(folder / TRAITS, Traits(mechanism.learned, mechanism.offline, mechanism.dials))
         write_json(folder / MANIFEST, described)  # last: with this file the run has begun
 
