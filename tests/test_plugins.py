@@ -191,7 +191,7 @@ def test_a_name_that_is_taken_is_refused(monkeypatch):
     ],
 )
 def test_a_part_of_the_wrong_kind_is_rejected_where_it_is_named(brought):
-    with pytest.raises(ValidationError, match=rf"{[*brought][0]}\.a"):
+    with pytest.raises(ValidationError, match=rf"{next(iter(brought))}\.a"):
         Parts(**brought)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from simulmt.analysis.run import Run
 from simulmt.builders import build_mechanism
+from simulmt.configuration import Setup
 from simulmt.errors import UserError
 from simulmt.options import flat_options
 from simulmt.run_directory import (
@@ -43,7 +44,7 @@ def read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]:
     if not same:
         raise UserError(f"no evaluation of {test}, but of {', '.join(names)}")
     plainest, decoding = min(same, key=lambda pair: len({**pair[1].policy, **pair[1].dials}))
-    mechanism = build_mechanism(config["mechanism"])
+    mechanism = build_mechanism(Setup.of(config).mechanism)
     learned = mechanism.learned and "lambda" in config
     run = Run(
         path=folder,

@@ -14,6 +14,7 @@ from simulmt.analysis.studies.run_set import AttentionLinks, DecodedTestSet, Run
 from simulmt.analysis.target import REMEDY
 from simulmt.attention.attention import Attention
 from simulmt.builders import build_corpus, build_search, pick_device
+from simulmt.configuration import Setup
 from simulmt.data.batches import ordered_batches
 from simulmt.data.corpus import Corpus, Split
 from simulmt.data.encoded import EncodedSplit
@@ -85,7 +86,8 @@ class _Reader:
     def read(self, run: Path) -> Corpus:
         """Return the corpus of a run."""
         config = read_json(run / CONFIG)
-        return build_corpus(config["data"], self.root, text_cache(config))
+        setup = Setup.of(config)
+        return build_corpus(setup.data, self.root, text_cache(setup.cache))
 
     def decode(self, run: Path) -> DecodedTestSet:
         """Return the test set, decoded as `train.py` decoded it."""

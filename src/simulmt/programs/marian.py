@@ -35,7 +35,7 @@ def import_model(cfg: DictConfig) -> None:
     trained = marian.read(options.folder, options.target)
     trained.build()  # raises if the model could not be loaded from the folder
     exported.write(trained, options.to, None, None)
-    described, model = trained.manifest, trained.config["model"]
+    described, model = trained.manifest, trained.setup.model
     print(
         f"{described.name} {described.pair}: "
         f"{model['encoder_layers']} + {model['decoder_layers']} layers of width {model['dim']}, "

@@ -130,7 +130,9 @@ def _train(
     teacher = choices.teacher(described, subwords.vocabulary)
     objective = build_objective(config.objective, teacher)
     _say_model(model, objective)
-    resume_at = check_resume(resume, settings, described, folder) if resume else None
+    resume_at = (
+        check_resume(resume, settings, described, folder, plan.max_updates) if resume else None
+    )
     valid, tested = (
         SplitDecoder(corpus.splits[name], encoded[name], subwords, 2 * tokens, how)
         for name, how in (("valid", GREEDY), ("test", choices.search))

@@ -111,12 +111,11 @@ def _digests(described: Config, subwords: Tokenizer, weights: bytes) -> dict[str
 
 def card(trained: Trained, scores: Scores | None) -> str:
     """Return the model card as Markdown."""
-    config, manifest = trained.config, trained.manifest
-    weights = {key: config[key] for key in ("lambda", "lambda_var") if config.get(key)}
+    setup, manifest = trained.setup, trained.manifest
     facts = {
         "task": f"simultaneous translation, {manifest.pair}",
-        "mechanism": _listed({**config["mechanism"], **weights}),
-        "model": _listed(config["model"]),
+        "mechanism": _listed({**setup.mechanism, **setup.weights}),
+        "model": _listed(setup.model),
         "parameters": f"{sum(value.numel() for value in trained.weights.values()):,}",
         "subwords": f"{len(trained.subwords):,} ({', '.join(trained.subwords.files)})",
         "data": f"unknown: imported from {manifest.name}",
@@ -128,7 +127,7 @@ def card(trained: Trained, scores: Scores | None) -> str:
         facts["licence"] = manifest.licence
     if trained.needs:
         facts["needs"] = ", ".join(f"{name} {version}" for name, version in trained.needs.items())
-    lines = [f"# {config['mechanism']['name']} on {config['model']['name']}, {manifest.pair}", ""]
+    lines = [f"# {setup.mechanism['name']} on {setup.model['name']}, {manifest.pair}", ""]
     lines += [f"- **{name}**: {value}" for name, value in facts.items()]
     if scores:
         lines += ["", "## On its test set", "", *_table(scores)]

@@ -4,12 +4,14 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from textwrap import shorten
 
 from torch import Tensor, nn
 
 from simulmt.builders import build_corpus, build_mechanism, outline_model
+from simulmt.configuration import Setup
 from simulmt.data.corpus import Corpus, Split
 from simulmt.data.manifest import Manifest, check_manifest, manifest
 from simulmt.data.tokenizer import Tokenizer
@@ -54,6 +56,7 @@ class Trained:
         """
         try:
             config = convert(entries["config"], dict)
+            Setup.of(config)  # raises here what would be raised later
             described = convert(entries["manifest"], Manifest)
             needs = convert(entries["needs"], dict[str, str])
             if strange := [name for name in needs if not re.fullmatch(MODULE, name)]:
@@ -64,6 +67,11 @@ class Trained:
                 "it again"
             ) from None
         return cls(path, config, described, needs, subwords, weights)
+
+    @cached_property
+    def setup(self) -> Setup:
+        """What of the configuration the model needs."""
+        return Setup.of(self.config)
 
     def own_split(self, name: str, root: Path | None) -> Split:
         """Return a split of the model's own data.
@@ -96,7 +104,7 @@ class Trained:
                 "its own: give source=FILE target=FILE, or split=sacrebleu:NAME"
             )
         check_loaded(self.needs, self.path)
-        corpus = build_corpus(self.config["data"], root, cache or text_cache(self.config))
+        corpus = build_corpus(self.setup.data, root, cache or text_cache(self.setup.cache))
         for name in names:
             pick(corpus.splits, name, "split")
         check_manifest(self.manifest, manifest(corpus, self.subwords, names), names)
@@ -117,19 +125,19 @@ class Trained:
                 sense for the model.
         """
         check_loaded(self.needs, self.path)
-        mechanism = build_mechanism(self.config["mechanism"])
+        mechanism = build_mechanism(self.setup.mechanism)
         mechanism = mechanism.turned({**(policy.model_dials(mechanism) if policy else {}), **dials})
-        model = outline_model(self.config["model"], mechanism, self.subwords.vocabulary)
+        model = outline_model(self.setup.model, mechanism, self.subwords.vocabulary)
         if policy and (misfit := policy.misfit(mechanism, model.attending_layers)):
             raise UserError(f"{type(policy).__name__} is no policy for {self.path}: {misfit}")
         fill(model, self.weights, self.path, assign=True)
         return model.eval()
 
 
-def text_cache(config: Config) -> Path | None:
-    """Return the folder in which a training kept its text; None if it is not here or not ours."""
-    cache = Path(str(config.get("cache", ""))).expanduser()
-    return cache if (cache / "text").is_dir() and os.access(cache / "text", os.W_OK) else None
+def text_cache(cache: Path | None) -> Path | None:
+    """Return the folder in which a training run kept text; None if it is absent or read-only."""
+    text = cache.expanduser() / "text" if cache else None
+    return text.parent if text and text.is_dir() and os.access(text, os.W_OK) else None
 
 
 def check_finite(path: Path, weights: Mapping[str, object]) -> None:

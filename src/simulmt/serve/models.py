@@ -47,7 +47,7 @@ class Served:
         self._device = pick_device(device)
         weights = {key: tensor.to(self._device) for key, tensor in trained.weights.items()}
         self._trained = replace(trained, weights=weights)
-        self._mechanism = build_mechanism(trained.config["mechanism"])
+        self._mechanism = build_mechanism(trained.setup.mechanism)
         self._built = OrderedDict[tuple[tuple[str, float], ...], Model]()
         self._layers = self._model({}).attending_layers
         suited = (self._suited(offer) for offer in policies)
@@ -134,4 +134,4 @@ def own(model: int = 0) -> Setting:
 
 def _about(trained: Trained) -> str:
     languages = (trained.manifest.source_language, trained.manifest.target_language)
-    return f"{trained.config['mechanism'].get('name', '')} {' → '.join(languages)}"
+    return f"{trained.setup.mechanism.get('name', '')} {' → '.join(languages)}"

@@ -62,10 +62,9 @@ def is_done(choice: str | None, folder: Path, config: Config) -> bool:
     """Return True if `ckpt_path=last` asks for a run that is finished, with a line that says so."""
     if choice != "last" or read_state(folder, config).kind != "finished":
         return False
-    most = "trainer.max_updates"
-    raised = most if config["trainer"]["patience"] is None else f"{most} or trainer.patience"
     say(
-        f"the run in {folder} is finished: raise {raised} to train on, or drop ckpt_path to retrain"
+        f"the run in {folder} is finished: increase trainer.max_updates (or trainer.patience) to "
+        "continue, or drop ckpt_path to retrain"
     )
     return True
 
@@ -114,7 +113,9 @@ def find_resume(choice: str | None, folder: Path) -> Path | None:
     return path
 
 
-def check_resume(path: Path, config: Config, described: Manifest, folder: Path) -> int:
+def check_resume(
+    path: Path, config: Config, described: Manifest, folder: Path, updates: int
+) -> int:
     """Reject a resume with other data, model, mechanism, teacher or optimiser.
 
     A checkpoint without updates left is rejected, too, unless it is the run's own: then the run is
@@ -125,6 +126,7 @@ def check_resume(path: Path, config: Config, described: Manifest, folder: Path) 
         config: the configuration of the run.
         described: the manifest of the run's data.
         folder: the run directory.
+        updates: those that the run makes in all.
 
     Returns:
         The update at which the run resumes.
@@ -146,11 +148,11 @@ def check_resume(path: Path, config: Config, described: Manifest, folder: Path) 
             f"ckpt_path={path} holds weights alone, no update to resume at; give last.ckpt, or "
             "start from its weights with init_from"
         )
-    step, most = int(checkpoint["global_step"]), config["trainer"]["max_updates"]
-    if step >= most and not is_own(path, folder):
+    step = int(checkpoint["global_step"])
+    if step >= updates and not is_own(path, folder):
         raise UserError(
             f"ckpt_path={path} has been trained for {step:,} updates, trainer.max_updates is "
-            f"{most:,}: raise it, or score the checkpoint as it is with `simulmt evaluate`"
+            f"{updates:,}: increase it, or score the checkpoint as it is with `simulmt evaluate`"
         )
     return step
 

@@ -16,6 +16,7 @@ from typing import Literal
 
 from pytorch_lightning.loggers import Logger, WandbLogger
 
+from simulmt.configuration import WEIGHTS, Configuration
 from simulmt.metrics import read_columns
 from simulmt.options import Config
 from simulmt.run_directory import PICTURE, WANDB_ID, replacing
@@ -38,13 +39,14 @@ def _open(project: str, mode: str, folder: Path, resume_at: int | None, config: 
     """Start or resume the run, and return its logger."""
     import wandb  # noqa: PLC0415  (seconds to import, and most runs do without)
 
+    read = Configuration.of(config)
     start = partial(
         wandb.init,
         project=project,
-        name=run_name(config),
-        group=config["mechanism"]["name"],
+        name=run_name(read),
+        group=read.mechanism["name"],
         job_type="train",
-        tags=[config["data"]["name"], config["model"]["name"]],
+        tags=[read.data["name"], read.model["name"]],
         id=_run_id(folder / WANDB_ID),
         dir=folder,
         config=dict(config),
@@ -64,16 +66,16 @@ def _open(project: str, mode: str, folder: Path, resume_at: int | None, config: 
     return WandbLogger(experiment=run)
 
 
-def run_name(config: Config) -> str:
+def run_name(config: Configuration) -> str:
     """Return a run's name, by which runs of a mechanism differ: `mma_il lambda=0.2 seed=1`.
 
     The user's own name, if there is one, comes first.
     """
-    mechanism = config["mechanism"]
-    weights = {name: config[name] for name in ("lambda", "lambda_var") if config[name]}
+    mechanism, objective = config.mechanism, config.objective
+    weights = {name: objective[name] for name in WEIGHTS if objective.get(name)}
     pace = {name: mechanism[name] for name in ("k", "chunk", "window") if name in mechanism}
-    options = {**pace, **weights, "seed": config["seed"]}
-    named = [] if config["name"] is None else [f"{config['name']}:"]
+    options = {**pace, **weights, "seed": config.seed}
+    named = [] if config.name is None else [f"{config.name}:"]
     listed = (f"{name}={value}" for name, value in options.items())
     return " ".join([*named, mechanism["name"], *listed])
 

@@ -49,14 +49,14 @@ def write(trained: Trained, folder: Path) -> None:
                 f"{values[0]}; leave out format, or train with {name}={values[0]}"
             )
     options, vocabulary = (
-        {"activation": "relu"} | trained.config["model"],
+        {"activation": "relu", **trained.setup.model},
         trained.subwords.vocabulary,
     )
     with new_folder(folder) as unfinished:
         weights = save(to_marian(trained.weights, options), metadata={"format": "pt"})
         (unfinished / WEIGHTS).write_bytes(weights)
         write_json(unfinished / CONFIG, _config(options, vocabulary))
-        write_json(unfinished / GENERATION, _generation(trained.config["decoding"], vocabulary))
+        write_json(unfinished / GENERATION, _generation(trained.setup.decoding, vocabulary))
         write_json(unfinished / TOKENIZER, _tokenizer(trained))
         for name, content in _subword_files(trained.subwords).items():
             (unfinished / name).write_bytes(content)
