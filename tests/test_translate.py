@@ -103,7 +103,7 @@ def test_a_file_and_a_stream_are_translated_alike(any_run, tmp_path, capsys, mon
 def test_a_damaged_archive_is_refused(finished, tmp_path):
     text = tmp_path / "in.gz"
     text.write_text("der Mann\n")
-    with pytest.raises(UserError, match=r"in\.gz is damaged, or no gzip file.*drop \.gz"):
+    with pytest.raises(UserError, match=r"in\.gz is corrupt, or not compressed.*drop \.gz"):
         translate(configuration("translate", f"checkpoint={finished}", f"input={text}"))
 
 
