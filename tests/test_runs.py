@@ -149,7 +149,7 @@ def test_fine_tuning_on_other_sentences(finished, tmp_path, cache, capsys):
     with pytest.raises(UserError, match=r"train with the model's own .data\.subwords\.model=RUN"):
         run(tmp_path / "refused", cache, *other)
     trained = sorted((cache / "subwords").iterdir())
-    load_subwords(finished).save(given)
+    given.write_bytes(load_subwords(finished).files["subwords.model"])
     run(tmp_path, cache, *other, f"data.subwords.model={given}", "data.subwords.size=9")
     taken, of = re.findall(r"(\d+) of (\d+) parameter tensors start", capsys.readouterr().out)[0]
     assert taken == of == str(len(weights(finished)))
@@ -174,7 +174,9 @@ def test_given_subwords_are_refused_before_any_text_is_read(tmp_path, cache, mon
     with pytest.raises(UserError, match=r"subwords.model=none.model: .*; give a SentencePiece"):
         run(tmp_path, cache, "data.subwords.model=none.model")
     (tmp_path / "some.txt").write_text("no model")
-    with pytest.raises(UserError, match=r"some.txt: 8 bytes that are no SentencePiece model"):
+    with pytest.raises(
+        UserError, match=r"some.txt: the subword model has 8 bytes that are not a Sent"
+    ):
         run(tmp_path, cache, f"data.subwords.model={tmp_path / 'some.txt'}")
     with pytest.raises(UserError, match=r"has no option pieces; its options are: .*, model"):
         run(tmp_path, cache, f"data.subwords.model={tmp_path}", "+data.subwords.pieces=3")

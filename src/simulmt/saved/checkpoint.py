@@ -88,11 +88,10 @@ def read_torch(path: Path) -> object:
                 if folders or archive.testzip():
                     raise ValueError("corrupt")
         return torch.load(path, map_location="cpu", weights_only=True)
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror or error})") from None
-    except Exception:  # of many types; torch's messages advise to trust the file
+    except Exception as error:  # of many types; torch's messages advise to trust the file
+        why = f" ({error.strerror})" if isinstance(error, OSError) else ""
         raise UserError(
-            f"{path} is not a checkpoint, or is corrupt; take another one, or retrain"
+            f"{path} is not a checkpoint, or is corrupt{why}; take another one, or retrain"
         ) from None
 
 
