@@ -16,6 +16,8 @@ from dataclasses import is_dataclass
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
+from pydantic import TypeAdapter
+
 from simulmt.errors import UserError
 
 T = TypeVar("T")
@@ -262,7 +264,9 @@ def _within(value: Any, kind: Any) -> Any:
     if origin is Literal and value not in arguments:
         raise ValueError(f"choose one of {', '.join(arguments)}")
     for limit in arguments[1:] if origin is Annotated else ():
-        if not limit.holds(value):
+        if not isinstance(limit, Limit):
+            TypeAdapter(kind).validate_python(value)
+        elif not limit.holds(value):
             raise ValueError(f"it must be {limit.text}")
     for item in value.values() if origin is dict else ():
         _within(item, arguments[1])

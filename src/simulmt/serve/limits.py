@@ -3,42 +3,36 @@
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
-from simulmt.options import Limit, limited
+from annotated_types import Ge, Le
 
-Sessions: TypeAlias = Annotated[int, Limit("from 1 to 10,000", lambda n: 1 <= n <= 10_000)]
-Bytes: TypeAlias = Annotated[int, Limit("from 4,096 to 1,000,000", lambda n: 4096 <= n <= 10**6)]
-Words: TypeAlias = Annotated[int, Limit("from 1 to 4,000", lambda n: 1 <= n <= 4000)]
-Seconds: TypeAlias = Annotated[float, Limit("from 1 to 86,400", lambda s: 1 <= s <= 86_400)]
+Words: TypeAlias = Annotated[int, Ge(1), Le(4000)]
 
-UNSEEN = 256
-"""The most events of a session that may be unconfirmed; its words wait until there are fewer."""
+UNSENT = 64
+"""The events, beyond two for each word that may wait, after which a slow reader is closed."""
 FAULTS = 20
 """The malformed messages after which a connection is closed."""
 LONGEST_WORD = 100
 """The most characters of a word; a longer one is read in pieces, as it would hold up a round."""
 PANES = 2
 """The most panes of a session."""
-HTTP_SECONDS = 20.0
-"""How long a connection may last that is not a session's."""
-HELLO_SECONDS = 10.0
-"""How long a session's connection may wait with its first message."""
+CLOSING_SECONDS = 5.0
+"""How long a client may take to read why its session is closed."""
 
 
-@limited
 @dataclass(frozen=True)
 class Limits:
     """What a server allows its clients.
 
     Args:
-        sessions: the most sessions at once; those without a connection make room for others.
+        sessions: the most sessions at once.
         message_bytes: the most bytes of a message.
         words: the most words of a sentence; a longer one is ended there.
         waiting: the most words of a session that wait for the model.
-        idle: seconds without a word after which a session ends.
+        idle: seconds without a message after which a session ends.
     """
 
-    sessions: Sessions
-    message_bytes: Bytes
+    sessions: Annotated[int, Ge(1), Le(10_000)]
+    message_bytes: Annotated[int, Ge(4096), Le(1_000_000)]
     words: Words
     waiting: Words
-    idle: Seconds
+    idle: Annotated[float, Ge(1), Le(86_400)]

@@ -1,32 +1,29 @@
 """The models that panes show: each is in memory once, whatever dials and policies it has."""
 
-import typing
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from simulmt.builders import build_mechanism, build_policy, pick_device
-from simulmt.decoding.policies import OWN
 from simulmt.decoding.policy import Policy
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
-from simulmt.options import Limit, asked_of
+from simulmt.options import asked_of
 from simulmt.saved.trained import Trained
-from simulmt.serve.events import ModelOffer, Option, PolicyOffer
-from simulmt.serve.messages import Setting
+from simulmt.serve.messages import ModelOffer, Option, PolicyOffer, Setting
 
 _KEPT = 16
 """The most settings of the dials that a model is kept for; the least recently used makes room."""
-_FAR = 10_000
-"""The steps of an option within which its page shows a limit."""
 
 
 class Served:
     """A trained model that many panes show, with several dials and policies.
 
-    All share its weights. The model itself is built anew for each value of the dials, which takes
+    All share its weights. The model itself is built again for each value of the dials, which takes
     no further memory for weights.
 
     Args:
@@ -46,14 +43,17 @@ class Served:
         weights = {key: tensor.to(self._device) for key, tensor in trained.weights.items()}
         self._trained = replace(trained, weights=weights)
         self._mechanism = build_mechanism(trained.config["mechanism"])
-        self._built = OrderedDict[tuple[tuple[str, float], ...], Model]()
+        self._built = lru_cache(_KEPT)(self._build)
         self._layers = self._model({}).attending_layers
         suited = (self._suited(offer) for offer in policies)
-        offers = tuple(offer for offer in suited if offer)
-        self.offer = ModelOffer(name, _about(trained), self._dials(), offers)
+        kinds = asked_of(type(self._mechanism.schedule), {})
+        dials = (option_of(key, kinds[key], value) for key, value in self._mechanism.dials.items())
+        languages = (trained.manifest[f"{side}_language"] for side in ("source", "target"))
+        about = f"{trained.config['mechanism'].get('name', '')} {' → '.join(languages)}"
+        self.offer = ModelOffer(name, about, tuple(dials), tuple(one for one in suited if one))
 
     def translator(self, setting: Setting) -> Translator:
-        """Return a translator of its own for a pane.
+        """Return a separate translator for a pane.
 
         Raises:
             UserError: an unknown policy, option or dial, a value out of range, or a policy that
@@ -67,13 +67,10 @@ class Served:
         return Translator(model, self._trained.subwords, self._device, policy)
 
     def _model(self, dials: Mapping[str, float]) -> Model:
-        key = tuple(sorted(dials.items()))
-        if key not in self._built:
-            self._built[key] = self._trained.build(dials).to(self._device)
-        self._built.move_to_end(key)
-        while len(self._built) > _KEPT:
-            self._built.popitem(last=False)
-        return self._built[key]
+        return self._built(tuple(sorted(dials.items())))
+
+    def _build(self, dials: tuple[tuple[str, float], ...]) -> Model:
+        return self._trained.build(dict(dials)).to(self._device)
 
     def _suited(self, offer: PolicyOffer) -> PolicyOffer | None:
         """Return the offer for this model; None if the policy makes no sense for it."""
@@ -83,11 +80,6 @@ class Served:
             return offer
         misfit = policy.misfit(self._mechanism, self._layers)
         return None if misfit else replace(offer, dials=policy.model_dials(self._mechanism))
-
-    def _dials(self) -> tuple[Option, ...]:
-        kinds = asked_of(type(self._mechanism.schedule), {})
-        dials = self._mechanism.dials.items()
-        return tuple(option_of(name, value, "", kinds[name]) for name, value in dials)
 
 
 def policy_offer(
@@ -102,39 +94,10 @@ def policy_offer(
         defaults: the default and the explanation of each option.
     """
     kinds = asked_of(make, {}) if make else {}
-    options = (option_of(key, *defaults[key], kind) for key, kind in kinds.items())
+    options = (option_of(key, kind, *defaults[key]) for key, kind in kinds.items())
     return PolicyOffer(name, why, bool(make and make.revises), tuple(options))
 
 
-def option_of(name: str, value: float | None, why: str, kind: Any) -> Option:
-    """Return an option as the page shows it; its type gives the limits."""
-    optional = type(None) in typing.get_args(kind)
-    if optional:
-        kind = typing.get_args(kind)[0]
-    plain, *limits = typing.get_args(kind) or (kind,)
-
-    def holds(number: float) -> bool:
-        return all(limit.holds(number) for limit in limits if isinstance(limit, Limit))
-
-    def last(step: float) -> float | None:
-        """The last allowed value in steps from the present one; None if no end is in sight."""
-        reached = start = 1 if value is None else value
-        for n in range(1, _FAR):
-            tried = round(start + n * step, 2)
-            if not holds(tried):
-                return reached
-            reached = tried
-        return None
-
-    step = 1 if plain is int else 0.01
-    return Option(name, value, why, plain is int, last(-step), last(step), optional)
-
-
-def own(model: int = 0) -> Setting:
-    """Return the setting of a model as it was trained."""
-    return Setting(model, OWN, {}, {})
-
-
-def _about(trained: Trained) -> str:
-    languages = (trained.manifest[f"{side}_language"] for side in ("source", "target"))
-    return f"{trained.config['mechanism'].get('name', '')} {' → '.join(languages)}"
+def option_of(name: str, kind: Any, value: float | None, why: str = "") -> Option:
+    """Return an option as the page shows it; its type has the bounds."""
+    return Option(name, value, why, TypeAdapter(kind).json_schema())

@@ -1,51 +1,137 @@
-"""All sessions, and the rounds in which their words are read.
+"""Sessions, and the rounds in which their words are read.
 
-One thread has the models. In each round it reads one word of every session that has one, in one
-batch: all sessions go on at the same pace, and a pasted book delays nobody else. The event loop
-meanwhile goes on taking and sending messages.
+In each round a thread reads one word of every session that has one, in one batch: all sessions go
+on at the same pace, and a pasted book delays nobody else. The event loop meanwhile goes on taking
+and sending messages.
 """
 
 import asyncio
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
+from simulmt.data.text import normalise
 from simulmt.errors import UserError
+from simulmt.live.interpreter import cut
 from simulmt.live.translator import Translator
-from simulmt.serve.events import Event, Notice, Step, Welcome
-from simulmt.serve.interpretation import Interpretation, Turn, advance
-from simulmt.serve.journal import Journal
-from simulmt.serve.limits import LONGEST_WORD, PANES, Limits
-from simulmt.serve.messages import Hello, Setting
+from simulmt.serve import messages
+from simulmt.serve.limits import FAULTS, LONGEST_WORD, UNSENT, Limits
+from simulmt.serve.messages import Event, Notice, Panes, Setting, Step
 from simulmt.serve.models import Served
-from simulmt.serve.session import Item, Session
+from simulmt.serve.panes import Pane, read_words
 
-_SWEEP = 1.0
-"""Seconds between two looks for idle sessions."""
-
-
-class FullError(Exception):
-    """No further session fits."""
+_log = logging.getLogger("simulmt.serve")
 
 
-class Played(NamedTuple):
-    """What an item of a session has led to."""
+class Session:
+    """What one socket has said and is told, and the panes that read its words.
 
-    session: Session
-    events: list[Event]
-    text: str = ""
-    """The sentence that has ended, and its translations."""
+    Args:
+        number: for the log.
+        build: returns the translator of a setting.
+        limits: of words.
+        wake: called when there is something to read.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        build: Callable[[Setting], Translator],
+        limits: Limits,
+        wake: Callable[[], None],
+    ) -> None:
+        self.number, self._build, self._limits, self._wake = number, build, limits, wake
+        self.waiting = deque[str | Panes]()
+        """What is to be read: words, ends of sentences (empty), and choices of panes."""
+        self.unsent = asyncio.Queue[str]()
+        """What is to be sent; the last text is empty."""
+        self.over = ""
+        """Why the session has ended, if it has."""
+        self.panes, self.chosen = list[Pane](), list[Pane]()
+        self.sentence, self.read, self.faults = 1, 0, 0
+
+    # in the event loop
+
+    def hear(self, text: str | bytes) -> None:
+        """Take a message; too many that are malformed, or too much at once, end the session."""
+        try:
+            self._take(messages.parse(text))
+        except UserError as error:
+            self.faults += 1
+            self.tell(Notice(str(error)[:300], "fault"))
+            if self.faults == FAULTS:
+                self.end(f"{FAULTS} messages were malformed")
+
+    def tell(self, event: Event) -> None:
+        """Have an event sent; who does not read what it is sent is closed."""
+        if self.unsent.qsize() > 2 * self._limits.waiting + UNSENT:
+            self.end(f"the connection is too slow: {self.unsent.qsize()} events wait for it")
+        if not self.over:
+            self.unsent.put_nowait(messages.text_of(event))
+
+    def end(self, why: str) -> None:
+        """End the session, and tell its client why."""
+        if not self.over:
+            self.over = why
+            self.unsent.put_nowait(messages.text_of(Notice(why, "closed")))
+            self.unsent.put_nowait("")
+
+    def _take(self, message: messages.Message) -> None:
+        waiting, most = len(self.waiting), self._limits.waiting
+        if isinstance(message, messages.Words):
+            words = [part for w in normalise(message.text).split() for part in cut(w, LONGEST_WORD)]
+            if waiting + len(words) > most:
+                raise UserError(f"{len(words)} words, and {waiting} wait; {most} may: send fewer")
+            self.waiting += words
+        elif waiting < 2 * most:  # words leave room for their ends
+            self.waiting.append(message if isinstance(message, Panes) else "")
+        else:
+            raise UserError(f"{waiting} messages wait; send fewer")
+        self._wake()
+
+    # in the thread that has the models
+
+    @property
+    def full(self) -> bool:
+        """Whether the sentence is as long as it may be."""
+        full = any(pane.translator.full for pane in self.panes)
+        return full or self.read >= self._limits.words
+
+    @property
+    def text(self) -> str:
+        """The sentence and its translations so far."""
+        source = [pane.translator.words_read for pane in self.panes[:1]]
+        return " | ".join(" ".join(words) for words in (*source, *(p.words for p in self.panes)))
+
+    def choose(self, settings: Sequence[Setting]) -> list[Event]:
+        """Take other panes: now between two sentences, else with the next sentence."""
+        try:
+            self.chosen = [Pane(setting, self._build(setting)) for setting in settings]
+        except UserError as error:
+            return [Notice(str(error)[:300])]
+        return [] if self.read else self._change()
+
+    def begin(self) -> list[Event]:
+        """Begin another sentence, with other panes if others were chosen."""
+        self.sentence, self.read = self.sentence + 1, 0
+        for pane in self.panes:
+            pane.reset()
+        return self._change() if self.chosen else []
+
+    def _change(self) -> list[Event]:
+        self.panes, self.chosen = self.chosen, []
+        return [Panes(tuple(pane.setting for pane in self.panes))]
 
 
 class Sessions:
-    """Begins, resumes and ends sessions, and has their words read.
+    """Begins and ends sessions, and has their words read.
 
     Args:
         models: what panes may show.
         panes: what the panes of a new session show.
         limits: of sessions, words and time.
-        journal: the log.
+        log_text: whether sentences and translations are logged.
     """
 
     def __init__(
@@ -53,72 +139,47 @@ class Sessions:
         models: Sequence[Served],
         panes: Sequence[Setting],
         limits: Limits,
-        journal: Journal,
+        log_text: bool = False,
     ) -> None:
-        self.models, self.panes, self.limits, self.journal = models, panes, limits, journal
-        self._by_token = dict[str, Session]()
-        self._begun = 0
-        self._beginning, self._work = asyncio.Lock(), asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, "models")
+        self.models, self.panes, self.limits, self.log_text = models, panes, limits, log_text
+        self.open = set[Session]()
+        self._begun, self._work = 0, asyncio.Event()
 
-    def __len__(self) -> int:
-        return len(self._by_token)
+    def begin(self) -> Session:
+        """Return another session; one that is over if all are taken."""
+        self._begun += 1
+        session = Session(self._begun, self.translator, self.limits, self._work.set)
+        if len(self.open) >= self.limits.sessions:
+            session.end(f"all {self.limits.sessions} sessions are taken; try again later")
+            return session
+        self.open.add(session)
+        offers = tuple(model.offer for model in self.models)
+        session.tell(messages.Welcome(offers, self.limits.waiting))
+        session.waiting.append(Panes(tuple(self.panes)))
+        self._work.set()
+        _log.info("began session=%d", session.number)
+        return session
 
-    async def begin(self, connection: object, hello: Hello) -> tuple[Session, Welcome]:
-        """Return the session of a client, and its greeting.
-
-        A token that is unknown, or whose session has ended, gets a new session.
-
-        Raises:
-            MalformedError: the client cannot have seen the events that it names.
-            FullError: there is no room, and no session without a connection to make room.
-        """
-        session = self._by_token.get(hello.token or "")
-        resumed = session is not None
-        if session is None:
-            async with self._beginning:
-                session = await self._new()
-        session.connect(connection, hello.seen if resumed else 0)
-        self.journal.write("resumed" if resumed else "began", session=session.number)
-        offers, limits = tuple(model.offer for model in self.models), self.limits
-        welcome = Welcome(
-            session.token,
-            resumed,
-            session.heard,
-            offers,
-            tuple(self.panes),
-            PANES,
-            limits.words,
-            limits.waiting,
-            limits.message_bytes,
-            LONGEST_WORD,
-        )
-        return session, welcome
+    def forget(self, session: Session) -> None:
+        """Make room for another session: the socket of this one is closed."""
+        self.open.discard(session)
+        _log.info("ended session=%d why=%r", session.number, session.over or "its client has left")
 
     async def run(self) -> None:
-        """Read words and end idle sessions, for ever."""
-        sweeping = asyncio.create_task(self._sweep())
-        try:
-            while True:
-                await self._work.wait()
-                self._work.clear()
-                while items := self._next():
-                    try:
-                        for played in await self._in_thread(items):
-                            self._tell(played)
-                    except Exception as error:  # a fault of ours costs a round, not the server
-                        self.journal.write("error", what=repr(error)[:300])
-        finally:
-            sweeping.cancel()
-
-    def close(self) -> None:
-        """End all sessions; a round that is under way is the last."""
-        for session in [*self._by_token.values()]:
-            self._end(session, "the server has ended")
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        """Read words, for ever."""
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            while items := {one: one.waiting.popleft() for one in self.open if one.waiting}:
+                try:
+                    for session, events in (await asyncio.to_thread(self.play, items)).items():
+                        for event in events:
+                            session.tell(event)
+                except Exception:  # a fault of ours costs a round, not the server
+                    _log.exception("error in a round")
 
     def translator(self, setting: Setting) -> Translator:
-        """Return the translator of a setting; in the thread that has the models.
+        """Return the translator of a setting.
 
         Raises:
             UserError: no such model, or as for `Served.translator`.
@@ -127,87 +188,38 @@ class Sessions:
             raise UserError(f"model={setting.model}: there are {len(self.models)}, from 0")
         return self.models[setting.model].translator(setting)
 
-    async def _new(self) -> Session:
-        if len(self) >= self.limits.sessions:
-            gone = [one for one in self._by_token.values() if one.connection is None]
-            if not gone:
-                raise FullError(f"all {self.limits.sessions} sessions are taken; try again later")
-            self._end(min(gone, key=lambda one: one.touched), "its place was needed")
-        self._begun += 1
-        interpretation = await asyncio.get_running_loop().run_in_executor(
-            self._thread, Interpretation.of, self.panes, self.translator, self.limits.words
-        )
-        session = Session(self._begun, interpretation, self.limits, self._work.set)
-        self._by_token[session.token] = session
-        return session
+    def play(self, items: Mapping[Session, str | Panes]) -> dict[Session, list[Event]]:
+        """Return what follows from an item of each session."""
+        played, words = dict[Session, list[Event]](), dict[Session, str]()
+        for session, item in items.items():
+            played[session] = session.choose(item.panes) if isinstance(item, Panes) else []
+            if isinstance(item, str) and (item or session.read):  # an empty sentence has no end
+                words[session] = item
+        for session, step in _read(words, "end").items():
+            played[session] += self._after(session, step)
+        full = {session: "" for session in words if session.full}
+        for session, step in _read(full, "long").items():
+            played[session] += self._after(session, step)
+        return played
 
-    def _next(self) -> list[tuple[Session, Item]]:
-        ready = [session for session in self._by_token.values() if session.ready]
-        return [(session, session.waiting.popleft()) for session in ready]
-
-    async def _in_thread(self, items: Sequence[tuple[Session, Item]]) -> list[Played]:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, play, items)
-
-    def _tell(self, played: Played) -> None:
-        for event in played.events:
-            played.session.tell(event)
-            if isinstance(event, Step) and event.ended:
-                self.journal.write(
-                    "sentence",
-                    played.text,
-                    session=played.session.number,
-                    number=event.sentence,
-                    read=event.read,
-                    ended=event.ended,
-                )
-
-    def _end(self, session: Session, why: str) -> None:
-        self._by_token.pop(session.token, None)
-        session.end(why)
-        self.journal.write("ended", session=session.number, why=why)
-
-    async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(_SWEEP)
-            latest = time.monotonic() - self.limits.idle
-            for session in [*self._by_token.values()]:
-                if session.touched < latest:
-                    self._end(session, f"no word for {self.limits.idle:g} seconds")
+    def _after(self, session: Session, step: Step) -> list[Event]:
+        """Return a step, and what follows if the sentence has ended."""
+        if not step.ended:
+            return [step]
+        text = f" text={session.text!r}" if self.log_text else ""
+        numbers = session.number, step.sentence, step.read
+        _log.info("sentence session=%d number=%d read=%d ended=%s%s", *numbers, step.ended, text)
+        return [step, *session.begin()]
 
 
-def play(items: Sequence[tuple[Session, Item]]) -> list[Played]:
-    """Return what follows from an item of each session; in the thread that has the models."""
-    played = {session: Played(session, []) for session, _ in items}
-    turns = dict[Session, Turn]()
-    for session, item in items:
-        if not isinstance(item, Turn):
-            played[session].events.extend(_choose(session.interpretation, item))
-        elif item.of.read or not item.ended:  # an empty sentence has no end
-            turns[session] = item
-    _advance(turns, played)
-    full = {session: turn.of for session, turn in turns.items() if turn.of.full}
-    _advance({session: Turn(of, ended="long") for session, of in full.items()}, played)
-    return [*played.values()]
-
-
-def _choose(interpretation: Interpretation, panes: Sequence[Setting]) -> Iterator[Event]:
-    """Yield what a choice of panes leads to."""
-    try:
-        change = interpretation.choose(panes)
-    except UserError as error:
-        yield Notice(str(error))
-    else:
-        yield from [change] if change else []
-
-
-def _advance(turns: Mapping[Session, Turn], played: dict[Session, Played]) -> None:
-    """Have all turns read, and begin another sentence where one has ended."""
-    steps = advance([*turns.values()])
-    for (session, turn), step in zip(turns.items(), steps, strict=True):
-        events = played[session].events
-        events.append(step)
-        if step.ended:
-            played[session] = Played(session, events, turn.of.text)
-            turn.of.begin()
-            change = turn.of.change()
-            events += [change] if change else []
+def _read(words: Mapping[Session, str], ending: messages.Ending) -> dict[Session, Step]:
+    """Have all sessions read a word, or the end of the sentence; one whose model fails ends it."""
+    done = read_words([(pane, word) for one, word in words.items() for pane in one.panes])
+    steps = dict[Session, Step]()
+    for session, word in words.items():
+        session.read += bool(word)
+        panes = tuple(done[pane] for pane in session.panes if pane in done)
+        step = Step(session.sentence, session.read, word, panes, "" if word else ending)
+        failed = len(panes) < len(session.panes)
+        steps[session] = replace(step, panes=(), ended="failed") if failed else step
+    return steps

@@ -1,0 +1,103 @@
+"""Panes read words; those of many sessions read in one batch, in the thread that has the models."""
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import takewhile
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from simulmt.decoding.instance import word_delays
+from simulmt.latency import average_lagging
+from simulmt.live.together import read_together
+from simulmt.live.translator import Translator
+from simulmt.serve.messages import PaneStep, Setting, Written
+
+_log = logging.getLogger("simulmt.serve")
+
+
+class Pane:
+    """What one translator has shown of a sentence.
+
+    Args:
+        setting: says what the pane shows.
+        translator: translates for this pane alone.
+    """
+
+    def __init__(self, setting: Setting, translator: Translator) -> None:
+        self.setting, self.translator = setting, translator
+        self.words, self.delays = list[str](), list[int]()
+
+    def reset(self) -> None:
+        """Begin another sentence."""
+        self.translator.reset()
+        self.words, self.delays = [], []
+
+    def follow(self, ended: bool) -> tuple[int, tuple[Written, ...]]:
+        """Return how many words stay after the last read, and those that are new."""
+        translator = self.translator
+        if translator.revises:
+            return self._revise(translator.words_written if ended else translator.shown)
+        written, read = translator.stream.written, translator.words_read
+        source, kept = translator.subwords.source_words(" ".join(read)), len(self.words)
+        self.words = [*translator.words_written]
+        ends = translator.subwords.word_ends(written.tokens)[: len(self.words)]
+        self.delays = word_delays(written.delays, ends, source)
+        stops = [*source, len(read) + 1]  # where heads may stand: at a word, or at EOS
+        streams = not translator.model.mechanism.offline
+        heads = (written.positions[end - 1] if streams else () for end in ends)
+        places = (
+            tuple(stops[min(n, len(stops)) - 1] if n > 0 else 0 for n in one) for one in heads
+        )
+        return kept, tuple(map(Written, self.words, self.delays, places))[kept:]
+
+    def _revise(self, words: list[str]) -> tuple[int, tuple[Written, ...]]:
+        pairs = zip(self.words, words, strict=False)
+        kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        read = len(self.translator.words_read)
+        self.words = words
+        self.delays = self.delays[:kept] + [read] * (len(words) - kept)
+        return kept, tuple(Written(word, read) for word in words[kept:])
+
+
+def read_words(turns: Sequence[tuple[Pane, str]]) -> dict[Pane, PaneStep]:
+    """Let panes read, in as few batches as there are kinds of panes.
+
+    Args:
+        turns: different panes, each with the word that it reads; empty for the end of its sentence.
+
+    Returns:
+        What each pane did. Panes are missing whose model failed.
+    """
+    groups = defaultdict[tuple[int, str], list[tuple[Pane, str]]](list)
+    for pane, word in turns:  # panes of a kind are computed, and timed, together
+        groups[id(pane.translator.model), repr(pane.translator.policy)].append((pane, word))
+    done = dict[Pane, tuple[int, tuple[Written, ...], float]]()
+    for group in groups.values():
+        started = time.perf_counter()
+        try:
+            read_together(
+                [pane.translator for pane, _ in group], [word or None for _, word in group]
+            )
+            passed = round(1000 * (time.perf_counter() - started), 2)
+            done |= {pane: (*pane.follow(not word), passed) for pane, word in group}
+        except Exception:  # a model's own: the other sentences go on
+            _log.exception("error in a model")
+    lags = dict(zip(done, _lags([*done]), strict=True))
+    return {
+        pane: PaneStep(kept, words, lags[pane] if pane.delays else None, passed)
+        for pane, (kept, words, passed) in done.items()
+    }
+
+
+def _lags(panes: Sequence[Pane]) -> list[float]:
+    """Return the average lagging of each pane if its sentence ended here, in words."""
+    if not panes:
+        return []
+    delays = [torch.tensor(pane.delays, dtype=torch.float32) for pane in panes]
+    read = torch.tensor([len(pane.translator.words_read) for pane in panes])
+    written = torch.tensor([len(pane.delays) for pane in panes])
+    lags = average_lagging(pad_sequence(delays, batch_first=True), read, written)
+    return [round(lag, 2) for lag in lags.tolist()]
