@@ -20,10 +20,9 @@ from simulmt.latency import average_lagging
 from simulmt.programs.offers import policy_offers
 from simulmt.saved import checkpoint
 from simulmt.serve import app, server
-from simulmt.serve.limits import Limits
 from simulmt.serve.messages import Setting
 from simulmt.serve.models import Served
-from simulmt.serve.sessions import Session, Sessions
+from simulmt.serve.sessions import Limits, Session, Sessions
 
 LIMITS = Limits(sessions=200, message_bytes=16_384, words=200, waiting=200, idle=600)
 

@@ -13,7 +13,6 @@ from serving import (
     lag_of,
     running,
     setting,
-    soon,
     untimed,
     words_of,
 )
@@ -23,7 +22,7 @@ from simulmt.saved import checkpoint
 from simulmt.serve import panes as serve_panes
 from simulmt.serve.messages import Setting
 from simulmt.serve.models import Served
-from simulmt.serve.sessions import Sessions
+from simulmt.serve.sessions import Session
 
 RETRANSLATION = Setting(0, "retranslation", {}, {})
 
@@ -118,14 +117,20 @@ def test_a_failing_model_costs_its_sentence_alone(at, client, monkeypatch):
     assert client.sentence("wir gehen .")[-1]["ended"] == "end"
 
 
-def test_a_fault_of_ours_costs_a_round_and_is_logged(at, client, monkeypatch):
-    def fail(self, items):
+def test_a_fault_of_ours_ends_its_session_alone_and_is_logged(at, client, monkeypatch):
+    def fail(self, ended):
         raise KeyError("a fault")
 
+    other = at.client()
     with monkeypatch.context() as patch:
-        patch.setattr(Sessions, "play", fail)
-        client.say("words", text="wir")
-        assert soon(lambda: "KeyError: 'a fault'" in at.log.getvalue())
+        patch.setattr(Session, "_finish", fail)
+        other.say("words", text="wir")
+        other.say("end")
+        assert (
+            "its log says why"
+            in other.until(lambda message: message["type"] == "closed")[-1]["text"]
+        )
+    assert "KeyError: 'a fault'" in at.log.getvalue()
     assert client.sentence("wir gehen .")[-1]["ended"] == "end"
 
 

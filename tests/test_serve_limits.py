@@ -9,6 +9,7 @@ import re
 import threading
 from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from starlette.websockets import WebSocket
@@ -24,9 +25,8 @@ from serving import (
 )
 from simulmt.errors import UserError
 from simulmt.serve import app, sessions
-from simulmt.serve.limits import FAULTS
 from simulmt.serve.messages import Panes, Setting, Words, parse
-from simulmt.serve.sessions import Session, Sessions
+from simulmt.serve.sessions import FAULTS, Session
 
 
 def test_a_long_sentence_is_ended_and_another_begins(run):
@@ -40,17 +40,18 @@ def test_a_long_sentence_is_ended_and_another_begins(run):
 
 
 def test_a_long_word_is_cut():
-    session = Session(1, None, LIMITS, lambda: None)
+    session = Session(1, SimpleNamespace(limits=LIMITS))
     session.hear(json.dumps({"type": "words", "text": "ein " + "ä" * 2500}))
-    assert [len(word) for word in session.waiting] == [3, *[100] * 25]
+    words = [session.waiting.get_nowait() for _ in range(26)]
+    assert [len(word) for word in words] == [3, *[100] * 25]
 
 
 def test_more_ends_than_may_wait_are_rejected():
-    session = Session(1, None, replace(LIMITS, waiting=5), lambda: None)
+    session = Session(1, SimpleNamespace(limits=replace(LIMITS, waiting=5)))
     for _ in range(11):
         session.hear('{"type": "end"}')
-    assert len(session.waiting) == 10
-    assert "10 messages wait" in session.unsent.get_nowait()
+    assert session.waiting.qsize() == 10
+    assert "10 + 1 wait" in session.unsent.get_nowait()
 
 
 def test_more_words_than_may_wait_are_refused_whole(run):
@@ -205,7 +206,7 @@ def test_a_slow_reader_is_closed_with_a_reason_and_delays_nobody(run, monkeypatc
         session = client.session
         while not session.over:
             client.say("words", text="das")
-            assert soon(lambda: not session.waiting)
+            assert soon(session.waiting.empty)
         assert at.client().sentence("wir gehen .")[-1]["ended"] == "end"
         gate.set()
         last = client.until(lambda message: message["type"] == "closed")[-1]
@@ -227,20 +228,20 @@ def test_a_reader_that_never_reads_holds_no_place_for_long(run, monkeypatch):
 
 def test_a_pasted_book_delays_nobody(at, monkeypatch):
     """In each round every session that has a word has one read."""
-    gate, rounds, play = threading.Event(), [], Sessions.play
+    gate, rounds, read = threading.Event(), [], sessions.read_words
     book, other = at.client(), at.client()
 
-    def held(self, items):
+    def held(turns):
         gate.wait(20)
-        rounds.append(len(items))
-        return play(self, items)
+        rounds.append(len(turns))
+        return read(turns)
 
-    monkeypatch.setattr(Sessions, "play", held)
+    monkeypatch.setattr(sessions, "read_words", held)
     book.say("words", text="das " * 30)
-    assert soon(lambda: len(book.session.waiting) == 29)
+    assert soon(lambda: book.session.waiting.qsize() == 29)
     other.say("words", text="wir gehen .")
     other.say("end")
-    assert soon(lambda: len(other.session.waiting) == 4)
+    assert soon(lambda: other.session.waiting.qsize() == 3)
     gate.set()
     other.until(lambda message: message.get("ended"))
     assert [book.get()["read"] for _ in range(30)] == [*range(1, 31)]

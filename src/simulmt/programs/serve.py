@@ -18,15 +18,11 @@ from simulmt.options import Config, construct
 from simulmt.programs.offers import completed, policy_offers
 from simulmt.programs.plain import plain
 from simulmt.saved import checkpoint
-from simulmt.serve.limits import Limits
 from simulmt.serve.messages import Setting
 from simulmt.serve.models import Served
-from simulmt.serve.sessions import Sessions
+from simulmt.serve.sessions import Limits, Sessions
 
-_OPEN = (
-    "warning: host={host} lets other machines connect, without a password and unencrypted: whoever "
-    "reaches port {port} can use the models; host=127.0.0.1 keeps it to this machine"
-)
+_OPEN = "lets other machines use the models, without a password and unencrypted"
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,7 @@ def serve(cfg: DictConfig) -> None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
         print(f"open {server.address(listening)} in a browser; Ctrl-C ends the server", flush=True)
         if server.is_public(listening):
-            print(_OPEN.format(host=options.host, port=listening.getsockname()[1]), file=sys.stderr)
+            print(f"warning: host={options.host} {_OPEN}", file=sys.stderr)
         server.server(application, options.message_bytes).run(sockets=[listening])
 
 
@@ -82,7 +78,7 @@ def _sessions(options: Options) -> Sessions:
     sessions = Sessions(models, settings, options, options.log_text)
     for setting, asked in zip(settings, ("", "policy2 and dial2: "), strict=False):
         try:
-            sessions.translator(setting)
+            sessions.pane(setting)
         except UserError as error:
             raise UserError(f"{asked}{error}") from None
     return sessions

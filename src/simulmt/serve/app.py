@@ -9,8 +9,8 @@ import ipaddress
 import logging
 import mimetypes
 import socket
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -23,7 +23,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from simulmt.page import FILES, content
-from simulmt.serve.limits import CLOSING_SECONDS
 from simulmt.serve.sessions import Session, Sessions
 
 HEADERS = {
@@ -39,6 +38,8 @@ HEADERS = {
     "cache-control": "no-cache",
 }
 """Of every response."""
+CLOSING_SECONDS = 5.0
+"""How long a client may take to read why its session is closed."""
 _log = logging.getLogger("simulmt.serve")
 
 
@@ -64,49 +65,38 @@ class Guard:
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        if scope["type"] == "lifespan" or self.admits(scope["type"], Headers(scope=scope)):
+        kind = scope["type"]
+        if kind == "lifespan" or self.admits(Headers(scope=scope), kind == "websocket"):
             await self.app(scope, receive, answer)
-        elif scope["type"] == "websocket":
-            await WebSocket(scope, receive, send).close()  # before it is accepted: status 403
         else:
-            rejection = "this server has another name; to use this one, start it with origins=[...]"
-            await PlainTextResponse(rejection, 421)(scope, receive, answer)
+            status = 403 if kind == "websocket" else 421
+            why = "this server has another name, or admits no other page; see origins=[...]"
+            await PlainTextResponse(why, status)(scope, receive, answer)
 
-    def admits(self, kind: str, headers: Headers) -> bool:
+    def admits(self, headers: Headers, is_socket: bool) -> bool:
         """Return whether a request names this server and, for a socket, is of an admitted page.
 
         A name that is neither an address nor the server's own could be an attacker's that resolves
         to this machine (DNS rebinding).
         """
         host, origin = headers.get("host", ""), headers.get("origin", "")
-        own = kind != "websocket" or origin in {f"http://{host}", *self.origins}
-        if not (self._answers_to(host) and own):
-            _log.info("rejected host=%r origin=%r", host[:200], origin[:200])
-            return False
-        return True
-
-    def _answers_to(self, host: str) -> bool:
-        try:
+        with suppress(ValueError):  # not an address, or not a host at all
             name = urlsplit(f"//{host}").hostname or ""
-            return name in self.names or bool(ipaddress.ip_address(name))
-        except ValueError:
-            return False
+            known = name in self.names or bool(ipaddress.ip_address(name))
+            if known and (not is_socket or origin in {f"http://{host}", *self.origins}):
+                return True
+        _log.info("rejected host=%r origin=%r", host[:200], origin[:200])
+        return False
 
 
 def application(sessions: Sessions, origins: Sequence[str] = ()) -> Starlette:
-    """Return the application; words are read as long as it runs."""
-
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        reading = asyncio.create_task(sessions.run())
-        yield
-        reading.cancel()
+    """Return the application."""
 
     async def talk(websocket: WebSocket) -> None:
         await converse(websocket, sessions)
 
     routes = [*(_file(path, name) for path, name in FILES.items()), WebSocketRoute("/socket", talk)]
-    return Starlette(routes=routes, middleware=[Middleware(Guard, origins)], lifespan=lifespan)
+    return Starlette(routes=routes, middleware=[Middleware(Guard, origins)])
 
 
 def _file(path: str, name: str) -> Route:
@@ -119,12 +109,13 @@ async def converse(websocket: WebSocket, sessions: Sessions) -> None:
     """Talk to a client until it leaves, or its session ends and it is told why."""
     await websocket.accept()
     session = sessions.begin()
+    interpreting = asyncio.create_task(session.interpret())
     sending = asyncio.create_task(_send(websocket, session))
     try:
         await _hear(websocket, session, sessions.limits.idle)
-        if session.over:
-            await asyncio.wait({sending}, timeout=CLOSING_SECONDS)
+        await asyncio.wait({sending}, timeout=CLOSING_SECONDS if session.over else 0)
     finally:
+        interpreting.cancel()
         sending.cancel()
         sessions.forget(session)
 

@@ -15,8 +15,11 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from simulmt.decoding.policies import OWN
 from simulmt.errors import UserError
-from simulmt.serve.limits import LONGEST_WORD, PANES
 
+LONGEST_WORD = 100
+"""The most characters of a word; a longer one is read in pieces, as it would hold up a round."""
+PANES = 2
+"""The most panes of a session."""
 Ending: TypeAlias = Literal["", "end", "long", "failed"]
 """Why a sentence ends: the client says so, it is too long, or a model failed; else empty."""
 

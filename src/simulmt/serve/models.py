@@ -9,7 +9,6 @@ from pydantic import TypeAdapter
 
 from simulmt.builders import build_mechanism, build_policy, pick_device
 from simulmt.decoding.policy import Policy
-from simulmt.errors import UserError
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 from simulmt.options import asked_of
@@ -17,14 +16,14 @@ from simulmt.saved.trained import Trained
 from simulmt.serve.messages import ModelOffer, Option, PolicyOffer, Setting
 
 _KEPT = 16
-"""The most settings of the dials that a model is kept for; the least recently used makes room."""
+"""The most settings that a model is kept for; the least recently used makes room."""
 
 
 class Served:
     """A trained model that many panes show, with several dials and policies.
 
-    All share its weights. The model itself is built again for each value of the dials, which takes
-    no further memory for weights.
+    All share its weights. The model itself is built again for each policy and value of the dials,
+    which takes no further memory for weights.
 
     Args:
         name: what the page calls it.
@@ -42,15 +41,21 @@ class Served:
         self._device = pick_device(device)
         weights = {key: tensor.to(self._device) for key, tensor in trained.weights.items()}
         self._trained = replace(trained, weights=weights)
-        self._mechanism = build_mechanism(trained.config["mechanism"])
-        self._built = lru_cache(_KEPT)(self._build)
-        self._layers = self._model({}).attending_layers
-        suited = (self._suited(offer) for offer in policies)
-        kinds = asked_of(type(self._mechanism.schedule), {})
-        dials = (option_of(key, kinds[key], value) for key, value in self._mechanism.dials.items())
+        self._model = lru_cache(_KEPT)(self._build)
+        mechanism = build_mechanism(trained.config["mechanism"])
+        kinds = asked_of(type(mechanism.schedule), {})
+        dials = (option_of(key, kinds[key], value) for key, value in mechanism.dials.items())
+        offers, layers = list[PolicyOffer](), self._model((), None).attending_layers
+        for offer in policies:
+            options = {option.name: option.value for option in offer.options}
+            policy = build_policy({"name": offer.name, **options})
+            if policy is None:
+                offers.append(offer)
+            elif not policy.misfit(mechanism, layers):
+                offers.append(replace(offer, dials=policy.model_dials(mechanism)))
         languages = (trained.manifest[f"{side}_language"] for side in ("source", "target"))
-        about = f"{trained.config['mechanism'].get('name', '')} {' → '.join(languages)}"
-        self.offer = ModelOffer(name, about, tuple(dials), tuple(one for one in suited if one))
+        about = f"{mechanism.name} {' → '.join(languages)}"
+        self.offer = ModelOffer(name, about, tuple(dials), tuple(offers))
 
     def translator(self, setting: Setting) -> Translator:
         """Return a separate translator for a pane.
@@ -60,26 +65,11 @@ class Served:
                 makes no sense for the model.
         """
         policy = build_policy({"name": setting.policy, **setting.options})
-        if policy and (misfit := policy.misfit(self._mechanism, self._layers)):
-            raise UserError(f"policy={setting.policy}: {misfit}")
-        preset = policy.model_dials(self._mechanism) if policy else {}
-        model = self._model({**preset, **setting.dials})
+        model = self._model(tuple(sorted(setting.dials.items())), policy)
         return Translator(model, self._trained.subwords, self._device, policy)
 
-    def _model(self, dials: Mapping[str, float]) -> Model:
-        return self._built(tuple(sorted(dials.items())))
-
-    def _build(self, dials: tuple[tuple[str, float], ...]) -> Model:
-        return self._trained.build(dict(dials)).to(self._device)
-
-    def _suited(self, offer: PolicyOffer) -> PolicyOffer | None:
-        """Return the offer for this model; None if the policy makes no sense for it."""
-        defaults = {option.name: option.value for option in offer.options}
-        policy = build_policy({"name": offer.name, **defaults})
-        if policy is None:
-            return offer
-        misfit = policy.misfit(self._mechanism, self._layers)
-        return None if misfit else replace(offer, dials=policy.model_dials(self._mechanism))
+    def _build(self, dials: tuple[tuple[str, float], ...], policy: Policy | None) -> Model:
+        return self._trained.build(dict(dials), policy).to(self._device)
 
 
 def policy_offer(

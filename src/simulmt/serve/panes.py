@@ -74,30 +74,25 @@ def read_words(turns: Sequence[tuple[Pane, str]]) -> dict[Pane, PaneStep]:
     groups = defaultdict[tuple[int, str], list[tuple[Pane, str]]](list)
     for pane, word in turns:  # panes of a kind are computed, and timed, together
         groups[id(pane.translator.model), repr(pane.translator.policy)].append((pane, word))
-    done = dict[Pane, tuple[int, tuple[Written, ...], float]]()
+    steps = dict[Pane, PaneStep]()
     for group in groups.values():
-        started = time.perf_counter()
         try:
-            read_together(
-                [pane.translator for pane, _ in group], [word or None for _, word in group]
-            )
-            passed = round(1000 * (time.perf_counter() - started), 2)
-            done |= {pane: (*pane.follow(not word), passed) for pane, word in group}
+            steps |= _read_together(*zip(*group, strict=True))
         except Exception:  # a model's own: the other sentences go on
             _log.exception("error in a model")
-    lags = dict(zip(done, _lags([*done]), strict=True))
-    return {
-        pane: PaneStep(kept, words, lags[pane] if pane.delays else None, passed)
-        for pane, (kept, words, passed) in done.items()
-    }
+    return steps
 
 
-def _lags(panes: Sequence[Pane]) -> list[float]:
-    """Return the average lagging of each pane if its sentence ended here, in words."""
-    if not panes:
-        return []
+def _read_together(panes: Sequence[Pane], words: Sequence[str]) -> dict[Pane, PaneStep]:
+    started = time.perf_counter()
+    read_together([pane.translator for pane in panes], [word or None for word in words])
+    passed = round(1000 * (time.perf_counter() - started), 2)
+    shown = [pane.follow(not word) for pane, word in zip(panes, words, strict=True)]
     delays = [torch.tensor(pane.delays, dtype=torch.float32) for pane in panes]
     read = torch.tensor([len(pane.translator.words_read) for pane in panes])
     written = torch.tensor([len(pane.delays) for pane in panes])
-    lags = average_lagging(pad_sequence(delays, batch_first=True), read, written)
-    return [round(lag, 2) for lag in lags.tolist()]
+    lags = average_lagging(pad_sequence(delays, batch_first=True), read, written).tolist()
+    return {
+        pane: PaneStep(*new, round(lag, 2) if pane.delays else None, passed)
+        for pane, new, lag in zip(panes, shown, lags, strict=True)
+    }

@@ -44,7 +44,6 @@ def server(app: Starlette, message_bytes: int) -> uvicorn.Server:
     """Return the server; `run` of it, with a listening socket, returns after a signal."""
     config = uvicorn.Config(
         app,
-        lifespan="on",
         ws_max_size=message_bytes,
         ws_per_message_deflate=False,
         log_config=None,

@@ -7,63 +7,75 @@ and sending messages.
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, TypeAlias
+
+from annotated_types import Ge, Le
 
 from simulmt.data.text import normalise
 from simulmt.errors import UserError
 from simulmt.live.interpreter import cut
-from simulmt.live.translator import Translator
 from simulmt.serve import messages
-from simulmt.serve.limits import FAULTS, LONGEST_WORD, UNSENT, Limits
-from simulmt.serve.messages import Event, Notice, Panes, Setting, Step
+from simulmt.serve.messages import Notice, Panes, PaneStep, Setting, Step
 from simulmt.serve.models import Served
 from simulmt.serve.panes import Pane, read_words
 
+UNSENT = 64
+"""The events, beyond two for each word that may wait, after which a slow reader is closed."""
+FAULTS = 20
+"""The malformed messages after which a session is closed."""
+Words: TypeAlias = Annotated[int, Ge(1), Le(4000)]
+Turn: TypeAlias = tuple[Sequence[Pane], str, asyncio.Future[Sequence[PaneStep]]]
 _log = logging.getLogger("simulmt.serve")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a server allows its clients.
+
+    Args:
+        sessions: the most sessions at once.
+        message_bytes: the most bytes of a message.
+        words: the most words of a sentence; a longer one is ended there.
+        waiting: the most words of a session that wait for the model.
+        idle: seconds without a message after which a session ends.
+    """
+
+    sessions: Annotated[int, Ge(1), Le(10_000)]
+    message_bytes: Annotated[int, Ge(4096), Le(1_000_000)]
+    words: Words
+    waiting: Words
+    idle: Annotated[float, Ge(1), Le(86_400)]
 
 
 class Session:
     """What one socket has said and is told, and the panes that read its words.
 
-    Args:
-        number: for the log.
-        build: returns the translator of a setting.
-        limits: of words.
-        wake: called when there is something to read.
+    Attributes:
+        waiting: What is to be read: words, ends of sentences (empty), and choices of panes.
+        unsent: What is to be sent; the last text is empty.
+        over: Why the session has ended, if it has.
     """
 
-    def __init__(
-        self,
-        number: int,
-        build: Callable[[Setting], Translator],
-        limits: Limits,
-        wake: Callable[[], None],
-    ) -> None:
-        self.number, self._build, self._limits, self._wake = number, build, limits, wake
-        self.waiting = deque[str | Panes]()
-        """What is to be read: words, ends of sentences (empty), and choices of panes."""
-        self.unsent = asyncio.Queue[str]()
-        """What is to be sent; the last text is empty."""
-        self.over = ""
-        """Why the session has ended, if it has."""
-        self.panes, self.chosen = list[Pane](), list[Pane]()
-        self.sentence, self.read, self.faults = 1, 0, 0
-
-    # in the event loop
+    def __init__(self, number: int, sessions: "Sessions") -> None:
+        self.number, self._all, self._limits = number, sessions, sessions.limits
+        self.waiting, self.unsent = asyncio.Queue[str | Panes](), asyncio.Queue[str]()
+        self.over, self._faults = "", 0
+        self._panes, self._chosen = list[Pane](), list[Pane]()
+        self._sentence, self._read = 1, 0
 
     def hear(self, text: str | bytes) -> None:
-        """Take a message; too many that are malformed, or too much at once, end the session."""
+        """Take a message; too many that are malformed, or ask for too much, end the session."""
         try:
             self._take(messages.parse(text))
         except UserError as error:
-            self.faults += 1
             self.tell(Notice(str(error)[:300], "fault"))
-            if self.faults == FAULTS:
+            self._faults += 1
+            if self._faults == FAULTS:
                 self.end(f"{FAULTS} messages were malformed")
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: messages.Event) -> None:
         """Have an event sent; who does not read what it is sent is closed."""
         if self.unsent.qsize() > 2 * self._limits.waiting + UNSENT:
             self.end(f"the connection is too slow: {self.unsent.qsize()} events wait for it")
@@ -78,52 +90,67 @@ class Session:
             self.unsent.put_nowait("")
 
     def _take(self, message: messages.Message) -> None:
-        waiting, most = len(self.waiting), self._limits.waiting
+        items: list[str | Panes] = [message if isinstance(message, Panes) else ""]
+        most = 2 * self._limits.waiting  # words leave room for their ends
         if isinstance(message, messages.Words):
-            words = [part for w in normalise(message.text).split() for part in cut(w, LONGEST_WORD)]
-            if waiting + len(words) > most:
-                raise UserError(f"{len(words)} words, and {waiting} wait; {most} may: send fewer")
-            self.waiting += words
-        elif waiting < 2 * most:  # words leave room for their ends
-            self.waiting.append(message if isinstance(message, Panes) else "")
-        else:
-            raise UserError(f"{waiting} messages wait; send fewer")
-        self._wake()
+            words, most = normalise(message.text).split(), self._limits.waiting
+            items = [part for word in words for part in cut(word, messages.LONGEST_WORD)]
+        if self.waiting.qsize() + len(items) > most:
+            raise UserError(f"{self.waiting.qsize()} + {len(items)} wait, {most} may: send fewer")
+        for item in items:
+            self.waiting.put_nowait(item)
 
-    # in the thread that has the models
-
-    @property
-    def full(self) -> bool:
-        """Whether the sentence is as long as it may be."""
-        full = any(pane.translator.full for pane in self.panes)
-        return full or self.read >= self._limits.words
-
-    @property
-    def text(self) -> str:
-        """The sentence and its translations so far."""
-        source = [pane.translator.words_read for pane in self.panes[:1]]
-        return " | ".join(" ".join(words) for words in (*source, *(p.words for p in self.panes)))
-
-    def choose(self, settings: Sequence[Setting]) -> list[Event]:
-        """Take other panes: now between two sentences, else with the next sentence."""
+    async def interpret(self) -> None:
+        """Have what waits read, for ever."""
         try:
-            self.chosen = [Pane(setting, self._build(setting)) for setting in settings]
-        except UserError as error:
-            return [Notice(str(error)[:300])]
-        return [] if self.read else self._change()
+            while True:
+                await self._play(await self.waiting.get())
+        except Exception:  # a fault of ours ends a session, not the server
+            _log.exception("error in session=%d", self.number)
+            self.end("the server has failed; its log says why")
 
-    def begin(self) -> list[Event]:
-        """Begin another sentence, with other panes if others were chosen."""
-        self.sentence, self.read = self.sentence + 1, 0
-        for pane in self.panes:
+    async def _play(self, item: str | Panes) -> None:
+        """Have a word read, or the end of the sentence, or take other panes."""
+        if isinstance(item, Panes):
+            try:
+                chosen = [asyncio.to_thread(self._all.pane, setting) for setting in item.panes]
+                self._chosen = await asyncio.gather(*chosen)
+            except UserError as error:
+                self.tell(Notice(str(error)[:300]))
+        elif item or self._read:  # an empty sentence has no end
+            self._read += bool(item)
+            ended = await self._step(item, "" if item else "end")
+            full = any(pane.translator.full for pane in self._panes)
+            if not ended and (full or self._read >= self._limits.words):
+                ended = await self._step("", "long")
+            if ended:
+                self._finish(ended)
+        if self._chosen and not self._read:  # from the next sentence on
+            self._panes, self._chosen = self._chosen, []
+            self.tell(Panes(tuple(pane.setting for pane in self._panes)))
+
+    async def _step(self, word: str, ended: messages.Ending) -> messages.Ending:
+        """Have a word read, or the end of the sentence, and return whether it has ended."""
+        done = await self._all.read(self._panes, word)
+        if len(done) < len(self._panes):
+            done, ended = (), "failed"
+        self.tell(Step(self._sentence, self._read, word, done, ended))
+        return ended
+
+    def _finish(self, ended: messages.Ending) -> None:
+        """Log the sentence, and begin another."""
+        numbers = self.number, self._sentence, self._read
+        _log.info("sentence session=%d number=%d read=%d ended=%s", *numbers, ended)
+        if self._all.log_text:
+            texts = [" ".join(pane.words) for pane in self._panes]
+            source = " ".join(self._panes[0].translator.words_read)
+            _log.info("text session=%d source=%r panes=%r", self.number, source, texts)
+        self._sentence, self._read = self._sentence + 1, 0
+        for pane in self._panes:
             pane.reset()
-        return self._change() if self.chosen else []
-
-    def _change(self) -> list[Event]:
-        self.panes, self.chosen = self.chosen, []
-        return [Panes(tuple(pane.setting for pane in self.panes))]
 
 
+@dataclass(eq=False)
 class Sessions:
     """Begins and ends sessions, and has their words read.
 
@@ -132,31 +159,29 @@ class Sessions:
         panes: what the panes of a new session show.
         limits: of sessions, words and time.
         log_text: whether sentences and translations are logged.
+        open: the sessions.
     """
 
-    def __init__(
-        self,
-        models: Sequence[Served],
-        panes: Sequence[Setting],
-        limits: Limits,
-        log_text: bool = False,
-    ) -> None:
-        self.models, self.panes, self.limits, self.log_text = models, panes, limits, log_text
-        self.open = set[Session]()
-        self._begun, self._work = 0, asyncio.Event()
+    models: Sequence[Served]
+    panes: Sequence[Setting]
+    limits: Limits
+    log_text: bool = False
+    open: set[Session] = field(default_factory=set)
+    _begun: int = 0
+    _turns: list[Turn] = field(default_factory=list)
+    _rounds: asyncio.Task[None] | None = None
 
     def begin(self) -> Session:
         """Return another session; one that is over if all are taken."""
         self._begun += 1
-        session = Session(self._begun, self.translator, self.limits, self._work.set)
+        session = Session(self._begun, self)
         if len(self.open) >= self.limits.sessions:
             session.end(f"all {self.limits.sessions} sessions are taken; try again later")
             return session
         self.open.add(session)
         offers = tuple(model.offer for model in self.models)
         session.tell(messages.Welcome(offers, self.limits.waiting))
-        session.waiting.append(Panes(tuple(self.panes)))
-        self._work.set()
+        session.waiting.put_nowait(Panes(tuple(self.panes)))
         _log.info("began session=%d", session.number)
         return session
 
@@ -165,61 +190,30 @@ class Sessions:
         self.open.discard(session)
         _log.info("ended session=%d why=%r", session.number, session.over or "its client has left")
 
-    async def run(self) -> None:
-        """Read words, for ever."""
-        while True:
-            await self._work.wait()
-            self._work.clear()
-            while items := {one: one.waiting.popleft() for one in self.open if one.waiting}:
-                try:
-                    for session, events in (await asyncio.to_thread(self.play, items)).items():
-                        for event in events:
-                            session.tell(event)
-                except Exception:  # a fault of ours costs a round, not the server
-                    _log.exception("error in a round")
-
-    def translator(self, setting: Setting) -> Translator:
-        """Return the translator of a setting.
+    def pane(self, setting: Setting) -> Pane:
+        """Return a pane.
 
         Raises:
             UserError: no such model, or as for `Served.translator`.
         """
         if setting.model >= len(self.models):
             raise UserError(f"model={setting.model}: there are {len(self.models)}, from 0")
-        return self.models[setting.model].translator(setting)
+        return Pane(setting, self.models[setting.model].translator(setting))
 
-    def play(self, items: Mapping[Session, str | Panes]) -> dict[Session, list[Event]]:
-        """Return what follows from an item of each session."""
-        played, words = dict[Session, list[Event]](), dict[Session, str]()
-        for session, item in items.items():
-            played[session] = session.choose(item.panes) if isinstance(item, Panes) else []
-            if isinstance(item, str) and (item or session.read):  # an empty sentence has no end
-                words[session] = item
-        for session, step in _read(words, "end").items():
-            played[session] += self._after(session, step)
-        full = {session: "" for session in words if session.full}
-        for session, step in _read(full, "long").items():
-            played[session] += self._after(session, step)
-        return played
+    async def read(self, panes: Sequence[Pane], word: str) -> tuple[PaneStep, ...]:
+        """Return what panes did with a word in the next round, except those whose model failed."""
+        done = asyncio.get_running_loop().create_future()
+        self._turns.append((panes, word, done))
+        if self._rounds is None or self._rounds.done():
+            self._rounds = asyncio.create_task(self._hold_rounds())
+        return tuple(await done)
 
-    def _after(self, session: Session, step: Step) -> list[Event]:
-        """Return a step, and what follows if the sentence has ended."""
-        if not step.ended:
-            return [step]
-        text = f" text={session.text!r}" if self.log_text else ""
-        numbers = session.number, step.sentence, step.read
-        _log.info("sentence session=%d number=%d read=%d ended=%s%s", *numbers, step.ended, text)
-        return [step, *session.begin()]
-
-
-def _read(words: Mapping[Session, str], ending: messages.Ending) -> dict[Session, Step]:
-    """Have all sessions read a word, or the end of the sentence; one whose model fails ends it."""
-    done = read_words([(pane, word) for one, word in words.items() for pane in one.panes])
-    steps = dict[Session, Step]()
-    for session, word in words.items():
-        session.read += bool(word)
-        panes = tuple(done[pane] for pane in session.panes if pane in done)
-        step = Step(session.sentence, session.read, word, panes, "" if word else ending)
-        failed = len(panes) < len(session.panes)
-        steps[session] = replace(step, panes=(), ended="failed") if failed else step
-    return steps
+    async def _hold_rounds(self) -> None:
+        while self._turns:
+            turns, self._turns = self._turns, []
+            pairs = [(pane, word) for panes, word, _ in turns for pane in panes]
+            steps = await asyncio.to_thread(read_words, pairs)
+            for panes, _, done in turns:
+                if not done.cancelled():  # by a client that has left
+                    done.set_result([steps[pane] for pane in panes if pane in steps])
+            await asyncio.sleep(0)  # sessions take their next words
