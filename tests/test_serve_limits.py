@@ -204,9 +204,11 @@ def test_a_slow_reader_is_closed_with_a_reason_and_delays_nobody(run, monkeypatc
     with running([run], limits=replace(LIMITS, waiting=5)) as at:
         client = at.client()
         session = client.session
-        while not session.over:
+        for told in range(12):  # one is being sent, and the others wait
             client.say("words", text="das")
-            assert soon(session.waiting.empty)
+            assert soon(lambda told=told: session.over or session.unsent.qsize() >= told)
+        client.say("words", text="das das das")
+        assert soon(lambda: "too slow" in session.over)
         assert at.client().sentence("wir gehen .")[-1]["ended"] == "end"
         gate.set()
         last = client.until(lambda message: message["type"] == "closed")[-1]
