@@ -10,7 +10,7 @@ from simulmt.decoding.policies import OWN, POLICIES
 from simulmt.options import Config, pick
 from simulmt.plugins import CONF, HOME, conf_folders
 from simulmt.serve.messages import PolicyOffer
-from simulmt.serve.models import policy_offer
+from simulmt.serve.models import options_of
 
 
 def policy_offers(plugins: Sequence[str]) -> list[PolicyOffer]:
@@ -39,4 +39,5 @@ def _offer(path: Path) -> PolicyOffer:
     values = yaml.safe_load("\n".join(lines))
     name = values.pop("name")
     make = None if name == OWN else pick(POLICIES, name, f"the name in {path}")
-    return policy_offer(name, make, why, {key: (values[key], whole.get(key, "")) for key in values})
+    options = options_of(make, values, whole) if make else ()
+    return PolicyOffer(name, why, bool(make and make.revises), options)

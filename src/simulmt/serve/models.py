@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -43,8 +42,7 @@ class Served:
         self._trained = replace(trained, weights=weights)
         self._model = lru_cache(_KEPT)(self._build)
         mechanism = build_mechanism(trained.config["mechanism"])
-        kinds = asked_of(type(mechanism.schedule), {})
-        dials = (option_of(key, kinds[key], value) for key, value in mechanism.dials.items())
+        dials = options_of(type(mechanism.schedule), mechanism.dials, {})
         offers, layers = list[PolicyOffer](), self._model((), None).attending_layers
         for offer in policies:
             options = {option.name: option.value for option in offer.options}
@@ -55,7 +53,7 @@ class Served:
                 offers.append(replace(offer, dials=policy.model_dials(mechanism)))
         languages = (trained.manifest[f"{side}_language"] for side in ("source", "target"))
         about = f"{mechanism.name} {' → '.join(languages)}"
-        self.offer = ModelOffer(name, about, tuple(dials), tuple(offers))
+        self.offer = ModelOffer(name, about, dials, tuple(offers))
 
     def translator(self, setting: Setting) -> Translator:
         """Return a separate translator for a pane.
@@ -72,22 +70,12 @@ class Served:
         return self._trained.build(dict(dials), policy).to(self._device)
 
 
-def policy_offer(
-    name: str, make: type[Policy] | None, why: str, defaults: Mapping[str, tuple[Any, str]]
-) -> PolicyOffer:
-    """Return a policy with its options, whose types are those of its signature.
-
-    Args:
-        name: of the policy.
-        make: its class; None for the model's own decision.
-        why: what it does.
-        defaults: the default and the explanation of each option.
-    """
-    kinds = asked_of(make, {}) if make else {}
-    options = (option_of(key, kind, *defaults[key]) for key, kind in kinds.items())
-    return PolicyOffer(name, why, bool(make and make.revises), tuple(options))
-
-
-def option_of(name: str, kind: Any, value: float | None, why: str = "") -> Option:
-    """Return an option as the page shows it; its type has the bounds."""
-    return Option(name, value, why, TypeAdapter(kind).json_schema())
+def options_of(
+    make: type, values: Mapping[str, float | None], whys: Mapping[str, str]
+) -> tuple[Option, ...]:
+    """Return the options of a constructor that have a value; their types have the bounds."""
+    kinds = {name: kind for name, kind in asked_of(make, {}).items() if name in values}
+    return tuple(
+        Option(name, values[name], whys.get(name, ""), TypeAdapter(kind).json_schema())
+        for name, kind in kinds.items()
+    )

@@ -13,6 +13,7 @@ from simulmt.decoding.instance import word_delays
 from simulmt.latency import average_lagging
 from simulmt.live.together import read_together
 from simulmt.live.translator import Translator
+from simulmt.models.model import Model
 from simulmt.serve.messages import PaneStep, Setting, Written
 
 _log = logging.getLogger("simulmt.serve")
@@ -63,7 +64,7 @@ class Pane:
 
 
 def read_words(turns: Sequence[tuple[Pane, str]]) -> dict[Pane, PaneStep]:
-    """Let panes read, in as few batches as there are kinds of panes.
+    """Let panes read, in a batch for each model; a model has one policy.
 
     Args:
         turns: different panes, each with the word that it reads; empty for the end of its sentence.
@@ -71,9 +72,9 @@ def read_words(turns: Sequence[tuple[Pane, str]]) -> dict[Pane, PaneStep]:
     Returns:
         What each pane did. Panes are missing whose model failed.
     """
-    groups = defaultdict[tuple[int, str], list[tuple[Pane, str]]](list)
-    for pane, word in turns:  # panes of a kind are computed, and timed, together
-        groups[id(pane.translator.model), repr(pane.translator.policy)].append((pane, word))
+    groups = defaultdict[Model, list[tuple[Pane, str]]](list)
+    for pane, word in turns:  # panes of a model are computed, and timed, together
+        groups[pane.translator.model].append((pane, word))
     steps = dict[Pane, PaneStep]()
     for group in groups.values():
         try:
