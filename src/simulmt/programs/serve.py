@@ -33,8 +33,8 @@ class Options(Limits):
     checkpoint2: Path | None
     policy: dict[str, Any]
     policy2: Any
-    dial: dict[str, float]
-    dial2: dict[str, float]
+    dial: dict[str, int | float]
+    dial2: dict[str, int | float]
     host: str
     port: Annotated[int, Ge(0), Le(65_535)]
     origins: list[Annotated[str, StringConstraints(pattern=r"^https?://[a-z\d.-]+(:\d+)?$")]]

@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Annotated, Literal, TypeAlias
 
 from annotated_types import Ge, Len
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from simulmt.decoding.policies import OWN
 from simulmt.errors import UserError
+from simulmt.options import STRICT
 
 LONGEST_WORD = 100
 """The most characters of a word; a longer one is read in pieces, as it would hold up a round."""
@@ -63,8 +64,7 @@ class Panes:
 
 Message: TypeAlias = Words | End | Panes
 _MESSAGES: TypeAdapter[Message] = TypeAdapter(
-    Annotated[Message, Field(discriminator="type")],
-    config=ConfigDict(strict=True, extra="forbid", allow_inf_nan=False),
+    Annotated[Message, Field(discriminator="type")], config=STRICT
 )
 
 

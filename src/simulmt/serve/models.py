@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from simulmt.builders import build_mechanism, build_policy, pick_device
 from simulmt.decoding.policy import Policy
@@ -74,8 +75,10 @@ def options_of(
     make: type, values: Mapping[str, float | None], whys: Mapping[str, str]
 ) -> tuple[Option, ...]:
     """Return the options of a constructor that have a value; their types have the bounds."""
-    kinds = {name: kind for name, kind in asked_of(make, {}).items() if name in values}
+    group = TypedDict("group", asked_of(make))  # type: ignore[misc]
+    kinds = TypeAdapter(group).json_schema()["properties"]
     return tuple(
-        Option(name, values[name], whys.get(name, ""), TypeAdapter(kind).json_schema())
-        for name, kind in kinds.items()
+        Option(name, values[name], whys.get(name, ""), kinds[name])
+        for name in kinds
+        if name in values
     )
