@@ -160,7 +160,7 @@ def test_a_choice_holds_from_the_next_sentence_on(dialled):
         (setting("own", dials={"k": 0}), "dial.k is 0; it must be"),
         (setting("own", dials={"threshold": 0.5}), "its dials are k"),
         (setting("hold_n", n=-1), "policy.n is -1; it must be"),
-        (setting("hold_n", n=1.5), "policy.n is 1.5; it must be of type int"),
+        (setting("hold_n", n=1.5), "policy.n is 1.5; it must be"),
         (setting("hold_n"), "policy lacks a value for n"),
         (setting("nonsense"), "policy.name is 'nonsense'; choose one of"),
         (setting("wait_k", k=3), "waits: leave out policy"),

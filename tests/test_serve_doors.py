@@ -142,8 +142,8 @@ def test_bad_options_are_refused_in_one_line(run):
             ([here, port], "choose an address of this machine and a free port"),
             ([here, "host=192.0.2.1"], "host=192.0.2.1 port=8350 cannot be used"),
             ([here, f"host={'x' * 100}.example"], "cannot be used"),
-            ([here, "origins=['http://[']"], "origins is "),
-            ([here, "origins=['*']"], "origins is "),
+            ([here, "origins=['http://[']"], "origins.0 is "),
+            ([here, "origins=['*']"], "origins.0 is "),
             ([here, "sessions=0"], "sessions is 0; "),
             ([here, "port=0", "policy2=nonsense"], "policy2 is 'nonsense'; choose one of own,"),
             (

@@ -23,10 +23,12 @@ def policy_offers(plugins: Sequence[str]) -> list[PolicyOffer]:
 def completed(policy: object, offers: Sequence[PolicyOffer]) -> Config:
     """Return the options of a policy that a user wrote as a name, or as a name and some options.
 
+    None means the model's own decision.
+
     Raises:
         UserError: it is neither, or there is no such policy.
     """
-    given = policy if isinstance(policy, dict) else {"name": policy}
+    given = policy if isinstance(policy, dict) else {"name": OWN if policy is None else policy}
     offer = pick({one.name: one for one in offers}, given.get("name"), "policy2")
     return {option.name: option.value for option in offer.options} | given
 

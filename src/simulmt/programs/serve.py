@@ -11,7 +11,6 @@ from annotated_types import Ge, Le
 from omegaconf import DictConfig
 from pydantic import StringConstraints
 
-from simulmt.decoding.policies import OWN
 from simulmt.ending import TERMINATED
 from simulmt.errors import UserError
 from simulmt.options import Config, construct
@@ -70,9 +69,8 @@ def _sessions(options: Options) -> Sessions:
     offers = policy_offers(options.plugins)
     settings = [_setting(0, options.policy, options.dial)]
     if options.checkpoint2 is not None or options.policy2 is not None or options.dial2:
-        other = options.checkpoint2 not in (None, options.checkpoint)
-        policy = completed(OWN if options.policy2 is None else options.policy2, offers)
-        settings.append(_setting(int(other), policy, options.dial2))
+        model = int(options.checkpoint2 not in (None, options.checkpoint))
+        settings.append(_setting(model, completed(options.policy2, offers), options.dial2))
     places = dict.fromkeys(path for path in (options.checkpoint, options.checkpoint2) if path)
     models = [Served(_name(p), checkpoint.load(p), options.device, offers) for p in places]
     sessions = Sessions(models, settings, options, options.log_text)
