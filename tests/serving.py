@@ -80,7 +80,7 @@ def running(
             for client in at.clients:
                 client.close()
             made[1].should_exit = True
-            thread.join(20)
+            thread.join(120)  # a round under way is the last
             assert not thread.is_alive()
 
 
