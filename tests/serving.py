@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -19,12 +20,9 @@ from simulmt.latency import average_lagging
 from simulmt.programs.offers import policy_offers
 from simulmt.saved import checkpoint
 from simulmt.serve import app, server
-from simulmt.serve.journal import Journal
-from simulmt.serve.limits import Limits
 from simulmt.serve.messages import Setting
-from simulmt.serve.models import Served, own
-from simulmt.serve.session import Session
-from simulmt.serve.sessions import Sessions
+from simulmt.serve.models import Served
+from simulmt.serve.sessions import Limits, Session, Sessions
 
 LIMITS = Limits(sessions=200, message_bytes=16_384, words=200, waiting=200, idle=600)
 
@@ -34,21 +32,19 @@ SENTENCES = ["der Mann schläft .", "morgen liest die alte Frau ein Buch .", "wi
 class Running:
     """A server that runs."""
 
-    def __init__(self, url: str, sessions: Any = None, log: Any = None, loop: Any = None) -> None:
-        self.url, self.sessions, self.log, self.loop = url, sessions, log, loop
+    def __init__(self, url: str, *made: Any) -> None:
+        """Args are the sessions, uvicorn's server, its loop and the log, if it is in a thread."""
+        self.url = url
+        if made:
+            self.sessions, self.made, self.loop, self.log = made
         self.socket = url.replace("http", "ws") + "socket"
         self.origin = url.rstrip("/")
         self.clients: list[Client] = []
 
-    def client(self, **hello: Any) -> Client:
-        return Client(self, **hello)
-
-    def in_loop(self, doing: Any) -> None:
-        """Have a coroutine done in the server's thread."""
-        asyncio.run_coroutine_threadsafe(doing, self.loop).result(20)
-
-    def session(self, client: Client) -> Session:
-        return self.sessions._by_token[client.greeting["token"]]
+    def client(self) -> Client:
+        client = Client(self)
+        client.session = max(self.sessions.open, key=lambda session: session.number)
+        return client
 
 
 @contextmanager
@@ -56,48 +52,65 @@ def running(
     runs: list[Path],
     panes: list[Setting] | None = None,
     limits: Limits = LIMITS,
-    **doors: Any,
+    origins: tuple[str, ...] = (),
 ) -> Iterator[Running]:
     """Serves runs on a free port of this machine."""
     offers, log = policy_offers([]), io.StringIO()
     models = [Served(run.name, checkpoint.load(run), "cpu", offers) for run in runs]
     listening = server.listen("127.0.0.1", 0)
+    url = server.address(listening)
     started = threading.Event()
     made: list[Any] = []
 
     async def serve() -> None:
-        sessions = Sessions(models, panes or [own()], limits, Journal(with_text=True, output=log))
-        at = server.server(app.application(sessions, app.Doors(**doors)), limits)
+        sessions = Sessions(models, panes or [Setting()], limits, log_text=True)
+        at = server.server(app.application(sessions, origins), limits.message_bytes)
         made.extend([sessions, at, asyncio.get_running_loop()])
         started.set()
         await at.serve(sockets=[listening])
 
-    url = server.address(listening)
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
-    thread.start()
-    started.wait()
-    at = Running(url, made[0], log, made[2])
+    with logged(log):
+        thread = threading.Thread(target=asyncio.run, args=(serve(),))
+        thread.start()
+        started.wait()
+        at = Running(url, *made, log)
+        try:
+            yield at
+        finally:
+            for client in at.clients:
+                client.close()
+            made[1].should_exit = True
+            thread.join(120)  # a round under way is the last
+            assert not thread.is_alive()
+
+
+@contextmanager
+def logged(log: io.StringIO) -> Iterator[None]:
+    """Writes what the server logs."""
+    logger, handler = logging.getLogger("simulmt.serve"), logging.StreamHandler(log)
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
     try:
-        yield at
+        yield
     finally:
-        for client in at.clients:
-            client.close()
-        made[1].should_exit = True
-        thread.join(20)
-        assert not thread.is_alive()
+        logger.removeHandler(handler)
 
 
 class Client:
-    """A program that does what the page does."""
+    """A program that does what the page does; a session that begins is greeted, and has panes."""
 
-    def __init__(self, at: Running, **hello: Any) -> None:
+    session: Session
+    """Its session in the server."""
+
+    def __init__(self, at: Running) -> None:
         self._open = ExitStack()
         at.clients.append(self)
         self.connection: ClientConnection = self._open.enter_context(
             connect(at.socket, origin=at.origin, compression=None, proxy=None, close_timeout=1)
         )
-        self.say("hello", **{"version": 1, **hello})
         self.greeting = self.get()
+        if self.greeting["type"] == "welcome":
+            self.panes = self.get()["panes"]
 
     def say(self, kind: str, **fields: Any) -> None:
         self.connection.send(json.dumps({"type": kind, **fields}))
@@ -141,6 +154,15 @@ def words_of(steps, pane=0) -> list[str]:
     return shown
 
 
+def erased_by(steps) -> int:
+    """The number of words that the first pane took back."""
+    shown, erased = 0, 0
+    for new in (step["panes"][0] for step in steps):
+        erased += shown - new["kept"]
+        shown = new["kept"] + len(new["words"])
+    return erased
+
+
 def delays_of(steps, pane=0) -> list[int]:
     delays: list[int] = []
     for step in steps:
@@ -163,5 +185,4 @@ def untimed(steps: list[dict]) -> list[dict]:
     for step in steps:
         for pane in step["panes"]:
             pane.pop("ms")
-        step.pop("heard")
     return steps

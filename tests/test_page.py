@@ -13,7 +13,6 @@ import pytest
 
 from serving import LIMITS, Running, running, soon
 from simulmt.serve.messages import Setting
-from simulmt.serve.models import own
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect
@@ -57,7 +56,7 @@ def at(run):
 @pytest.fixture(scope="module")
 def pair(run, trained_once):
     """Two models side by side."""
-    with running([run, trained_once("mechanism=mma_il")], [own(), own(1)]) as server:
+    with running([run, trained_once("mechanism=mma_il")], [Setting(), Setting(1)]) as server:
         yield server
 
 
@@ -169,6 +168,7 @@ def test_more_is_pasted_than_may_wait(page, run):
         page.click("#drop")
         expect(page.locator("#waiting")).to_be_hidden()
         assert sum(len(line.split()) for line in source(page)) < 1000
+        page.goto("about:blank")  # the server is still reading, and ends without the page
 
 
 def test_a_text_is_played_at_its_rate_and_stopped(page, at):
@@ -255,30 +255,53 @@ def test_a_choice_that_is_refused_leaves_the_panes_as_they_were(page, run):
         assert page.input_value("input[name='options.layer']") == ""
 
 
-def test_a_lost_connection_goes_on_where_it_was(page, at):
-    """What was said in the meantime arrives, too, and nothing twice."""
+def test_after_a_lost_connection_the_open_sentence_is_typed_again(page, at):
+    """What was said in the meantime arrives, too, and nothing twice; the panes are as they were."""
     opened(page, at)
-    page.keyboard.type("der Mann ")
-    wait_for(page, lambda: source(page) == ["der Mann"])
-    (session,) = [one for one in at.sessions._by_token.values() if one.connection is not None]
-    lost = session.connection
-    at.in_loop(lost.close(1012))
+    page.fill("input[name='dials.k']", "9")
+    page.keyboard.press("Tab")
+    expect(page.locator(".pane.changing")).to_have_count(0)
+    page.type("#word", "wir gehen .\nder Mann ")
+    wait_for(page, lambda: source(page)[-1:] == ["der Mann"])
+    lose_connections(at)
     page.type("#word", "schläft .\nwir gehen .\n")
-    wait_for(page, lambda: len(translation(page)) == 2)
-    wait_for(page, lambda: translation(page) == expected(at, "der Mann schläft .\nwir gehen .\n"))
-    assert source(page) == ["der Mann schläft .", "wir gehen ."]
-    assert session.connection is not lost
+    held = {"model": 0, "policy": "own", "options": {}, "dials": {"k": 9}}
+    wanted = expected(at, "wir gehen .\nder Mann schläft .\nwir gehen .\n", held)
+    wait_for(page, lambda: translation(page) == wanted)
+    assert source(page) == ["wir gehen .", "der Mann schläft .", "wir gehen ."]
+    expect(page.locator("#notice")).to_contain_text("connection was lost")
+    assert page.input_value("input[name='dials.k']") == "9"
+    expect(page.locator("#waiting")).to_be_hidden()
 
 
-def test_a_session_that_has_ended_begins_anew_with_the_next_word(page, run):
+def test_between_two_sentences_a_lost_connection_is_no_news(page, at):
+    opened(page, at)
+    page.type("#word", "wir gehen .\n")
+    wait_for(page, lambda: translation(page) == expected(at, "wir gehen .\n"))
+    lose_connections(at)
+    page.type("#word", "der Mann .\n")
+    wait_for(page, lambda: source(page) == ["wir gehen .", "der Mann ."])
+    expect(page.locator("#notice")).to_be_hidden()
+
+
+def lose_connections(at: Running) -> None:
+    """What a network does; the page finds out by itself."""
+    ended = [session.number for session in at.sessions.open]
+    for connection in [*at.made.server_state.connections]:
+        at.loop.call_soon_threadsafe(connection.transport.abort)
+    assert ended
+    assert soon(lambda: not any(session.number in ended for session in at.sessions.open))
+
+
+def test_a_session_that_has_ended_begins_again_with_the_next_word(page, run):
     """Its panes are as they were."""
     with running([run], limits=replace(LIMITS, idle=1)) as at:
         opened(page, at)
         page.fill("input[name='dials.k']", "9")
         page.keyboard.press("Tab")
         expect(page.locator(".pane.changing")).to_have_count(0)
-        expect(page.locator("#connection")).to_contain_text("no word for 1 seconds")
-        assert len(at.sessions) == 0
+        expect(page.locator("#connection")).to_contain_text("no message for 1 seconds")
+        assert soon(lambda: not at.sessions.open)
         page.type("#word", "der Mann schläft ")
         wait_for(page, lambda: source(page) == ["der Mann schläft"])
         assert page.locator(".rows text").count() == 0
@@ -308,7 +331,7 @@ def test_a_page_of_another_origin_is_refused(browser, at):
         page.wait_for_timeout(300)
         assert page.frames[1].locator("#word").count() == 0
         page.context.close()
-    assert f'origin="{url.rstrip("/")}"' in at.log.getvalue()
+    assert f"origin='{url.rstrip('/')}'" in at.log.getvalue()
 
 
 class elsewhere:  # noqa: N801  (used like a function)
@@ -429,7 +452,7 @@ def test_settings_of_the_command_line_are_shown(page, run):
         assert page.input_value("select[name=policy]") == "local_agreement"
         assert page.input_value("input[name='options.n']") == "3"
         assert page.input_value("input[name='dials.k']") == "5"
-        assert soon(lambda: len(at.sessions) == 1)
+        assert soon(lambda: len(at.sessions.open) == 1)
 
 
 def test_the_page_that_plays_back_obeys_its_policy_and_draws_the_same_path(page, run, tmp_path):

@@ -9,19 +9,20 @@ import pytest
 from serving import (
     SENTENCES,
     delays_of,
+    erased_by,
     lag_of,
     running,
     setting,
-    soon,
     untimed,
     words_of,
 )
 from simulmt.decoding.instance import read_instances
 from simulmt.programs.offers import policy_offers
 from simulmt.saved import checkpoint
-from simulmt.serve import interpretation, sessions
+from simulmt.serve import panes as serve_panes
 from simulmt.serve.messages import Setting
-from simulmt.serve.models import Served, own
+from simulmt.serve.models import Served
+from simulmt.serve.sessions import Session
 
 RETRANSLATION = Setting(0, "retranslation", {}, {})
 
@@ -52,7 +53,7 @@ def test_heads_stand_at_words_that_are_read(client):
 
 
 def test_revisions_and_their_erasure_are_those_of_the_translator(dialled):
-    with running([dialled], [RETRANSLATION, own()]) as at:
+    with running([dialled], [RETRANSLATION, Setting()]) as at:
         client = at.client()
         alone = Served("run", checkpoint.load(dialled), "cpu", []).translator(RETRANSLATION)
         erased = 0
@@ -61,8 +62,9 @@ def test_revisions_and_their_erasure_are_those_of_the_translator(dialled):
             for word in text.split():
                 alone.read(word)
             assert words_of(steps) == alone.finish()
-            assert steps[-1]["panes"][0]["erased"] == alone.stream.written.erased
-            erased += alone.stream.written.erased or 0
+            taken = erased_by(steps)
+            assert taken == alone.stream.written.erased
+            erased += taken
             alone.reset()
         assert erased, "without revisions this says nothing"
 
@@ -96,11 +98,6 @@ def test_sessions_at_once_get_what_they_get_alone(run):
             client.close()
 
 
-def test_events_are_numbered_one_by_one(client):
-    numbers = [step["n"] for text in SENTENCES for step in client.sentence(text)]
-    assert numbers == [*range(1, len(numbers) + 1)]
-
-
 def test_an_empty_sentence_has_no_end(client):
     client.say("end")
     client.say("words", text="  ")
@@ -114,20 +111,26 @@ def test_a_failing_model_costs_its_sentence_alone(at, client, monkeypatch):
 
     client.sentence("wir gehen .")
     with monkeypatch.context() as patch:
-        patch.setattr(interpretation, "read_together", fail)
+        patch.setattr(serve_panes, "read_together", fail)
         client.say("words", text="wir")
         assert client.get()["ended"] == "failed"
     assert client.sentence("wir gehen .")[-1]["ended"] == "end"
 
 
-def test_a_fault_of_ours_costs_a_round_and_is_logged(at, client, monkeypatch):
-    def fail(items):
+def test_a_fault_of_ours_ends_its_session_alone_and_is_logged(at, client, monkeypatch):
+    def fail(self, ended):
         raise KeyError("a fault")
 
+    other = at.client()
     with monkeypatch.context() as patch:
-        patch.setattr(sessions, "play", fail)
-        client.say("words", text="wir")
-        assert soon(lambda: "KeyError('a fault')" in at.log.getvalue())
+        patch.setattr(Session, "_finish", fail)
+        other.say("words", text="wir")
+        other.say("end")
+        assert (
+            "its log says why"
+            in other.until(lambda message: message["type"] == "closed")[-1]["text"]
+        )
+    assert "KeyError: 'a fault'" in at.log.getvalue()
     assert client.sentence("wir gehen .")[-1]["ended"] == "end"
 
 
@@ -157,7 +160,7 @@ def test_a_choice_holds_from_the_next_sentence_on(dialled):
         (setting("own", dials={"k": 0}), "dial.k is 0; it must be"),
         (setting("own", dials={"threshold": 0.5}), "its dials are k"),
         (setting("hold_n", n=-1), "policy.n is -1; it must be"),
-        (setting("hold_n", n=1.5), "policy.n is 1.5; it must be of type int"),
+        (setting("hold_n", n=1.5), "policy.n is 1.5; it must be"),
         (setting("hold_n"), "policy lacks a value for n"),
         (setting("nonsense"), "policy.name is 'nonsense'; choose one of"),
         (setting("wait_k", k=3), "waits: leave out policy"),
@@ -183,14 +186,15 @@ def test_dials_share_the_weights_of_the_model(dialled):
         assert one.data_ptr() == other.data_ptr()
 
 
-def test_options_are_offered_with_the_limits_of_their_types(run, dialled):
-    (dial,) = Served("run", checkpoint.load(run), "cpu", []).offer.dials
-    assert (dial.name, dial.value, dial.least, dial.most) == ("threshold", 0.5, 0.01, 0.99)
+def test_options_are_offered_with_the_bounds_of_their_types(dialled):
     (dial,) = Served("run", checkpoint.load(dialled), "cpu", []).offer.dials
-    assert (dial.name, dial.whole, dial.least, dial.most) == ("k", True, 1, None)
+    assert (dial.name, dial.schema["type"], dial.schema["minimum"]) == ("k", "integer", 1)
     offers = {offer.name: offer for offer in policy_offers([])}
     assert next(iter(offers)) == "own"
     f, layer = offers["align_att"].options
-    assert (f.value, f.least, layer.value, layer.optional) == (2, 0, None, True)
+    assert (f.value, f.schema["minimum"], layer.value) == (2, 0, None)
+    assert [kind["type"] for kind in layer.schema["anyOf"]] == ["integer", "null"]
+    assert "newest source subwords" in f.why
     (gamma,) = offers["confidence"].options
-    assert (gamma.least, gamma.most) == (0, 1)
+    assert (gamma.schema["minimum"], gamma.schema["maximum"]) == (0, 1)
+    assert "sure of it" in offers["confidence"].why

@@ -36,10 +36,9 @@ def test_only_its_own_page_opens_the_socket(at, origin):
 
 def test_another_origin_may_be_allowed(run):
     with (
-        running([run], origins=["https://demo.example"]) as at,
+        running([run], origins=("https://demo.example",)) as at,
         connect(at.socket, origin="https://demo.example", proxy=None) as connection,
     ):
-        connection.send(json.dumps({"type": "hello", "version": 1}))
         assert json.loads(connection.recv(10))["type"] == "welcome"
 
 
@@ -92,15 +91,13 @@ def test_the_log_has_a_line_an_event_and_the_text_only_if_asked(at, run):
     client.say("nonsense")
     client.get()
     lines = at.log.getvalue().splitlines()
-    assert all(
-        re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d [a-z]+( \w+=.*)?$", line) for line in lines
-    )
+    assert all(re.match(r"[a-z]+( \w+=.*)?$", line) for line in lines)
     assert "der geheime Mann schläft ." in at.log.getvalue()
-    at.sessions.journal.with_text = False
+    at.sessions.log_text = False
     try:
         client.sentence("noch geheimer .")
     finally:
-        at.sessions.journal.with_text = True
+        at.sessions.log_text = True
     assert "geheimer" not in at.log.getvalue()
 
 
@@ -142,12 +139,12 @@ def test_bad_options_are_refused_in_one_line(run):
     with server.listen("127.0.0.1", 0) as taken:
         port = f"port={taken.getsockname()[1]}"
         for words, why in [
-            ([here, port], "another program has it; choose another port"),
+            ([here, port], "choose an address of this machine and a free port"),
             ([here, "host=192.0.2.1"], "host=192.0.2.1 port=8350 cannot be used"),
             ([here, f"host={'x' * 100}.example"], "cannot be used"),
-            ([here, "origins=['http://[']"], "it must be an origin such as"),
-            ([here, "origins=['*']"], "it must be an origin such as"),
-            ([here, "sessions=0"], "sessions is 0; it must be from 1"),
+            ([here, "origins=['http://[']"], "origins.0 is "),
+            ([here, "origins=['*']"], "origins.0 is "),
+            ([here, "sessions=0"], "sessions is 0; "),
             ([here, "port=0", "policy2=nonsense"], "policy2 is 'nonsense'; choose one of own,"),
             (
                 [here, "port=0", "policy2={name: hold_n, n: x}"],

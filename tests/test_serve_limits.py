@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import io
+import asyncio
 import json
 import random
 import re
-import socket
 import threading
-import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
-from urllib.parse import urlsplit
+from types import SimpleNamespace
 
 import pytest
-from starlette.websockets import WebSocketDisconnect
+from starlette.websockets import WebSocket
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import connect
 
 from serving import (
     LIMITS,
     SENTENCES,
     running,
+    setting,
     soon,
     untimed,
 )
-from simulmt.serve import conversation, limits, session, sessions
-from simulmt.serve.events import Notice, Welcome
-from simulmt.serve.journal import Journal
-from simulmt.serve.limits import FAULTS
-from simulmt.serve.messages import MalformedError, Words, parse
-from simulmt.serve.session import Session
+from simulmt.errors import UserError
+from simulmt.serve import app, sessions
+from simulmt.serve.messages import Panes, Setting, Words, parse
+from simulmt.serve.sessions import FAULTS, Session
 
 
 def test_a_long_sentence_is_ended_and_another_begins(run):
@@ -44,36 +40,18 @@ def test_a_long_sentence_is_ended_and_another_begins(run):
 
 
 def test_a_long_word_is_cut():
-    session = Session(1, None, LIMITS, lambda: None)
-    session.hear(Words("ein " + "ä" * 2500))
-    assert [len(turn.word) for turn in session.waiting] == [3, *[100] * 25]
+    session = Session(1, SimpleNamespace(limits=LIMITS))
+    session.hear(json.dumps({"type": "words", "text": "ein " + "ä" * 2500}))
+    words = [session.waiting.get_nowait() for _ in range(26)]
+    assert [len(word) for word in words] == [3, *[100] * 25]
 
 
-def test_a_full_disk_ends_no_session():
-    class Full(io.StringIO):
-        def write(self, text: str) -> int:
-            raise OSError(28, "No space left on device")
-
-    Journal(output=Full()).write("began", session=1)
-
-
-def test_a_session_that_is_being_told_something_is_not_idle(monkeypatch):
-    session = Session(1, None, LIMITS, lambda: None)
-    monkeypatch.setattr(time, "monotonic", lambda: 1e9)
-    session.tell(Notice("a word takes long"))
-    assert session.touched == 1e9
-
-
-def test_a_connection_that_is_lost_in_the_greeting_leaves_its_session(run, monkeypatch):
-    def lost(welcome: Welcome) -> str:
-        raise WebSocketDisconnect
-
-    with running([run], limits=replace(LIMITS, sessions=1)) as at:
-        with monkeypatch.context() as broken:
-            broken.setattr(conversation, "welcome_text", lost)
-            with pytest.raises(ConnectionClosed):
-                at.client()
-        assert at.client().sentence("wir gehen")  # the lost one has made room
+def test_more_ends_than_may_wait_are_rejected():
+    session = Session(1, SimpleNamespace(limits=replace(LIMITS, waiting=5)))
+    for _ in range(11):
+        session.hear('{"type": "end"}')
+    assert session.waiting.qsize() == 10
+    assert "10 + 1 wait" in session.unsent.get_nowait()
 
 
 def test_more_words_than_may_wait_are_refused_whole(run):
@@ -90,60 +68,34 @@ def test_a_large_message_ends_the_connection_and_no_more(at):
     client.say("words", text="x" * 20_000)
     with pytest.raises(ConnectionClosed):
         client.get()
-    again = at.client(token=client.greeting["token"])
-    assert again.greeting["resumed"]
-    again.close()
+    assert at.client().sentence("wir gehen .")[-1]["ended"] == "end"
 
 
-def test_there_is_room_for_so_many_sessions_and_vanished_ones_make_room(run):
+def test_a_full_server_says_so_and_those_who_leave_make_room(run):
     with running([run], limits=replace(LIMITS, sessions=2)) as at:
         first, second = at.client(), at.client()
-        assert "all 2 sessions are taken" in at.client().greeting["text"]
-        first.close()
-        assert soon(lambda: any(s.connection is None for s in at.sessions._by_token.values()))
-        third = at.client()
-        assert third.greeting["type"] == "welcome"
-        assert not at.client(token=first.greeting["token"]).greeting.get("resumed")
+        late = at.client()
+        assert late.greeting["type"] == "closed"
+        assert "all 2 sessions are taken" in late.greeting["text"]
+        with pytest.raises(ConnectionClosed):
+            late.get()
+        first.connection.socket.close()  # without a goodbye, as a network does
+        assert soon(lambda: len(at.sessions.open) == 1)
+        assert at.client().sentence("wir gehen .")[-1]["ended"] == "end"
         assert second.sentence("wir gehen .")[-1]["ended"] == "end"
 
 
-def test_an_idle_session_ends(run):
+def test_a_client_that_says_nothing_is_closed(run):
     with running([run], limits=replace(LIMITS, idle=1)) as at:
         client = at.client()
-        assert client.get()["text"] == "no word for 1 seconds"
-        assert len(at.sessions) == 0
-
-
-def test_a_connection_says_hello_first(at):
-    for first in ({"type": "end"}, {"type": "hello", "version": 2}, {"type": "hello"}):
-        with connect(at.socket, origin=at.origin, proxy=None) as connection:
-            connection.send(json.dumps(first))
-            assert json.loads(connection.recv(10))["type"] == "refused"
-
-
-def test_silent_connections_keep_nobody_out_for_long(run, monkeypatch):
-    monkeypatch.setattr(limits, "HTTP_SECONDS", 0.5)
-    with running([run], limits=replace(LIMITS, sessions=1)) as at, ExitStack() as opened:
-        place = urlsplit(at.url)
-        silent = [
-            opened.enter_context(socket.create_connection((place.hostname, place.port)))
-            for _ in range(60)
-        ]
-        slow = silent[0]
-        slow.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP")
-        for one in silent[1:]:
-            one.settimeout(20)
-            with suppress(ConnectionResetError):
-                assert one.recv(1) == b""
-        client = at.client()
-        time.sleep(1)  # a session's connection stays
-        assert client.sentence("wir gehen .")[-1]["ended"] == "end"
+        assert client.get() == {"type": "closed", "text": "no message for 1 seconds"}
+        assert soon(lambda: not at.sessions.open)
 
 
 def test_so_many_malformed_messages_end_a_connection(client):
     for _ in range(FAULTS):
         client.say("nonsense")
-    answers = client.until(lambda message: message["type"] == "refused")
+    answers = client.until(lambda message: message["type"] == "closed")
     assert len(answers) == FAULTS + 1
     with pytest.raises(ConnectionClosed):
         client.get()
@@ -158,8 +110,8 @@ def malformed(draw: random.Random) -> str | bytes:
         [None, True, -1, 10**400, 1e308, 0.5, "", "\ud800", "x" * 300, [], [[]], {}, {"a": {}},
          "<script>alert(1)</script>", "\x00", [1] * 50]
     )  # fmt: skip
-    kind = draw.choice(["hello", "words", "seen", "panes", "end", "step", "", None, 7, [], {}])
-    key = draw.choice(["text", "number", "panes", "version", "token", "seen", "", "__class__"])
+    kind = draw.choice(["words", "panes", "end", "step", "", None, 7, [], {}])
+    key = draw.choice(["text", "panes", "model", "type", "", "__class__"])
     pane = {"model": value, "policy": "own", "options": {}, "dials": {}}
     whole = draw.choice(
         [
@@ -167,7 +119,6 @@ def malformed(draw: random.Random) -> str | bytes:
             {"type": "panes", "panes": [pane]},
             {"type": "panes", "panes": [value] * draw.randint(0, 5)},
             {"type": "words", "text": value, "more": value},
-            {"type": "seen", "number": draw.randint(10**6, 10**8)},
             value,
         ]
     )
@@ -192,8 +143,8 @@ def test_a_thousand_malformed_messages_do_nothing(run, capfd):
                 while done < 1000:
                     client.connection.send(malformed(draw))
                     done += 1
-                    while client.get(5)["type"] not in ("fault", "notice", "refused"):
-                        pass  # what was no mistake after all
+                    client.say("panes", panes=[setting("nonsense")])  # always answered
+                    client.until(lambda message: message["type"] in ("notice", "closed"))
             client.close()
         after = untimed(busy.sentence(SENTENCES[1]))
         assert [step["panes"] for step in after] == [step["panes"] for step in before]
@@ -203,91 +154,97 @@ def test_a_thousand_malformed_messages_do_nothing(run, capfd):
 
 def test_a_message_is_what_it_says():
     assert parse('{"type": "words", "text": "ein Mann"}') == Words("ein Mann")
-    for text in ('{"type": "words", "text": "\\ud800"}', '{"type": "words"}', "[" * 10_000, "1"):
-        with pytest.raises(MalformedError):
-            parse(text)
+    chosen = {"type": "panes", "panes": [setting("hold_n", n=1), setting(dials={"threshold": 0.5})]}
+    assert parse(json.dumps(chosen)) == Panes(
+        (Setting(0, "hold_n", {"n": 1}), Setting(dials={"threshold": 0.5}))
+    )
 
 
-# those who come back, and those who do not read
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"type": "words", "text": "\\ud800"}', '{"type": "words"}', "[" * 10_000, "1", "", b"\xff",
+        '{"type": "words", "text": 7}', '{"type": "words", "text": "", "more": 1}',
+        '{"type": "panes", "panes": []}', json.dumps({"type": "panes", "panes": [setting()] * 3}),
+        json.dumps({"type": "panes", "panes": [setting(model=-1)]}),
+        json.dumps({"type": "panes", "panes": [setting(model=0.0)]}),
+        json.dumps({"type": "panes", "panes": [setting(n=True)]}),
+        json.dumps({"type": "panes", "panes": [setting(n=float("nan"))]}),
+        json.dumps({"type": "panes", "panes": [setting(n="1")]}),
+    ],
+)  # fmt: skip
+def test_what_is_not_a_message_is_rejected(text):
+    with pytest.raises(UserError):
+        parse(text)
 
 
-def test_a_client_that_comes_back_gets_what_it_missed_and_goes_on(at):
-    whole = at.client()
-    expected = untimed(whole.sentence(SENTENCES[1]))
-    words = SENTENCES[1].split()
+# those who leave, and those who do not read
+
+
+def test_a_lost_connection_ends_its_session_and_its_words(at):
     client = at.client()
-    client.say("words", text=" ".join(words[:3]))
-    got = [client.get()]
-    client.connection.socket.close()  # without a word, as a network does
-    client = at.client(token=client.greeting["token"], seen=got[-1]["n"])
-    assert client.greeting["resumed"]
-    client.say("words", text=" ".join(words[3:]))
-    client.say("end")
-    got += client.until(lambda message: message.get("ended"))
-    assert untimed(got) == expected
-
-
-def test_a_client_that_comes_back_knows_what_was_heard(at):
-    """Malformed messages count, and confirmations do not."""
-    client = at.client()
-    client.say("words", text="wir gehen")
-    client.say("seen", number=0)
-    client.say("nonsense")
-    assert client.until(lambda message: message["type"] == "fault")
+    client.say("words", text="der Mann")
+    lost = client.session
     client.connection.socket.close()
-    client = at.client(token=client.greeting["token"])
-    assert client.greeting["heard"] == 2
+    assert soon(lambda: lost not in at.sessions.open)
+    assert at.client().sentence("wir gehen .")[0]["sentence"] == 1
 
 
-def test_a_token_that_is_not_known_begins_another_session(at):
-    client = at.client(token="guess", seen=7)
-    assert (client.greeting["resumed"], len(client.greeting["token"])) == (False, 32)
-    assert client.sentence("wir gehen .")[0]["n"] == 1
+def test_a_slow_reader_is_closed_with_a_reason_and_delays_nobody(run, monkeypatch):
+    monkeypatch.setattr(sessions, "UNSENT", 2)
+    send, slow, gate = WebSocket.send_text, [], threading.Event()
+
+    async def send_slowly(websocket, text):
+        slow.append(websocket)
+        while websocket is slow[0] and text.startswith('{"sentence"') and not gate.is_set():
+            await asyncio.sleep(0.01)
+        await send(websocket, text)
+
+    monkeypatch.setattr(WebSocket, "send_text", send_slowly)
+    with running([run], limits=replace(LIMITS, waiting=5)) as at:
+        client = at.client()
+        session = client.session
+        for told in range(12):  # one is being sent, and the others wait
+            client.say("words", text="das")
+            assert soon(lambda told=told: session.over or session.unsent.qsize() >= told)
+        client.say("words", text="das das das")
+        assert soon(lambda: "too slow" in session.over)
+        assert at.client().sentence("wir gehen .")[-1]["ended"] == "end"
+        gate.set()
+        last = client.until(lambda message: message["type"] == "closed")[-1]
+        assert "too slow" in last["text"]
+        with pytest.raises(ConnectionClosed):
+            client.get()
 
 
-def test_a_second_connection_takes_the_place_of_the_first(at):
-    first = at.client()
-    second = at.client(token=first.greeting["token"])
-    assert first.get()["text"] == "another connection has taken over this session"
-    assert second.sentence("wir gehen .")[-1]["ended"] == "end"
-
-
-def test_a_client_cannot_confirm_what_it_has_not_got(client):
-    client.say("seen", number=1)
-    assert client.get()["type"] == "fault"
-
-
-def test_a_slow_reader_waits_for_itself_alone(run, monkeypatch):
-    """It confirms nothing, so its session stops; the others go on."""
-    monkeypatch.setattr(session, "UNSEEN", 12)
-    with running([run]) as at:
-        slow, other = at.client(), at.client()
-        slow.say("words", text=" ".join(["das"] * 20))
-        kept = at.session(slow)
-        assert soon(lambda: kept.last == 12)
-        assert other.sentence("wir gehen .")[-1]["ended"] == "end"
-        assert (kept.last, len(kept.waiting)) == (12, 8)
-        slow.say("seen", number=10)
-        assert soon(lambda: kept.last == 20)
+def test_a_reader_that_never_reads_holds_no_place_for_long(run, monkeypatch):
+    """Its socket takes nothing more: what is unsent is bounded, and the place is free again."""
+    monkeypatch.setattr(app, "CLOSING_SECONDS", 0.5)
+    with running([run], limits=replace(LIMITS, idle=1)) as at:
+        client = at.client()
+        session = client.session
+        session.unsent.put_nowait('"' + "x" * 50_000_000 + '"')
+        assert soon(lambda: session not in at.sessions.open)
+        assert at.client().sentence("wir gehen .")[-1]["ended"] == "end"
 
 
 def test_a_pasted_book_delays_nobody(at, monkeypatch):
     """In each round every session that has a word has one read."""
-    gate, rounds, play = threading.Event(), [], sessions.play
-
-    def held(items):
-        gate.wait(20)
-        rounds.append(len(items))
-        return play(items)
-
-    monkeypatch.setattr(sessions, "play", held)
+    gate, rounds, read = threading.Event(), [], sessions.read_words
     book, other = at.client(), at.client()
+
+    def held(turns):
+        gate.wait(20)
+        rounds.append(len(turns))
+        return read(turns)
+
+    monkeypatch.setattr(sessions, "read_words", held)
     book.say("words", text="das " * 30)
-    assert soon(lambda: len(at.session(book).waiting) == 29)
+    assert soon(lambda: book.session.waiting.qsize() == 29)
     other.say("words", text="wir gehen .")
     other.say("end")
-    assert soon(lambda: len(at.session(other).waiting) == 4)
+    assert soon(lambda: other.session.waiting.qsize() == 3)
     gate.set()
     other.until(lambda message: message.get("ended"))
-    assert soon(lambda: at.session(book).last == 30)
+    assert [book.get()["read"] for _ in range(30)] == [*range(1, 31)]
     assert rounds == [1, 2, 2, 2, 2, *[1] * 25]

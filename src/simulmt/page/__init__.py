@@ -8,19 +8,11 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from importlib.resources import files
 
-FILES: Mapping[str, str] = {
-    "/": "live.html",
-    **{
-        f"/{name}": name
-        for name in (
-            *("base.css", "path.css", "live.css", "icon.svg"),
-            *("live.js", "panes.js", "path.js", "connection.js"),
-        )
-    },
-}
+_LOOKS = ("base.css", "path.css", "live.css", "icon.svg")
+_SCRIPTS = ("live.js", "panes.js", "path.js", "connection.js")
+FILES = {"/": "live.html", **{f"/{name}": name for name in (*_LOOKS, *_SCRIPTS)}}
 """The files that a server gives out, by their paths."""
 _IMPORT = re.compile(r'^import .* from "\./([\w.]+)";\n', re.MULTILINE)
 _STYLE = re.compile(r'<link rel="stylesheet" href="/([\w.]+)">')

@@ -10,17 +10,21 @@ let models = [], most = 1, panes = [], inForce = [], asked = [], line = null, cu
 let longest = Infinity;  // letters of a word
 
 const connection = new Connection({
-  welcome(greeting) {  // returns what to say first
-    if (greeting.resumed) return [];
+  welcome(greeting, again) {  // returns what to say first
     const same = JSON.stringify(models) === JSON.stringify(greeting.models);
     ({models, most_panes: most, longest_word: longest} = greeting);
-    current = 0;
     asked = [];
-    if (panes.length && same) return [ask()];  // another session, with the panes as they were
     clearTimeout(settling);
     settling = null;
-    inForce = [];  // the server has begun anew with other models
-    hold(greeting.panes);
+    if (current) {  // an open sentence, which begins again
+      line.replaceChildren();
+      for (const own of inForce) own.again();
+      current = 0;
+    }
+    tell(again ? "The connection was lost; the open sentence was typed again." : "");
+    if (panes.length && same) return [ask()];  // the panes as they were
+    inForce = [];
+    panes = [];
     return [];
   },
   event(message) {
@@ -28,13 +32,11 @@ const connection = new Connection({
     else if (message.type === "panes") hold(message.panes);
     else if (message.type === "notice") refuse(message.text);
     else tell(message.text);
-    const {waiting} = connection;
-    $("waiting").hidden = waiting < MANY;
-    $("count").textContent = waiting;
+    $("waiting").hidden = connection.waiting < MANY;
+    $("count").textContent = connection.waiting;
   },
-  state(on, refused, again) {
-    const why = refused ? ` (${refused})` : "";
-    $("connection").textContent = on ? "connected" : again ? `not connected, trying again${why}` : `ended${why}; type to begin anew`;
+  state(on, reason) {
+    $("connection").textContent = on ? "connected" : reason ? `ended (${reason}); type to begin again` : "not connected, trying again";
     $("connection").classList.toggle("on", on);
   },
 });
@@ -128,7 +130,7 @@ function refuse(text) {  // a choice makes no sense: ask for what is in force, u
 // what comes
 
 function step(message) {
-  if (message.sentence !== current || !line) {
+  if (message.sentence !== current) {
     current = message.sentence;
     line = line && !line.textContent.trim() ? line : transcript($("source"));
     for (const own of inForce) own.sentence();
@@ -136,6 +138,7 @@ function step(message) {
   if (message.word) line.append(`${message.word} `);
   $("source").scrollTo(0, $("source").scrollHeight);
   message.panes.forEach((own, i) => inForce[i].step(message, own));
+  if (message.ended) current = 0;
   if (message.ended === "long") tell("The sentence is as long as it may be, and was ended here.");
   if (message.ended === "failed") tell("The model failed on this sentence.");
 }

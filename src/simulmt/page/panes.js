@@ -64,16 +64,19 @@ export class Pane {
     );
   }
 
-  control({name, value, why, whole, least, most, optional}, kind) {
+  control({name, value, why, schema}, kind) {
+    const {type, minimum, exclusiveMinimum, maximum, exclusiveMaximum} = schema.anyOf?.[0] ?? schema;
+    const whole = type === "integer", step = whole ? 1 : .01;
+    const least = minimum ?? exclusiveMinimum + step, most = maximum ?? exclusiveMaximum - step;  // or not a number
     const label = document.createElement("label"), input = document.createElement("input");
-    const now = this.setting[kind][name] ?? (kind === "dials" ? this.policy?.dials[name] : null) ?? value, slides = !whole && most !== null && least !== null;
+    const now = this.setting[kind][name] ?? (kind === "dials" ? this.policy?.dials[name] : null) ?? value, slides = !whole && most - least <= 1;
     input.name = `${kind}.${name}`;
     input.type = slides ? "range" : "number";
-    input.step = whole ? 1 : .01;
-    if (least !== null) input.min = least;
-    if (most !== null) input.max = most;
+    input.step = step;
+    if (!isNaN(least)) input.min = least;
+    if (!isNaN(most)) input.max = most;
     input.value = now ?? "";
-    input.required = !optional;
+    input.required = !schema.anyOf;
     input.placeholder = "–";
     label.title = why;
     label.append(name, " ", input);
@@ -93,6 +96,7 @@ export class Pane {
   sentence() {  // begin another
     if (this.line?.textContent || !this.line) this.line = transcript(this.box.firstElementChild, this.box);
     this.words = [];
+    this.erased = 0;
     this.path.clear();
     this.figure("behind", 0);
     this.figure("lag", "–");
@@ -100,11 +104,16 @@ export class Pane {
     this.figure("erased", 0);
   }
 
+  again() {  // the sentence begins again
+    this.line.replaceChildren();
+    this.sentence();
+  }
+
   figure(name, value) {
     this.node.querySelector(`.${name}`).textContent = value;
   }
 
-  step({read, word, ended}, {kept, words, erased, lag, ms}) {
+  step({read, word, ended}, {kept, words, lag, ms}) {
     const before = [this.path.columns.length, Math.min(kept, this.words.length)];
     if (word) this.path.column(word);
     this.takeBack(kept);
@@ -119,7 +128,7 @@ export class Pane {
     this.figure("behind", read - this.words.length);
     this.figure("lag", lag === null ? "–" : lag.toFixed(2));
     this.figure("ms", ms < 10 ? ms.toFixed(1) : ms.toFixed(0));
-    this.figure("erased", erased);
+    this.figure("erased", this.erased);
     if (words.length) this.box.scrollTo(0, this.box.scrollHeight);
   }
 
@@ -136,6 +145,7 @@ export class Pane {
 
   takeBack(kept) {
     for (const span of this.words.splice(kept)) {
+      this.erased++;
       const gone = document.createElement("del");
       gone.textContent = span.textContent;
       gone.ariaHidden = "true";

@@ -1,57 +1,28 @@
-"""What a client says on the socket: JSON, one object a message.
+"""What clients and the server say on the socket: JSON, one object a message.
 
-A client says `hello` first, with the token of its session if it had one. Then it sends words, ends
-sentences, chooses panes, and confirms the events that it has seen. The server greets with
-`welcome`, and then sends events (`simulmt.serve.events`). They are numbered from 1 in each session,
-so that a client that comes back gets exactly those that it missed. They say how many messages were
-heard, so that the client repeats exactly those that were lost; `hello` and `seen` do not count.
+One socket is one session. The server greets with `welcome`. The client then sends words, ends
+sentences and chooses panes; the server answers with `step`, `panes` and `notice` as they happen,
+with `fault` to a message that it does not understand, and with `closed` before it ends a session.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Literal, TypeAlias
 
-from annotated_types import MaxLen
+from annotated_types import Ge, Len
+from pydantic import Field, TypeAdapter, ValidationError
 
+from simulmt.decoding.policies import OWN
 from simulmt.errors import UserError
-from simulmt.options import Natural, construct
-from simulmt.untrusted import check_plain, parse_json
+from simulmt.options import STRICT
 
-VERSION = 1
-"""Of these messages; a client of another version is told to load the page anew."""
-Name: TypeAlias = Annotated[str, MaxLen(100)]
-
-
-class MalformedError(Exception):
-    """A message that cannot be understood or followed; the error says why."""
-
-
-@dataclass(frozen=True)
-class Hello:
-    """The first message; a token names the session to resume."""
-
-    version: int
-    token: Name | None = None
-    seen: Natural = 0
-
-
-@dataclass(frozen=True)
-class Words:
-    """Whole source words, one or more."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class End:
-    """The sentence has ended."""
-
-
-@dataclass(frozen=True)
-class Seen:
-    """All events up to this number have arrived."""
-
-    number: Natural
+LONGEST_WORD = 100
+"""The most characters of a word; a longer one is read in pieces, as it would hold up a round."""
+PANES = 2
+"""The most panes of a session."""
+Ending: TypeAlias = Literal["", "end", "long", "failed"]
+"""Why a sentence ends: the client says so, it is too long, or a model failed; else empty."""
 
 
 @dataclass(frozen=True)
@@ -62,46 +33,169 @@ class Setting:
         model: The number of the model, from 0.
     """
 
-    model: Natural
-    policy: Name
-    options: dict[str, float | None]
-    dials: dict[str, float]
+    model: Annotated[int, Ge(0)] = 0
+    policy: str = OWN
+    options: Mapping[str, int | float | None] = field(default_factory=dict)
+    dials: Mapping[str, int | float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Words:
+    """Whole source words, one or more."""
+
+    text: str
+    type: Literal["words"] = "words"
+
+
+@dataclass(frozen=True)
+class End:
+    """The sentence has ended."""
+
+    type: Literal["end"] = "end"
 
 
 @dataclass(frozen=True)
 class Panes:
-    """The panes from the next sentence on."""
+    """From a client, the panes of the next sentence; from the server, the panes from now on."""
 
-    panes: list[Setting]
-
-
-Message: TypeAlias = Hello | Words | End | Seen | Panes
-_KINDS: Mapping[str, Callable[..., Message]] = {
-    "hello": Hello,
-    "words": Words,
-    "end": End,
-    "seen": Seen,
-    "panes": Panes,
-}
+    panes: Annotated[tuple[Setting, ...], Len(1, PANES)]
+    type: Literal["panes"] = "panes"
 
 
-def parse(text: str) -> Message:
-    """Return the message of a text.
+Message: TypeAlias = Words | End | Panes
+_MESSAGES: TypeAdapter[Message] = TypeAdapter(
+    Annotated[Message, Field(discriminator="type")], config=STRICT
+)
+
+
+def parse(text: str | bytes) -> Message:
+    """Return the message of a client.
 
     Raises:
-        MalformedError: the text is no message.
+        UserError: the text is not a message; the error says what is wrong with it.
     """
     try:
-        fields = parse_json(text.encode("utf-8"))
-        check_plain(fields)
-    except ValueError as error:  # half a surrogate pair is one
-        raise MalformedError(f"not JSON in UTF-8: {error}") from None
-    kind = fields.pop("type", None) if isinstance(fields, dict) else None
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise MalformedError(f"no message has such a type; the types are {', '.join(_KINDS)}")
-    try:
-        return construct(_KINDS[kind], fields, kind)
-    except UserError as error:
-        raise MalformedError(str(error)) from None
-    except (TypeError, KeyError):  # of a part of a message
-        raise MalformedError(f"{kind}: a field is missing, unknown or of a wrong kind") from None
+        return _MESSAGES.validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UserError(".".join(map(str, first["loc"])) + f": {first['msg']}") from None
+
+
+@dataclass(frozen=True)
+class Written:
+    """A target word.
+
+    Attributes:
+        text: The word.
+        delay: The number of source words that were read when it was written.
+        heads: The source word at which each head stood, from 1; one more than there are for EOS, 0
+            once the head has run off the end. Empty if heads do not stop.
+    """
+
+    text: str
+    delay: int
+    heads: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class PaneStep:
+    """What one pane did with a source word.
+
+    Attributes:
+        kept: The number of target words that stay; those behind it are replaced by `words`. Only a
+            policy that revises takes words back.
+        words: The new target words.
+        lag: The average lagging if the sentence ended here, in source words; None before a word.
+        ms: Milliseconds of computing.
+    """
+
+    kept: int
+    words: tuple[Written, ...]
+    lag: float | None
+    ms: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """All panes have read a word, or the end of the sentence.
+
+    Attributes:
+        sentence: The number of the sentence, from 1.
+        read: The number of its words that are read.
+        word: The source word; empty at the end.
+        panes: One for each pane; empty if a model failed.
+        ended: Why the sentence has ended, if it has.
+    """
+
+    sentence: int
+    read: int
+    word: str
+    panes: tuple[PaneStep, ...]
+    ended: Ending = ""
+    type: Literal["step"] = "step"
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A line for the user: about a choice of panes, a faulty message, or the end of the session."""
+
+    text: str
+    type: Literal["notice", "fault", "closed"] = "notice"
+
+
+@dataclass(frozen=True)
+class Option:
+    """A number that a user may set, with its default, its explanation, and its JSON schema."""
+
+    name: str
+    value: float | None
+    why: str
+    schema: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class PolicyOffer:
+    """A policy, with its options.
+
+    Attributes:
+        name: Of the policy.
+        why: What it does.
+        revises: Whether it takes words back.
+        options: Its options.
+        dials: The values that it gives to the model's dials, unless the user gives others.
+    """
+
+    name: str
+    why: str
+    revises: bool
+    options: tuple[Option, ...]
+    dials: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ModelOffer:
+    """A model, with its dials and the policies that suit it."""
+
+    name: str
+    about: str
+    dials: tuple[Option, ...]
+    policies: tuple[PolicyOffer, ...]
+
+
+@dataclass(frozen=True)
+class Welcome:
+    """The greeting: what panes may show, and the most words that may wait."""
+
+    models: tuple[ModelOffer, ...]
+    waiting: int
+    most_panes: int = PANES
+    longest_word: int = LONGEST_WORD
+    type: Literal["welcome"] = "welcome"
+
+
+Event: TypeAlias = Welcome | Step | Panes | Notice
+
+
+def text_of(event: Event) -> str:
+    """Return the text of an event; ASCII, so that any string in it can be sent."""
+    return json.dumps(asdict(event))

@@ -1,35 +1,29 @@
 """The models that panes show: each is in memory once, whatever dials and policies it has."""
 
-import typing
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from functools import lru_cache
 
-from annotated_types import Ge, Gt, Le, Lt
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from simulmt.builders import build_mechanism, build_policy, pick_device
-from simulmt.decoding.policies import OWN
 from simulmt.decoding.policy import Policy
-from simulmt.errors import UserError
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 from simulmt.options import asked_of
 from simulmt.saved.trained import Trained
-from simulmt.serve.events import ModelOffer, Option, PolicyOffer
-from simulmt.serve.messages import Setting
+from simulmt.serve.messages import ModelOffer, Option, PolicyOffer, Setting
 
 _KEPT = 16
-"""The most settings of the dials that a model is kept for; the least recently used makes room."""
-_FAR = 10_000
-"""The steps of an option within which its page shows a limit."""
+"""The most settings that a model is kept for; the least recently used makes room."""
 
 
 class Served:
     """A trained model that many panes show, with several dials and policies.
 
-    All share its weights. The model itself is built anew for each value of the dials, which takes
-    no further memory for weights.
+    All share its weights. The model itself is built again for each policy and value of the dials,
+    which takes no further memory for weights.
 
     Args:
         name: what the page calls it.
@@ -47,91 +41,44 @@ class Served:
         self._device = pick_device(device)
         weights = {key: tensor.to(self._device) for key, tensor in trained.weights.items()}
         self._trained = replace(trained, weights=weights)
-        self._mechanism = build_mechanism(trained.setup.mechanism)
-        self._built = OrderedDict[tuple[tuple[str, float], ...], Model]()
-        self._layers = self._model({}).attending_layers
-        suited = (self._suited(offer) for offer in policies)
-        offers = tuple(offer for offer in suited if offer)
-        self.offer = ModelOffer(name, _about(trained), self._dials(), offers)
+        self._model = lru_cache(_KEPT)(self._build)
+        mechanism = build_mechanism(trained.setup.mechanism)
+        dials = options_of(type(mechanism.schedule), mechanism.dials, {})
+        offers, layers = list[PolicyOffer](), self._model((), None).attending_layers
+        for offer in policies:
+            options = {option.name: option.value for option in offer.options}
+            policy = build_policy({"name": offer.name, **options})
+            if policy is None:
+                offers.append(offer)
+            elif not policy.misfit(mechanism, layers):
+                offers.append(replace(offer, dials=policy.model_dials(mechanism)))
+        described = trained.manifest
+        about = f"{mechanism.name} {described.source_language} → {described.target_language}"
+        self.offer = ModelOffer(name, about, dials, tuple(offers))
 
     def translator(self, setting: Setting) -> Translator:
-        """Return a translator of its own for a pane.
+        """Return a separate translator for a pane.
 
         Raises:
             UserError: an unknown policy, option or dial, a value out of range, or a policy that
                 makes no sense for the model.
         """
         policy = build_policy({"name": setting.policy, **setting.options})
-        if policy and (misfit := policy.misfit(self._mechanism, self._layers)):
-            raise UserError(f"policy={setting.policy}: {misfit}")
-        preset = policy.model_dials(self._mechanism) if policy else {}
-        model = self._model({**preset, **setting.dials})
+        model = self._model(tuple(sorted(setting.dials.items())), policy)
         return Translator(model, self._trained.subwords, self._device, policy)
 
-    def _model(self, dials: Mapping[str, float]) -> Model:
-        key = tuple(sorted(dials.items()))
-        if key not in self._built:
-            self._built[key] = self._trained.build(dials).to(self._device)
-        self._built.move_to_end(key)
-        while len(self._built) > _KEPT:
-            self._built.popitem(last=False)
-        return self._built[key]
-
-    def _suited(self, offer: PolicyOffer) -> PolicyOffer | None:
-        """Return the offer for this model; None if the policy makes no sense for it."""
-        defaults = {option.name: option.value for option in offer.options}
-        policy = build_policy({"name": offer.name, **defaults})
-        if policy is None:
-            return offer
-        misfit = policy.misfit(self._mechanism, self._layers)
-        return None if misfit else replace(offer, dials=policy.model_dials(self._mechanism))
-
-    def _dials(self) -> tuple[Option, ...]:
-        kinds = asked_of(type(self._mechanism.schedule))
-        dials = self._mechanism.dials.items()
-        return tuple(option_of(name, value, "", kinds[name]) for name, value in dials)
+    def _build(self, dials: tuple[tuple[str, float], ...], policy: Policy | None) -> Model:
+        return self._trained.build(dict(dials), policy).to(self._device)
 
 
-def policy_offer(
-    name: str, make: type[Policy] | None, why: str, defaults: Mapping[str, tuple[Any, str]]
-) -> PolicyOffer:
-    """Return a policy with its options, whose types are those of its signature.
-
-    Args:
-        name: of the policy.
-        make: its class; None for the model's own decision.
-        why: what it does.
-        defaults: the default and the explanation of each option.
-    """
-    kinds = asked_of(make) if make else {}
-    options = (option_of(key, *defaults[key], kind) for key, kind in kinds.items())
-    return PolicyOffer(name, why, bool(make and make.revises), tuple(options))
-
-
-def option_of(name: str, value: float | None, why: str, kind: Any) -> Option:
-    """Return an option as the page shows it; its type gives the limits."""
-    optional = type(None) in typing.get_args(kind)
-    if optional:
-        kind = typing.get_args(kind)[0]
-    plain, *limits = typing.get_args(kind) or (kind,)
-
-    step = 1 if plain is int else 0.01
-    least: Any = None
-    most: Any = None
-    for bound in limits:
-        if isinstance(bound, Ge | Gt):
-            least = bound.ge if isinstance(bound, Ge) else cast(float, bound.gt) + step
-        if isinstance(bound, Le | Lt):
-            most = bound.le if isinstance(bound, Le) else cast(float, bound.lt) - step
-    most = None if most is not None and most > _FAR else most
-    return Option(name, value, why, plain is int, least, most, optional)
-
-
-def own(model: int = 0) -> Setting:
-    """Return the setting of a model as it was trained."""
-    return Setting(model, OWN, {}, {})
-
-
-def _about(trained: Trained) -> str:
-    languages = (trained.manifest.source_language, trained.manifest.target_language)
-    return f"{trained.setup.mechanism.get('name', '')} {' → '.join(languages)}"
+def options_of(
+    make: type, values: Mapping[str, float | None], whys: Mapping[str, str]
+) -> tuple[Option, ...]:
+    """Return the options of a constructor that have a value; their types have the bounds."""
+    group = TypedDict("group", asked_of(make))  # type: ignore[misc]
+    kinds = TypeAdapter(group).json_schema()["properties"]
+    return tuple(
+        Option(name, values[name], whys.get(name, ""), kinds[name])
+        for name in kinds
+        if name in values
+    )

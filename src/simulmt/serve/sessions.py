@@ -1,213 +1,219 @@
-"""All sessions, and the rounds in which their words are read.
+"""Sessions, and the rounds in which their words are read.
 
-One thread has the models. In each round it reads one word of every session that has one, in one
-batch: all sessions go on at the same pace, and a pasted book delays nobody else. The event loop
-meanwhile goes on taking and sending messages.
+In each round a thread reads one word of every session that has one, in one batch: all sessions go
+on at the same pace, and a pasted book delays nobody else. The event loop meanwhile goes on taking
+and sending messages.
 """
 
 import asyncio
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, TypeAlias
 
+from annotated_types import Ge, Le
+
+from simulmt.data.text import normalise
 from simulmt.errors import UserError
-from simulmt.live.translator import Translator
-from simulmt.serve.events import Event, Notice, Step, Welcome
-from simulmt.serve.interpretation import Interpretation, Turn, advance
-from simulmt.serve.journal import Journal
-from simulmt.serve.limits import LONGEST_WORD, PANES, Limits
-from simulmt.serve.messages import Hello, Setting
+from simulmt.live.interpreter import cut
+from simulmt.serve import messages
+from simulmt.serve.messages import Notice, Panes, PaneStep, Setting, Step
 from simulmt.serve.models import Served
-from simulmt.serve.session import Item, Session
+from simulmt.serve.panes import Pane, read_words
 
-_SWEEP = 1.0
-"""Seconds between two looks for idle sessions."""
-
-
-class FullError(Exception):
-    """No further session fits."""
-
-
-class Played(NamedTuple):
-    """What an item of a session has led to."""
-
-    session: Session
-    events: list[Event]
-    text: str = ""
-    """The sentence that has ended, and its translations."""
+UNSENT = 64
+"""The events, beyond two for each word that may wait, after which a slow reader is closed."""
+FAULTS = 20
+"""The malformed messages after which a session is closed."""
+Words: TypeAlias = Annotated[int, Ge(1), Le(4000)]
+Turn: TypeAlias = tuple[Sequence[Pane], str, asyncio.Future[Sequence[PaneStep]]]
+_log = logging.getLogger("simulmt.serve")
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What a server allows its clients.
+
+    Args:
+        sessions: the most sessions at once.
+        message_bytes: the most bytes of a message.
+        words: the most words of a sentence; a longer one is ended there.
+        waiting: the most words of a session that wait for the model.
+        idle: seconds without a message after which a session ends.
+    """
+
+    sessions: Annotated[int, Ge(1), Le(10_000)]
+    message_bytes: Annotated[int, Ge(4096), Le(1_000_000)]
+    words: Words
+    waiting: Words
+    idle: Annotated[float, Ge(1), Le(86_400)]
+
+
+class Session:
+    """What one socket has said and is told, and the panes that read its words.
+
+    Attributes:
+        waiting: What is to be read: words, ends of sentences (empty), and choices of panes.
+        unsent: What is to be sent; the last text is empty.
+        over: Why the session has ended, if it has.
+    """
+
+    def __init__(self, number: int, sessions: "Sessions") -> None:
+        self.number, self._all, self._limits = number, sessions, sessions.limits
+        self.waiting, self.unsent = asyncio.Queue[str | Panes](), asyncio.Queue[str]()
+        self.over, self._faults = "", 0
+        self._panes, self._chosen = list[Pane](), list[Pane]()
+        self._sentence, self._read = 1, 0
+
+    def hear(self, text: str | bytes) -> None:
+        """Take a message; too many that are malformed, or ask for too much, end the session."""
+        try:
+            self._take(messages.parse(text))
+        except UserError as error:
+            self.tell(Notice(str(error)[:300], "fault"))
+            self._faults += 1
+            if self._faults == FAULTS:
+                self.end(f"{FAULTS} messages were malformed")
+
+    def tell(self, event: messages.Event) -> None:
+        """Have an event sent; who does not read what it is sent is closed."""
+        if self.unsent.qsize() > 2 * self._limits.waiting + UNSENT:
+            self.end(f"the connection is too slow: {self.unsent.qsize()} events wait for it")
+        if not self.over:
+            self.unsent.put_nowait(messages.text_of(event))
+
+    def end(self, why: str) -> None:
+        """End the session, and tell its client why."""
+        if not self.over:
+            self.over = why
+            self.unsent.put_nowait(messages.text_of(Notice(why, "closed")))
+            self.unsent.put_nowait("")
+
+    def _take(self, message: messages.Message) -> None:
+        items: list[str | Panes] = [message if isinstance(message, Panes) else ""]
+        most = 2 * self._limits.waiting  # words leave room for their ends
+        if isinstance(message, messages.Words):
+            words, most = normalise(message.text).split(), self._limits.waiting
+            items = [part for word in words for part in cut(word, messages.LONGEST_WORD)]
+        if self.waiting.qsize() + len(items) > most:
+            raise UserError(f"{self.waiting.qsize()} + {len(items)} wait, {most} may: send fewer")
+        for item in items:
+            self.waiting.put_nowait(item)
+
+    async def interpret(self) -> None:
+        """Have what waits read, for ever."""
+        try:
+            while True:
+                await self._play(await self.waiting.get())
+        except Exception:  # a fault of ours ends a session, not the server
+            _log.exception("error in session=%d", self.number)
+            self.end("the server has failed; its log says why")
+
+    async def _play(self, item: str | Panes) -> None:
+        """Have a word read, or the end of the sentence, or take other panes."""
+        if isinstance(item, Panes):
+            try:
+                chosen = [asyncio.to_thread(self._all.pane, setting) for setting in item.panes]
+                self._chosen = await asyncio.gather(*chosen)
+            except UserError as error:
+                self.tell(Notice(str(error)[:300]))
+        elif item or self._read:  # an empty sentence has no end
+            self._read += bool(item)
+            ended = await self._step(item, "" if item else "end")
+            full = any(pane.translator.full for pane in self._panes)
+            if not ended and (full or self._read >= self._limits.words):
+                ended = await self._step("", "long")
+            if ended:
+                self._finish(ended)
+        if self._chosen and not self._read:  # from the next sentence on
+            self._panes, self._chosen = self._chosen, []
+            self.tell(Panes(tuple(pane.setting for pane in self._panes)))
+
+    async def _step(self, word: str, ended: messages.Ending) -> messages.Ending:
+        """Have a word read, or the end of the sentence, and return whether it has ended."""
+        done = await self._all.read(self._panes, word)
+        if len(done) < len(self._panes):
+            done, ended = (), "failed"
+        self.tell(Step(self._sentence, self._read, word, done, ended))
+        return ended
+
+    def _finish(self, ended: messages.Ending) -> None:
+        """Log the sentence, and begin another."""
+        numbers = self.number, self._sentence, self._read
+        _log.info("sentence session=%d number=%d read=%d ended=%s", *numbers, ended)
+        if self._all.log_text:
+            texts = [" ".join(pane.words) for pane in self._panes]
+            source = " ".join(self._panes[0].translator.words_read)
+            _log.info("text session=%d source=%r panes=%r", self.number, source, texts)
+        self._sentence, self._read = self._sentence + 1, 0
+        for pane in self._panes:
+            pane.reset()
+
+
+@dataclass(eq=False)
 class Sessions:
-    """Begins, resumes and ends sessions, and has their words read.
+    """Begins and ends sessions, and has their words read.
 
     Args:
         models: what panes may show.
         panes: what the panes of a new session show.
         limits: of sessions, words and time.
-        journal: the log.
+        log_text: whether sentences and translations are logged.
+        open: the sessions.
     """
 
-    def __init__(
-        self,
-        models: Sequence[Served],
-        panes: Sequence[Setting],
-        limits: Limits,
-        journal: Journal,
-    ) -> None:
-        self.models, self.panes, self.limits, self.journal = models, panes, limits, journal
-        self._by_token = dict[str, Session]()
-        self._begun = 0
-        self._beginning, self._work = asyncio.Lock(), asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, "models")
+    models: Sequence[Served]
+    panes: Sequence[Setting]
+    limits: Limits
+    log_text: bool = False
+    open: set[Session] = field(default_factory=set)
+    _begun: int = 0
+    _turns: list[Turn] = field(default_factory=list)
+    _rounds: asyncio.Task[None] | None = None
 
-    def __len__(self) -> int:
-        return len(self._by_token)
+    def begin(self) -> Session:
+        """Return another session; one that is over if all are taken."""
+        self._begun += 1
+        session = Session(self._begun, self)
+        if len(self.open) >= self.limits.sessions:
+            session.end(f"all {self.limits.sessions} sessions are taken; try again later")
+            return session
+        self.open.add(session)
+        offers = tuple(model.offer for model in self.models)
+        session.tell(messages.Welcome(offers, self.limits.waiting))
+        session.waiting.put_nowait(Panes(tuple(self.panes)))
+        _log.info("began session=%d", session.number)
+        return session
 
-    async def begin(self, connection: object, hello: Hello) -> tuple[Session, Welcome]:
-        """Return the session of a client, and its greeting.
+    def forget(self, session: Session) -> None:
+        """Make room for another session: the socket of this one is closed."""
+        self.open.discard(session)
+        _log.info("ended session=%d why=%r", session.number, session.over or "its client has left")
 
-        A token that is unknown, or whose session has ended, gets a new session.
-
-        Raises:
-            MalformedError: the client cannot have seen the events that it names.
-            FullError: there is no room, and no session without a connection to make room.
-        """
-        session = self._by_token.get(hello.token or "")
-        resumed = session is not None
-        if session is None:
-            async with self._beginning:
-                session = await self._new()
-        session.connect(connection, hello.seen if resumed else 0)
-        self.journal.write("resumed" if resumed else "began", session=session.number)
-        offers, limits = tuple(model.offer for model in self.models), self.limits
-        welcome = Welcome(
-            session.token,
-            resumed,
-            session.heard,
-            offers,
-            tuple(self.panes),
-            PANES,
-            limits.words,
-            limits.waiting,
-            limits.message_bytes,
-            LONGEST_WORD,
-        )
-        return session, welcome
-
-    async def run(self) -> None:
-        """Read words and end idle sessions, for ever."""
-        sweeping = asyncio.create_task(self._sweep())
-        try:
-            while True:
-                await self._work.wait()
-                self._work.clear()
-                while items := self._next():
-                    try:
-                        for played in await self._in_thread(items):
-                            self._tell(played)
-                    except Exception as error:  # a fault of ours costs a round, not the server
-                        self.journal.write("error", what=repr(error)[:300])
-        finally:
-            sweeping.cancel()
-
-    def close(self) -> None:
-        """End all sessions; a round that is under way is the last."""
-        for session in [*self._by_token.values()]:
-            self._end(session, "the server has ended")
-        self._thread.shutdown(wait=False, cancel_futures=True)
-
-    def translator(self, setting: Setting) -> Translator:
-        """Return the translator of a setting; in the thread that has the models.
+    def pane(self, setting: Setting) -> Pane:
+        """Return a pane.
 
         Raises:
             UserError: no such model, or as for `Served.translator`.
         """
         if setting.model >= len(self.models):
             raise UserError(f"model={setting.model}: there are {len(self.models)}, from 0")
-        return self.models[setting.model].translator(setting)
+        return Pane(setting, self.models[setting.model].translator(setting))
 
-    async def _new(self) -> Session:
-        if len(self) >= self.limits.sessions:
-            gone = [one for one in self._by_token.values() if one.connection is None]
-            if not gone:
-                raise FullError(f"all {self.limits.sessions} sessions are taken; try again later")
-            self._end(min(gone, key=lambda one: one.touched), "its place was needed")
-        self._begun += 1
-        interpretation = await asyncio.get_running_loop().run_in_executor(
-            self._thread, Interpretation.of, self.panes, self.translator, self.limits.words
-        )
-        session = Session(self._begun, interpretation, self.limits, self._work.set)
-        self._by_token[session.token] = session
-        return session
+    async def read(self, panes: Sequence[Pane], word: str) -> tuple[PaneStep, ...]:
+        """Return what panes did with a word in the next round, except those whose model failed."""
+        done = asyncio.get_running_loop().create_future()
+        self._turns.append((panes, word, done))
+        if self._rounds is None or self._rounds.done():
+            self._rounds = asyncio.create_task(self._hold_rounds())
+        return tuple(await done)
 
-    def _next(self) -> list[tuple[Session, Item]]:
-        ready = [session for session in self._by_token.values() if session.ready]
-        return [(session, session.waiting.popleft()) for session in ready]
-
-    async def _in_thread(self, items: Sequence[tuple[Session, Item]]) -> list[Played]:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, play, items)
-
-    def _tell(self, played: Played) -> None:
-        for event in played.events:
-            played.session.tell(event)
-            if isinstance(event, Step) and event.ended:
-                self.journal.write(
-                    "sentence",
-                    played.text,
-                    session=played.session.number,
-                    number=event.sentence,
-                    read=event.read,
-                    ended=event.ended,
-                )
-
-    def _end(self, session: Session, why: str) -> None:
-        self._by_token.pop(session.token, None)
-        session.end(why)
-        self.journal.write("ended", session=session.number, why=why)
-
-    async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(_SWEEP)
-            latest = time.monotonic() - self.limits.idle
-            for session in [*self._by_token.values()]:
-                if session.touched < latest:
-                    self._end(session, f"no word for {self.limits.idle:g} seconds")
-
-
-def play(items: Sequence[tuple[Session, Item]]) -> list[Played]:
-    """Return what follows from an item of each session; in the thread that has the models."""
-    played = {session: Played(session, []) for session, _ in items}
-    turns = dict[Session, Turn]()
-    for session, item in items:
-        if not isinstance(item, Turn):
-            played[session].events.extend(_choose(session.interpretation, item))
-        elif item.of.read or not item.ended:  # an empty sentence has no end
-            turns[session] = item
-    _advance(turns, played)
-    full = {session: turn.of for session, turn in turns.items() if turn.of.full}
-    _advance({session: Turn(of, ended="long") for session, of in full.items()}, played)
-    return [*played.values()]
-
-
-def _choose(interpretation: Interpretation, panes: Sequence[Setting]) -> Iterator[Event]:
-    """Yield what a choice of panes leads to."""
-    try:
-        change = interpretation.choose(panes)
-    except UserError as error:
-        yield Notice(str(error))
-    else:
-        yield from [change] if change else []
-
-
-def _advance(turns: Mapping[Session, Turn], played: dict[Session, Played]) -> None:
-    """Have all turns read, and begin another sentence where one has ended."""
-    steps = advance([*turns.values()])
-    for (session, turn), step in zip(turns.items(), steps, strict=True):
-        events = played[session].events
-        events.append(step)
-        if step.ended:
-            played[session] = Played(session, events, turn.of.text)
-            turn.of.begin()
-            change = turn.of.change()
-            events += [change] if change else []
+    async def _hold_rounds(self) -> None:
+        while self._turns:
+            turns, self._turns = self._turns, []
+            pairs = [(pane, word) for panes, word, _ in turns for pane in panes]
+            steps = await asyncio.to_thread(read_words, pairs)
+            for panes, _, done in turns:
+                if not done.cancelled():  # by a client that has left
+                    done.set_result([steps[pane] for pane in panes if pane in steps])
+            await asyncio.sleep(0)  # sessions take their next words
