@@ -28,7 +28,7 @@ from simulmt.memory import enough_memory
 from simulmt.models.model import Model
 from simulmt.options import FOLDER_NAME, Limit, Tokens, construct
 from simulmt.programs.evaluated import in_multirun, keep
-from simulmt.programs.plain import plain
+from simulmt.programs.plain import plain, turned
 from simulmt.run_directory import EVALUATED, EVALUATION, INSTANCES, run_of, write_json
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
@@ -140,7 +140,7 @@ def evaluate(cfg: DictConfig) -> None:
         languages = (trained.manifest[f"{side}_language"] for side in SIDES)
         files = find_set(options.split, *languages)
         text = read_pairs([files])
-    model = trained.build(options.dial, policy)
+    model = trained.build(turned(options.dial), policy)
     search = _search(options, trained, model, policy)
     split = text or trained.own_split(options.split, options.data_root)
     summary.dropped(options.scored, split)
@@ -223,7 +223,7 @@ def _decode(
         instances, computing = translate_timed(translator, split, options.word_ms, watch)
     decoding = replace(
         Decoding.by(search, trained.path, options.scored),
-        dials=options.dial,
+        dials=turned(options.dial),
         word_ms=options.word_ms,
         policy=other_policy(options.policy),
         text=text,
@@ -242,7 +242,7 @@ def _changes(options: Options) -> dict[str, Any]:
     """Return what this decoding does not do as the training's test did."""
     other = {k: value for k, value in other_policy(options.policy).items() if value is not None}
     policy = {"policy" if name == "name" else name: value for name, value in other.items()}
-    return policy | options.dial | options.given("beam", "length_penalty", "word_ms")
+    return policy | turned(options.dial) | options.given("beam", "length_penalty", "word_ms")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import yaml
 
 from simulmt.errors import UserError
-from simulmt.plugins import HINT
 
 REQUIRED = "???"
 """The value of a key that the user must set."""
@@ -99,7 +98,7 @@ def find(folders: Sequence[Path], name: str) -> Path:
         if (path := place.parent / f"{name}.yaml").is_file():
             return path
     known = ", ".join(choices(folders, group)) or "nothing: there is no such group"
-    raise UserError(f"{group} has no choice {choice!r}; choose from {known}; {HINT}")
+    raise UserError(f"{group} has no choice {choice!r}; choose from {known}")
 
 
 def choices(folders: Sequence[Path], group: str) -> list[str]:

@@ -16,7 +16,7 @@ from simulmt.ending import TERMINATED
 from simulmt.errors import UserError
 from simulmt.options import Config, Limit, construct
 from simulmt.programs.offers import completed, policy_offers
-from simulmt.programs.plain import plain
+from simulmt.programs.plain import plain, turned
 from simulmt.saved import checkpoint
 from simulmt.serve.events import PolicyOffer
 from simulmt.serve.journal import Journal
@@ -48,8 +48,8 @@ class Options:
     checkpoint2: Path | None
     policy: dict[str, Any]
     policy2: Any
-    dial: dict[str, float]
-    dial2: dict[str, float]
+    dial: dict[str, float | None]
+    dial2: dict[str, float | None]
     host: str
     port: Port
     origins: list[Origin]
@@ -117,12 +117,13 @@ def _name(path: Path) -> str:
 
 def _settings(options: Options, offers: Sequence[PolicyOffer]) -> list[Setting]:
     """Return what the panes of a new session show: the first, and a second if one is asked for."""
-    first = _setting(0, options.policy, options.dial)
-    if options.checkpoint2 is None and options.policy2 is None and not options.dial2:
+    first = _setting(0, options.policy, turned(options.dial))
+    dials = turned(options.dial2)
+    if options.checkpoint2 is None and options.policy2 is None and not dials:
         return [first]
     other = options.checkpoint2 not in (None, options.checkpoint)
     policy = completed(OWN if options.policy2 is None else options.policy2, offers)
-    return [first, _setting(int(other), policy, options.dial2)]
+    return [first, _setting(int(other), policy, dials)]
 
 
 def _setting(model: int, policy: Config, dials: Mapping[str, float]) -> Setting:
