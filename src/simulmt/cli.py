@@ -34,7 +34,8 @@ def main(verb: str | None = None) -> None:
         SystemExit: with 2 on bad input, with 130 after Ctrl-C.
     """
     os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
-    os.environ.setdefault(COMMAND, shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]))
+    program = Path(sys.argv[0]).name if verb else "simulmt"
+    os.environ.setdefault(COMMAND, shlex.join([program, *sys.argv[1:]]))
     if verb is None:
         verb = _completed() if sys.argv[1:2] and sys.argv[1] in _COMPLETION else _taken()
     if verb in VERBS and not {*_HELP} & {*sys.argv}:

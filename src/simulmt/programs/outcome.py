@@ -10,7 +10,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from omegaconf import DictConfig
 from rich.table import Column, Table
 from rich.text import Text
 
-from simulmt.ending import BAD_INPUT, remedy
+from simulmt.ending import BAD_INPUT, ENDS_WITH
 from simulmt.errors import UserError
 from simulmt.programs.plain import plain
 from simulmt.run_directory import read_record, replacing, write_json
@@ -50,7 +50,7 @@ class Outcome:
     tries: int = 1
     seconds: float = 0.0
     folder: str = ""
-    words: tuple[str, ...] = ()
+    words: list[str] = field(default_factory=list)
 
 
 def write_outcome(number: int, outcome: Outcome) -> None:
@@ -97,7 +97,7 @@ class SweepEnd(Callback):
         """Choose the folder of the sweep's records."""
         name = f".sweep-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         os.environ[SWEEP] = str(Path(config.hydra.sweep.dir).resolve() / name)
-        remedy("the same command trains the runs that are not finished")
+        os.environ[ENDS_WITH] = str(os.getpid())  # the workers of a launcher, too
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Finish what was postponed, compare all finished runs, and print and write the outcomes.

@@ -84,7 +84,7 @@ def sweep_run(
         with alone_in(folder, waits=waits):
             outcome = _run(config, folder, words, options)
     except BusyError as error:
-        outcome = Outcome("busy", str(error), tries=0, words=tuple(words))
+        outcome = Outcome("busy", str(error), tries=0, words=[*words])
     except (UserError, OmegaConfBaseException) as error:
         outcome = Outcome("failed", " ".join(str(error).split()), tries=0)
     seconds = round(time.monotonic() - began, 1)

@@ -13,6 +13,7 @@ from filelock import BaseFileLock, FileLock, Timeout
 from simulmt.console import say
 from simulmt.data.manifest import check_manifest
 from simulmt.errors import UserError
+from simulmt.lock import BusyError
 from simulmt.options import SAME_RUN, Config, flat_options
 from simulmt.parts import needed_by
 from simulmt.processes import is_first_process
@@ -174,10 +175,6 @@ def check_resume(path: Path, config: Config, described: Mapping[str, object], fo
 def is_own(path: Path, folder: Path) -> bool:
     """Return whether a checkpoint lies in a run directory."""
     return folder.resolve() in path.resolve().parents
-
-
-class BusyError(UserError):
-    """Another process trains in a run directory."""
 
 
 @contextmanager
