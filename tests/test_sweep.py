@@ -243,7 +243,7 @@ def test_a_run_that_another_sweep_trains_is_postponed_and_its_state_read_under_t
     outcome = find_outcomes(records)[0]
     assert outcome.outcome == "busy"
     assert f"process {os.getpid()} on {socket.gethostname()}" in outcome.reason
-    monkeypatch.setattr(sweep, "compose", configuration)
+    monkeypatch.setattr(sweep, "compose", lambda verb, given: configuration(verb, *given))
     sweep.finish_postponed()
     outcome = find_outcomes(records)[0]
     assert (outcome.outcome, outcome.reason) == ("skipped", "already finished")
