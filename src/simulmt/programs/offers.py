@@ -1,25 +1,22 @@
 """The policies that a user may choose while a program runs, with the defaults of `conf/policy`."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from simulmt.decoding.policies import OWN, POLICIES
 from simulmt.options import Config, pick
 from simulmt.plugins import CONF, HOME, conf_folders
-from simulmt.programs.keys import choices, find, keys_of, read
 from simulmt.serve.events import PolicyOffer
 from simulmt.serve.models import policy_offer
-
-_GROUP = "policy"
 
 
 def policy_offers(plugins: Sequence[str]) -> list[PolicyOffer]:
     """Return all policies: those of simulmt, of installed plugins and of `plugins`."""
     folders = [HOME / CONF, *conf_folders(plugins).values()]
-    offers = [_offer(folders, name) for name in choices(folders, _GROUP)]
+    offers = [_offer(path) for one in folders for path in sorted((one / "policy").glob("*.yaml"))]
     return sorted(offers, key=lambda offer: offer.name != OWN)
 
 
@@ -35,13 +32,12 @@ def completed(policy: object, offers: Sequence[PolicyOffer]) -> Config:
     return {option.name: option.value for option in offer.options} | given
 
 
-def _offer(folders: Sequence[Path], name: str) -> PolicyOffer:
-    path = f"{_GROUP}/{name}"
-    values: dict[str, Any] = {
-        key.name: (yaml.safe_load(key.value), key.why)
-        for key in keys_of(folders, path).values()
-        if key.value is not None
-    }
-    named, _ = values.pop("name", (None, ""))
-    make = None if named == OWN else pick(POLICIES, named, f"the name in conf/{path}.yaml")
-    return policy_offer(str(named), make, " ".join(read(find(folders, path)).header), values)
+def _offer(path: Path) -> PolicyOffer:
+    """Return the policy of a file; the comment at its top says what the policy does."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    why = " ".join(line.strip("# ") for line in takewhile(lambda line: line[:1] == "#", lines))
+    said = {line.partition(":")[0]: line.partition("# ")[2] for line in lines}
+    values = yaml.safe_load("\n".join(lines))
+    name = values.pop("name")
+    make = None if name == OWN else pick(POLICIES, name, f"the name in {path}")
+    return policy_offer(name, make, why, {key: (values[key], said[key]) for key in values})
