@@ -122,7 +122,7 @@ ANSWERS = [
 
 def test_the_command_line_answers_without_a_traceback(tmp_path):
     here = [f"hydra.run.dir={tmp_path}", f"hydra.sweep.dir={tmp_path}"]
-    typed = [[name, *here, *options] for name, options, _ in ANSWERS]
+    typed = [[name, *options, *here] for name, options, _ in ANSWERS]
     for answer, (_, _, message) in zip(type_in(*typed), ANSWERS, strict=True):
         assert (answer.status, answer.out) == (2, "")
         assert message in answer.err
