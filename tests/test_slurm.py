@@ -228,7 +228,7 @@ def test_a_sweep_of_jobs_ends_like_any_other(slurm, tmp_path):
         slurm.call("scancel", "--signal=USR2", f"{array}_1")
         said, _ = process.communicate(timeout=300)
     assert process.returncode == 1, said
-    wait_until(lambda: (broken / "1" / "test_scores.json").is_file())
+    wait_until((broken / "1" / "test_scores.json").is_file)
     with sweep(slurm, broken, *grid, *jobs) as process:
         said, _ = process.communicate(timeout=300)
     assert process.returncode == 0, said
