@@ -109,11 +109,11 @@ ANSWERS = [
     ("train.py", ["mechanism.nois=1"], "Could not override 'mechanism.nois'"),
     ("train.py", ["mechanism=mma"], "Available options in 'mechanism': emma hmt"),
     ("train.py", ["trainer.dal_range=[1,"], "no viable alternative at input '[1,'"),
-    ("train.py", ["-m", "hydra/sweeper=ax"], "Available options in 'hydra/sweeper': basic"),
+    ("train.py", ["hydra/sweeper=ax", "-m"], "Available options in 'hydra/sweeper': basic"),
     ("translate.py", ["hydra.run.dir=/proc/x", "hydra.output_subdir=x"], "/proc/x: No such file"),
     ("align.py", ["data=nothing"], "Available options in 'data': huggingface"),
     ("export.py", ["too=x"], "Could not override 'too'"),
-    ("train.py", ["~plugins"], "Missing key plugins"),
+    ("train.py", ["~plugins"], "Key 'plugins' is not in struct"),
     ("train.py", ["data=text"], "Missing mandatory value: root full_key: data.root"),
     ("train.py", ["lambda=${nothing}"], "Interpolation key 'nothing' not found"),
     ("report.py", ["runs=${foo}"], "error: Interpolation key 'foo' not found full_key: runs"),
@@ -122,7 +122,7 @@ ANSWERS = [
 
 def test_the_command_line_answers_without_a_traceback(tmp_path):
     here = [f"hydra.run.dir={tmp_path}", f"hydra.sweep.dir={tmp_path}"]
-    typed = [[name, *options, *here] for name, options, _ in ANSWERS]
+    typed = [[name, *here, *options] for name, options, _ in ANSWERS]
     for answer, (_, _, message) in zip(type_in(*typed), ANSWERS, strict=True):
         assert (answer.status, answer.out) == (2, "")
         assert message in answer.err
