@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import torch
+from annotated_types import Ge, Le
 from omegaconf import DictConfig
 
 from simulmt import ending
@@ -23,12 +24,12 @@ from simulmt.data.files import FilePair
 from simulmt.data.lines import as_lines
 from simulmt.data.reader import read_pairs
 from simulmt.data.workers import cores
-from simulmt.decoding.search import BEAM, PENALTY, Search
+from simulmt.decoding.search import Search
 from simulmt.disk import check_space, check_writable
 from simulmt.errors import UserError
 from simulmt.memory import enough_memory
 from simulmt.models.model import Model
-from simulmt.options import FOLDER_NAME, Count, Few, Tokens, construct
+from simulmt.options import Count, Few, Tokens, construct, is_folder_name
 from simulmt.programs.distilled import Distilled, Job, Record
 from simulmt.programs.distiller import Teacher, digest_of, longest, translate
 from simulmt.programs.plain import plain
@@ -49,8 +50,8 @@ class Options:
     to: Path
     kind: Literal["sequence", "monotonic"]
     k: Count | None
-    beam: Annotated[int, BEAM]
-    length_penalty: Annotated[float, PENALTY] | None
+    beam: Few
+    length_penalty: Annotated[float, Ge(0), Le(100)] | None
     references: bool
     source: Path | None
     target: Path | None
@@ -155,7 +156,7 @@ def _job(options: Options, trained: Trained, search: Search, split: Split) -> Jo
         UserError: the languages of the teacher are no names of files.
     """
     languages = [trained.manifest[f"{side}_language"] for side in ("source", "target")]
-    if languages[0] == languages[1] or not all(map(FOLDER_NAME.holds, languages)):
+    if languages[0] == languages[1] or not all(map(is_folder_name, languages)):
         raise UserError(
             f"{trained.path} translates from {languages[0]!r} to {languages[1]!r}: a corpus needs "
             "two languages whose codes can end the names of its files"

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from annotated_types import Ge, Le
 from omegaconf import DictConfig
 
 from simulmt.analysis import summary
@@ -26,7 +27,7 @@ from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
 from simulmt.memory import enough_memory
 from simulmt.models.model import Model
-from simulmt.options import FOLDER_NAME, Limit, Tokens, construct
+from simulmt.options import FOLDER_NAME, Tokens, construct, is_folder_name
 from simulmt.programs.evaluated import in_multirun, keep
 from simulmt.programs.plain import plain, turned
 from simulmt.run_directory import EVALUATED, EVALUATION, INSTANCES, run_of, write_json
@@ -34,8 +35,6 @@ from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores, Text
-
-DURATION = Limit("from 0.001 to 1,000,000", lambda ms: 0.001 <= ms <= 1_000_000)
 
 
 @dataclass(frozen=True)
@@ -51,9 +50,9 @@ class Options:
     batch_tokens: Tokens | None
     beam: int | None
     length_penalty: float | None
-    dial: dict[str, Any]
+    dial: dict[str, int | float]
     policy: dict[str, Any]
-    word_ms: Annotated[float, DURATION] | None
+    word_ms: Annotated[float, Ge(0.001), Le(1_000_000)] | None
     data_root: Path | None
     plugins: list[str]
 
@@ -96,9 +95,9 @@ class Options:
         self._check_name()
 
     def _check_name(self) -> None:
-        if not FOLDER_NAME.holds(self.scored) or self.scored.lower() in SPLITS:
+        if not is_folder_name(self.scored) or self.scored.lower() in SPLITS:
             raise UserError(
-                f"text is {self.scored!r}; it must be {FOLDER_NAME.text}, and none of the splits "
+                f"text is {self.scored!r}; it must be {FOLDER_NAME}, and none of the splits "
                 f"{', '.join(SPLITS)}: set text=NAME"
             )
 
