@@ -50,7 +50,7 @@ class Options:
     batch_tokens: Tokens | None
     beam: int | None
     length_penalty: float | None
-    dial: dict[str, int | float]
+    dial: dict[str, int | float | None]
     policy: dict[str, Any]
     word_ms: Annotated[float, Ge(0.001), Le(1_000_000)] | None
     data_root: Path | None
