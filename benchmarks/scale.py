@@ -27,7 +27,6 @@ from steps import batch, model, peak_bytes, step, vocabulary
 from simulmt.builders import build_mechanism, outline_model
 from simulmt.data.store import digest_of_file
 from simulmt.models.model import Model
-from simulmt.programs.search_path import register
 from simulmt.run_directory import CHECKPOINTS, TRAINING
 from simulmt.training.callbacks import count_parameters
 
@@ -104,5 +103,4 @@ def measure() -> list[Result]:
 
 
 if __name__ == "__main__":
-    register()  # the presets
     show(measure())

@@ -16,13 +16,10 @@ import pytest
 import torch
 from filelock import FileLock
 
-from simulmt.programs.search_path import register
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 torch.set_num_threads(1)
-register()
 if os.environ.get("CHECK_SHAPES"):
     import shapes
 

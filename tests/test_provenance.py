@@ -29,8 +29,8 @@ def test_a_run_and_its_export_say_where_they_come_from(trained_once, tmp_path):
 
 def test_the_command_is_what_the_user_typed(monkeypatch):
     monkeypatch.delenv(module.COMMAND, raising=False)
-    monkeypatch.setattr(sys, "argv", ["/somewhere/train.py", "lambda=0.2", "name=a b"])
-    assert provenance("cpu").command == "train.py lambda=0.2 'name=a b'"
+    monkeypatch.setattr(sys, "orig_argv", ["python", "own.py", "lambda=0.2", "name=a b"])
+    assert provenance("cpu").command == "python own.py lambda=0.2 'name=a b'"
     monkeypatch.setenv(module.COMMAND, "train.py -m lambda=0.1,0.2")
     assert provenance("cpu").command == "train.py -m lambda=0.1,0.2"
 

@@ -110,7 +110,8 @@ def commands() -> list[tuple[str, list[str]]]:
                 started = line[:1] == ["torchrun"] and "train.py" in line
                 words = ["python", *line[line.index("train.py") :]] if started else line
                 program = re.sub(r"^(python (-m )?|simulmt )|\.py$", "", " ".join(words[:2]))
-                if program in PROGRAMS and words[2:] and not asks_for_a_plugin(words):
+                asks = asks_for_a_plugin(words) or "-sc" in words
+                if program in PROGRAMS and words[2:] and not asks:
                     found.append((program, words[2:]))
     return found
 
@@ -149,7 +150,7 @@ def composed(program: str, overrides: list[str]) -> DictConfig:
     OmegaConf.register_new_resolver("run_name", run_name, replace=True)
     OmegaConf.register_new_resolver("within", within, replace=True)
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        return compose(program, [o if not o.startswith("dial.") else f"++{o}" for o in overrides])
+        return compose(program, overrides)
 
 
 def test_the_pages_have_commands():

@@ -213,7 +213,7 @@ def outcomes(folder: Path) -> dict[str, dict[str, str]]:
 
 @pytest.mark.slow
 def test_a_sweep_of_jobs_ends_like_any_other(slurm, tmp_path):
-    """A job that runs out of time goes on; two that are cancelled, one before it began, fail."""
+    """A job that runs out of time goes on, whatever befalls others; the same command ends all."""
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     grid = ["mechanism=milk,mma_il,soft", "lambda=0", *LONG[:2]]
@@ -230,10 +230,7 @@ def test_a_sweep_of_jobs_ends_like_any_other(slurm, tmp_path):
         slurm.call("scancel", "--signal=USR2", f"{array}_1")
         said, _ = process.communicate(timeout=300)
     assert process.returncode == 1, said
-    assert "Traceback" not in said
-    found = outcomes(broken)
-    assert [found[str(n)]["outcome"] for n in range(3)] == ["failed", "resumed", "failed"]
-    assert all(f"job {array}_{n} has left no result" in found[str(n)]["reason"] for n in (0, 2))
+    wait_until((broken / "1" / "test_scores.json").is_file)
     with sweep(slurm, broken, *grid, *jobs) as process:
         said, _ = process.communicate(timeout=300)
     assert process.returncode == 0, said

@@ -8,20 +8,21 @@ import re
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 from simulmt.programs import sweep
 from simulmt.programs.outcome import (
+    SWEEP,
     Outcome,
     find_outcomes,
     outcome_table,
-    read_outcome,
     write_outcome,
     write_table,
 )
@@ -64,17 +65,20 @@ class Child:
     def __init__(self, *statuses: int) -> None:
         self.statuses = [*statuses]
         self.resumed: list[str] = []
+        self.config = configuration("train")
 
-    def __call__(self, folder: Path, record: Path, ckpt_path: str) -> int:
-        self.resumed.append(ckpt_path)
+    def __call__(self, folder: Path, words: Sequence[str]) -> tuple[int, str]:
+        self.resumed.append("last" if "ckpt_path=last" in words else "")
         status = self.statuses.pop(0)
-        config = OmegaConf.load(record / "config.yaml")
-        assert isinstance(config, DictConfig)
         if status != 2:
-            leave(folder, config, scores=status == 0)
-        if status > 0:
-            write_outcome(record, Outcome("failed", f"ended with {status}"))
-        return status
+            leave(folder, self.config, scores=status in {0, -6})
+        return status, f"ended with {status}"
+
+
+@pytest.fixture(autouse=True)
+def records(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv(SWEEP, str(tmp_path / ".sweep"))
+    return tmp_path / ".sweep"
 
 
 @pytest.fixture
@@ -88,10 +92,8 @@ def child(monkeypatch):
 
 
 def ended(folder: Path, config: DictConfig) -> tuple[Outcome, float]:
-    value = sweep.sweep_run(config, folder, 3)
-    outcome = read_outcome(folder / ".sweep" / "3")
-    assert outcome is not None
-    return outcome, value
+    value = sweep.sweep_run(config, folder, 3, [])
+    return find_outcomes(Path(os.environ[SWEEP]))[3], value
 
 
 def test_a_new_run_is_trained_and_then_skipped(tmp_path, child):
@@ -117,7 +119,7 @@ def test_a_failure_is_tried_again_from_where_it_failed(tmp_path, child):
     config, started = configuration("train"), child(-9, 0)
     outcome, value = ended(tmp_path, config)
     assert (outcome.outcome, outcome.tries, value) == ("trained", 2, 7.25)
-    assert "try 1 failed: killed by SIGKILL (out of memory?)" in outcome.reason
+    assert "try 1 failed: ended with -9" in outcome.reason
     assert started.resumed == ["", "last"]
 
 
@@ -134,7 +136,7 @@ def test_two_failures_are_one_too_many_and_the_next_sweep_tries_again(tmp_path, 
 def test_what_is_refused_is_not_tried_again(tmp_path, child):
     config, started = configuration("train"), child(2)
     outcome, _ = ended(tmp_path, config)
-    assert (outcome.outcome, outcome.reason, outcome.tries) == ("failed", "ended with 2", 1)
+    assert (outcome.outcome, outcome.reason, outcome.tries) == ("failed", "ended with 2", 0)
     outcome, _ = ended(tmp_path, configuration("train", "mechanism=soft", "lambda=0.2"))
     assert "its decisions have no gradient" in outcome.reason
     assert len(started.resumed) == 1, "seen before any process is started"
@@ -150,17 +152,10 @@ def test_a_sweep_that_restarts_trains_all_anew(tmp_path, child):
 
 
 def test_an_exit_gone_wrong_after_the_last_file_is_no_failure(tmp_path, child):
-    config = configuration("train")
-    started = child(0)
-
-    def crash(folder: Path, record: Path, ckpt_path: str) -> int:
-        started(folder, record, ckpt_path)
-        return -6
-
-    sweep._start = crash  # the fixture puts it back
-    outcome, _ = ended(tmp_path, config)
+    child(-6)
+    outcome, _ = ended(tmp_path, configuration("train"))
     assert (outcome.outcome, outcome.tries) == ("trained", 1)
-    assert "killed by SIGABRT" in outcome.reason
+    assert "ended with -6" in outcome.reason
 
 
 def test_only_the_same_settings_count_as_finished(tmp_path):
@@ -235,20 +230,20 @@ def test_two_do_not_train_in_one_directory(tmp_path):
 
 
 def test_a_run_that_another_sweep_trains_is_postponed_and_its_state_read_under_the_lock(
-    tmp_path, child, monkeypatch, capsys
+    tmp_path, child, records, monkeypatch, capsys
 ):
-    run, folder = tmp_path / "run", tmp_path / ".sweep"
-    monkeypatch.setenv("SIMULMT_SWEEP", str(folder))
-    config, started = configuration("train"), child()
+    run, words = tmp_path / "run", ["lambda=0.2"]
+    config, started = configuration("train", *words), child()
     with alone_in(run):
-        assert sweep.sweep_run(config, run, 0, waits=False) == sweep.FAILED
+        assert sweep.sweep_run(config, run, 0, words, waits=False) == sweep.FAILED
         leave(run, config, scores=True)
-    [outcome] = find_outcomes(folder)
+    outcome = find_outcomes(records)[0]
     assert outcome.outcome == "busy"
     assert f"process {os.getpid()} on {socket.gethostname()}" in outcome.reason
-    sweep.finish_postponed(folder)
-    [outcome] = find_outcomes(folder)
-    assert (outcome.outcome, outcome.reason) == ("skipped", "finished before")
+    monkeypatch.setattr(sweep, "compose", lambda verb, given: configuration(verb, *given))
+    sweep.finish_postponed()
+    outcome = find_outcomes(records)[0]
+    assert (outcome.outcome, outcome.reason) == ("skipped", "already finished")
     assert not started.resumed
     assert "run: busy: process" in capsys.readouterr().out
 
@@ -267,25 +262,34 @@ def test_a_search_waits_for_the_value_of_a_run_that_another_sweep_trains(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("status", "reason"), [(137, "killed by SIGKILL"), (143, "killed by SIGTERM"), (2, "without a")]
+    ("status", "last", "reason"),
+    [
+        (137, "a warning", "killed by SIGKILL (out of memory?)"),
+        (-15, "", "killed by SIGTERM"),
+        (137, "error: rank 1 was killed", "rank 1 was killed"),
+        (1, "ValueError: no", "ValueError: no"),
+        (3, "", "exit status 3, no message"),
+    ],
 )
-def test_an_end_without_a_word_has_a_reason(status, reason, tmp_path):
-    assert reason in sweep._explain(status, tmp_path)
+def test_every_end_has_a_reason(status, last, reason):
+    assert sweep._explain(status, last) == reason
 
 
-def test_the_table_has_every_run_of_the_sweep(tmp_path):
-    records = tmp_path / "records"
-    write_outcome(records / "10", Outcome("failed", "[a, 'b']", 2, 1.5, "a"))
-    write_outcome(records / "9", Outcome("trained", "", 1, 9.0, "b"))
-    (records / "11").mkdir()
-    found = find_outcomes(records)
-    assert [one.folder for one in found] == ["b", "a", str(records / "11")]
-    assert (found[2].outcome, found[2].reason) == ("failed", "its process has ended without a word")
-    assert outcome_table(found).row_count == 3
-    write_table(found, tmp_path / "sweep.csv")
-    with (tmp_path / "sweep.csv").open(newline="") as file:
+def test_the_message_of_a_process_is_passed_on_and_remembered(tmp_path, capfd):
+    status, reason = sweep._start(tmp_path, ["mechanism=nix"])
+    assert status == 2
+    assert reason.startswith("In 'train': Could not find 'mechanism/nix'")
+    assert capfd.readouterr().err == f"error: {reason}\n"
+
+
+def test_the_table_has_every_run_of_the_sweep(tmp_path, records):
+    write_outcome(10, Outcome("failed", "[a, 'b']", 2, 1.5, str(tmp_path / "a")))
+    write_outcome(9, Outcome("trained", "", 1, 9.0, str(tmp_path / "b")))
+    found = [*find_outcomes(records).values()]
+    assert outcome_table(found, tmp_path).row_count == 2
+    with write_table(found, tmp_path).open(newline="") as file:
         rows = [*csv.DictReader(file)]
-    assert [row["run"] for row in rows][:2] == ["b", "a"]
+    assert [row["run"] for row in rows] == ["b", "a"]
     assert rows[1]["reason"] == "[a, 'b']"
 
 

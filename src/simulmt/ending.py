@@ -86,7 +86,7 @@ def end(status: int, reason: str) -> NoReturn:
     """
     global _status  # noqa: PLW0603
     _status = status
-    if not _started_by and is_first():
+    if not is_worker() and is_first():
         os.write(2, f"error: {reason}\n".encode())  # `print` may be what a signal has interrupted
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     raise SystemExit(status)

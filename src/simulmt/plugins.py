@@ -20,13 +20,11 @@ from simulmt.errors import UserError
 
 ENTRY_POINTS = "simulmt.plugins"
 CONF = "conf"
-HINT = "if it belongs to another package, install that package or give plugins=[PACKAGE]"
-"""What to do about a choice that is not found."""
 MODULE = r"[\w.]+"
 """The names of modules."""
 _PACKAGE = Path(simulmt.__file__).resolve().parent
 HOME = _PACKAGE if (_PACKAGE / CONF).is_dir() else _PACKAGE.parents[1]
-"""The folder with simulmt's `conf` and `experiments`: the package or, in a clone, its top."""
+"""The folder with simulmt's `conf`: the package or, in a clone, its top."""
 
 
 @cache
@@ -66,16 +64,9 @@ def locate(module: str) -> Path:
     try:
         spec = find_spec(module)
     except Exception as error:  # of any kind: it imports the packages above the module
-        missing = error.name if isinstance(error, ModuleNotFoundError) else None
-        if missing is None or not f"{module}.".startswith(f"{missing}."):
-            raise broken(module, error) from error
-        spec = None
+        raise broken(module, error) from error
     if spec is None or spec.origin is None:
-        remedy = "install it, or start in the folder that holds it"
-        if module.endswith(".py"):
-            remedy = f"write plugins=[{module.removesuffix('.py')}]"
-        if module in installed():
-            remedy = "repair or remove the package that names it"
+        remedy = "install or repair it, or start in the folder that holds it"
         raise UserError(f"{called(module)}: there is no such package; {remedy}")
     return Path(spec.origin)
 

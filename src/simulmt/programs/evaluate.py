@@ -28,7 +28,7 @@ from simulmt.memory import enough_memory
 from simulmt.models.model import Model
 from simulmt.options import FOLDER_NAME, Tokens, construct, is_folder_name
 from simulmt.programs.evaluated import in_multirun, keep
-from simulmt.programs.plain import plain
+from simulmt.programs.plain import plain, turned
 from simulmt.run_directory import EVALUATED, EVALUATION, INSTANCES, run_of, write_json
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
@@ -49,7 +49,7 @@ class Options:
     batch_tokens: Tokens | None
     beam: int | None
     length_penalty: float | None
-    dial: dict[str, int | float]
+    dial: dict[str, int | float | None]
     policy: dict[str, Any]
     word_ms: Annotated[float, Ge(0.001), Le(1_000_000)] | None
     data_root: Path | None
@@ -138,7 +138,7 @@ def evaluate(cfg: DictConfig) -> None:
         languages = (trained.manifest.source_language, trained.manifest.target_language)
         files = find_set(options.split, *languages)
         text = read_pairs([files])
-    model = trained.build(options.dial, policy)
+    model = trained.build(turned(options.dial), policy)
     search = _search(options, trained, model, policy)
     split = text or trained.own_split(options.split, options.data_root)
     summary.dropped(options.scored, split)
@@ -221,7 +221,7 @@ def _decode(
         instances, computing = translate_timed(translator, split, options.word_ms, watch)
     decoding = replace(
         Decoding.by(search, trained.path, options.scored),
-        dials=options.dial,
+        dials=turned(options.dial),
         word_ms=options.word_ms,
         policy=other_policy(options.policy),
         text=text,
@@ -240,7 +240,7 @@ def _changes(options: Options) -> dict[str, Any]:
     """Return what this decoding does not do as the training's test did."""
     other = {k: value for k, value in other_policy(options.policy).items() if value is not None}
     policy = {"policy" if name == "name" else name: value for name, value in other.items()}
-    return policy | options.dial | options.given("beam", "length_penalty", "word_ms")
+    return policy | turned(options.dial) | options.given("beam", "length_penalty", "word_ms")
 
 
 if __name__ == "__main__":

@@ -1,133 +1,84 @@
-"""The texts of `simulmt --help` and `simulmt VERB --help`, from the configuration files."""
+"""The texts of `simulmt --help` and `simulmt VERB --help`: the configuration files themselves."""
 
-import shutil
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 
+import yaml
+
 import simulmt
-from simulmt.programs.keys import (
-    REQUIRED,
-    Group,
-    Key,
-    Page,
-    choices,
-    chosen,
-    find,
-    keys_of,
-    keys_of_choice,
-    read,
-)
+from simulmt.errors import UserError
+from simulmt.plugins import CONF, HOME, conf_folders, named
 
-FLAGS = (
-    ("simulmt VERB --help", "explain the keys of a verb, with their defaults"),
-    ("simulmt --version", "print the version"),
-    ("simulmt --completion SHELL", "print its completion for bash, zsh or fish; in ~/.bashrc:"),
-    ("", 'eval "$(simulmt --completion bash)"'),
-    ("", "in config.fish: simulmt --completion fish | source"),
-)
-FLAGS_OF_VERB = (
-    ("-m, --multirun", "one run for each combination of the values in KEY=A,B,..."),
-    ("--cfg job [--resolve]", "print the configuration and stop; --resolve fills in references"),
-    ("--help", "this text; with GROUP=CHOICE it explains the keys of that choice"),
-)
-WIDEST_NAME = 34
-"""Longer names stand on a line of their own, above their explanations."""
+_PRESETS = "experiments"
+_OTHERS = """\
+simulmt VERB --help        the options of a verb, with their defaults
+simulmt --version
+simulmt -sc install=bash   the completion of bash, or of fish: eval "$(simulmt -sc install=bash)"\
+"""
+_FLAGS = """\
+  -m, --multirun           one run for each combination of the values in KEY=A,B,...
+  --cfg job [--resolve]    print the configuration and stop; --resolve fills in references
+  --help GROUP=CHOICE      show the file of that choice, too\
+"""
 
 
-def usage(verbs: Sequence[str], folders: Sequence[Path]) -> str:
-    """Return the text of `simulmt --help`: every verb and what it does.
-
-    Args:
-        verbs: the verbs, each with a file `VERB.yaml`, whose first comment describes it.
-        folders: the configuration folders, in the order of search.
-    """
-    pages = {verb: read(find(folders, verb)) for verb in verbs}
-    described = [
-        f"{_typical(verb, page)}\n{_filled(' '.join(page.header[1:]), ' ' * 6)}"
-        for verb, page in pages.items()
-    ]
+def usage(verbs: Sequence[str]) -> str:
+    """Return the text of `simulmt --help`: every verb and what it does."""
     first = (simulmt.__doc__ or "simulmt").splitlines()[0]
-    return "\n\n".join([first, *described, "\n".join(_table(FLAGS))])
+    heads = ("\n".join(_head(HOME / CONF / f"{verb}.yaml")) for verb in verbs)
+    return "\n\n".join([first, *heads, _OTHERS])
 
 
-def explain(verb: str, words: Sequence[str], folders: Sequence[Path]) -> str:
-    """Return the text of `simulmt VERB --help`: its groups and keys, explained by their comments.
+def explain(verb: str, words: Sequence[str]) -> str:
+    """Return the text of `simulmt VERB --help`: its groups with their choices, and its files.
 
     Args:
         verb: the verb.
-        words: the other words of the command line; those like `mechanism=milk` choose the files
-            whose keys are explained.
-        folders: the configuration folders, in the order of search. The choices of a group are those
-            of all folders.
+        words: the other words; those like `mechanism=milk` add the file of that choice, and
+            `plugins=[...]` adds the choices of plugins.
 
     Raises:
-        UserError: a choice does not exist, or a file is not YAML.
+        UserError: a choice does not exist.
     """
-    page = read(find(folders, verb))
-    pairs = chosen(page.groups, words)
-    parts = [_typical(verb, page), _filled(" ".join(page.header[1:]), "  ")]
-    parts.append("\n".join(_table(FLAGS_OF_VERB)))
-    if page.groups:
-        parts.append("GROUP=CHOICE, the choices of each group (* marks the default):")
-        parts += [_choices(folders, group) for group in page.groups]
-    parts += ["KEY=VALUE, the keys with their defaults:", _keys(keys_of(folders, verb).values())]
-    for group, choice in pairs:
-        about = " ".join(read(find(folders, f"{group.name}/{choice}")).header)
-        title = _filled(f"{group.name}={choice}: {about}".rstrip(": "), "")
-        parts.append(f"{title}\n{_keys(keys_of_choice(folders, group, choice))}".strip())
-    return "\n\n".join(part for part in parts if part)
+    folders = [HOME / CONF, *conf_folders(named(words)).values()]
+    main = HOME / CONF / f"{verb}.yaml"
+    texts = [_FLAGS, *(f"{name}: {', '.join(_choices(folders, name))}" for name in _groups(main))]
+    files = [main]
+    for word in words:
+        group, _, choice = word.partition("=")
+        if group in _groups(main):
+            files.append(_find(folders, group, choice))
+    return "\n\n".join([*texts, *(f"{path}:\n\n{path.read_text().rstrip()}" for path in files)])
 
 
-def _typical(verb: str, page: Page) -> str:
-    """Return the usage line: the first line of the file, which may name the program in a clone."""
-    line = page.header[0] if page.header else f"simulmt {verb} [KEY=VALUE] ..."
-    return _filled(line.replace(f"python {verb}.py", f"simulmt {verb}"), " " * 6, "  ")
+def _head(path: Path) -> Iterator[str]:
+    """Yield the lines of the comment at the top of a file."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    yield from (line.removeprefix("# ") for line in takewhile(lambda x: x.startswith("#"), lines))
 
 
-def _choices(folders: Sequence[Path], group: Group) -> str:
-    """Return a group with its choices; choices in subfolders are listed by folder."""
-    rows, nested = [], dict[str, list[str]]()
-    for choice in choices(folders, group.name):
-        folder, _, name = choice.rpartition("/")
-        if folder:
-            nested.setdefault(folder, []).append(name)
-        else:
-            mark = "* " if choice == group.default else "  "
-            rows.append((mark + choice, read(find(folders, f"{group.name}/{choice}")).summary))
-    rows += [(f"  {folder}/", ", ".join(names)) for folder, names in nested.items()]
-    title = f"{group.name}: {group.why}".rstrip(": ")
-    return "\n".join([_filled(title, "  "), *_table(rows)])
+def _groups(path: Path) -> list[str]:
+    """Return the groups that the defaults list of a file names."""
+    defaults = yaml.safe_load(path.read_text(encoding="utf-8"))["defaults"]
+    names = [name for entry in defaults if isinstance(entry, dict) for name in entry]
+    return [name for name in names if not name.startswith("override ")]
 
 
-def _keys(keys: Iterable[Key]) -> str:
-    """Return the keys as they are typed, with their explanations."""
-    rows = []
-    for name, value, why in keys:
-        if value == REQUIRED:
-            rows.append((f"{name}=", f"required: {why}"))
-        elif value is not None:
-            rows.append((f"{name}={value}", why))
-        elif why:
-            rows.append((f"{name}.", why))
-    return "\n".join(_table(rows))
+def _choices(folders: Sequence[Path], group: str) -> list[str]:
+    """Return the choices of a group; files whose names begin with `_` are shared by others."""
+    found = {
+        str(path.relative_to(folder / group).with_suffix(""))
+        for folder in folders
+        for path in (folder / group).rglob("[!_]*.yaml")
+        if group != _PRESETS or "@package" in path.read_text(encoding="utf-8").partition("\n")[0]
+    }
+    return sorted(found)
 
 
-def _table(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Yield two columns as lines; the second one is wrapped to the width of the terminal."""
-    column = min(max((len(left) for left, _ in rows), default=0), WIDEST_NAME)
-    for left, right in rows:
-        if len(left) > column:
-            yield f"  {left}"
-        first = "" if len(left) > column else left
-        yield _filled(right, " " * (column + 4), f"  {first:{column}}  ").rstrip()
-
-
-def _filled(text: str, indent: str, first: str | None = None) -> str:
-    """Return a text wrapped to the width of the terminal, between 80 and 120 columns."""
-    width = min(max(shutil.get_terminal_size((100, 24)).columns, 80), 120)
-    start = indent if first is None else first
-    wrapped = textwrap.fill(
-        text, width, initial_indent=start, subsequent_indent=indent, break_on_hyphens=False
-    )
-    return wrapped or (first or "")
+def _find(folders: Sequence[Path], group: str, choice: str) -> Path:
+    for folder in folders:
+        if (path := folder / group / f"{choice}.yaml").is_file():
+            return path
+    known = ", ".join(_choices(folders, group))
+    raise UserError(f"{group} has no choice {choice!r}; choose one of {known}")

@@ -4,15 +4,13 @@ The records lie in a folder of the sweep, not with the runs, which several sweep
 """
 
 import csv
-import dataclasses
 import os
 import secrets
 import shutil
 import socket
 import sys
-import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,21 +20,16 @@ from omegaconf import DictConfig
 from rich.table import Column, Table
 from rich.text import Text
 
-from simulmt.disk import explain
+from simulmt.ending import BAD_INPUT, ENDS_WITH, listen
 from simulmt.errors import UserError
 from simulmt.programs.plain import plain
-from simulmt.programs.traces import remove_unused
 from simulmt.run_directory import read_record, replacing, write_json
 
 SWEEP = "SIMULMT_SWEEP"
 """Environment variable with the folder of the running sweep, which holds the record of each run, a
-folder by its number. All processes of the sweep inherit it."""
+file by its number. All processes of the sweep inherit it."""
 FAILED = -10_000.0
 """The value of a failed run for the sweeper: below every value that `selection` returns."""
-CHOSEN = "config.yaml"
-"""In a record, the configuration of the run."""
-OUTCOME = "outcome.json"
-"""In a record, the outcome of the run, or the failure of its last try."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +39,10 @@ class Outcome:
     Attributes:
         outcome: The kind of outcome.
         reason: The reason, or where the run was resumed.
-        tries: The number of starts.
+        tries: The number of starts; 0 if the run was rejected.
         seconds: The duration of all tries.
         folder: The run directory.
+        words: The command line of a run that is postponed.
     """
 
     outcome: Literal["trained", "resumed", "skipped", "busy", "failed"]
@@ -56,61 +50,44 @@ class Outcome:
     tries: int = 1
     seconds: float = 0.0
     folder: str = ""
+    words: list[str] = field(default_factory=list)
 
 
-def write_outcome(record: Path, outcome: Outcome) -> None:
-    """Write the outcome into a record."""
-    record.mkdir(parents=True, exist_ok=True)
-    write_json(record / OUTCOME, outcome)
+def write_outcome(number: int, outcome: Outcome) -> None:
+    """Write the record of a run of this sweep."""
+    records = Path(os.environ[SWEEP])
+    records.mkdir(parents=True, exist_ok=True)
+    write_json(records / f"{number}.json", outcome)
 
 
-def read_outcome(record: Path) -> Outcome | None:
-    """Return the outcome in a record; None if the file is absent or damaged."""
-    try:
-        return read_record(record / OUTCOME, Outcome)
-    except UserError:
-        return None
-
-
-def failure(error: Exception) -> Outcome:
-    """Return the outcome of an exception; print the traceback unless a user can put it right."""
-    if isinstance(error, UserError):
-        return Outcome("failed", str(error))
-    if isinstance(error, OSError):
-        return Outcome("failed", explain(error))
-    traceback.print_exception(error)
-    return Outcome("failed", f"{type(error).__name__}: {error}".splitlines()[0])
-
-
-def find_outcomes(sweep: Path) -> list[Outcome]:
+def find_outcomes(records: Path) -> dict[int, Outcome]:
     """Return the outcomes of a sweep's runs, by number."""
-    lost = Outcome("failed", "its process has ended without a word")
-    return [
-        read_outcome(record) or dataclasses.replace(lost, folder=str(record))
-        for record in sorted(sweep.glob("*"), key=lambda record: int(record.name))
-    ]
+    found = {int(path.stem): read_record(path, Outcome) for path in records.glob("*.json")}
+    return dict(sorted(found.items()))
 
 
-def outcome_table(outcomes: Sequence[Outcome]) -> Table:
+def outcome_table(outcomes: Sequence[Outcome], sweep: Path) -> Table:
     """Return a table with a row for each run."""
     table = Table(Column("run", overflow="fold"), "outcome", "reason")
     for each in outcomes:
+        run = os.path.relpath(each.folder, sweep)
         style = "red" if each.outcome == "failed" else None
-        row = (Text(part) for part in (each.folder, each.outcome, each.reason))
-        table.add_row(*row, style=style)
+        table.add_row(Text(run), Text(each.outcome), Text(each.reason), style=style)
     return table
 
 
-def write_table(outcomes: Sequence[Outcome], path: Path) -> None:
-    """Write a CSV file with a row for each run."""
-    columns = ["run", "outcome", "reason", "tries", "seconds"]
+def write_table(outcomes: Sequence[Outcome], sweep: Path) -> Path:
+    """Write a CSV file with a row for each run into the folder of the sweep; return its path."""
     with (
-        replacing(path) as unfinished,
+        replacing(sweep / "sweep.csv") as unfinished,
         unfinished.open("w", encoding="utf-8", newline="") as file,
     ):
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([o.folder, o.outcome, o.reason, o.tries, o.seconds] for o in outcomes)
+        writer.writerow(["run", "outcome", "reason", "tries", "seconds"])
+        for each in outcomes:
+            run = os.path.relpath(each.folder, sweep)
+            writer.writerow([run, each.outcome, each.reason, each.tries, each.seconds])
+    return sweep / "sweep.csv"
 
 
 class SweepEnd(Callback):
@@ -120,37 +97,31 @@ class SweepEnd(Callback):
         """Choose the folder of the sweep's records."""
         name = f".sweep-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         os.environ[SWEEP] = str(Path(config.hydra.sweep.dir).resolve() / name)
+        os.environ[ENDS_WITH] = str(os.getpid())  # the workers of a launcher, too
+        listen()
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Finish what was postponed, compare all finished runs, and print and write the outcomes.
 
         Raises:
-            SystemExit: with 1, if a run of the sweep is not finished.
+            SystemExit: if a run of the sweep is not finished, with 1; with 2 if all were rejected.
         """
         # seconds to import, and every run makes this object
         from simulmt.analysis.report import report  # noqa: PLC0415
-        from simulmt.console import console  # noqa: PLC0415
+        from simulmt.console import console, say  # noqa: PLC0415
         from simulmt.programs.sweep import finish_postponed  # noqa: PLC0415
 
-        folder, sweep = Path(config.hydra.sweep.dir), Path(os.environ[SWEEP])
-        finish_postponed(sweep)
-        found = find_outcomes(sweep)
-        shutil.rmtree(sweep, ignore_errors=True)
-        remove_unused([Path(outcome.folder) for outcome in found], folder.resolve())
-        begun = any(Path(outcome.folder).is_dir() for outcome in found)
-        outcomes = [
-            dataclasses.replace(outcome, folder=os.path.relpath(outcome.folder, folder))
-            for outcome in found
-        ]
+        folder, records = Path(config.hydra.sweep.dir), Path(os.environ[SWEEP])
+        finish_postponed()
+        outcomes = [*find_outcomes(records).values()]
+        shutil.rmtree(records, ignore_errors=True)
         try:
             report(plain(compose("report")) | {"runs": str(folder)})
         except UserError as error:  # nothing to compare is no failure of the sweep
-            console.print(f"no report: {error}", markup=False, soft_wrap=True)
-        console.print(outcome_table(outcomes))
-        if begun:
-            write_table(outcomes, folder / "sweep.csv")
-        failed = sum(outcome.outcome == "failed" for outcome in outcomes)
-        written = f"written: {folder / 'sweep.csv'}" if begun else "no run has begun"
-        console.print(f"{len(outcomes)} runs, {failed} failed; {written}")
-        if failed or not outcomes:
-            sys.exit(1)
+            say(f"no report: {error}")
+        console.print(outcome_table(outcomes, folder))
+        failed = [each for each in outcomes if each.outcome == "failed"]
+        say(f"{len(outcomes)} runs, {len(failed)} failed; written: {write_table(outcomes, folder)}")
+        if failed:
+            rejected = len(failed) == len(outcomes) and not any(each.tries for each in failed)
+            sys.exit(BAD_INPUT if rejected else 1)

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import torch
 
+from simulmt.cli import COMMAND
 from simulmt.run_directory import Provenance
 
-COMMAND = "SIMULMT_COMMAND"
-"""Environment variable with the command of a sweep, for the processes of its runs."""
 _NONE: Mapping[str, str] = {}
 _PACKAGES = ("simulmt", "pytorch-lightning", "numba", "sentencepiece", "sacrebleu")
 
@@ -37,7 +36,7 @@ def provenance(accelerator: str, plugins: Mapping[str, str] = _NONE) -> Provenan
         versions["cuda"] = cuda
     on_gpu = accelerator != "cpu" and torch.cuda.is_available()
     return Provenance(
-        command=os.environ.get(COMMAND) or command(),
+        command=os.environ.get(COMMAND) or shlex.join(sys.orig_argv),
         started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         commit=_commit(Path(__file__)),
         versions=versions,
@@ -45,11 +44,6 @@ def provenance(accelerator: str, plugins: Mapping[str, str] = _NONE) -> Provenan
         device=torch.cuda.get_device_name() if on_gpu else processor(),
         job=os.environ.get("SLURM_JOB_ID"),
     )
-
-
-def command() -> str:
-    """Return the command line of this process."""
-    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
 
 
 def _commit(file: Path) -> str | None:

@@ -24,7 +24,7 @@ from simulmt.live import interpreter
 from simulmt.live.translator import LONGEST, Translator
 from simulmt.memory import enough_memory
 from simulmt.options import Tokens, construct
-from simulmt.programs.plain import plain
+from simulmt.programs.plain import plain, turned
 from simulmt.saved import checkpoint
 
 PICTURED = 20
@@ -71,7 +71,7 @@ def translate(cfg: DictConfig) -> None:
         raise UserError(f"input={options.input}: there is no such file")
     trained = checkpoint.load(options.checkpoint)
     policy, sentences = build_policy(options.policy), dict[int, str]()
-    translator = Translator.of(trained, options.device, policy, options.dial)
+    translator = Translator.of(trained, options.device, policy, turned(options.dial))
     try:
         if options.input and not options.actions:
             lines = [*text_lines(options.input, errors="replace")]
