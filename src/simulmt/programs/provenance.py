@@ -2,12 +2,14 @@
 
 import os
 import platform
+import re
 import shlex
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping
 from datetime import datetime, timezone
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -33,8 +35,7 @@ def provenance(accelerator: str, plugins: Mapping[str, str] = _NONE) -> Provenan
         "torch": str(torch.__version__),
         **plugins,
     }  # its build, which a wheel need not name
-    if cuda := torch.version.cuda:
-        versions["cuda"] = cuda
+    versions |= {"cuda": torch.version.cuda} if torch.version.cuda else {}
     on_gpu = accelerator != "cpu" and torch.cuda.is_available()
     return Provenance(
         command=os.environ.get(COMMAND) or command(),
@@ -54,25 +55,22 @@ def command() -> str:
 
 def _commit(file: Path) -> str | None:
     """Return the commit of the clone that tracks a file; None if there is none, or no git."""
-
-    def git(*arguments: str) -> str:
-        line = ["git", "-C", str(file.parent), *arguments]
-        done = subprocess.run(line, capture_output=True, text=True, timeout=10, check=True)
-        return done.stdout.strip()
-
+    git = partial(
+        subprocess.check_output, cwd=file.parent, stderr=subprocess.DEVNULL, text=True, timeout=10
+    )
     try:
-        git("ls-files", "--error-unmatch", file.name)  # else the clone is that of another project
-        dirty = "-dirty" if git("status", "--porcelain", "--untracked-files=no") else ""
-        return git("rev-parse", "HEAD") + dirty
+        git(
+            ["git", "ls-files", "--error-unmatch", file.name]
+        )  # else the clone is that of another project
+        changed = git(["git", "status", "--porcelain", "--untracked-files=no"])
+        return git(["git", "rev-parse", "HEAD"]).strip() + ("-dirty" if changed else "")
     except (OSError, subprocess.SubprocessError):
         return None
 
 
 def processor() -> str:
     """Return the name of the processor, as well as the system tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    described = Path("/proc/cpuinfo")
+    text = described.read_text(encoding="utf-8") if described.exists() else ""
+    named = re.search(r"^model name\s*: (.*)", text, re.MULTILINE)
+    return named[1] if named else platform.processor() or platform.machine()
