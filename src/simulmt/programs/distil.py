@@ -266,7 +266,7 @@ class Work:
         print(f"{options.to}: {pairs:,} pairs by {record['checkpoint']}{original}")
         if empty := record["empty"]:
             print(
-                f"{empty:,} hypotheses are empty, and data=text drops their pairs; a source of "
+                f"{empty:,} hypotheses are empty, and data=text drops these pairs; a source of "
                 f"more than {self.translator.longest:,} subwords is not translated"
             )
         given = {"root": options.to, "source": source, "target": target}
