@@ -370,11 +370,11 @@ def test_every_policy_has_a_file_with_its_options(name: str) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"name": "hold_n", "n": -1}, r"policy\.n is -1; it must be from 0 to"),
+        ({"name": "hold_n", "n": -1}, r"policy\.n is -1"),
         ({"name": "align_att", "f": "two", "layer": None}, r"policy\.f is 'two'"),
-        ({"name": "local_agreement", "n": 0}, r"policy\.n is 0; it must be from 1 to 100"),
+        ({"name": "local_agreement", "n": 0}, r"policy\.n is 0"),
         ({"name": "ed_att", "a": 1.5, "last": 2, "layer": None}, r"policy\.a is 1\.5"),
-        ({"name": "wait_k", "k": 0}, r"policy\.k is 0; it must be from 1"),
+        ({"name": "wait_k", "k": 0}, r"policy\.k is 0"),
         ({"name": "wait"}, r"policy\.name is 'wait'; choose one of .*wait_k"),
     ],
 )

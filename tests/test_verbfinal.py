@@ -98,7 +98,7 @@ def test_fast(timed_corpus: tuple[Corpus, float]) -> None:
     ("sizes", "named"), [({"train": -1}, "train is -1"), ({"valid": 1_000_001}, "valid is 1000001")]
 )
 def test_sizes_out_of_range(sizes: dict[str, int], named: str) -> None:
-    with pytest.raises(UserError, match=rf"{named}; it must be 0 to 1,000,000"):
+    with pytest.raises(UserError, match=named):
         construct(verbfinal, {"seed": 1, "train": 1, "valid": 1, "test": 1, **sizes}, "data")
 
 

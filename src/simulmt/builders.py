@@ -39,9 +39,7 @@ from simulmt.options import (
     Tokens,
     asked_of,
     check,
-    check_options,
     construct,
-    optional_of,
     pick,
 )
 from simulmt.vocabulary import Vocabulary
@@ -49,7 +47,7 @@ from simulmt.vocabulary import Vocabulary
 T = TypeVar("T")
 USUAL = "usual"
 """Stands for the model's usual score."""
-OF_MECHANISM = {"name": Any, "schedule": str, "span": str, "heads": Heads}
+OF_MECHANISM = {"name": str, "schedule": str, "span": str, "heads": Heads}
 """Options of every `conf/mechanism` group; the others belong to its parts."""
 UNITS = {"source_unit": Unit, "target_unit": Unit}
 """Options of those that stream."""
@@ -84,8 +82,9 @@ def build_mechanism(options: Config) -> Mechanism:
     span = pick(SPANS, options.get("span"), "mechanism.span")
     scored = {"score": str} if span.takes_score else {}
     streams = {} if getattr(schedule, "offline", False) else UNITS
-    asked = asked_of(schedule, {}) | asked_of(span, {}) | scored | OF_MECHANISM | streams
-    check(options, asked, "mechanism", optional_of(schedule) | optional_of(span))
+    check(
+        options, asked_of(schedule) | asked_of(span) | scored | OF_MECHANISM | streams, "mechanism"
+    )
     return Mechanism(
         schedule=_part(schedule, options),
         span=_part(span, options),
@@ -98,7 +97,7 @@ def build_mechanism(options: Config) -> Mechanism:
 
 def _part(make: Callable[..., T], options: Config) -> T:
     """Return a schedule or a span with the options that its signature names."""
-    own = {key: options[key] for key in asked_of(make, {}) if key in options}
+    own = {key: options[key] for key in asked_of(make) if key in options}
     return construct(make, own, f"mechanism={options['name']}")
 
 
@@ -127,7 +126,7 @@ def check_data(options: Config) -> None:
     """
     check({name: options[name] for name in OF_DATA if name in options}, OF_DATA, "data")
     read, own, given = _reader(options, None)
-    check_options(read, own, "data", given)
+    check(own, asked_of(read, given), "data")
 
 
 def _reader(

@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from annotated_types import Ge, Le
+
 from simulmt.errors import UserError
-from simulmt.options import Config, Finite, Limit, Natural, Positive, construct, convert, pick
+from simulmt.options import Config, Finite, Natural, Positive, construct, convert, pick
 from simulmt.scoring.conventions import ADDED, CONVENTIONS
 
-RESAMPLES = Limit("from 40 to 10,000", lambda n: 40 <= n <= 10_000)  # 1/40 at either end
-WIDTH = Limit("from 2 to 30 inches", lambda inches: 2 <= inches <= 30)
-FONT_SIZE = Limit("from 4 to 40 points", lambda points: 4 <= points <= 40)
 FORMATS = ("png", "svg", "pdf")
 _WIDEST = 4.0  # points of the font for each inch of a picture
 LATENCIES = ("DAL", "AL", "AP", "LAAL")
@@ -38,9 +37,9 @@ class Choices:
     line: Any
     labels: Path | None
     formats: Any
-    width: Annotated[float, WIDTH]
-    font_size: Annotated[float, FONT_SIZE]
-    resamples: Annotated[int, RESAMPLES]
+    width: Annotated[float, Ge(2), Le(30)]  # inches
+    font_size: Annotated[float, Ge(4), Le(40)]  # points
+    resamples: Annotated[int, Ge(40), Le(10_000)]
     compare_at: list[Positive]
     select: Literal["dal", "al", "ap", "laal"] | None
     ranges: Any

@@ -105,7 +105,7 @@ class Mechanism:
                 f"dial.{name}={dials[name]} with mechanism={self.name}: {known}; leave "
                 f"dial.{name} out"
             )
-        kinds = asked_of(type(self.schedule), {})
+        kinds = asked_of(type(self.schedule))
         check(dials, {name: kinds[name] for name in dials}, "dial")
         try:
             schedule = dataclasses.replace(self.schedule, **dials)  # type: ignore[type-var]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 import sentencepiece
+from annotated_types import Ge, Le
 
 from simulmt.data.subword_training import train_model, train_or_reuse
 from simulmt.data.text import normalise
@@ -18,7 +19,6 @@ from simulmt.data.tokenizer import (
     open_model,
 )
 from simulmt.errors import UserError
-from simulmt.options import Limit
 from simulmt.run_directory import replacing
 from simulmt.untrusted import read_bytes
 from simulmt.vocabulary import Vocabulary
@@ -31,9 +31,8 @@ _IDS = {f"{name}_id": getattr(_SPECIAL, name) for name in ("pad", "unk", "bos", 
 _RUN = {"num_threads": 1, "minloglevel": 3, "max_sentence_length": 1 << 16}
 _FIXED = {**_IDS, **_RUN, "unk_surface": UNKNOWN, "normalization_rule_name": "identity"}
 _PROBE = "\u2581A\u2581\u00b4\u2581\u00bd"  # A ´ ½: SentencePiece's normalisers change this text
-_SIZES = Limit(f"from 5 to {MOST_SUBWORDS:,}: 4 are special", lambda n: 5 <= n <= MOST_SUBWORDS)
-Size: TypeAlias = Annotated[int, _SIZES]
-Coverage: TypeAlias = Annotated[float, Limit("0.98 to 1", lambda share: 0.98 <= share <= 1)]
+Size: TypeAlias = Annotated[int, Ge(5), Le(MOST_SUBWORDS)]  # 4 are special
+Coverage: TypeAlias = Annotated[float, Ge(0.98), Le(1)]
 
 
 class Subwords(Tokenizer):

@@ -20,6 +20,8 @@ import random
 from collections.abc import Callable
 from typing import Annotated, NamedTuple, TypeAlias
 
+from annotated_types import Ge, Le
+
 from simulmt.data import verbfinal_lexicon as lexicon
 from simulmt.data.corpus import SPLITS, Corpus, Split
 from simulmt.data.verbfinal_grammar import (
@@ -35,9 +37,8 @@ from simulmt.data.verbfinal_grammar import (
     maybe,
     subordinate_clause,
 )
-from simulmt.options import Limit
 
-Size: TypeAlias = Annotated[int, Limit("0 to 1,000,000", lambda size: 0 <= size <= 1_000_000)]
+Size: TypeAlias = Annotated[int, Ge(0), Le(1_000_000)]
 """The number of sentence pairs of a split."""
 
 

@@ -3,15 +3,10 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from annotated_types import Ge, Le
 from torch import Tensor
 
-from simulmt.options import Limit, limited
-
-BEAM = Limit("from 1, which is greedy, to 1,000", lambda beam: 1 <= beam <= 1000)
-PENALTY = Limit(
-    "from 0, which turns the length normalisation off, to 100",
-    lambda alpha: 0 <= alpha <= 100,
-)
+from simulmt.options import Few, limited
 
 
 @limited
@@ -27,8 +22,8 @@ class Search:
         length_penalty: alpha; 0 turns the length normalisation off.
     """
 
-    beam: Annotated[int, BEAM]
-    length_penalty: Annotated[float, PENALTY]
+    beam: Few
+    length_penalty: Annotated[float, Ge(0), Le(100)]
 
     def normaliser(self, length: Tensor | int) -> Tensor | float:
         """`lp` of hypotheses of `length` tokens, EOS included."""

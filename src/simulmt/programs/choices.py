@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from annotated_types import Ge, Le, Lt
+
 from simulmt.attention import Mechanism
 from simulmt.builders import (
     SMALLEST,
@@ -18,7 +20,7 @@ from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.memory import check_memory
 from simulmt.objective import Objective
-from simulmt.options import FOLDER_NAME, Config, Limit, Natural, Weight, check, construct
+from simulmt.options import Config, FolderName, Natural, Weight, check, construct
 from simulmt.programs import teacher
 from simulmt.programs.start import check_freeze
 from simulmt.training.board import Open
@@ -29,13 +31,12 @@ from simulmt.training.optimiser import Adam, make_adam
 from simulmt.training.run import Plan
 from simulmt.vocabulary import Vocabulary
 
-SEEDS = Limit(f"a whole number from 0 to {2**32 - 1:,}", lambda seed: 0 <= seed < 1 << 32)
 GROUPS = ("data", "mechanism", "model", "teacher", "optim", "trainer", "logger")
 OF_ROOT: dict[str, Any] = {
     **dict.fromkeys((*GROUPS, "objective", "decoding", "sweep"), dict),
     **dict.fromkeys(("lambda", "lambda_var"), Weight),
-    "seed": Annotated[int, SEEDS],
-    "name": Annotated[Any, FOLDER_NAME] | None,
+    "seed": Annotated[int, Ge(0), Lt(1 << 32)],
+    "name": FolderName | None,
     "ckpt_path": str | None,
     "init_from": str | None,
     "init_freeze": Natural,
@@ -49,7 +50,7 @@ class Sweep:
     """The options of `sweep`, which `conf/train.yaml` explains."""
 
     restart: bool
-    retries: Annotated[int, Limit("from 0 to 100", lambda n: 0 <= n <= 100)]
+    retries: Annotated[int, Ge(0), Le(100)]
 
 
 @dataclass(frozen=True)

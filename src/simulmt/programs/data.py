@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import NotRequired
+
 from simulmt.analysis import summary
 from simulmt.builders import build_corpus
 from simulmt.console import busy, say
@@ -46,10 +48,8 @@ def _given_subwords(options: Config) -> Tokenizer | None:
     Raises:
         UserError: an option is unknown or of the wrong type, or there is no usable model.
     """
-    asked = asked_of(Subwords.train, dict.fromkeys(("sentences", "digest", "cache"))) | {
-        "model": str | None
-    }
-    check(options, asked, "data.subwords", optional=asked)
+    asked = asked_of(Subwords.train, ("sentences", "digest", "cache")) | {"model": str | None}
+    check(options, {name: NotRequired[kind] for name, kind in asked.items()}, "data.subwords")
     place = options.get("model")
     if place is None:
         return None

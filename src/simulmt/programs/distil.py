@@ -60,7 +60,7 @@ class Options:
     to: Path
     kind: Literal["sequence", "monotonic"]
     k: Count | None
-    beam: int
+    beam: Few
     length_penalty: float | None
     references: bool
     source: Path | None

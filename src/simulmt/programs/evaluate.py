@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from annotated_types import Ge, Le
 from omegaconf import DictConfig
 
 from simulmt.analysis import summary
@@ -24,7 +25,7 @@ from simulmt.errors import UserError
 from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
 from simulmt.memory import enough_memory
-from simulmt.options import FOLDER_NAME, Limit, Tokens, construct
+from simulmt.options import FOLDER_NAME, Tokens, construct, is_folder_name
 from simulmt.programs.evaluated import in_multirun, keep
 from simulmt.programs.lines import search_of
 from simulmt.programs.plain import plain
@@ -33,8 +34,6 @@ from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Text
-
-DURATION = Limit("from 0.001 to 1,000,000", lambda ms: 0.001 <= ms <= 1_000_000)
 
 
 @dataclass(frozen=True)
@@ -49,17 +48,17 @@ class Options:
     device: str
     batch_tokens: Tokens | None
     beam: int | None
-    length_penalty: float | None
-    dial: dict[str, float | None]
+    length_penalty: int | float | None
+    dial: dict[str, int | float | None]
     policy: dict[str, Any]
-    word_ms: Annotated[float, DURATION] | None
+    word_ms: Annotated[int | float, Ge(0.001), Le(1_000_000)] | None
     data_root: Path | None
     plugins: list[str]
 
     def __post_init__(self) -> None:
         files = f"source={self.source} and target={self.target}"
         other = self.source is not None or is_test_set(self.split)
-        named = FOLDER_NAME.holds(self.scored) and self.scored.lower() not in SPLITS
+        named = is_folder_name(self.scored) and self.scored.lower() not in SPLITS
         searches = (self.beam or 1, self.length_penalty) != (1, None)
         for wrong, why in (
             ((self.source is None) != (self.target is None), f"{files}: give both, or neither"),
@@ -73,7 +72,7 @@ class Options:
             ),
             (
                 other and not named,
-                f"text is {self.scored!r}; it must be {FOLDER_NAME.text}, and none of the splits "
+                f"text is {self.scored!r}; it must be {FOLDER_NAME}, and none of the splits "
                 f"{', '.join(SPLITS)}: set text=NAME",
             ),
             (

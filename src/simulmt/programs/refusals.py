@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from simulmt.console import watch
 from simulmt.ending import TORCHRUN
 from simulmt.errors import UserError
-from simulmt.options import FOLDER_NAME
+from simulmt.options import FOLDER_NAME, is_folder_name
 from simulmt.programs.command import end, why
 from simulmt.programs.jobs import check_launcher
 from simulmt.programs.plain import plain, plugins_of
@@ -60,8 +60,8 @@ def _refused() -> Iterator[None]:
 
 
 def _check_name(config: DictConfig) -> None:
-    if config.name is not None and not FOLDER_NAME.holds(config.name):
-        raise UserError(f"name is {config.name!r}; it must be {FOLDER_NAME.text}, or null")
+    if config.name is not None and not is_folder_name(config.name):
+        raise UserError(f"name is {config.name!r}; it must be {FOLDER_NAME}, or null")
 
 
 def _check_jobs(config: DictConfig) -> None:

@@ -1,6 +1,5 @@
 """`simulmt serve`: a page that interprets, for as long as the program runs."""
 
-import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,12 +8,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn, TypeAlias
 
+from annotated_types import Ge, Le
 from omegaconf import DictConfig
+from pydantic import StringConstraints
 
 from simulmt.decoding.policies import OWN
 from simulmt.ending import TERMINATED
 from simulmt.errors import UserError
-from simulmt.options import Config, Limit, construct
+from simulmt.options import Config, construct
 from simulmt.programs.offers import completed, policy_offers
 from simulmt.programs.plain import plain
 from simulmt.saved import checkpoint
@@ -26,14 +27,8 @@ from simulmt.serve.messages import Setting
 from simulmt.serve.models import Served
 from simulmt.serve.sessions import Sessions
 
-Port: TypeAlias = Annotated[int, Limit("from 0 to 65,535", lambda n: 0 <= n <= 65_535)]
-Origin: TypeAlias = Annotated[
-    str,
-    Limit(
-        "an origin such as https://demo.example.org",
-        lambda text: re.fullmatch(r"https?://[a-z\d.-]+(:\d+)?", text) is not None,
-    ),
-]
+Port: TypeAlias = Annotated[int, Ge(0), Le(65_535)]
+Origin: TypeAlias = Annotated[str, StringConstraints(pattern=r"^https?://[a-z\d.-]+(:\d+)?$")]
 _OPEN = (
     "warning: host={host} lets other machines connect, without a password and unencrypted: whoever "
     "reaches port {port} can use the models; host=127.0.0.1 keeps it to this machine"
@@ -48,8 +43,8 @@ class Options:
     checkpoint2: Path | None
     policy: dict[str, Any]
     policy2: Any
-    dial: dict[str, float]
-    dial2: dict[str, float]
+    dial: dict[str, int | float]
+    dial2: dict[str, int | float]
     host: str
     port: Port
     origins: list[Origin]

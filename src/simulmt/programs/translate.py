@@ -45,7 +45,7 @@ class Options:
     heads: str
     unit: Literal["word", "subword"]
     policy: dict[str, Any]
-    dial: dict[str, float | None]
+    dial: dict[str, int | float | None]
     device: str
     batch_tokens: Tokens
     block: Count

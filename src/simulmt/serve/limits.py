@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
-from simulmt.options import Limit, limited
+from annotated_types import Ge, Le
 
-Sessions: TypeAlias = Annotated[int, Limit("from 1 to 10,000", lambda n: 1 <= n <= 10_000)]
-Bytes: TypeAlias = Annotated[int, Limit("from 4,096 to 1,000,000", lambda n: 4096 <= n <= 10**6)]
-Words: TypeAlias = Annotated[int, Limit("from 1 to 4,000", lambda n: 1 <= n <= 4000)]
-Seconds: TypeAlias = Annotated[float, Limit("from 1 to 86,400", lambda s: 1 <= s <= 86_400)]
+from simulmt.options import limited
+
+Sessions: TypeAlias = Annotated[int, Ge(1), Le(10_000)]
+Bytes: TypeAlias = Annotated[int, Ge(4096), Le(1_000_000)]
+Words: TypeAlias = Annotated[int, Ge(1), Le(4000)]
+Seconds: TypeAlias = Annotated[float, Ge(1), Le(86_400)]
 
 UNSEEN = 256
 """The most events of a session that may be unconfirmed; its words wait until there are fewer."""

@@ -11,13 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
+from annotated_types import MaxLen
+
 from simulmt.errors import UserError
-from simulmt.options import Limit, Natural, construct
+from simulmt.options import Natural, construct
 from simulmt.untrusted import check_plain, parse_json
 
 VERSION = 1
 """Of these messages; a client of another version is told to load the page anew."""
-Name: TypeAlias = Annotated[str, Limit("at most 100 letters", lambda text: len(text) <= 100)]
+Name: TypeAlias = Annotated[str, MaxLen(100)]
 
 
 class MalformedError(Exception):

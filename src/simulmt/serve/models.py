@@ -4,7 +4,9 @@ import typing
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
+
+from annotated_types import Ge, Gt, Le, Lt
 
 from simulmt.builders import build_mechanism, build_policy, pick_device
 from simulmt.decoding.policies import OWN
@@ -12,7 +14,7 @@ from simulmt.decoding.policy import Policy
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
-from simulmt.options import Limit, asked_of
+from simulmt.options import asked_of
 from simulmt.saved.trained import Trained
 from simulmt.serve.events import ModelOffer, Option, PolicyOffer
 from simulmt.serve.messages import Setting
@@ -85,7 +87,7 @@ class Served:
         return None if misfit else replace(offer, dials=policy.model_dials(self._mechanism))
 
     def _dials(self) -> tuple[Option, ...]:
-        kinds = asked_of(type(self._mechanism.schedule), {})
+        kinds = asked_of(type(self._mechanism.schedule))
         dials = self._mechanism.dials.items()
         return tuple(option_of(name, value, "", kinds[name]) for name, value in dials)
 
@@ -101,7 +103,7 @@ def policy_offer(
         why: what it does.
         defaults: the default and the explanation of each option.
     """
-    kinds = asked_of(make, {}) if make else {}
+    kinds = asked_of(make) if make else {}
     options = (option_of(key, *defaults[key], kind) for key, kind in kinds.items())
     return PolicyOffer(name, why, bool(make and make.revises), tuple(options))
 
@@ -113,21 +115,16 @@ def option_of(name: str, value: float | None, why: str, kind: Any) -> Option:
         kind = typing.get_args(kind)[0]
     plain, *limits = typing.get_args(kind) or (kind,)
 
-    def holds(number: float) -> bool:
-        return all(limit.holds(number) for limit in limits if isinstance(limit, Limit))
-
-    def last(step: float) -> float | None:
-        """The last allowed value in steps from the present one; None if no end is in sight."""
-        reached = start = 1 if value is None else value
-        for n in range(1, _FAR):
-            tried = round(start + n * step, 2)
-            if not holds(tried):
-                return reached
-            reached = tried
-        return None
-
     step = 1 if plain is int else 0.01
-    return Option(name, value, why, plain is int, last(-step), last(step), optional)
+    least: Any = None
+    most: Any = None
+    for bound in limits:
+        if isinstance(bound, Ge | Gt):
+            least = bound.ge if isinstance(bound, Ge) else cast(float, bound.gt) + step
+        if isinstance(bound, Le | Lt):
+            most = bound.le if isinstance(bound, Le) else cast(float, bound.lt) - step
+    most = None if most is not None and most > _FAR else most
+    return Option(name, value, why, plain is int, least, most, optional)
 
 
 def own(model: int = 0) -> Setting:

@@ -104,8 +104,7 @@ def make_adam(options: Config) -> Adam:
         UserError: an unknown schedule, or an option that is missing, unknown or out of range.
     """
     make_rate = pick(LEARNING_RATES, str(options.get("schedule")), "optim.schedule")
-    of_rate = asked_of(make_rate, {})
-    of_adam = asked_of(Adam, {"rate": None})
+    of_rate, of_adam = asked_of(make_rate), asked_of(Adam, ["rate"])
     checked = check(options, {"schedule": str} | of_rate | of_adam, "optim")
     rate = make_rate(**{name: checked[name] for name in of_rate})
     return Adam(rate, **{name: checked[name] for name in of_adam})

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import pytorch_lightning as pl
 import torch
+from annotated_types import Ge
 from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
 from pytorch_lightning.callbacks import Callback, EarlyStopping
 from pytorch_lightning.loggers import Logger
@@ -19,7 +20,7 @@ from pytorch_lightning.loggers import Logger
 from simulmt.console import console
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
-from simulmt.options import Config, Count, Few, Limit, Natural
+from simulmt.options import Config, Count, Few, Natural
 from simulmt.run_directory import AVERAGE, BEST, STEP, step_checkpoints
 from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.training.callbacks import Progress, SimultaneousDecoding, TrainingRecord
@@ -59,7 +60,7 @@ class Plan:
     max_updates: Count
     validate_every: Count
     accumulate: Few
-    clip: Annotated[float, Limit("a finite norm, or 0 for none", lambda x: 0 <= x < math.inf)]
+    clip: Annotated[float, Ge(0)]
     average: Count
     skip: Natural
     patience: Count | None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeAlias
 
 import torch
+from annotated_types import Ge, Gt, Le
 from jaxtyping import Bool, Int
 from torch import Tensor
 
@@ -18,15 +19,11 @@ from simulmt.attention.memory import first, places
 from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Plan, Stops
 from simulmt.attention.source import Source
-from simulmt.options import Limit, limited
+from simulmt.options import limited
 
-_First: TypeAlias = Annotated[
-    int, Limit(f"from -100 to {LONGEST:,}", lambda n: -100 <= n <= LONGEST)
-]
-_States: TypeAlias = Annotated[
-    int, Limit("from 2 to 100 (one state is wait-k)", lambda n: 2 <= n <= 100)
-]
-_Threshold: TypeAlias = Annotated[float, Limit("above 0, at most 1", lambda p: 0 < p <= 1)]
+_First: TypeAlias = Annotated[int, Ge(-100), Le(LONGEST)]
+_States: TypeAlias = Annotated[int, Ge(2), Le(100)]  # one state is wait-k
+_Threshold: TypeAlias = Annotated[float, Gt(0), Le(1)]
 
 
 @limited

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
 
 import torch
+from annotated_types import Gt, Le
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -19,10 +20,10 @@ from simulmt.attention.memory import first, places
 from simulmt.attention.moment import Moment, uniform
 from simulmt.attention.plan import Plan, Stand, Stops
 from simulmt.attention.source import Source
-from simulmt.options import Limit, Share, limited
+from simulmt.options import Share, limited
 from simulmt.precision import wide
 
-_Lead = Annotated[float, Limit(f"above 0, at most {LONGEST:,}", lambda k: 0 < k <= LONGEST)]
+_Lead = Annotated[float, Gt(0), Le(LONGEST)]
 
 
 @limited

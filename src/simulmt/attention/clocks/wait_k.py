@@ -4,16 +4,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar, TypeAlias
 
+from annotated_types import Ge, Le
 from jaxtyping import Int
 from torch import Tensor
 
 from simulmt.attention.clock import Timetable
-from simulmt.options import Limit, limited
+from simulmt.options import limited
 
 LONGEST = 1_000_000
 """The largest k, with which a model sees all that is read."""
-Waits: TypeAlias = Annotated[int, Limit(f"from 1 to {LONGEST:,}", lambda k: 1 <= k <= LONGEST)]
-Rate: TypeAlias = Annotated[float, Limit("from 0.01 to 100", lambda r: 0.01 <= r <= 100)]
+Waits: TypeAlias = Annotated[int, Ge(1), Le(LONGEST)]
+Rate: TypeAlias = Annotated[float, Ge(0.01), Le(100)]
 
 
 @limited

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
 
 import torch
+from annotated_types import Gt, Le
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -25,12 +26,12 @@ from simulmt.attention.plan import Plan, Stand, Stops
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
 from simulmt.attention.scores import Score
 from simulmt.attention.scores.score import products
-from simulmt.options import Limit, Positive, Share, limited
+from simulmt.options import Positive, Share, limited
 from simulmt.precision import wide, wider
 
 LEAST = 1e-4
 """What is added to the sigmoid, so that no source token is shut out."""
-_Delta = Annotated[float, Limit("above 0 and at most 1", lambda delta: 0 < delta <= 1)]
+_Delta = Annotated[float, Gt(0), Le(1)]
 
 
 @limited

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import torch
+from annotated_types import Gt, Lt
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -20,10 +21,8 @@ from simulmt.attention.plan import Odds, Plan, Stand
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
 from simulmt.attention.scores import Perceptron, Score
 from simulmt.ops.noise import noisy_
-from simulmt.options import Finite, Limit, Positive, Weight, limited
+from simulmt.options import Finite, Positive, Weight, limited
 from simulmt.precision import wide, wider
-
-_BETWEEN = Limit("above 0 and below 1", lambda p: 0 < p < 1)
 
 
 @limited
@@ -47,7 +46,7 @@ class Monotonic(ScheduleRecipe):
     mass_preservation: bool
     energies: Literal["usual", "perceptron"] = "usual"
     temperature: Positive = 1.0
-    threshold: Annotated[float, _BETWEEN] = 0.5
+    threshold: Annotated[float, Gt(0), Lt(1)] = 0.5
 
     @property
     def leaks(self) -> bool:

@@ -4,14 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeAlias
 
+from annotated_types import Ge, Le
+
 from simulmt.attention import Mechanism
 from simulmt.attention.clocks import MultiPath
 from simulmt.attention.clocks.wait_k import LONGEST, Waits
 from simulmt.decoding.policy import Policy, Progress, Subword
 from simulmt.errors import UserError
-from simulmt.options import Limit, limited
+from simulmt.options import limited
 
-Probability: TypeAlias = Annotated[float, Limit("from 0 to 1", lambda p: 0 <= p <= 1)]
+Probability: TypeAlias = Annotated[float, Ge(0), Le(1)]
 
 
 @limited

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
-from simulmt.decoding.policy import Draft, Policy, Progress
-from simulmt.options import Limit, limited
+from annotated_types import Ge, Le
 
-Held: TypeAlias = Annotated[int, Limit("from 0 to 1,000,000", lambda n: 0 <= n <= 1_000_000)]
+from simulmt.decoding.policy import Draft, Policy, Progress
+from simulmt.options import limited
+
+Held: TypeAlias = Annotated[int, Ge(0), Le(1_000_000)]
 
 
 @limited

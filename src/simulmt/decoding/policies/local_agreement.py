@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Annotated, TypeAlias
 
-from simulmt.decoding.policy import Draft, Policy, Progress
-from simulmt.options import Limit, limited
+from annotated_types import Ge, Le
 
-Agreeing: TypeAlias = Annotated[int, Limit("from 1 to 100", lambda n: 1 <= n <= 100)]
+from simulmt.decoding.policy import Draft, Policy, Progress
+from simulmt.options import limited
+
+Agreeing: TypeAlias = Annotated[int, Ge(1), Le(100)]
 
 
 @limited
