@@ -93,7 +93,7 @@ def test_every_key_with_a_path_and_no_other_ends_in_files(tmp_path, monkeypatch)
     found = {(words.split()[0], key) for words, key in keys if "here" in ends(f"{words} {key}=")}
     names = {"align": "source target to", "analyse": "runs to links data_root"}
     names |= {"evaluate": "checkpoint source target data_root", "export": "checkpoint to"}
-    names |= {"report": "runs to published labels", "translate": "checkpoint input picture"}
+    names |= {"report": "runs to published labels", "translate": "checkpoint input output picture"}
     names["train"] = (
         "ckpt_path init_from cache data.path data.root data.subwords.model teacher.checkpoint"
     )

@@ -158,8 +158,8 @@ def test_what_is_wrong_with_the_command_is_said_before_anything_is_loaded(overri
 @pytest.mark.parametrize(
     ("mechanism", "k", "message"),
     [
-        ("wait_k", "0", "dial.k is 0; it must be from 1 to 1,000,000"),
-        ("wait_k", "two", "k is 'two'"),
+        ("wait_k", "0", "dial.k is 0"),
+        ("wait_k", "two", r"dial\.k.* is 'two'"),
         ("soft", "5", "dial.k=5 with mechanism=soft: it has none; leave dial.k out"),
         ("mma_il", "5", "dial.k=5 with mechanism=mma_il: its dials are threshold; leave dial.k"),
     ],

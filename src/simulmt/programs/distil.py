@@ -116,7 +116,9 @@ def _translate(options: Options, world: int, rank: int) -> None:
     """Translate a shard in a process that `distil` has started."""
     os.environ["RANK"] = str(rank)  # the first one shows its progress
     load(options.plugins)
-    Work.of(options).translate(rank, world)
+    work = Work.of(options)
+    work.begin(world)  # rejects a teacher that has changed
+    work.translate(rank, world)
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ import platform
 import re
 import shlex
 import socket
-import subprocess
 import sys
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from subprocess import DEVNULL, SubprocessError, check_output
 
 import torch
 
@@ -31,10 +31,7 @@ def provenance(accelerator: str, plugins: Mapping[str, str] = _NONE) -> Provenan
         plugins: the versions of the plugins that bring a part of the model, by module.
     """
     versions = {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
-    versions |= {
-        "torch": str(torch.__version__),
-        **plugins,
-    }  # its build, which a wheel need not name
+    versions |= {"torch": str(torch.__version__), **plugins}  # torch's build, which no wheel names
     versions |= {"cuda": torch.version.cuda} if torch.version.cuda else {}
     on_gpu = accelerator != "cpu" and torch.cuda.is_available()
     return Provenance(
@@ -55,17 +52,13 @@ def command() -> str:
 
 def _commit(file: Path) -> str | None:
     """Return the commit of the clone that tracks a file; None if there is none, or no git."""
-    git = partial(
-        subprocess.check_output, cwd=file.parent, stderr=subprocess.DEVNULL, text=True, timeout=10
-    )
-    try:
-        git(
-            ["git", "ls-files", "--error-unmatch", file.name]
-        )  # else the clone is that of another project
-        changed = git(["git", "status", "--porcelain", "--untracked-files=no"])
-        return git(["git", "rev-parse", "HEAD"]).strip() + ("-dirty" if changed else "")
-    except (OSError, subprocess.SubprocessError):
+    git = partial(check_output, cwd=file.parent, stderr=DEVNULL, text=True, timeout=10)
+    try:  # `ls-files` fails if the clone is that of another project
+        git(["git", "ls-files", "--error-unmatch", file.name])
+        named = git(["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"])
+    except (OSError, SubprocessError):
         return None
+    return named.strip()
 
 
 def processor() -> str:
