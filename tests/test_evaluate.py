@@ -139,7 +139,7 @@ def test_several_values_at_once_leave_nothing_but_their_evaluations(finished, tm
         (["source=a.de", "target=a.en", "text=''"], "text is ''"),
         (["source=test.de", "target=a.en"], "text is 'test'; .* none of the splits"),
         (["source=test.de.zst", "target=a.en"], "text is 'test'; .* set text=NAME"),
-        (["word_ms=3", "beam=2"], "beam=2 .* word_ms=3"),
+        (["word_ms=3", "beam=2"], r"beam=2 .* word_ms=3"),
         (["word_ms=3", "length_penalty=0.6"], "length_penalty=0.6 .* word_ms=3"),
         (["batch_tokens=0"], "batch_tokens is 0"),
         (["word_ms=1e-300"], "word_ms is 1e-300"),
