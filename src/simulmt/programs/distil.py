@@ -13,13 +13,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, Literal
 
 import torch
 from omegaconf import DictConfig
+from torch.multiprocessing.spawn import ProcessExitedException, spawn
 
 from simulmt import ending
 from simulmt.analysis import summary
@@ -29,7 +29,7 @@ from simulmt.data.corpus import SPLITS, Split
 from simulmt.data.files import FilePair
 from simulmt.data.reader import read_pairs
 from simulmt.data.store import SIDES
-from simulmt.data.workers import cores, spread
+from simulmt.data.workers import cores
 from simulmt.decoding.lines import LineTranslator
 from simulmt.disk import writing
 from simulmt.errors import UserError
@@ -37,6 +37,7 @@ from simulmt.lock import alone
 from simulmt.memory import enough_memory
 from simulmt.options import Config, Count, Few, Tokens, construct
 from simulmt.parts import load
+from simulmt.programs.command import end
 from simulmt.programs.lines import append, begin, check_same, digest_of, search_of, whole_lines
 from simulmt.programs.plain import plain
 from simulmt.programs.provenance import provenance
@@ -96,7 +97,7 @@ def distil(cfg: DictConfig) -> None:
     options, (rank, world) = construct(Options, plain(cfg), ""), _launched()
     device = pick_device(options.device).type
     here = options.processes or (cores() if device == "cpu" and world == 1 else 1)
-    ranks, world = range(rank * here, (rank + 1) * here), world * here
+    world *= here
     ending.remedy(_GOES_ON)  # after SIGTERM
     try:
         with enough_memory("batch_tokens, beam or processes", device, here):
@@ -106,19 +107,38 @@ def distil(cfg: DictConfig) -> None:
             if here == 1:
                 work.translate(rank, world)
             else:
-                deque(spread(partial(_translate, options, world), ranks, here))
+                _start(options, here, rank * here, world)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; {_GOES_ON}") from None
     work.finish(world)
 
 
-def _translate(options: Options, world: int, rank: int) -> None:
-    """Translate a shard in a process that `distil` has started."""
-    os.environ["RANK"] = str(rank)  # the first one shows its progress
-    load(options.plugins)
-    work = Work.of(options)
-    work.begin(world)  # rejects a teacher that has changed
-    work.translate(rank, world)
+def _start(options: Options, here: int, first: int, world: int) -> None:
+    """Translate some shards in processes of their own, which end with this one and one another."""
+    given = options, here, first, world, os.getpid()
+    context = spawn(_translate, given, here, join=False)  # type: ignore[no-untyped-call]
+    try:
+        while not context.join():
+            pass
+    except ProcessExitedException as error:
+        raise UserError(f"{error}; {_GOES_ON}") from None
+    finally:
+        for process in context.processes:
+            process.kill()
+
+
+def _translate(n: int, options: Options, here: int, first: int, world: int, parent: int) -> None:
+    """Translate shard `first + n` in a process that `_start` has started."""
+    ending.end_with(parent)
+    os.environ["RANK"] = str(first + n)  # the first one shows its progress
+    try:
+        with enough_memory("batch_tokens, beam or processes", options.device, here):
+            load(options.plugins)
+            work = Work.of(options)
+            work.begin(world)  # rejects a teacher that has changed
+            work.translate(first + n, world)
+    except UserError as error:
+        end(str(error))
 
 
 @dataclass(frozen=True)
