@@ -5,6 +5,7 @@ Of N processes the one of rank r translates the blocks r, r + N, ... and appends
 the process that ends last joins the shards.
 """
 
+import logging
 import os
 import re
 import shlex
@@ -115,6 +116,7 @@ def distil(cfg: DictConfig) -> None:
 
 def _start(options: Options, here: int, first: int, world: int) -> None:
     """Translate some shards in processes of their own, which end with this one and one another."""
+    logging.getLogger(spawn.__module__).setLevel(logging.ERROR)  # names each that it ends
     given = options, here, first, world, os.getpid()
     context = spawn(_translate, given, here, join=False)  # type: ignore[no-untyped-call]
     try:
