@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -60,3 +67,22 @@ def assert_same_scores(folder: Path) -> None:
     again = folder / "evaluation" / "test-best"
     for one, other in (("test_scores.json", "scores.json"), ("instances.log", "instances.log")):
         assert (again / other).read_bytes() == (folder / one).read_bytes()
+
+
+def killed(command: Sequence[str], seed: int, has_begun: Callable[[], bool]) -> str:
+    """Kill a verb some time after its work has begun, and let the same command end it.
+
+    Returns what the second one printed.
+    """
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path])}
+    line = [sys.executable, "-m", "simulmt", *command]
+    with subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL) as process:
+        while not has_begun() and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(random.Random(seed).uniform(0, 2))
+        process.send_signal(signal.SIGKILL)
+    done = subprocess.run(
+        line, env=environment, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout

@@ -302,15 +302,12 @@ def test_the_program_writes_a_line_for_each_pair(diagonal, tmp_path, capsys):
         (["source=a", "target=b", "data=verbfinal"], "data verbfinal; give both files, or data"),
         (["source=a", "target=b", "symmetrise=union"], "symmetrise is 'union'; choose one of"),
         (["source=a", "target=nowhere"], "nowhere cannot be read"),
-        (["source=a", "target=b"], "a has 3 lines but b has 2: from line 3 to 3 one has no"),
-        (["source=a", "target=a", "to=."], "to=. cannot be written"),
-        (
-            ["source=nowhere", "target=a", "to=no/such"],
-            "to=no/such cannot be written.*no folder no",
-        ),
+        (["source=a", "target=b"], "a has 3 lines but b has 2"),
+        (["source=a", "target=a", "to=."], "cannot be written .Is a directory"),
+        (["source=nowhere", "target=a", "to=a/links"], "a cannot be written .Not a directory"),
         (
             ["data=verbfinal", "data.train=-1", "split=dev"],
-            "split is 'dev'; choose one of train, valid, test",
+            "split is 'dev'; .*'train', 'valid' or 'test'",
         ),
     ],
 )

@@ -111,7 +111,7 @@ def test_words_are_read_and_written_as_latency_in_words_counts_them(subwords):
     for text in TEXTS:
         source = subwords.encode(text)
         found = record(model, [*source, EOS], CPU)
-        scored = write_down(0, Split([text], [""]), found.hypothesis, source, 0, subwords)
+        scored = write_down(0, Split([text], [""]), found.hypothesis, subwords)
         trace = trace_sentence(model, subwords, CPU, text).in_words()
         assert len(trace.source) == scored.source_length + 1
         assert len(trace.target) == scored.prediction_length

@@ -55,8 +55,5 @@ def _translate(
         new = translator.read(words[count - 1]) if count <= len(words) else translator.finish()
         times.append(1000 * (time.perf_counter() - started))
         elapsed += [min(count, len(words)) + sum(times) / word_ms] * len(new)
-    ids = translator.subwords.encode_source(split.sources[index])
-    length = len(translator.subwords.encode_target(split.targets[index]))
-    written = translator.stream.written
-    instance = write_down(index, split, written, ids, length, translator.subwords)
+    instance = write_down(index, split, translator.stream.written, translator.subwords)
     return replace(instance, elapsed=tuple(elapsed)), times

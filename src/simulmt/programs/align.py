@@ -1,6 +1,5 @@
 """`align.py`: word alignments of a corpus."""
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +14,11 @@ from simulmt.alignment.symmetrise import SYMMETRISE
 from simulmt.builders import build_corpus
 from simulmt.data.corpus import Split
 from simulmt.data.text import text_lines
+from simulmt.disk import check_writable
 from simulmt.errors import UserError
 from simulmt.options import construct, pick
 from simulmt.programs.plain import plain
+from simulmt.run_directory import write_texts
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,6 @@ class Options:
                 f"source is {self.source}, target {self.target}, data "
                 f"{self.data and self.data.get('name')}; give both files, or data=PRESET alone"
             )
-        if self.to is None:
-            return
-        if not self.to.parent.is_dir():
-            raise _unwritable(self.to, f"there is no folder {self.to.parent}")
-        if not os.access(self.to if self.to.exists() else self.to.parent, os.W_OK):
-            raise _unwritable(self.to, "it is read-only")
 
 
 def align(cfg: DictConfig) -> None:
@@ -56,23 +51,19 @@ def align(cfg: DictConfig) -> None:
     """
     options = construct(Options, plain(cfg), "")
     check_installed()
+    to = options.to and options.to.absolute()
+    if to:
+        check_writable(to.parent)
     aligned, *more = _splits(options)
     sources = [line for split in (aligned, *more) for line in split.sources]
     targets = [line for split in (aligned, *more) for line in split.targets]
     links = align_text(sources, targets, options.symmetrise, len(aligned))
     text = "".join(format_links(pair) + "\n" for pair in links)
-    if options.to is None:
+    if to:
+        write_texts(to.parent, {to.name: text})
+        print(f"written: {options.to}, {len(links):,} lines")
+    else:
         sys.stdout.write(text)
-        return
-    try:
-        options.to.write_text(text, encoding="ascii", newline="\n")
-    except OSError as error:
-        raise _unwritable(options.to, error.strerror) from None
-    print(f"written: {options.to}, {len(links):,} lines")
-
-
-def _unwritable(path: object, why: str | None) -> UserError:
-    return UserError(f"to={path} cannot be written ({why}); name a file in a folder that exists")
 
 
 def _splits(options: Options) -> Sequence[Split]:
@@ -80,14 +71,13 @@ def _splits(options: Options) -> Sequence[Split]:
     if options.data is not None:
         splits = build_corpus(options.data).splits
         return [splits[name] for name in dict.fromkeys((options.split, "train"))]
-    paths = options.source or Path(), options.target or Path()
-    sources, targets = ([*text_lines(path)] for path in paths)
+    assert options.source is not None, "both files, by the check of the options"
+    assert options.target is not None
+    sources, targets = [*text_lines(options.source)], [*text_lines(options.target)]
     if len(sources) != len(targets):
-        fewer, more = sorted((len(sources), len(targets)))
         raise UserError(
-            f"{paths[0]} has {len(sources)} lines but {paths[1]} has {len(targets)}: from line "
-            f"{fewer + 1} to {more} one has no partner; line n of one must be the translation "
-            "of line n of the other"
+            f"{options.source} has {len(sources)} lines but {options.target} has {len(targets)}: "
+            "line n of one must be the translation of line n of the other"
         )
     return [Split(sources, targets)]
 

@@ -20,6 +20,7 @@ from simulmt.data.corpus import Corpus, Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.disk import check_writable
+from simulmt.models.model import Model
 from simulmt.options import construct, pick
 from simulmt.programs.plain import plain
 from simulmt.run_directory import CONFIG, read_json
@@ -41,12 +42,6 @@ class Options:
     data_root: Path | None
     plugins: list[str]
 
-    @property
-    def of_study(self) -> dict[str, Any]:
-        """The options that the user gave to the study itself."""
-        options = {"unit": self.unit, "bins": self.bins, "links": self.links}
-        return {name: value for name, value in options.items() if value is not None}
-
 
 def analyse(cfg: DictConfig) -> None:
     """Make a study, and print the places of its figure and its table.
@@ -66,8 +61,9 @@ def analyse(cfg: DictConfig) -> None:
         print(f"left out: {note}")
     if found.begun:
         print(f"not finished, and left out: {len(found.begun)} more")
-    where = f"study={options.study}"
-    result = construct(study, options.of_study, where, {"run_set": run_set})
+    chosen = {"unit": options.unit, "bins": options.bins, "links": options.links}
+    given = {name: value for name, value in chosen.items() if value is not None}
+    result = construct(study, given, f"study={options.study}", {"run_set": run_set})
     print(f"written: {', '.join(map(str, write_result(result, target, options.study)))}")
 
 
@@ -91,27 +87,25 @@ class _Reader:
 
     def decode(self, run: Path) -> DecodedTestSet:
         """Return the test set, decoded as `train.py` decoded it."""
-        trained, split, encoded = self._test_set(run)
-        config, subwords = trained.config, trained.subwords
-        model = trained.build()
-        search = build_search(config["decoding"], model)
-        decoder = SplitDecoder(split, encoded, subwords, 2 * config["data"]["batch_tokens"], search)
+        trained, model, split, encoded, tokens = self._test_set(run)
+        search = build_search(trained.setup.decoding, model)
+        decoder = SplitDecoder(split, encoded, trained.subwords, tokens, search)
         heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
-        return DecodedTestSet(decoder(model.to(self.device), self.device), heads)
+        return DecodedTestSet(decoder(model, self.device), heads)
 
     def attend(self, run: Path) -> AttentionLinks:
         """Return where the model attends while it is given the references of the test set."""
-        trained, _, encoded = self._test_set(run)
-        model = trained.build()
-        rows = ordered_batches(encoded.lengths, 2 * trained.config["data"]["batch_tokens"])
-        batches = (encoded.batch(batch) for batch in rows)
-        return attention_links(model.to(self.device), trained.subwords, batches, self.device)
+        trained, model, _, encoded, tokens = self._test_set(run)
+        batches = map(encoded.batch, ordered_batches(encoded.lengths, tokens))
+        return attention_links(model, trained.subwords, batches, self.device)
 
-    def _test_set(self, run: Path) -> tuple[Trained, Split, EncodedSplit]:
-        """Return the trained model of a run, and its test set."""
+    def _test_set(self, run: Path) -> tuple[Trained, Model, Split, EncodedSplit, int]:
+        """Return a trained model of a run, its test set, and the tokens of a batch."""
         trained = checkpoint.load(run)
         split = trained.own_split("test", self.root)
-        return trained, split, EncodedSplit.encode(split, trained.subwords)
+        encoded = EncodedSplit.encode(split, trained.subwords)
+        tokens = 2 * trained.setup.batch_tokens
+        return trained, trained.build().to(self.device), split, encoded, tokens
 
 
 if __name__ == "__main__":

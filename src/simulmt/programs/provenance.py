@@ -2,14 +2,16 @@
 
 import os
 import platform
+import re
 import shlex
 import socket
-import subprocess
 import sys
 from collections.abc import Mapping
 from datetime import datetime, timezone
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from subprocess import DEVNULL, SubprocessError, check_output
 
 import torch
 
@@ -28,12 +30,8 @@ def provenance(accelerator: str, plugins: Mapping[str, str] = _NONE) -> Provenan
         plugins: the versions of the plugins that bring a part of the model, by module.
     """
     versions = {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
-    versions |= {
-        "torch": str(torch.__version__),
-        **plugins,
-    }  # its build, which a wheel need not name
-    if cuda := torch.version.cuda:
-        versions["cuda"] = cuda
+    versions |= {"torch": str(torch.__version__), **plugins}  # torch's build, which no wheel names
+    versions |= {"cuda": torch.version.cuda} if torch.version.cuda else {}
     on_gpu = accelerator != "cpu" and torch.cuda.is_available()
     return Provenance(
         command=os.environ.get(COMMAND) or shlex.join(sys.orig_argv),
@@ -48,25 +46,18 @@ def provenance(accelerator: str, plugins: Mapping[str, str] = _NONE) -> Provenan
 
 def _commit(file: Path) -> str | None:
     """Return the commit of the clone that tracks a file; None if there is none, or no git."""
-
-    def git(*arguments: str) -> str:
-        line = ["git", "-C", str(file.parent), *arguments]
-        done = subprocess.run(line, capture_output=True, text=True, timeout=10, check=True)
-        return done.stdout.strip()
-
-    try:
-        git("ls-files", "--error-unmatch", file.name)  # else the clone is that of another project
-        dirty = "-dirty" if git("status", "--porcelain", "--untracked-files=no") else ""
-        return git("rev-parse", "HEAD") + dirty
-    except (OSError, subprocess.SubprocessError):
+    git = partial(check_output, cwd=file.parent, stderr=DEVNULL, text=True, timeout=10)
+    try:  # `ls-files` fails if the clone is that of another project
+        git(["git", "ls-files", "--error-unmatch", file.name])
+        named = git(["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"])
+    except (OSError, SubprocessError):
         return None
+    return named.strip()
 
 
 def processor() -> str:
     """Return the name of the processor, as well as the system tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    described = Path("/proc/cpuinfo")
+    text = described.read_text(encoding="utf-8") if described.exists() else ""
+    named = re.search(r"^model name\s*: (.*)", text, re.MULTILINE)
+    return named[1] if named else platform.processor() or platform.machine()

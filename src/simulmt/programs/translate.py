@@ -2,28 +2,29 @@
 
 import os
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
 from omegaconf import DictConfig
 from rich.console import Console
 
-from simulmt.builders import build_policy, build_search, other_policy
+from simulmt.builders import build_policy, other_policy
 from simulmt.console import watch
-from simulmt.data.corpus import Split
-from simulmt.data.encoded import EncodedSplit
 from simulmt.data.text import normalise, text_lines
-from simulmt.decoding.search import GREEDY, Search
-from simulmt.decoding.split_decoder import SplitDecoder
+from simulmt.decoding.lines import LineTranslator
+from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.live import interpreter
 from simulmt.live.translator import LONGEST, Translator
 from simulmt.memory import enough_memory
-from simulmt.options import Tokens, construct
+from simulmt.options import Count, Tokens, construct
+from simulmt.programs.lines import append, begin, digest_of, search_of
 from simulmt.programs.plain import plain, turned
 from simulmt.saved import checkpoint
 
@@ -37,17 +38,26 @@ class Options:
 
     checkpoint: Path
     input: Path | None
+    output: Path | None
+    beam: int | None
     actions: bool
     picture: Path | None
     heads: str
     unit: Literal["word", "subword"]
     policy: dict[str, Any]
-    dial: dict[str, Any]
+    dial: dict[str, int | float | None]
     device: str
     batch_tokens: Tokens
+    block: Count
     plugins: list[str]
 
     def __post_init__(self) -> None:
+        live = self.input is None or self.actions
+        if live and (self.output, self.beam) != (None, None):
+            raise UserError(
+                f"output={self.output} and beam={self.beam} are for input=FILE without actions: "
+                "a stream is decoded greedily as it arrives"
+            )
         if self.picture is not None:
             from simulmt.analysis.picture import check_picture  # noqa: PLC0415  (see draw)
 
@@ -66,26 +76,71 @@ def translate(cfg: DictConfig) -> None:
     Raises:
         UserError: anything a user can put right.
     """
-    options = construct(Options, plain(cfg), "")
-    if options.input and not options.input.is_file():
-        raise UserError(f"input={options.input}: there is no such file")
+    options, sentences = construct(Options, plain(cfg), ""), dict[int, str]()
     trained = checkpoint.load(options.checkpoint)
-    policy, sentences = build_policy(options.policy), dict[int, str]()
+    policy = build_policy(options.policy)
     translator = Translator.of(trained, options.device, policy, turned(options.dial))
     try:
         if options.input and not options.actions:
             lines = [*text_lines(options.input, errors="replace")]
-            search = (
-                GREEDY if policy else build_search(trained.config["decoding"], translator.model)
-            )
-            for line in translate_lines(translator, search, lines, options.batch_tokens):
-                print(line)
+            search = search_of(trained, translator.model, policy, options.beam)
+            job = {
+                "model": digest_of(trained),
+                "input": sha256("\n".join(lines).encode()).hexdigest(),
+                "policy": options.policy,
+                "dial": turned(options.dial),
+                "beam": search.beam,
+                "length_penalty": search.length_penalty,
+                "batch_tokens": options.batch_tokens,
+                "block": options.block,
+            }
+            translate_lines(translator, search, lines, options, job)
             sentences |= {number: line for number, line in enumerate(lines, 1) if line}
         else:
             live(translator, options.input, options.actions, sentences)
     finally:
         if options.picture is not None and sentences:  # after Ctrl-C, those until then
             draw(translator, sentences, options)
+
+
+def translate_lines(
+    translator: Translator,
+    search: Search,
+    lines: Sequence[str],
+    options: Options,
+    job: Mapping[str, object],
+) -> None:
+    """Translate in batches, as `train.py` translated the test set, to standard output or a file.
+
+    Args:
+        translator: has the model and the policy.
+        search: greedy or beam search; with a policy that of its drafts.
+        lines: one sentence each, normalised; of a blank one the translation is blank.
+        options: the output and the size of batches and blocks.
+        job: what decides the translation, for the record beside the output.
+
+    Raises:
+        UserError: a line is too long, or the output is of another command.
+    """
+    model, subwords, policy = translator.model, translator.subwords, translator.policy
+    lengths = subwords.encode_rows(lines).lengths - 1  # without EOS
+    if (longest := max(lengths, default=0)) > LONGEST:
+        raise UserError(
+            f"line {lengths.argmax() + 1} has {longest:,} subwords, and a sentence at most "
+            f"{LONGEST:,}: split it"
+        )
+    bar = partial(watch, what="translating", on=Console(stderr=True))
+    tokens, output, block = options.batch_tokens, options.output, options.block
+    translate = LineTranslator(model, subwords, search, tokens, LONGEST + 1, policy, watch=bar)
+    if output is None:
+        for first in range(0, len(lines), block):
+            print(*translate(lines[first : first + block]), sep="\n", flush=True)
+        return
+    record = output.with_name(f"{output.name}.json")
+    if output.exists() and not record.exists():
+        raise UserError(f"output={output} is not a translation: choose another file")
+    begin(output, record, job)
+    deque(append(output, lines, block, translate), maxlen=0)
 
 
 def live(
@@ -146,45 +201,6 @@ def draw(translator: Translator, sentences: Mapping[int, str], options: Options)
     write_picture(traces, str(options.picture), options.heads)
     more = f", the first {PICTURED} sentences" if len(sentences) > PICTURED else ""
     print(f"picture: {options.picture}{more}", file=sys.stderr)
-
-
-def translate_lines(
-    translator: Translator, search: Search, lines: Sequence[str], batch_tokens: int
-) -> list[str]:
-    """Translate in batches, as `train.py` translated the test set.
-
-    Args:
-        translator: holds the model.
-        search: greedy or beam search; the translator's policy decodes greedily.
-        lines: one sentence each, normalised.
-        batch_tokens: token budget of a batch.
-
-    Returns:
-        A translation for each line, empty for a blank one.
-
-    Raises:
-        UserError: a line is too long.
-    """
-    translations = ["" for _ in lines]
-    numbers = [number for number, line in enumerate(lines) if line]
-    if not numbers:
-        return translations
-    split = Split([lines[number] for number in numbers], ["" for _ in numbers])
-    encoded = EncodedSplit.encode(split, translator.subwords)
-    lengths = encoded.lengths[:, 0] - 1  # without EOS
-    longest = int(lengths.argmax())
-    if lengths[longest] > LONGEST:
-        raise UserError(
-            f"line {numbers[longest] + 1} has {lengths[longest]:,} subwords, a sentence "
-            f"{LONGEST:,} at the most: split it"
-        )
-    decoder = SplitDecoder(
-        split, encoded, translator.subwords, batch_tokens, search, translator.policy
-    )
-    progress = partial(watch, what="translating", on=Console(stderr=True))
-    for instance in decoder(translator.model, translator.device, progress):
-        translations[numbers[instance.index]] = instance.prediction
-    return translations
 
 
 def warn(message: str) -> None:

@@ -1,0 +1,131 @@
+"""What the programs that translate lines share: the search, and files that outlive a kill."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import torch
+
+from simulmt.builders import build_search
+from simulmt.console import say
+from simulmt.data.store import digest
+from simulmt.decoding.policy import Policy
+from simulmt.decoding.search import Search
+from simulmt.disk import writing
+from simulmt.errors import UserError
+from simulmt.lock import alone
+from simulmt.models.model import Model
+from simulmt.run_directory import read_json, write_json
+from simulmt.saved.trained import Trained
+
+
+def search_of(
+    trained: Trained,
+    model: Model,
+    policy: Policy | None,
+    beam: int | None = None,
+    length_penalty: float | None = None,
+) -> Search:
+    """Return the search of the training, greedy for a policy, with the options that are not None.
+
+    Raises:
+        UserError: an option is out of range, or has no effect.
+    """
+    chosen = {"beam": beam, "length_penalty": length_penalty}
+    given = {name: value for name, value in chosen.items() if value is not None}
+    usual = {"beam": 1} if policy else {}
+    search = build_search({**trained.setup.decoding, **usual, **given}, model)
+    if policy and not policy.drafts and search.beam > 1:
+        raise UserError(
+            f"beam={beam} with policy {type(policy).__name__}, which decides word by word: leave "
+            "out beam, or take a policy that looks at whole drafts, such as local_agreement"
+        )
+    if search.beam == 1 and length_penalty is not None:
+        raise UserError(
+            f"length_penalty={length_penalty} with beam=1: greedy decoding compares no lengths; "
+            "set beam above 1 (for a mechanism that reads the whole sentence first)"
+        )
+    return search
+
+
+def digest_of(trained: Trained) -> str:
+    """Return the SHA-256 in hex of a model, its subwords and its weights."""
+    state = hashlib.sha256()
+    for name, value in sorted(trained.weights.items()):
+        state.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        state.update(value.contiguous().view(torch.uint8).numpy().data if value.dim() else b"")
+    parts = [trained.config[name] for name in ("model", "mechanism")]
+    return digest([parts, trained.subwords.digest, state.hexdigest()])
+
+
+def begin(place: Path, record: Path, job: Mapping[str, object]) -> None:
+    """Write down what decides the text of a file or folder, before its first line.
+
+    Raises:
+        UserError: the record there is of another job.
+    """
+    if record.exists():
+        check_same(place, read_json(record), job)
+    else:
+        write_json(record, job)
+
+
+def check_same(place: Path, there: Mapping[str, object], job: Mapping[str, object]) -> None:
+    """Reject a job that is not the one that a file or folder was begun with."""
+    changed = [name for name in {**there, **job} if there.get(name) != job.get(name)]
+    if changed:
+        was, now = (
+            ", ".join(f"{name}={values.get(name)}" for name in changed) for values in (there, job)
+        )
+        raise UserError(
+            f"{place} was written with {was}, not {now}: repeat that command, or choose another "
+            "place"
+        )
+
+
+def append(
+    path: Path,
+    lines: Sequence[str],
+    block: int,
+    translate: Callable[[list[str]], list[str]],
+    rank: int = 0,
+    world: int = 1,
+) -> Iterator[int]:
+    """Translate the lines that a file still lacks, and append them block by block.
+
+    A killed process may leave an unfinished last line, which is cut.
+
+    Args:
+        path: the file; another process that appends to it is waited for.
+        lines: all lines.
+        block: lines of a block.
+        translate: translates the lines of a block.
+        rank: the file has the blocks `rank`, `rank + world`, ...
+        world: the number of files that share the blocks.
+
+    Yields:
+        The number of lines in each block, once they are in the file.
+    """
+    with alone(path), writing(path), path.open("ab+") as file:
+        there, size = whole_lines(file)
+        file.truncate(size)
+        if there:
+            say(f"{path}: {there:,} lines are there already")
+        for first in range(rank * block, len(lines), world * block):
+            part = [*lines[first : first + block]]
+            if there < len(part):
+                file.writelines(f"{line}\n".encode() for line in translate(part)[there:])
+                file.flush()
+            there = max(0, there - len(part))
+            yield len(part)
+
+
+def whole_lines(file: BinaryIO) -> tuple[int, int]:
+    """Return the number of lines that end in LF, and their bytes."""
+    file.seek(0)
+    count = size = 0
+    for line in file:
+        if line.endswith(b"\n"):
+            count, size = count + 1, size + len(line)
+    return count, size
