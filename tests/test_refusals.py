@@ -62,7 +62,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
         (["trainer.patience=0"], "trainer.patience is 0"),
         (["trainer.clip=-1"], "trainer.clip is -1"),
         (["seed=4294967296"], "seed is 4294967296"),
-        (["trainer.validate_every=4"], "max_updates is 6, no multiple of .*validate_every"),
+        (["trainer.validate_every=4"], r"max_updates \(6\) is not a multiple of .*validate_every"),
         (["trainer.dal_range=[5,2]"], "runs from least to most"),
         (["trainer.dal_range=[2,5]", "trainer.average=2"], "set average to 1"),
         (["trainer.precision=bf"], "trainer.precision is 'bf'"),

@@ -185,7 +185,7 @@ def test_given_subwords_are_refused_before_any_text_is_read(tmp_path, cache, mon
 def test_more_processes_than_gpus_are_refused(tmp_path, cache, monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     options = ["trainer=ddp", "trainer.devices=2"]
-    with pytest.raises(UserError, match=r"trainer.devices is 2, this machine has GPUs: 1"):
+    with pytest.raises(UserError, match=r"trainer.devices=2, but this machine has GPUs: 1"):
         run(tmp_path, cache, *options)
 
 

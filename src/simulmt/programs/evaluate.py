@@ -27,7 +27,7 @@ from simulmt.memory import enough_memory
 from simulmt.options import FOLDER_NAME, Tokens, construct, is_folder_name
 from simulmt.programs.evaluated import in_multirun, keep
 from simulmt.programs.lines import search_of
-from simulmt.programs.plain import plain
+from simulmt.programs.plain import plain, turned
 from simulmt.run_directory import EVALUATED, EVALUATION, INSTANCES, run_of, write_json
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
