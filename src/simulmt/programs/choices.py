@@ -12,7 +12,7 @@ from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.objective import Objective
-from simulmt.options import construct
+from simulmt.options import Config, construct
 from simulmt.programs import teacher
 from simulmt.training.board import Open
 from simulmt.training.callbacks import count_parameters
@@ -34,6 +34,7 @@ class Sweep:
 class Choices:
     """The parts of a run, the size of its model, and the options of its sweep."""
 
+    config: Configuration
     plan: Plan
     parameters: int
     mechanism: Mechanism
@@ -45,13 +46,17 @@ class Choices:
     sweep: Sweep
 
 
-def check_choices(config: Configuration) -> Choices:
+def check_choices(settings: Config) -> Choices:
     """Return the parts of a run; which machine trains them makes no difference.
+
+    Args:
+        settings: the composed configuration, as plain values.
 
     Raises:
         UserError: an option that is unknown, missing or out of range, or two that exclude each
             other.
     """
+    config = Configuration.of(settings)
     plan = construct(Plan, config.trainer, "trainer")
     mechanism = build_mechanism(config.mechanism)
     data = Data.of(config.data)
@@ -61,6 +66,7 @@ def check_choices(config: Configuration) -> Choices:
         if excluded:
             raise UserError(why)
     return Choices(
+        config=config,
         plan=plan,
         parameters=count_parameters(model),
         mechanism=mechanism,
@@ -96,14 +102,14 @@ def exclusions(
             "lambda=0 and lambda_var=0, or choose a mechanism with learned heads such as mma_il",
         ),
         (
-            not objective.settled(patient),
-            f"trainer.patience={plan.patience} validations of {plan.validate_every} updates could "
-            "end the run before lambda is in force (objective.hold, objective.warmup): raise it",
-        ),
-        (
             not objective.settled(last),
             f"objective.hold and objective.warmup end after trainer.max_updates={plan.max_updates},"
             " so lambda would never reach its value: lower them",
+        ),
+        (
+            not objective.settled(patient),
+            f"trainer.patience={plan.patience} validations of {plan.validate_every} updates could "
+            "end the run before lambda is in force (objective.hold, objective.warmup): raise it",
         ),
         (
             plan.compile and not model.compiles,

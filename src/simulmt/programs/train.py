@@ -12,7 +12,6 @@ from omegaconf import DictConfig
 from simulmt import ending
 from simulmt.analysis import summary
 from simulmt.builders import build_model, build_objective
-from simulmt.configuration import Configuration
 from simulmt.console import say, watch
 from simulmt.data.batches import check_enough
 from simulmt.data.manifest import Manifest, manifest
@@ -85,19 +84,18 @@ def train(
     ending.listen()
     settings, folder = plain(cfg), Path(run_directory)
     with reported():
-        config = Configuration.of(settings)
-        choices = check_choices(config)
+        choices = check_choices(settings)
         environment = find_environment(choices.plan.nodes, choices.plan.devices)
         check_machine(choices)
         check_own(folder)
         with nullcontext() if locked or is_worker() or not is_first() else alone_in(folder):
-            ckpt_path = choose_resume(config.ckpt_path, folder)
+            ckpt_path = choose_resume(choices.config.ckpt_path, folder)
             if is_done(ckpt_path, folder, settings):
                 return
             if environment is None:
                 run_ranks(choices.plan.devices)
                 return
-            if ckpt_path != config.ckpt_path:
+            if ckpt_path != choices.config.ckpt_path:
                 say("SLURM has started this job again: ckpt_path=last")
             remedy = (
                 f"data.batch_tokens (now {choices.data.batch_tokens:,}), the sizes of the model "
@@ -105,11 +103,10 @@ def train(
             )
             resume = find_resume(ckpt_path, folder)
             with enough_memory(remedy, choices.plan.accelerator, choices.plan.devices):
-                _train(config, settings, folder, choices, record, environment, resume)
+                _train(settings, folder, choices, record, environment, resume)
 
 
 def _train(
-    config: Configuration,
     settings: Config,
     folder: Path,
     choices: Choices,
@@ -117,7 +114,8 @@ def _train(
     environment: ClusterEnvironment,
     resume: Path | None,
 ) -> None:
-    mechanism, plan, tokens = choices.mechanism, choices.plan, choices.data.batch_tokens
+    config, mechanism, plan = choices.config, choices.mechanism, choices.plan
+    tokens = choices.data.batch_tokens
     start = checkpoint.load(config.init_from) if config.init_from else None
     pl.seed_everything(config.seed, workers=True, verbose=False)
     corpus, subwords, encoded = build_data(choices.data, config.cache.expanduser())
