@@ -165,7 +165,7 @@ def without(tree: dict, *names: str) -> dict:
 def test_a_state_that_does_not_fit_is_an_error(spoil, content, tmp_path, cache):
     torch.save(spoil(content), tmp_path / "bad.ckpt")
     chosen = (f"ckpt_path={tmp_path / 'bad.ckpt'}", "trainer.max_updates=9")
-    with pytest.raises(Exception, match=""):
+    with pytest.raises(Exception):  # noqa: B017, PT011  (of whichever library)
         run(tmp_path / "run", cache, *chosen)
     assert not (tmp_path / "run" / "test_scores.json").exists()
 
