@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from simulmt.data import pairs, reader, store, subword_training, workers
+from simulmt.data import pairs, reader, store, subwords, workers
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.files import FilePair
@@ -105,7 +105,7 @@ def test_a_second_start_reads_no_text(
     for module, name in (
         (pairs, "raw_lines"),
         (reader, "digest_of_file"),
-        (subword_training, "train_model"),
+        (subwords, "_trained"),
     ):
         monkeypatch.setattr(module, name, pytest.fail)
     monkeypatch.setattr("builtins.open", pytest.fail)
@@ -261,7 +261,7 @@ def test_a_corrupt_entry_that_cannot_be_replaced_is_not_used(
 
 
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no\.de cannot be read .*check path"):
+    with pytest.raises(FileNotFoundError, match=r"no\.de"):
         reader.read_pairs([FilePair(tmp_path / "no.de", tmp_path / "no.en")])
 
 

@@ -18,7 +18,7 @@ from simulmt.data.pairs import Block, clean, raw_blocks
 from simulmt.data.ragged import Ragged
 from simulmt.data.sacrebleu_sets import find_set, is_test_set
 from simulmt.data.store import SIDES, Entry, digest, digest_of_file, write_sides
-from simulmt.data.text import NORMALISATION, unreadable
+from simulmt.data.text import NORMALISATION
 from simulmt.data.workers import in_order
 from simulmt.errors import UserError
 from simulmt.options import Count
@@ -43,10 +43,7 @@ class Shard:
     @property
     def state(self) -> list[object]:
         """What changes when the text does: the place, sizes and times of each file."""
-        try:
-            states = [(str(path.absolute()), path.stat()) for path in self.files]
-        except OSError as error:
-            raise unreadable(error.filename, error) from error
+        states = [(str(path.absolute()), path.stat()) for path in self.files]
         stamps = [[p, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino] for p, s in states]
         return [*stamps, *self.taken]
 
