@@ -80,6 +80,8 @@ def _load(
     datasets = _library()
     place, pattern = Path(path).expanduser(), "*" in split or split.endswith(".parquet")
     try:
+        if revision and place.is_dir():
+            raise ValueError(f"data.revision={revision} is for the Hub, and this is a folder")
         dataset = datasets.load_dataset(
             str(place) if place.is_dir() else path,
             None if pattern else config,
