@@ -154,7 +154,7 @@ def test_too_small_names_the_smallest(kind: str) -> None:
         ({"character_coverage": 0.5}, r"character_coverage is 0\.5"),
         ({"sentences": [" ", ""]}, "no text to train subwords on: give at least one"),
         ({"sentences": []}, "no text to train subwords on"),
-        ({"sentences": ["a" * 70_000]}, "SentencePiece refuses"),
+        ({"sentences": ["a" * 70_000]}, "SentencePiece says"),
     ],
 )
 def test_impossible_choices(options: dict[str, object], message: str) -> None:

@@ -75,9 +75,6 @@ class LazySplits(Mapping[str, Split]):
     def __getitem__(self, name: str) -> Split:
         return self._read(name)
 
-    def __contains__(self, name: object) -> bool:
-        return name in SPLITS
-
     def __iter__(self) -> Iterator[str]:
         return iter(SPLITS)
 

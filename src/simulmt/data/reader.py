@@ -132,36 +132,32 @@ def read_shards(
         UserError: a file is missing, corrupt, not UTF-8 or of another length than its partner,
             no pair is left, or, without `max_words`, a line is longer than `LONGEST_LINE`.
     """
-    states = [shard.state for shard in shards]
     if cache is None:
         dropped = Counter[str]()
         parts = zip(*_cleaned(shards, max_words, dropped), strict=True)
         sources, targets = (Lines.around(Ragged.joined(side)) for side in parts)
         return Split(sources, targets, dropped=dict(dropped))
+    states = [shard.state for shard in shards]
     contents = Entry(  # of which the digests are computed once
         cache / "text" / "files" / digest(states),
         lambda _: {"sha256": [digest for shard in shards for digest in shard.digests]},
     ).record.facts["sha256"]
     key = digest([contents, max_words, NORMALISATION, unidata_version])
-    entry = Entry(cache / "text" / key, partial(_write, shards, states, max_words))
+
+    def write(folder: Path) -> dict[str, Any]:
+        dropped = Counter[str]()
+        parts = _cleaned(shards, max_words, dropped)
+        pairs = write_sides(folder, parts, "the normalised text", sum(s.size for s in shards))
+        if [shard.state for shard in shards] != states:
+            raise UserError(f"{shards[0].name} changed while it was read: retry")
+        return {"pairs": pairs, "dropped": dict(dropped)}
+
+    entry = Entry(cache / "text" / key, write)
     sha256, facts = entry.record.sha256, entry.record.facts
     sources, targets = (
         Lines(facts["pairs"], partial(entry.rows, side, np.uint8), sha256[side]) for side in SIDES
     )
     return Split(sources, targets, dropped=facts["dropped"])
-
-
-def _write(
-    shards: Sequence[Shard], states: list[list[object]], max_words: int | None, folder: Path
-) -> dict[str, Any]:
-    """Write the text of some shards into an entry that is being made; return its facts."""
-    dropped = Counter[str]()
-    size = sum(shard.size for shard in shards)
-    parts = _cleaned(shards, max_words, dropped)
-    pairs = write_sides(folder, parts, "the normalised text", size)
-    if [shard.state for shard in shards] != states:
-        raise UserError(f"{shards[0].name} or a file beside it changed while it was read: retry")
-    return {"pairs": pairs, "dropped": dict(dropped)}
 
 
 def _cleaned(

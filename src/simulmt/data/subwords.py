@@ -159,4 +159,4 @@ def _explain(message: str, options: Config) -> str:
     if limit := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):
         coverage = f"lower character_coverage (now {options['character_coverage']})"
         return f"{choice} is too small for this text: set it to {limit[1]} or more, or {coverage}"
-    return f"{choice}: {message.strip()}; choose another, or check the text"
+    return f"{choice}: SentencePiece says {message.strip()!r}; choose another, or check the text"
