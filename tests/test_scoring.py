@@ -189,17 +189,17 @@ def test_a_log_of_simuleval_with_its_own_keys_is_read(tmp_path):
     ("line", "said"),
     [
         ('{"index": 1, "predi', "line 2"),
-        ("[1, 2]", "_Line"),
-        ('{"index": 1}', "prediction Field required"),
+        ("[1, 2]", "the line is"),
+        ('{"index": 1}', "Field required"),
         (
             CORPUS[1].to_json().replace("[1, 4]", '[1, "4"]'),
-            "delays.1 Input should be a valid integer",
+            "delays.1 is '4': Input should be",
         ),
         (CORPUS[1].to_json().replace("[1, 4]", "[1]"), "1 delays for the 2 words"),
         (CORPUS[1].to_json().replace('source_length": 4', 'source_length": 5'), "source_length"),
         (
             CORPUS[1].to_json().replace('index": 1', 'index": true'),
-            "index Input should be a valid integer",
+            "index is True",
         ),
     ],
 )
@@ -238,7 +238,7 @@ def test_elapsed_times_that_cannot_be(tmp_path, elapsed):
         instance(0, elapsed=elapsed)
     record = json.loads(CORPUS[0].to_json()) | {"elapsed": elapsed}
     (tmp_path / "instances.log").write_text(json.dumps(record) + "\n")
-    with pytest.raises(UserError, match="line 1: .*elapsed"):
+    with pytest.raises(UserError, match=r"line 1: .*elapsed"):
         read_instances(tmp_path / "instances.log")
 
 

@@ -75,6 +75,9 @@ class LazySplits(Mapping[str, Split]):
     def __getitem__(self, name: str) -> Split:
         return self._read(name)
 
+    def __contains__(self, name: object) -> bool:
+        return name in SPLITS
+
     def __iter__(self) -> Iterator[str]:
         return iter(SPLITS)
 

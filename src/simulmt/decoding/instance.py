@@ -11,7 +11,7 @@ from textwrap import shorten
 from typing import Annotated
 
 from annotated_types import Ge, Le
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from simulmt.errors import UserError
 from simulmt.run_directory import replacing
@@ -138,7 +138,7 @@ def read_instances(path: Path) -> list[Instance]:
             instances.append(_parse(line))
         except ValueError as error:
             raise UserError(
-                f"{path}, line {number}: {shorten(str(error), 300)}; decode again, or remove the "
+                f"{path}, line {number}: {shorten(str(error), 200)}; decode again, or remove the "
                 "line"
             ) from error
     return instances
@@ -146,7 +146,12 @@ def read_instances(path: Path) -> list[Instance]:
 
 def _parse(text: bytes) -> Instance:
     """The instance of one line of an `instances.log`; ValueError if the line is corrupt."""
-    line = _LINE.validate_json(text, strict=True)
+    try:
+        line = _LINE.validate_json(text, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"])) or "the line"
+        raise ValueError(f"{name} is {first['input']!r:.80}: {first['msg']}") from None
     instance = Instance(
         index=line.index,
         source=line.source,
