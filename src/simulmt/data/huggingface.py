@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -107,12 +108,10 @@ def _load(
 
 
 def _library() -> Any:
-    try:
-        import datasets  # noqa: PLC0415
-    except ImportError:
-        raise UserError(
-            "data=huggingface needs `datasets`: pip install 'simulmt[huggingface]'"
-        ) from None
+    if find_spec("datasets") is None:
+        raise UserError("data=huggingface needs `datasets`: pip install 'simulmt[huggingface]'")
+    import datasets  # noqa: PLC0415  (optional)
+
     if not console.is_terminal:
         datasets.disable_progress_bars()
     return datasets
