@@ -261,7 +261,7 @@ def test_a_corrupt_entry_that_cannot_be_replaced_is_not_used(
 
 
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"no\.de"):
+    with pytest.raises(UserError, match=r"no\.de cannot be read .*check path"):
         reader.read_pairs([FilePair(tmp_path / "no.de", tmp_path / "no.en")])
 
 

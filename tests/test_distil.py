@@ -227,7 +227,7 @@ def test_what_is_too_long_for_the_teacher_has_no_translation(tmp_path, work, mon
         (["beam=0"], "beam is 0"),
         (["beam=2000"], "beam is 2000"),
         (["length_penalty=-1"], "length_penalty is -1"),
-        (["source=nowhere.de"], "nowhere.de"),
+        (["source=nowhere.de"], "nowhere.de cannot be read"),
         (["source=nowhere.de", "references=true"], "references=True with source=nowhere.de"),
         (["target=nowhere.en"], "target=nowhere.en"),
         (["source=a.de", "data_root=b"], "data_root=b with source=a.de"),

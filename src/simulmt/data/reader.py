@@ -132,12 +132,16 @@ def read_shards(
         UserError: a file is missing, corrupt, not UTF-8 or of another length than its partner,
             no pair is left, or, without `max_words`, a line is longer than `LONGEST_LINE`.
     """
+    try:
+        states = [shard.state for shard in shards]
+    except OSError as error:
+        why = f"{error.filename} cannot be read ({error.strerror})"
+        raise UserError(f"{why}: check path and permissions") from error
     if cache is None:
         dropped = Counter[str]()
         parts = zip(*_cleaned(shards, max_words, dropped), strict=True)
         sources, targets = (Lines.around(Ragged.joined(side)) for side in parts)
         return Split(sources, targets, dropped=dict(dropped))
-    states = [shard.state for shard in shards]
     contents = Entry(  # of which the digests are computed once
         cache / "text" / "files" / digest(states),
         lambda _: {"sha256": [digest for shard in shards for digest in shard.digests]},
