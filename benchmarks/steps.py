@@ -11,7 +11,7 @@ from frame import configuration
 
 from simulmt.attention import Moment
 from simulmt.builders import build_mechanism, build_model, build_objective
-from simulmt.data.encoded import Batch, collate
+from simulmt.data.encoded import Batch, EncodedSplit
 from simulmt.models.model import Model
 from simulmt.vocabulary import Vocabulary
 
@@ -41,15 +41,15 @@ def batch(tokens: int, length: int, words: Vocabulary, device: str = "cpu") -> B
     """About so many target tokens, in sentences up to 10% shorter than `length`, EOS included."""
     count = max(1, round(tokens / length))
     source, target = (_rows(count, length, words) for _ in range(2))
-    pairs = [(x, y, i) for i, (x, y) in enumerate(zip(source, target, strict=True))]
-    return Batch(*(x.to(device) for x in collate(pairs, words)))
+    given = EncodedSplit.of(source, target, words).batch(range(count))
+    return Batch(*(part.to(device) for part in given))
 
 
 def _rows(count: int, length: int, words: Vocabulary) -> list[list[int]]:
     rows = torch.randint(words.eos + 1, words.size, (count, length)).tolist()
     lengths = torch.randint(length - length // 10, length + 1, (count, 1))[:, 0].tolist()
     lengths[0] = length
-    return [[*row[: n - 1], words.eos] for row, n in zip(rows, lengths, strict=True)]
+    return [row[: n - 1] for row, n in zip(rows, lengths, strict=True)]
 
 
 def step(network: Model, config: dict[str, Any], given: Batch) -> Step:

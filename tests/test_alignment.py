@@ -20,7 +20,7 @@ from simulmt.alignment.symmetrise import grow_diag_final_and, intersection
 from simulmt.analysis.studies.aer import attention_links
 from simulmt.analysis.studies.run_set import LinkSource
 from simulmt.data.corpus import oracle_delays
-from simulmt.data.encoded import collate
+from simulmt.data.encoded import EncodedSplit
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.forced import force, stops, strongest, word_weights
@@ -28,7 +28,7 @@ from simulmt.decoding.trace import record
 from simulmt.errors import UserError
 from simulmt.programs.align import align
 from small_runs import configuration
-from zoo import BOS, EOS
+from zoo import BOS
 
 CPU = torch.device("cpu")
 SPLIT = verbfinal(3, 0, 0, 60).splits["test"]
@@ -200,9 +200,8 @@ def test_forcing_what_a_model_writes_shows_where_it_looked(kind, name):
     source, mask = zoo.sentences(3, 9)
     records = [record(model, ids[m].tolist(), CPU) for ids, m in zip(source, mask, strict=True)]
     written = [found.hypothesis.tokens for found in records]
-    rows = zip(source, mask, written, strict=True)
-    pairs = [(s[m].tolist(), [*tokens, EOS], i) for i, (s, m, tokens) in enumerate(rows)]
-    batch = collate(pairs, zoo.SPECIAL)
+    sources = [s[m].tolist()[:-1] for s, m in zip(source, mask, strict=True)]
+    batch = EncodedSplit.of(sources, written, zoo.SPECIAL).batch(range(3))
     forced = force(
         model,
         batch.source,
@@ -222,12 +221,7 @@ def test_forcing_what_a_model_writes_shows_where_it_looked(kind, name):
 def test_links_of_attention_do_not_depend_on_batches():
     subwords = Subwords.train([*SPLIT.sources, *SPLIT.targets], 120)
     model = zoo.model(zoo.MECHANISMS["mma_il"], vocabulary=subwords.vocabulary)
-    ids = [([*subwords.encode(s), EOS], [*subwords.encode(t), EOS])
-           for s, t in zip(SPLIT.sources[:6], SPLIT.targets[:6], strict=True)]  # fmt: skip
-
-    def batch(rows: list[int]):
-        return collate([(*ids[i], i) for i in rows], subwords.vocabulary)
-
+    batch = EncodedSplit.encode(SPLIT, subwords).batch
     together = attention_links(model, subwords, [batch([5, 3, 1, 0, 2, 4])], CPU)
     assert together == attention_links(model, subwords, [batch([i]) for i in range(6)], CPU)
     layers = [LinkSource("attention", layer, 0) for layer in (0, 1, 2)]

@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
 import subprocess
 import sys
 from collections import Counter
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -14,11 +12,10 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from simulmt.data.batches import BucketBatches, ordered_batches
 from simulmt.data.corpus import Split
-from simulmt.data.encoded import Batch, EncodedSplit, collate
+from simulmt.data.encoded import EncodedSplit
 from simulmt.data.reader import read_text
 from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
@@ -47,11 +44,11 @@ def check_budget(batches: list[list[int]], lengths: Tensor, tokens: int = TOKENS
         assert len(batch) * int(lengths[batch].max()) <= tokens
 
 
-def test_collate_by_hand() -> None:
-    batch = collate([([7, EOS], [5, 6, 4, EOS], 3), ([8, 9, EOS], [EOS], 0)], Vocabulary(10))
+def test_a_batch_by_hand() -> None:
+    batch = EncodedSplit.of([[8, 9], [7]], [[], [5, 6, 4]], Vocabulary(10)).batch([1, 0])
     assert batch.source.tolist() == [[7, EOS, PAD], [8, 9, EOS]]
     assert batch.target.tolist() == [[5, 6, 4, EOS], [EOS, PAD, PAD, PAD]]
-    assert batch.index.tolist() == [3, 0]
+    assert batch.index.tolist() == [1, 0]
     assert {part.dtype for part in batch} == {torch.int64, torch.bool}
     assert batch.source_mask.tolist() == [[True, True, False], [True] * 3]
     assert batch.target_mask.tolist() == [[True] * 4, [True, False, False, False]]
@@ -63,20 +60,15 @@ def test_encoded_split_stores_and_returns() -> None:
     sources, targets = [[5, 6], [], [7]], [[8], [9, 10], []]
     split = EncodedSplit.of(iter(sources), targets, LARGE)
     assert len(split) == 3
-    assert [split[n] for n in range(3)] == [
-        ([*source, EOS], [*target, EOS], n)
-        for n, (source, target) in enumerate(zip(sources, targets, strict=True))
-    ]
-    assert split[-1] == split[2]
-    with pytest.raises(IndexError):
-        split[3]
+    assert [row.tolist() for row in split.sources] == [[*source, EOS] for source in sources]
+    assert [row.tolist() for row in split.targets] == [[*target, EOS] for target in targets]
     assert split.lengths.tolist() == [[3, 2], [1, 3], [2, 1]]
-    assert pickle.loads(pickle.dumps(split))[1] == split[1]
     assert split.sources.values.dtype == np.int32
     small = EncodedSplit.of([[65_535]], [[4]], Vocabulary(65_536))
     assert small.sources.values.dtype == np.uint16
-    assert small[0] == ([65_535, EOS], [4, EOS], 0)
-    assert EncodedSplit.of([[65_536]], [[4]], Vocabulary(65_537))[0][0] == [65_536, EOS]
+    assert small.sources[0].tolist() == [65_535, EOS]
+    large = EncodedSplit.of([[65_536]], [[4]], Vocabulary(65_537))
+    assert large.sources[0].tolist() == [65_536, EOS]
     assert len(EncodedSplit.of([], [], LARGE)) == 0
     with pytest.raises(AssertionError, match="as many sources as targets"):
         EncodedSplit.of([[5]], [], LARGE)
@@ -86,8 +78,8 @@ def test_encodes_a_split() -> None:
     lines = ["ein Hut", "zwei Hüte", "a hat", "two hats"]
     subwords = Subwords.train(lines, 20, "bpe")
     split = EncodedSplit.encode(Split(lines[:2], lines[2:]), subwords)
-    source, target, index = split[1]
-    assert (subwords.decode(source), subwords.decode(target), index) == (lines[1], lines[3], 1)
+    source, target = split.sources[1].tolist(), split.targets[1].tolist()
+    assert (subwords.decode(source), subwords.decode(target)) == (lines[1], lines[3])
     assert source == [*subwords.encode(lines[1]), EOS]
 
 
@@ -291,24 +283,15 @@ def test_ordered_batches_keep_long_pairs() -> None:
     assert ordered_batches(lengths, 10) == [[0, 2], [1]]
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_through_a_data_loader(workers: int) -> None:
+def test_batches_hold_the_pairs_of_their_split() -> None:
     rows = [[4 + n] * (1 + n % 9) for n in range(50)]
     split = EncodedSplit.of(rows, reversed(rows), LARGE)
-    sampler = BucketBatches(split.lengths, 40, seed=0)
-    loader = DataLoader(
-        split,
-        batch_sampler=sampler,
-        collate_fn=partial(collate, vocabulary=LARGE),
-        num_workers=workers,
-    )
     seen = []
-    for batch in loader:
-        assert isinstance(batch, Batch)
-        for row, index in enumerate(batch.index.tolist()):
-            assert batch.source[row][batch.source_mask[row]].tolist() == split[index][0]
-            assert batch.target[row][batch.target_mask[row]].tolist() == split[index][1]
-            seen.append(index)
+    for batch in TrainLoader(split, BucketBatches(split.lengths, 40, seed=0)):
+        for row, n in enumerate(batch.index.tolist()):
+            assert batch.source[row][batch.source_mask[row]].tolist() == split.sources[n].tolist()
+            assert batch.target[row][batch.target_mask[row]].tolist() == split.targets[n].tolist()
+            seen.append(n)
     assert sorted(seen) == list(range(50))
 
 

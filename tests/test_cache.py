@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from simulmt.data import pairs, reader, store, subword_training, workers
+from simulmt.data import pairs, reader, store, subwords, workers
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.files import FilePair
@@ -105,7 +105,7 @@ def test_a_second_start_reads_no_text(
     for module, name in (
         (pairs, "raw_lines"),
         (reader, "digest_of_file"),
-        (subword_training, "train_model"),
+        (subwords, "_trained"),
     ):
         monkeypatch.setattr(module, name, pytest.fail)
     monkeypatch.setattr("builtins.open", pytest.fail)

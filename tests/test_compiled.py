@@ -10,7 +10,7 @@ import torch
 import zoo
 from simulmt.attention import Moment
 from simulmt.builders import build_objective
-from simulmt.data.encoded import collate
+from simulmt.data.encoded import EncodedSplit
 from simulmt.errors import UserError
 from simulmt.programs.plain import plain
 from simulmt.programs.train import train
@@ -28,8 +28,9 @@ BACKENDS = ["aot_eager", "inductor"]
 def batch(longest: int):
     torch.manual_seed(longest)
     words = torch.randint(4, zoo.VOCABULARY, (3, 2, longest)).tolist()
-    pairs = [([*x[i:], zoo.EOS], [*y[2 * i :], zoo.EOS], i) for i, (x, y) in enumerate(words)]
-    return collate(pairs, zoo.SPECIAL)
+    sources = [x[i:] for i, (x, _) in enumerate(words)]
+    targets = [y[2 * i :] for i, (_, y) in enumerate(words)]
+    return EncodedSplit.of(sources, targets, zoo.SPECIAL).batch(range(3))
 
 
 def losses_and_gradients(model, objective, data, update):

@@ -66,7 +66,7 @@ def test_it_writes_what_the_test_set_would_be_decoded_to(teacher, tmp_path, work
     trained = checkpoint.load(teacher)
     split = trained.own_split("train", None)
     encoded = EncodedSplit.of(
-        ([*ids[:-1]] for ids, _, _ in EncodedSplit.encode(split, trained.subwords)),
+        (ids[:-1] for ids in EncodedSplit.encode(split, trained.subwords).sources),
         ([] for _ in split.sources),
         trained.subwords.vocabulary,
     )

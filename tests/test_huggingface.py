@@ -134,6 +134,11 @@ def test_a_second_start_reads_no_text(
     assert pairs_of(read(folder, cache=tmp_path / "cache")) == before
 
 
+def test_a_folder_has_no_revisions(folder: Path) -> None:
+    with pytest.raises(UserError, match=r"data\.revision=main is for the Hub"):
+        read(folder, "data.revision=main").splits["train"]
+
+
 def test_without_the_library_a_line_says_what_to_install(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,7 +68,7 @@ def test_no_other_split_is_read(corpus: Corpus, subwords: Subwords) -> None:
     [
         (("source_language",), "choose the data of the model's language pair"),
         (("target_language",), "choose the data of the model's language pair"),
-        (("normalisation",), "version of simulmt that made the model, or train again"),
+        (("normalisation",), "version of simulmt that made the model, or retrain"),
         (("subwords", "digest"), "train with the model's own (data.subwords.model=RUN)"),
         (("splits", "test", "source_sha256"), "use the test files the model was made with"),
         (("splits", "test", "target_sha256"), "use the test files the model was made with"),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import zoo
-from simulmt.data.encoded import collate
+from simulmt.data.encoded import EncodedSplit
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
 from simulmt.objective.likelihood import token_losses
@@ -21,7 +21,8 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
 def batch():
-    return collate([([5, 6, 7, 3], [9, 3], 0), ([8, 3], [10, 11, 12, 3], 1)], zoo.SPECIAL)
+    split = EncodedSplit.of([[5, 6, 7], [8]], [[9], [10, 11, 12]], zoo.SPECIAL)
+    return split.batch([0, 1])
 
 
 def models():

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from simulmt.attention.schedules import MonotonicHeads
 from simulmt.builders import build_mechanism, build_model
-from simulmt.data.encoded import collate
+from simulmt.data.encoded import EncodedSplit
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
@@ -83,9 +83,8 @@ def compare(cell: Cell, sources: Sequence[str], subwords: Subwords) -> Counts:
     """
     translator = _translator(cell, subwords)
     ids = [translator.subwords.encode(source) for source in sources]
-    eos = subwords.vocabulary.eos
-    pairs = [([*row, eos], [eos], i) for i, row in enumerate(ids)]
-    batch = collate(pairs, translator.subwords.vocabulary)
+    split = EncodedSplit.of(ids, [[]] * len(ids), translator.subwords.vocabulary)
+    batch = split.batch(range(len(ids)))
     hypotheses = greedy(translator.model, batch.source, batch.source_mask)
     rows = zip(sources, ids, hypotheses, strict=True)
     return sum((_compare_one(translator, *row) for row in rows), Counts())

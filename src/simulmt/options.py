@@ -173,6 +173,8 @@ _BOUNDS = {
     "less_than": "below {lt:,}",
 }
 """Words for pydantic's types of errors."""
+_BRANCH = re.compile(r"(constrained-)?(int|float|str|bool)|.+\[.*\]")
+"""What pydantic calls a branch of a union, in the place of an error."""
 
 
 def _validated(adapter: TypeAdapter[T], value: object) -> T:
@@ -182,7 +184,8 @@ def _validated(adapter: TypeAdapter[T], value: object) -> T:
 
 
 def _explained(error: ErrorDetails, asked: Config, where: str) -> str:
-    name, listed = ".".join(map(str, error["loc"])), ", ".join(asked) or "none"
+    parts, listed = map(str, error["loc"]), ", ".join(asked) or "none"
+    name = ".".join(part for part in parts if not _BRANCH.fullmatch(part))
     group = where or "the configuration"
     if error["type"] == "extra_forbidden" and "." not in name:
         return f"{group} has no option {name}; its options are: {listed}"

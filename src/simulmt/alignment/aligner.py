@@ -5,7 +5,7 @@ No other file knows eflomal, an optional package.
 
 import logging
 from collections.abc import Sequence
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -60,7 +60,7 @@ def align_text(
 
 
 def check_installed() -> None:
-    """Refuse before any work what `align_text` would refuse later.
+    """Reject before any work what `align_text` would reject later.
 
     Raises:
         UserError: eflomal is not installed.
@@ -91,19 +91,11 @@ def _both_directions(
     with TemporaryDirectory() as folder:
         paths = [Path(folder) / name for name in ("forward", "backward")]
         Aligner().align(sources, targets, *map(str, paths))
-        (forward, forward_lines), (backward, backward_lines) = (_read(p, wanted) for p in paths)
-    if not forward_lines == backward_lines == len(sources):
+        sides = [p.read_text("ascii").splitlines() if p.is_file() else [] for p in paths]
+    if any(len(lines) != len(sources) for lines in sides):
         raise UserError(
             f"eflomal failed on {len(sources):,} sentence pairs; its message is above. Check that "
             "there is enough memory and that eflomal was built for this machine"
         )
+    forward, backward = ([parse_links(line).sure for line in lines[:wanted]] for lines in sides)
     return forward, backward
-
-
-def _read(path: Path, wanted: int) -> tuple[list[Links], int]:
-    """The links of the first `wanted` lines of a file, and the number of all its lines."""
-    if not path.is_file():
-        return [], 0
-    with path.open(encoding="ascii") as file:
-        links = [parse_links(line).sure for line in islice(file, wanted)]
-        return links, len(links) + sum(1 for _ in file)

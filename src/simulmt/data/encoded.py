@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from simulmt.console import counted
 from simulmt.data.corpus import Split
@@ -20,9 +19,6 @@ from simulmt.data.tokenizer import ENCODER, Tokenizer
 from simulmt.data.workers import in_order
 from simulmt.vocabulary import Vocabulary
 
-Pair = tuple[list[int], list[int], int]  # source and target, each with EOS; place in the split
-Ids: TypeAlias = Iterable[Sequence[int]]
-"""The ids of each sentence, without EOS."""
 _BLOCK = 10_000  # pairs
 
 
@@ -41,7 +37,7 @@ class Batch(NamedTuple):
     """The places of the pairs in their split."""
 
 
-class EncodedSplit(Dataset[Pair]):
+class EncodedSplit:
     """The ids of N pairs, EOS appended to each side: 2 or 4 bytes a token, 16 a pair.
 
     Args:
@@ -56,12 +52,15 @@ class EncodedSplit(Dataset[Pair]):
         self.vocabulary = vocabulary
 
     @classmethod
-    def of(cls, sources: Ids, targets: Ids, vocabulary: Vocabulary) -> "EncodedSplit":
-        """Return the pairs of some ids."""
-        left, right = (
-            Ragged.of(([*row, vocabulary.eos] for row in rows), vocabulary.dtype)
-            for rows in (sources, targets)
-        )
+    def of(
+        cls,
+        sources: Iterable[Sequence[int]],
+        targets: Iterable[Sequence[int]],
+        vocabulary: Vocabulary,
+    ) -> "EncodedSplit":
+        """Return the pairs of some ids, which have no EOS yet."""
+        sides = ([[*row, vocabulary.eos] for row in rows] for rows in (sources, targets))
+        left, right = (Ragged.of(side, vocabulary.dtype) for side in sides)
         return cls(left, right, vocabulary)
 
     @classmethod
@@ -89,10 +88,6 @@ class EncodedSplit(Dataset[Pair]):
     def __len__(self) -> int:
         return len(self.sources)
 
-    def __getitem__(self, index: int) -> Pair:
-        index = range(len(self))[index]
-        return self.sources[index].tolist(), self.targets[index].tolist(), index
-
     def batch(self, rows: Sequence[int]) -> Batch:
         """Return the batch of the pairs at the given places."""
         index = np.asarray(rows, np.int64)
@@ -111,14 +106,6 @@ class EncodedSplit(Dataset[Pair]):
         return torch.from_numpy(np.stack(sides, axis=1))
 
 
-def collate(pairs: Sequence[Pair], vocabulary: Vocabulary) -> Batch:
-    """Return the batch of pairs of ids, each ending in EOS."""
-    sources, targets, index = zip(*pairs, strict=True)
-    left, right = (Ragged.of(side, np.int64) for side in (sources, targets))
-    batch = EncodedSplit(left, right, vocabulary).batch(range(len(pairs)))
-    return batch._replace(index=torch.tensor(index))
-
-
 def _encoded(split: Split, subwords: Tokenizer) -> Iterator[tuple[Ragged, Ragged]]:
     """Return the ids of both sides of a split, in at least one block of pairs."""
     sources, targets = (as_lines(lines).rows for lines in (split.sources, split.targets))
@@ -130,8 +117,8 @@ def _encoded(split: Split, subwords: Tokenizer) -> Iterator[tuple[Ragged, Ragged
 
 
 def _write(split: Split, subwords: Tokenizer, folder: Path) -> dict[str, Any]:
-    """Write the ids of a split into an entry that is being made, which has no facts."""
+    """Write the ids of a split into an entry that is being made; return its facts."""
     text = sum(len(as_lines(lines).rows.values) for lines in (split.sources, split.targets))
     size = text // 4 * subwords.vocabulary.dtype.itemsize + 16 * len(split)
-    write_sides(folder, _encoded(split, subwords), f"{len(split):,} encoded pairs", size)
-    return {}
+    what = f"{len(split):,} encoded pairs"
+    return {"pairs": write_sides(folder, _encoded(split, subwords), what, size)}

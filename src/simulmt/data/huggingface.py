@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,8 @@ def _load(
     datasets = _library()
     place, pattern = Path(path).expanduser(), "*" in split or split.endswith(".parquet")
     try:
+        if revision and place.is_dir():
+            raise ValueError(f"data.revision={revision} is for the Hub, and this is a folder")
         dataset = datasets.load_dataset(
             str(place) if place.is_dir() else path,
             None if pattern else config,
@@ -105,12 +108,10 @@ def _load(
 
 
 def _library() -> Any:
-    try:
-        import datasets  # noqa: PLC0415
-    except ImportError:
-        raise UserError(
-            "data=huggingface needs `datasets`: pip install 'simulmt[huggingface]'"
-        ) from None
+    if find_spec("datasets") is None:
+        raise UserError("data=huggingface needs `datasets`: pip install 'simulmt[huggingface]'")
+    import datasets  # noqa: PLC0415  (optional)
+
     if not console.is_terminal:
         datasets.disable_progress_bars()
     return datasets

@@ -1,6 +1,6 @@
 """The manifest of a model: which data made it, as plain JSON.
 
-Whoever goes on with a model compares its manifest with that of the data at hand.
+Whoever continues with a model compares its manifest with that of the data at hand.
 """
 
 from collections.abc import Iterable, Mapping
@@ -57,19 +57,19 @@ def manifest(corpus: Corpus, subwords: Tokenizer, splits: Iterable[str] | None =
         subwords: the subwords of both languages.
         splits: names of the splits to describe; None for all.
     """
-    names = corpus.splits if splits is None else splits
+    chosen = {name: corpus.splits[name] for name in (corpus.splits if splits is None else splits)}
     return Manifest(
         corpus.name,
         corpus.source_language,
         corpus.target_language,
         NORMALISATION,
         SubwordsRecord(subwords.digest, len(subwords)),
-        {name: _describe(corpus.splits[name]) for name in names},
+        {n: SplitRecord(len(s), dict(s.dropped), *s.sha256) for n, s in chosen.items()},
     )
 
 
 def check_manifest(expected: Manifest, present: Manifest, splits: Iterable[str]) -> None:
-    """Refuse data that differ from the data that a model was made from.
+    """Reject data that differ from the data that a model was made from.
 
     The languages, the normalisation, the subword model and the text of `splits` must be the
     same; the name of the corpus and the other splits may differ.
@@ -85,7 +85,7 @@ def check_manifest(expected: Manifest, present: Manifest, splits: Iterable[str])
     remedies = {
         "source_language": "choose the data of the model's language pair",
         "target_language": "choose the data of the model's language pair",
-        "normalisation": "use the version of simulmt that made the model, or train again",
+        "normalisation": "use the version of simulmt that made the model, or retrain",
         "subwords.digest": "train with the model's own (data.subwords.model=RUN)",
     }
     for split in splits:
@@ -106,7 +106,3 @@ def same_text(split: Split, described: Manifest, names: Iterable[str]) -> list[s
     """Return which of the named splits of a manifest have the same source text as a split."""
     digest, there = split.sha256[0], described.splits
     return [name for name in names if name in there and there[name].source_sha256 == digest]
-
-
-def _describe(split: Split) -> SplitRecord:
-    return SplitRecord(len(split), dict(split.dropped), *split.sha256)

@@ -79,13 +79,12 @@ def clean(block: Block, max_words: int | None) -> Pairs:
             dropped["empty"] += 1
         elif max_words is not None and max(word_count(source), word_count(target)) > max_words:
             dropped["too_long"] += 1
+        elif max_words is None and (longest := max(len(source), len(target))) > LONGEST_LINE:
+            raise UserError(
+                f"{block.names[len(target) > len(source)]}, line {number}, has {longest:,} "
+                f"characters; the limit is {LONGEST_LINE:,}: split it, or leave the pair out"
+            )
         else:
             sources.append(source)
             targets.append(target)
-            if max_words is None and max(len(source), len(target)) > LONGEST_LINE:
-                raise UserError(
-                    f"{block.names[len(target) > len(source)]}, line {number}, has "
-                    f"{max(len(source), len(target)):,} characters; the limit is "
-                    f"{LONGEST_LINE:,}: split it, or leave the pair out"
-                )
     return Pairs(encoded(sources), encoded(targets), dropped)

@@ -34,9 +34,10 @@ class Ragged:
         return cls(np.concatenate([part.values for part in parts]), bounds(lengths))
 
     @classmethod
-    def map(cls, files: tuple[Path, Path], dtype: DTypeLike) -> "Ragged":
+    def map(cls, files: Sequence[Path], dtype: DTypeLike) -> "Ragged":
         """Return the rows in the files of values and bounds; the system reads what is used."""
-        return cls(_mapped(files[0], dtype), _mapped(files[1], np.int64))
+        values, ends = files
+        return cls(_mapped(values, dtype), _mapped(ends, np.int64))
 
     def __len__(self) -> int:
         return len(self.ends) - 1

@@ -18,7 +18,7 @@ from simulmt.data.pairs import Block, clean, raw_blocks
 from simulmt.data.ragged import Ragged
 from simulmt.data.sacrebleu_sets import find_set, is_test_set
 from simulmt.data.store import SIDES, Entry, digest, digest_of_file, write_sides
-from simulmt.data.text import NORMALISATION, unreadable
+from simulmt.data.text import NORMALISATION
 from simulmt.data.workers import in_order
 from simulmt.errors import UserError
 from simulmt.options import Count
@@ -43,10 +43,7 @@ class Shard:
     @property
     def state(self) -> list[object]:
         """What changes when the text does: the place, sizes and times of each file."""
-        try:
-            states = [(str(path.absolute()), path.stat()) for path in self.files]
-        except OSError as error:
-            raise unreadable(error.filename, error) from error
+        states = [(str(path.absolute()), path.stat()) for path in self.files]
         stamps = [[p, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino] for p, s in states]
         return [*stamps, *self.taken]
 
@@ -135,7 +132,11 @@ def read_shards(
         UserError: a file is missing, corrupt, not UTF-8 or of another length than its partner,
             no pair is left, or, without `max_words`, a line is longer than `LONGEST_LINE`.
     """
-    states = [shard.state for shard in shards]
+    try:
+        states = [shard.state for shard in shards]
+    except OSError as error:
+        why = f"{error.filename} cannot be read ({error.strerror})"
+        raise UserError(f"{why}: check path and permissions") from error
     if cache is None:
         dropped = Counter[str]()
         parts = zip(*_cleaned(shards, max_words, dropped), strict=True)
@@ -146,25 +147,21 @@ def read_shards(
         lambda _: {"sha256": [digest for shard in shards for digest in shard.digests]},
     ).record.facts["sha256"]
     key = digest([contents, max_words, NORMALISATION, unidata_version])
-    entry = Entry(cache / "text" / key, partial(_write, shards, states, max_words))
+
+    def write(folder: Path) -> dict[str, Any]:
+        dropped = Counter[str]()
+        parts = _cleaned(shards, max_words, dropped)
+        pairs = write_sides(folder, parts, "the normalised text", sum(s.size for s in shards))
+        if [shard.state for shard in shards] != states:
+            raise UserError(f"{shards[0].name} changed while it was read: retry")
+        return {"pairs": pairs, "dropped": dict(dropped)}
+
+    entry = Entry(cache / "text" / key, write)
     sha256, facts = entry.record.sha256, entry.record.facts
     sources, targets = (
         Lines(facts["pairs"], partial(entry.rows, side, np.uint8), sha256[side]) for side in SIDES
     )
     return Split(sources, targets, dropped=facts["dropped"])
-
-
-def _write(
-    shards: Sequence[Shard], states: list[list[object]], max_words: int | None, folder: Path
-) -> dict[str, Any]:
-    """Write the text of some shards into an entry that is being made; return its facts."""
-    dropped = Counter[str]()
-    size = sum(shard.size for shard in shards)
-    parts = _cleaned(shards, max_words, dropped)
-    pairs = write_sides(folder, parts, "the normalised text", size)
-    if [shard.state for shard in shards] != states:
-        raise UserError(f"{shards[0].name} or a file beside it changed while it was read: retry")
-    return {"pairs": pairs, "dropped": dict(dropped)}
 
 
 def _cleaned(

@@ -23,7 +23,7 @@ from simulmt.errors import UserError
 from simulmt.lock import alone
 from simulmt.run_directory import read_record, write_json
 
-_RECORD = "about.json"
+_RECORD, _ENDS = "about.json", ".ends"
 _REMEDY = "set `cache` to another folder"
 SIDES = ("source", "target")
 """The names of the files of both languages in an entry."""
@@ -60,9 +60,13 @@ class Entry:
 
     def rows(self, name: str, dtype: DTypeLike) -> Ragged:
         """The rows that `write_sides` wrote under a name; an entry of corrupt files is rebuilt."""
-        files = _files(self.folder, name)
-        self._intact(files)
-        return Ragged.map(files, dtype)
+        return Ragged.map(self.files(name, f"{name}{_ENDS}"), dtype)
+
+    def files(self, *names: str) -> list[Path]:
+        """The paths of some files; an entry of corrupt files is rebuilt."""
+        used = [self.folder / name for name in names]
+        self._intact(used)
+        return used
 
     def _intact(self, used: Sequence[Path] = ()) -> Record:
         """Return the record of the entry, which is made unless the used files are as they were."""
@@ -110,7 +114,8 @@ def write_sides(folder: Path, parts: Iterable[tuple[Ragged, Ragged]], what: str,
     check_space(folder, size, what, f"or {_REMEDY}")
     pairs, written = 0, [0, 0]
     with ExitStack() as stack:
-        files = [[stack.enter_context(f.open("wb")) for f in _files(folder, s)] for s in SIDES]
+        names = [(side, f"{side}{_ENDS}") for side in SIDES]
+        files = [[stack.enter_context((folder / n).open("wb")) for n in pair] for pair in names]
         for _, ends in files:
             ends.write(bytes(8))
         for part in parts:
@@ -134,8 +139,3 @@ def digest_of_file(path: Path) -> str:
         while block := file.read(1 << 20):
             state.update(block)
     return state.hexdigest()
-
-
-def _files(folder: Path, name: str) -> tuple[Path, Path]:
-    """Return the files of the values and of the bounds of some rows."""
-    return folder / name, folder / f"{name}.ends"

@@ -1,18 +1,21 @@
 """One SentencePiece model for both languages."""
 
 import hashlib
+import io
+import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 import sentencepiece
 from annotated_types import Ge, Le
 
-from simulmt.data.subword_training import train_model, train_or_reuse
-from simulmt.data.text import normalise
+from simulmt.data import store
+from simulmt.data.text import NORMALISATION, normalise
 from simulmt.data.tokenizer import MOST_SUBWORDS, UNKNOWN, Tokenizer, beginnings, open_model
-from simulmt.disk import writing
 from simulmt.errors import UserError
+from simulmt.options import Config
 from simulmt.vocabulary import Vocabulary
 
 SUBWORDS = "subwords.model"
@@ -83,7 +86,7 @@ class Subwords(Tokenizer):
             size: number of pieces, the four special ones included.
             kind: "unigram" or "bpe".
             character_coverage: share of all characters that get a piece, 0.98 to 1.
-            cache: folder of trained models, created if absent; None trains anew.
+            cache: folder of trained models, created if absent; None to train without one.
             digest: stands for the sentences, which are read only if the cache has no model for it;
                 None to compute it from them.
 
@@ -94,12 +97,17 @@ class Subwords(Tokenizer):
         own = {"vocab_size": size, "model_type": kind, "character_coverage": character_coverage}
         options = {**_FIXED, **own}
         if cache is None:
-            return cls(train_model(sentences, options))
+            return cls(_trained(sentences, options))
         if digest is None:
             sentences = [*sentences]
             digest = hashlib.sha256("\n".join(sentences).encode()).hexdigest()
-        with writing(cache):
-            return cls(train_or_reuse(sentences, options, cache, digest))
+
+        def make(folder: Path) -> Mapping[str, object]:
+            (folder / SUBWORDS).write_bytes(_trained(sentences, options))
+            return {}
+
+        key = store.digest([options, NORMALISATION, sentencepiece.__version__, digest])
+        return cls.load(*store.Entry(cache / key, make).files(SUBWORDS))
 
     @classmethod
     def load(cls, path: Path) -> "Subwords":
@@ -124,3 +132,31 @@ def _surface(processor: sentencepiece.SentencePieceProcessor, piece: int) -> str
             "train one on normalised text, without byte_fallback and with split_by_whitespace"
         )
     return text
+
+
+def _trained(sentences: Iterable[str], options: Config) -> bytes:
+    """A serialised model; UserError if the text does not suit the options, or there is none."""
+    lines = filter(str.strip, sentences)
+    first = next(lines, None)
+    if first is None:
+        raise UserError("no text to train subwords on: give at least one non-empty sentence")
+    model = io.BytesIO()
+    text = chain([first], lines)
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=text, model_writer=model, **options
+        )
+    except RuntimeError as error:
+        raise UserError(_explain(str(error), options)) from error
+    return model.getvalue()
+
+
+def _explain(message: str, options: Config) -> str:
+    """SentencePiece's error message with the limit and the remedy."""
+    choice = f"subword size={options['vocab_size']} with {options['model_type']}"
+    if limit := re.search(r"Please set it to a value <= (\d+)", message):
+        return f"{choice} is too large for this text: set it to {limit[1]} or less, or add text"
+    if limit := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):
+        coverage = f"lower character_coverage (now {options['character_coverage']})"
+        return f"{choice} is too small for this text: set it to {limit[1]} or more, or {coverage}"
+    return f"{choice}: SentencePiece says {message.strip()!r}; choose another, or check the text"

@@ -75,12 +75,8 @@ def raw_lines(path: Path) -> Iterator[bytes]:
             f"{path.suffix} from its name if it is plain text"
         ) from error
     except OSError as error:
-        raise unreadable(path, error) from error
-
-
-def unreadable(path: Path | str, error: OSError) -> UserError:
-    """The error of a file that the system does not give."""
-    return UserError(f"{path} cannot be read ({error.strerror}): check path and permissions")
+        why = f"{path} cannot be read ({error.strerror})"
+        raise UserError(f"{why}: check path and permissions") from error
 
 
 def decoded(raw: bytes, path: Path | str, number: int, errors: str = "strict") -> str:

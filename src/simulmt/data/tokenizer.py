@@ -98,8 +98,7 @@ class Tokenizer(ABC):
         return self._unpacked(self._target, text)
 
     def _unpacked(self, words: WordIds, text: str) -> list[int]:
-        packed = b"".join(map(words.__getitem__, normalise(text).split()))
-        ids: list[int] = np.frombuffer(packed, self.vocabulary.dtype).tolist()
+        ids: list[int] = self._rows(words, [normalise(text)])[0][:-1].tolist()
         return ids
 
     def encode_rows(self, lines: Iterable[str]) -> Ragged:

@@ -17,37 +17,23 @@ T = TypeVar("T")
 R = TypeVar("R")
 _own: list[Callable[[Any], Any]] = []  # the work that this process was started for
 _WORTH = 1 << 24  # bytes: less would be done before the processes have started
-_MOST = 61  # processes: Windows cannot wait for more
 
 
 def in_order(work: Callable[[T], R], blocks: Iterable[T], size: int) -> Iterator[R]:
     """Yield the results of some blocks in their order, from a process on each core.
 
+    The processes import the main program, which starts its work under
+    `if __name__ == "__main__"`. They end with this process.
+
     Args:
-        work: a function of a block; each process has a copy of its own, which keeps its state.
-        blocks: what to work on; a few blocks are taken ahead of the results.
+        work: a function of a block; each process has a separate copy, which keeps its state.
+        blocks: what to work on; two blocks for each process are taken ahead of the results.
         size: the bytes of all blocks together; few are worked on in this process.
 
     Raises:
         UserError: a process has been killed.
     """
-    yield from spread(work, blocks, 1 if size < _WORTH else cores())
-
-
-def spread(work: Callable[[T], R], blocks: Iterable[T], processes: int) -> Iterator[R]:
-    """Yield the results of some blocks in their order, from several processes.
-
-    The processes import the main program, which starts its work under
-    `if __name__ == "__main__"`. They end with this process.
-
-    Args:
-        work: a function of a block; each process has a copy of its own, which keeps its state.
-        blocks: what to work on; two blocks for each process are taken ahead of the results.
-        processes: their number; 1 is this process.
-
-    Raises:
-        UserError: a process has been killed.
-    """
+    processes = 1 if size < _WORTH else cores()
     if processes == 1:
         yield from map(work, blocks)
         return
@@ -74,10 +60,8 @@ def spread(work: Callable[[T], R], blocks: Iterable[T], processes: int) -> Itera
 
 
 def cores() -> int:
-    """Return the number of cores that this process may use, or the most that Windows waits for."""
-    if hasattr(os, "sched_getaffinity"):
-        return min(len(os.sched_getaffinity(0)), _MOST)
-    return min(os.cpu_count() or 1, _MOST)
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _begin(parent: int, work: Callable[[Any], Any]) -> None:

@@ -3,27 +3,35 @@
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
 from textwrap import shorten
+from typing import Annotated
+
+from annotated_types import Ge, Le
+from pydantic import TypeAdapter, ValidationError
 
 from simulmt.errors import UserError
 from simulmt.run_directory import replacing
 
-_KEYS = {
-    "index": int,
-    "prediction": str,
-    "delays": list,
-    "elapsed": list,
-    "prediction_length": int,
-    "reference": str,
-    "source": str,
-    "source_length": int,
-}
-"""The fields of an instance in `instances.log`, in their order."""
-_MOST_WORDS = 1_000_000
+
+@dataclass(frozen=True, kw_only=True)
+class _Line:
+    """The fields of an instance in `instances.log`, in their order."""
+
+    index: int
+    prediction: str
+    delays: tuple[Annotated[int, Ge(0), Le(1_000_000)], ...]
+    elapsed: tuple[float, ...] = ()
+    prediction_length: int
+    reference: str
+    source: str
+    source_length: int
+
+
+_LINE = TypeAdapter(_Line)
 
 
 @dataclass(frozen=True)
@@ -67,20 +75,15 @@ class Instance:
                 f"sentence {self.index + 1}: {len(self.delays)} delays for the "
                 f"{self.prediction_length} words of {self.prediction!r}"
             )
-        if self.elapsed:
-            self._check_elapsed()
-
-    def _check_elapsed(self) -> None:
-        start = f"sentence {self.index + 1}: 'elapsed' is {list(self.elapsed)}"
-        if len(self.elapsed) != len(self.delays):
-            raise ValueError(f"{start}, not one time for each of {len(self.delays)} words")
-        if not all(math.isfinite(time) and time >= 0 for time in self.elapsed):
-            raise ValueError(f"{start}; times are finite and not negative")
-        if any(after < before for before, after in pairwise(self.elapsed)):
-            raise ValueError(f"{start}; times never fall")
-        if any(time < delay for time, delay in zip(self.elapsed, self.delays, strict=True)):
+        times = zip(self.elapsed, self.delays, strict=False)
+        if self.elapsed and not (
+            len(self.elapsed) == len(self.delays)
+            and all(delay <= time < math.inf for time, delay in times)
+            and all(before <= after for before, after in pairwise(self.elapsed))
+        ):
             raise ValueError(
-                f"{start}; a word is not written before its delay, here {list(self.delays)}"
+                f"sentence {self.index + 1}: 'elapsed' is {list(self.elapsed)}, not a finite time "
+                f"for each word, none before the one before it or its delay in {list(self.delays)}"
             )
 
     @cached_property
@@ -103,7 +106,7 @@ class Instance:
 
         `elapsed` is left out if the times were not measured, since scorers take zeros for times.
         """
-        keys = (key for key in _KEYS if key != "elapsed" or self.elapsed)
+        keys = (field.name for field in fields(_Line) if field.name != "elapsed" or self.elapsed)
         return json.dumps({key: getattr(self, key) for key in keys}, ensure_ascii=False)
 
 
@@ -121,7 +124,7 @@ def read_instances(path: Path) -> list[Instance]:
     SimulEval writes an `elapsed` of zeros for text; such an `elapsed` counts as not measured.
 
     Raises:
-        UserError: the file cannot be read, or a line is damaged; the message names the line.
+        UserError: the file cannot be read, or a line is corrupt; the message names the line.
     """
     try:
         lines = path.read_bytes().split(b"\n")
@@ -133,43 +136,33 @@ def read_instances(path: Path) -> list[Instance]:
             continue
         try:
             instances.append(_parse(line))
-        except (ValueError, OverflowError) as error:
+        except ValueError as error:
             raise UserError(
-                f"{path}, line {number}: {shorten(str(error), 200)}; decode again to write the "
-                "file anew, or remove the line"
+                f"{path}, line {number}: {shorten(str(error), 200)}; decode again, or remove the "
+                "line"
             ) from error
     return instances
 
 
-def _parse(line: bytes) -> Instance:
-    """The instance of one line of an `instances.log`; ValueError if the line is damaged."""
-    record = json.loads(line)
-    if not isinstance(record, dict):
-        raise ValueError("not a JSON object")
-    record = {"elapsed": [], **record}
-    for key, kind in _KEYS.items():
-        if key not in record:
-            raise ValueError(f"key {key!r} is missing")
-        if type(record[key]) is not kind:
-            raise ValueError(f"{key!r} is {record[key]!r}, not of type {kind.__name__}")
-        if kind is str:
-            record[key].encode("utf-8")  # raises for half a surrogate pair
-    if not all(type(delay) is int and 0 <= delay <= _MOST_WORDS for delay in record["delays"]):
-        raise ValueError(f"'delays' are {record['delays']!r}, not counts of source words")
-    elapsed = record["elapsed"]
-    if not all(type(time) in {int, float} for time in elapsed):
-        raise ValueError(f"'elapsed' is {elapsed!r}, not a list of times")
+def _parse(text: bytes) -> Instance:
+    """The instance of one line of an `instances.log`; ValueError if the line is corrupt."""
+    try:
+        line = _LINE.validate_json(text, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"])) or "the line"
+        raise ValueError(f"{name} is {first['input']!r:.80}: {first['msg']}") from None
     instance = Instance(
-        index=record["index"],
-        source=record["source"],
-        reference=record["reference"],
-        prediction=record["prediction"],
-        delays=tuple(record["delays"]),
-        elapsed=tuple(elapsed) if any(elapsed) else (),
+        index=line.index,
+        source=line.source,
+        reference=line.reference,
+        prediction=line.prediction,
+        delays=line.delays,
+        elapsed=line.elapsed if any(line.elapsed) else (),
     )
-    for key in ("prediction_length", "source_length"):
-        if record[key] != getattr(instance, key):
-            raise ValueError(f"{key!r} is {record[key]}, the text has {getattr(instance, key)}")
+    said, found = ((i.prediction_length, i.source_length) for i in (line, instance))
+    if said != found:
+        raise ValueError(f"prediction_length and source_length are {said}, the texts have {found}")
     return instance
 
 

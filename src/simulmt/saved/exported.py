@@ -17,6 +17,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
+from torch import Tensor
 
 from simulmt import __version__
 from simulmt.data.tokenizer import Tokenizer
@@ -94,12 +95,21 @@ def read(folder: Path) -> Trained:
                 f"{folder / name} is corrupt or was changed: export the model again, or remove "
                 f"sha256 from {CONFIG} to use the folder as it is"
             )
+    return Trained.read(folder, described, subwords, read_tensors(folder / WEIGHTS, content))
+
+
+def read_tensors(path: Path, content: bytes) -> dict[str, Tensor]:
+    """Return the tensors in the content of a safetensors file.
+
+    Raises:
+        UserError: it is not such a file, or a tensor is not of finite floats.
+    """
     try:
-        weights = load(content)
+        tensors = load(content)
     except SafetensorError as error:
-        raise UserError(f"{folder / WEIGHTS} is not a safetensors file ({error})") from None
-    check_finite(folder / WEIGHTS, weights)
-    return Trained.read(folder, described, subwords, weights)
+        raise UserError(f"{path} is not a safetensors file ({error})") from None
+    check_finite(path, tensors)
+    return tensors
 
 
 def _digests(described: Config, subwords: Tokenizer, weights: bytes) -> dict[str, str]:

@@ -23,8 +23,6 @@ from simulmt.serve.panes import Pane, read_words
 
 UNSENT = 64
 """The events, beyond two for each word that may wait, after which a slow reader is closed."""
-FAULTS = 20
-"""The malformed messages after which a session is closed."""
 Words: TypeAlias = Annotated[int, Ge(1), Le(4000)]
 Turn: TypeAlias = tuple[Sequence[Pane], str, asyncio.Future[Sequence[PaneStep]]]
 _log = logging.getLogger("simulmt.serve")
@@ -61,19 +59,15 @@ class Session:
     def __init__(self, number: int, sessions: "Sessions") -> None:
         self.number, self._all, self._limits = number, sessions, sessions.limits
         self.waiting, self.unsent = asyncio.Queue[str | Panes](), asyncio.Queue[str]()
-        self.over, self._faults = "", 0
+        self.over, self._sentence, self._read = "", 1, 0
         self._panes, self._chosen = list[Pane](), list[Pane]()
-        self._sentence, self._read = 1, 0
 
     def hear(self, text: str | bytes) -> None:
-        """Take a message; too many that are malformed, or ask for too much, end the session."""
+        """Take a message; one that is malformed, or asks for too much, is answered with why."""
         try:
             self._take(messages.parse(text))
         except UserError as error:
             self.tell(Notice(str(error)[:300], "fault"))
-            self._faults += 1
-            if self._faults == FAULTS:
-                self.end(f"{FAULTS} messages were malformed")
 
     def tell(self, event: messages.Event) -> None:
         """Have an event sent; who does not read what it is sent is closed."""

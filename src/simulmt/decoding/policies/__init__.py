@@ -11,20 +11,6 @@ from simulmt.decoding.policies.retranslation import Retranslation
 from simulmt.decoding.policies.wait_k import WaitK
 from simulmt.decoding.policy import Policy
 
-__all__ = [
-    "OWN",
-    "POLICIES",
-    "AdaptiveWaitK",
-    "AlignAtt",
-    "Confidence",
-    "EDAtt",
-    "HoldN",
-    "LocalAgreement",
-    "NewestToken",
-    "Retranslation",
-    "WaitK",
-]
-
 OWN = "own"
 """The name of no policy: the model's own clock or schedules decide."""
 

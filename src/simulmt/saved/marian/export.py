@@ -48,10 +48,7 @@ def write(trained: Trained, folder: Path) -> None:
                 f"format=marian of a model with {name}={value}: Marian's format has only "
                 f"{values[0]}; leave out format, or train with {name}={values[0]}"
             )
-    options, vocabulary = (
-        {"activation": "relu", **trained.setup.model},
-        trained.subwords.vocabulary,
-    )
+    options, vocabulary = {"activation": "relu", **trained.setup.model}, trained.subwords.vocabulary
     with new_folder(folder) as unfinished:
         weights = save(to_marian(trained.weights, options), metadata={"format": "pt"})
         (unfinished / WEIGHTS).write_bytes(weights)

@@ -12,8 +12,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import safetensors.torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from simulmt.data.manifest import Manifest, SubwordsRecord
@@ -32,17 +30,14 @@ from simulmt.errors import UserError
 from simulmt.options import Config
 from simulmt.run_directory import CONFIG, WEIGHTS
 from simulmt.saved.checkpoint import read_torch
-from simulmt.saved.exported import CARD
+from simulmt.saved.exported import CARD, read_tensors
 from simulmt.saved.marian.config import GenerationFields, ModelFields, TokenizerFields, read_fields
 from simulmt.saved.marian.weights import from_marian
 from simulmt.saved.trained import Trained
 from simulmt.vocabulary import Vocabulary
 
-PICKLED, TOKENIZER, GENERATION = (
-    "pytorch_model.bin",
-    "tokenizer_config.json",
-    "generation_config.json",
-)
+PICKLED = "pytorch_model.bin"
+TOKENIZER, GENERATION = "tokenizer_config.json", "generation_config.json"
 SOFT: Config = {
     "name": "soft",
     "schedule": "full_sentence",
@@ -148,14 +143,9 @@ def _opening(pieces: Mapping[str, int], target: str | None) -> tuple[int, ...]:
 
 def _weights(folder: Path, options: Config) -> dict[str, Tensor]:
     """Return the parameters by their names here."""
-    path = folder / WEIGHTS
-    if not path.exists():
-        path = folder / PICKLED
-        weights = read_torch(path)
-        if not isinstance(weights, dict):
-            raise UserError(f"{path} holds no parameters by name: take another copy of the model")
-        return from_marian(path, weights, options)
-    try:
-        return from_marian(path, safetensors.torch.load(path.read_bytes()), options)
-    except SafetensorError as error:
-        raise UserError(f"{path} is not a safetensors file ({error})") from None
+    if (path := folder / WEIGHTS).exists():
+        return from_marian(path, read_tensors(path, path.read_bytes()), options)
+    weights = read_torch(path := folder / PICKLED)
+    if not isinstance(weights, dict):
+        raise UserError(f"{path} holds no parameters by name: take another copy of the model")
+    return from_marian(path, weights, options)
