@@ -5,6 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TypeAlias
 
+from markupsafe import Markup
+
 from simulmt.analysis.choices import Choices, read_choices
 from simulmt.analysis.lines import Lines, find_lines
 from simulmt.analysis.names import row_names
@@ -12,17 +14,15 @@ from simulmt.analysis.others import read_others
 from simulmt.analysis.path import interleaved, word_staircase
 from simulmt.analysis.points import Series, curve_rows
 from simulmt.analysis.published import read_published
-from simulmt.analysis.report_curves import DrawnCurve, write_curve
+from simulmt.analysis.report_curves import write_curve
 from simulmt.analysis.run import Row, Run
 from simulmt.analysis.runs import RunList, comparable, find_runs, read_logs
-from simulmt.analysis.selection import select_runs, with_empty_ranges_together
+from simulmt.analysis.selection import select_runs, shown_ranges
 from simulmt.analysis.significance import COLUMNS, matched_pairs
 from simulmt.analysis.table import left_columns, score_table, selection_table
 from simulmt.analysis.target import REMEDY, write_html, write_rows
-from simulmt.analysis.titles import title
 from simulmt.analysis.typical import typical_places
 from simulmt.console import console, say
-from simulmt.decoding.instance import Instance
 from simulmt.disk import check_writable, writing
 from simulmt.errors import UserError
 from simulmt.options import Config
@@ -47,9 +47,9 @@ def report(options: Config, home: Path = Path()) -> None:
             be written.
     """
     choices = read_choices(options)
-    files, folder = [*map(str, choices.published)], home / "experiments"
     published = {
-        latency: read_published(files, latency, choices.unit, folder) for latency in choices.latency
+        latency: read_published(choices.published, latency, choices.unit, home / "experiments")
+        for latency in choices.latency
     }
     listed = _read(choices)
     drawn = {line.name for series, _ in published.values() for line in series}
@@ -83,15 +83,8 @@ def _read(choices: Choices) -> RunList:
         )
     if missing := sum(run.resampled is None for run in runs):
         say(f"{missing} runs have no {INSTANCES}: no interval, no test, no paths")
-    listed.runs += read_others(choices.others, runs, choices.resamples)
+    listed.runs += read_others(choices.others or {}, runs, choices.resamples)
     return listed
-
-
-def _samples(runs: Sequence[Run], samples: int) -> Mapping[str, Sequence[Instance]]:
-    """Return the same sentences of each log by folder: the typical ones of the first log."""
-    first = next((run.log for run in runs if run.log), ())
-    places = sorted(typical_places(first)[:samples]) if first else []
-    return {run.folder: [run.log[i] for i in places if i < len(run.log)] for run in runs}
 
 
 def _write(choices: Choices, listed: RunList, lines: Lines, published: _Published) -> list[Path]:
@@ -110,18 +103,20 @@ def _write(choices: Choices, listed: RunList, lines: Lines, published: _Publishe
         write_rows([run.cost() for run in trained if not run.foreign], to / "cost.csv"),
         write_rows(pairs, to / "significance.csv", COLUMNS),
     ]
-    selected: list[Row] = []
-    if choices.select is not None:
-        every_range = _select(choices, runs)
-        selected = [_titled(row, names) for row in with_empty_ranges_together(every_range)]
+    every_range = _select(choices, runs) if choices.select else []
+    selected = shown_ranges(every_range, names)
+    if selected:
         console.print(selection_table(selected))
         written.append(write_rows(every_range, to / "selected.csv"))
+    first = next((run.log for run in runs if run.log), ())
+    samples = sorted(typical_places(first)[: choices.samples]) if first else []
     curves = _draw(choices, runs, lines, published)
-    written += [path for curve in curves for path in curve.files]
+    written += [path for files, _ in curves for path in files]
     page = write_html(
         "report.html", to / "report.html", choices=choices, runs=runs, names=names,
-        left_out=listed.left_out, rows=rows, pairs=pairs, curves=curves, selected=selected,
-        folder=choices.runs.resolve().name, paths=_samples(runs, choices.samples),
+        left_out=listed.left_out, rows=rows, pairs=pairs, curves=[svg for _, svg in curves], selected=selected,
+        folder=choices.runs.resolve().name,
+        paths={run.folder: [run.log[i] for i in samples if i < len(run.log)] for run in runs},
         others=sum(run.foreign for run in runs), trained=sum(not run.foreign for run in trained),
         lines=lines.titles, firsts={lines.keys[run.folder]: run.folder for run in reversed(runs)},
         places={run.folder: place for place, run in enumerate(runs)},
@@ -134,7 +129,7 @@ def _write(choices: Choices, listed: RunList, lines: Lines, published: _Publishe
 
 def _draw(
     choices: Choices, runs: Sequence[Run], lines: Lines, published: _Published
-) -> list[DrawnCurve]:
+) -> list[tuple[list[Path], Markup]]:
     """Draw the curve of each latency that some run has."""
     notes, curves = dict[str, None](), []
     for latency, (series, of_latency) in published.items():
@@ -152,12 +147,6 @@ def _draw(
             "is nothing to draw"
         )
     return curves
-
-
-def _titled(row: Row, names: Mapping[str, str]) -> Row:
-    """Return a row of the selection with the names that people read."""
-    system = " ".join(map(title, row["system"].split(" ")))
-    return {**row, "system": system, "run": row["run"] and names[row["folder"]]}
 
 
 def _select(choices: Choices, runs: Sequence[Run]) -> list[Row]:

@@ -3,53 +3,36 @@
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from markupsafe import Markup, escape
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from simulmt.analysis.choices import Choices
-from simulmt.analysis.curve import Print, draw_curve
+from simulmt.analysis.curve import draw_curve
 from simulmt.analysis.lines import Lines
 from simulmt.analysis.points import Series, curve_series
 from simulmt.analysis.run import Run
 from simulmt.analysis.style import save
 
 
-@dataclass(frozen=True)
-class DrawnCurve:
-    """A curve as files and as part of the page.
-
-    Attributes:
-        files: The paths of the pictures.
-        svg: The curve for the page; each point links to the details of its run.
-        legend: The name of each line, and a picture of the line.
-    """
-
-    files: Sequence[Path]
-    svg: Markup
-    legend: Sequence[tuple[str, Markup]]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the lines."""
-        return tuple(name for name, _ in self.legend)
-
-
 def write_curve(
     runs: Sequence[Run], published: Sequence[Series], latency: str, lines: Lines, choices: Choices
-) -> DrawnCurve | None:
-    """Draw the curve of one latency; returns None if no run has that latency.
+) -> tuple[list[Path], Markup] | None:
+    """Draw the curve of one latency, as files and as part of the page.
 
     Args:
-        runs: The runs to draw, at least one, all counted alike.
+        runs: The runs to draw, at least one, all counted by one convention.
         published: Published lines to draw beside the runs.
         latency: The latency on the x axis.
         lines: The lines of the report.
         choices: The folder, the formats and the look of the pictures.
+
+    Returns:
+        The paths of the pictures, and the curve for the page, in which each point links to the
+        details of its run; None if no run has that latency.
     """
     shown = {key: lines.titles[folder] for folder, key in lines.keys.items()}
     series = [
@@ -65,42 +48,21 @@ def write_curve(
     renamed = [replace(line, name=lines.own.get(line.name, line.name)) for line in published]
     curve = ([*series, *renamed], axis, oracle, choices.quality)
     files = [choices.to / f"curve-{latency}.{suffix}" for suffix in choices.formats]
-    save(draw_curve(*curve, look=Print(choices.width, choices.font_size))[0], files)
-    addresses = {run.folder: f"#run-{number}" for number, run in enumerate(runs)}
-    figure, handles = draw_curve(*curve, link=lambda point: addresses[point.runs[0]])
-    titles = {
-        addresses[folder]: text for folder, text in _titles(runs, series, latency, lines).items()
-    }
-    about = f'role="img" aria-label="BLEU against {axis}; the figures are in the table of runs"'
-    legend = [
-        (str(handle.get_label()), _swatch(handle, f"{latency}-key-{i}"))
-        for i, handle in enumerate(handles)
-    ]
-    return DrawnCurve(files, _inline_svg(figure, latency, about, titles), legend)
-
-
-def _swatch(handle: Line2D, name: str) -> Markup:
-    """Return a picture of the line of a legend's entry; `name` begins the ids of the picture."""
-    figure = Figure(figsize=(0.55, 0.22))
-    line = Line2D([0.05, 0.5, 0.95], [0.5] * 3, markevery=[1])
-    line.update_from(handle)
-    line.set(transform=figure.transFigure, clip_on=False)  # the handle is of another figure
-    figure.add_artist(line)
-    return _inline_svg(figure, name, 'aria-hidden="true"', {})
-
-
-def _titles(
-    runs: Sequence[Run], series: Sequence[Series], latency: str, lines: Lines
-) -> dict[str, str]:
-    """Return the text under the pointer for each point, by the folder of the point's first run."""
+    save(draw_curve(*curve, choices.width, choices.font_size), files)
+    places = {run.folder: place for place, run in enumerate(runs)}
     points = {point.runs[0]: point for line in series for point in line.points}
     names = lines.row_names([run for run in runs if run.folder in points])
     titles = {}
     for folder, point in points.items():
         seeds = f", mean of {len(point.runs)} seeds" if len(point.runs) > 1 else ""
         figures = f"BLEU {point.quality:.2f}, {latency} {point.latency:.2f}"
-        titles[folder] = f"{names[folder]}: {figures}{seeds}"
-    return titles
+        titles[f"#run-{places[folder]}"] = f"{names[folder]}: {figures}{seeds}"
+    figure = draw_curve(*curve)
+    xs, ys = zip(*(point.place for point in points.values()), strict=True)
+    targets = figure.axes[0].scatter(xs, ys, s=200, alpha=0, zorder=9)  # invisible
+    targets.set_urls([*titles])
+    about = f'role="img" aria-label="BLEU against {axis}; the figures are in the table of runs"'
+    return files, _inline_svg(figure, latency, about, titles)
 
 
 def _inline_svg(figure: Figure, name: str, role: str, titles: Mapping[str, str]) -> Markup:
