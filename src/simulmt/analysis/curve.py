@@ -6,23 +6,15 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
 from simulmt.analysis.labels import Label, ceiling_label, place_labels, point_label
 from simulmt.analysis.points import Point, Series, front_points
-from simulmt.analysis.style import (
-    DARK,
-    DPI,
-    GREY,
-    MARKERS,
-    Style,
-    draw_legend,
-    line_styles,
-    make_panels,
-    scale_points,
-)  # fmt: skip
+from simulmt.analysis.style import DARK, GREY, MARKERS, Style, draw_legend, line_styles, make_panels
 
 _LEGEND = 0.17  # share of the usual height that a legend may fill
 _HOLLOW: Style = {"markerfacecolor": "white", "markeredgewidth": 1.6}
@@ -72,7 +64,7 @@ def draw_curve(
     if shown is not None:
         _limit(axes, series, oracle, shown)
     if scale != 1:
-        scale_points(figure, handles, scale)
+        _scale(figure, handles, scale)
     _add_legend(figure, handles, scale)
     figure.draw_without_rendering()  # settles the layout, so that pixels are known
     figure.set_layout_engine("none")
@@ -109,13 +101,27 @@ def _limit(
     axes.set(xlim=(least - room, most + room), ylim=shown)
 
 
+def _scale(figure: Figure, handles: Sequence[Line2D], scale: float) -> None:
+    """Scale text, lines and markers, and the entries of the legend to come."""
+    for text in figure.findobj(Text):
+        text.set_fontsize(float(text.get_fontsize()) * scale)
+    for line in {*figure.findobj(Line2D), *handles}:
+        line.set_linewidth(line.get_linewidth() * scale)
+        line.set_markersize(line.get_markersize() * scale)
+        line.set_markeredgewidth(line.get_markeredgewidth() * scale)
+    for spots in figure.findobj(PathCollection):
+        spots.set_sizes(spots.get_sizes() * scale**2)
+    for axes in figure.axes:
+        axes.tick_params(labelsize=10 * scale)
+
+
 def _add_legend(figure: Figure, handles: Sequence[Line2D], scale: float) -> None:
     """Draw the legend; a long legend makes the figure higher, not the axes lower."""
     draw_legend(figure, handles, scale)
     figure.set_layout_engine("none")  # the legend may not fit yet
     figure.draw_without_rendering()
     figure.set_layout_engine("constrained")
-    high, usual = figure.legends[0].get_window_extent().height / DPI, figure.get_figheight()
+    high, usual = figure.legends[0].get_window_extent().height / figure.dpi, figure.get_figheight()
     figure.set_figheight(usual + max(high - _LEGEND * usual, 0.0))
 
 

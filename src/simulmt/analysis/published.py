@@ -1,12 +1,12 @@
 """Published figures that a report compares with: CSV files such as those in `experiments`."""
 
 import csv
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from simulmt.analysis.points import Point, Series
 from simulmt.errors import UserError
+from simulmt.options import Finite, convert, pick
 
 
 def read_published(
@@ -27,46 +27,34 @@ def read_published(
         The lines, and a note for each system whose latency has another unit.
 
     Raises:
-        UserError: there is no such file, or it is damaged.
+        UserError: there is no such file, or it is corrupt.
     """
     lines: dict[str, list[Point]] = {}
     notes: dict[str, None] = {}
+    files = sorted(folder.glob("*/*.csv"))
+    own = {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
+    known = {name: file for name, file in own.items() if file.read_bytes().startswith(b"system,")}
     for name in names:
-        path = _find(name, folder)
+        path = Path(name) if name.endswith(".csv") else pick(known, name, "published")
         try:
             with path.open(newline="", encoding="utf-8") as file:
                 rows = [_parse(row, latency) for row in csv.DictReader(file)]
         except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
             raise UserError(
-                f"published={name}: {path} cannot be read ({type(error).__name__}: {error}); it "
-                "needs the columns system and BLEU, and one for each latency, with numbers"
+                f"published={name} cannot be read ({type(error).__name__}: {error}); it needs the "
+                "columns system and BLEU, and one for each latency, with finite numbers"
             ) from None
-        for system, kind, own, point in rows:
-            if point and own == unit:
-                lines.setdefault(f"{system}, published ({kind} BLEU)", []).append(point)
+        for line, of, point in rows:
+            if point and of == unit:
+                lines.setdefault(line, []).append(point)
             elif point:
-                notes[f"{path.stem}, {system}: its unit of latency is {own}"] = None
+                notes[f"{path.stem}, {line}: its unit of latency is {of}"] = None
     return [Series(name, line, kind="published") for name, line in lines.items()], [*notes]
 
 
-def _find(name: str, folder: Path) -> Path:
-    """Return the path of a file of published figures."""
-    path = Path(name) if name.endswith(".csv") else folder / f"{name}.csv"
-    if not path.is_file():
-        files = sorted(folder.glob("*/*.csv"))
-        known = [p for p in files if p.read_bytes().startswith(b"system,")]
-        names = ", ".join(p.relative_to(folder).with_suffix("").as_posix() for p in known)
-        raise UserError(
-            f"published={name}: there is no file {path}; give a CSV file"
-            + (f", or one of {names}" if names else "")
-        )
-    return path
-
-
-def _parse(row: Mapping[str, str], latency: str) -> tuple[str, str, str, Point | None]:
-    """Return the system, the kind of BLEU, the unit, and the point, None without that latency."""
+def _parse(row: Mapping[str, str], latency: str) -> tuple[str, str, Point | None]:
+    """Return the line, the unit of latency, and the point, None without that latency."""
     kind, unit = (row.get(key) or "not stated" for key in ("BLEU_kind", "latency_unit"))
-    bleu, value = float(row["BLEU"]), float(row.get(latency) or 0)
-    if not (math.isfinite(bleu) and math.isfinite(value)):
-        raise ValueError(f"{row['system']}: a figure is not finite")
-    return row["system"], kind, unit, Point(value, bleu) if row.get(latency) else None
+    bleu, value = convert(float(row["BLEU"]), Finite), convert(float(row.get(latency) or 0), Finite)
+    line = f"{row['system']}, published ({kind} BLEU)"
+    return line, unit, Point(value, bleu) if row.get(latency) else None

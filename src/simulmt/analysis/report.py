@@ -17,7 +17,7 @@ from simulmt.analysis.published import read_published
 from simulmt.analysis.report_curves import write_curve
 from simulmt.analysis.run import Row, Run
 from simulmt.analysis.runs import RunList, comparable, find_runs, read_logs
-from simulmt.analysis.selection import select_runs, shown_ranges
+from simulmt.analysis.selection import select_runs, shown_rows
 from simulmt.analysis.significance import COLUMNS, matched_pairs
 from simulmt.analysis.table import left_columns, score_table, selection_table
 from simulmt.analysis.target import REMEDY, write_html, write_rows
@@ -104,7 +104,7 @@ def _write(choices: Choices, listed: RunList, lines: Lines, published: _Publishe
         write_rows(pairs, to / "significance.csv", COLUMNS),
     ]
     every_range = _select(choices, runs) if choices.select else []
-    selected = shown_ranges(every_range, names)
+    selected = shown_rows(every_range, names)
     if selected:
         console.print(selection_table(selected))
         written.append(write_rows(every_range, to / "selected.csv"))
@@ -114,7 +114,8 @@ def _write(choices: Choices, listed: RunList, lines: Lines, published: _Publishe
     written += [path for files, _ in curves for path in files]
     page = write_html(
         "report.html", to / "report.html", choices=choices, runs=runs, names=names,
-        left_out=listed.left_out, rows=rows, pairs=pairs, curves=[svg for _, svg in curves], selected=selected,
+        left_out=listed.left_out, rows=rows, pairs=pairs, selected=selected,
+        curves=[svg for _, svg in curves],
         folder=choices.runs.resolve().name,
         paths={run.folder: [run.log[i] for i in samples if i < len(run.log)] for run in runs},
         others=sum(run.foreign for run in runs), trained=sum(not run.foreign for run in trained),

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import groupby, product
+from itertools import product
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -63,27 +63,17 @@ def select_runs(
     return rows, [names[run.folder] for run in trained if run.folder not in dev]
 
 
-def shown_ranges(rows: Sequence[Row], names: Mapping[str, str]) -> list[Row]:
-    """Return the rows with a column `range` and the names that people read.
-
-    The ranges of a system without a run share a last row.
-    """
-    together: list[Row] = []
-    for _, of_system in groupby(rows, key=itemgetter("system")):
-        own = [
-            {
-                **row,
-                "range": f"{row['least']:g} to {row['most']:g}",
-                "system": " ".join(map(title, row["system"].split(" "))),
-                "run": names.get(row["folder"]),
-            }
-            for row in of_system
-        ]
-        empty = [row for row in own if row["run"] is None]
-        together += [row for row in own if row["run"] is not None]
-        if empty:
-            together.append({**empty[0], "range": ", ".join(row["range"] for row in empty)})
-    return together
+def shown_rows(rows: Sequence[Row], names: Mapping[str, str]) -> list[Row]:
+    """Return the rows with a column `range` and the names that people read."""
+    return [
+        {
+            **row,
+            "range": f"{row['least']:g} to {row['most']:g}",
+            "system": " ".join(map(title, row["system"].split(" "))),
+            "run": names.get(row["folder"]),
+        }
+        for row in rows
+    ]
 
 
 def _tested_checkpoint(run: Run, latency: str) -> Dev | None:

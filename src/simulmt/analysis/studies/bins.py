@@ -8,21 +8,12 @@ from matplotlib.figure import Figure
 
 from simulmt.analysis.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet
-from simulmt.analysis.style import (
-    DARK,
-    GREY,
-    Style,
-    draw_legend,
-    draw_lines,
-    make_panels,
-    named_styles,
-)
+from simulmt.analysis.style import DARK, GREY, draw_legend, draw_lines, make_panels, named_styles
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 from simulmt.scoring.score import score
 
 MOST = 20
-_ORACLE: Style = {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.6, "marker": ""}
 
 Needs: TypeAlias = Sequence[Sequence[int]] | None
 Figures: TypeAlias = dict[str, float | None]
@@ -123,7 +114,8 @@ def _draw(run_set: RunSet, rows: Sequence[Row], value: str, axis: str) -> Figure
     if oracle:
         own = [(place, row) for place, row in placed if row["name"] == names[0]]
         line = [("oracle", place, row["oracle_DAL_word"]) for place, row in own]
-        handles += draw_lines(panels[1], line, {"oracle": _ORACLE})
+        dotted = {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.6, "marker": ""}
+        handles += draw_lines(panels[1], line, {"oracle": dotted})
         panels[2].axhline(0, color=DARK, linewidth=0.8, zorder=1)
     draw_legend(figure, handles)
     ticks = {}
