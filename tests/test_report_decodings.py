@@ -52,7 +52,7 @@ def test_decodings_of_one_run_are_one_curve(tmp_path):
     assert "2 runs and 4 further decodings" in page.text
     assert "wait-k k=9" in page.text
     (tmp_path / "run" / "evaluation" / "test-best-k5" / "scores.json").write_text("{")
-    assert len(find_runs(tmp_path).damaged) == 1
+    assert len(find_runs(tmp_path).left_out) == 1
     assert len(find_runs(tmp_path, decodings=False).runs) == 2
 
 

@@ -11,7 +11,6 @@ from simulmt.errors import UserError
 from simulmt.options import Config, Finite, Natural, Positive, construct, pick
 from simulmt.scoring.conventions import ADDED, CONVENTIONS
 
-_WIDEST = 4.0  # points of the font for each inch of a picture
 _LATENCIES = ("DAL", "AL", "AP", "LAAL", *ADDED)
 _LISTS = ("latency", "published", "line", "formats", "compare_at")  # or one value
 
@@ -57,11 +56,6 @@ class Choices:
     plugins: list[str]
 
     def __post_init__(self) -> None:
-        if self.font_size > _WIDEST * self.width:
-            raise UserError(
-                f"font_size is {self.font_size:g}, but width={self.width:g} has room for at most "
-                f"{_WIDEST * self.width:g} points; give width={self.font_size / _WIDEST:g}"
-            )
         convention, paper = CONVENTIONS[self.convention], self.convention == "paper"
         where = "" if paper else f"convention={self.convention}: "
         for latency in self.latency:

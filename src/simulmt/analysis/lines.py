@@ -11,7 +11,7 @@ from simulmt.analysis.names import chosen_lines, differing, row_names, variants
 from simulmt.analysis.run import Run
 from simulmt.analysis.titles import title
 from simulmt.errors import UserError
-from simulmt.options import convert
+from simulmt.options import convert, pick
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,11 @@ def find_lines(
             read, or that names a line that there is not; two lines with the same name.
     """
     trained = [run for run in runs if not run.foreign]
+    known = [key for key in differing(trained) if key != "seed"]
     for key in keys:
         if key == "seed" or not any(key in run.options for run in trained):
-            why = "runs that differ in the seed alone are one point" if key == "seed" else "unknown"
-            known = ", ".join(name for name in differing(trained) if name != "seed") or "–"
             raise UserError(
-                f"line has {key!r}: {why}; choose options in which runs differ: {known}"
+                f"line has {key!r}; choose options in which runs differ: {', '.join(known) or '–'}"
             )
     plain = chosen_lines(runs, keys) if keys else variants(runs)
     titles = chosen_lines(runs, keys, title) if keys else variants(runs, show=title)
@@ -84,9 +83,6 @@ def _read_labels(file: Path, lines: Sequence[str]) -> dict[str, str]:
     except (OSError, ValueError, yaml.YAMLError) as error:
         why = " ".join(str(error).split())
         raise UserError(f"labels={file} cannot be read ({why}); it needs lines OLD: NEW") from None
-    if unknown := [label for label in labels if label not in lines]:
-        raise UserError(
-            f"labels={file} names {', '.join(unknown)}, which is not a line; the lines are "
-            f"{'; '.join(lines)}"
-        )
+    for label in labels:
+        pick(dict.fromkeys(lines), label, f"labels={file}: a line")
     return labels

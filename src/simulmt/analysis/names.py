@@ -146,16 +146,12 @@ def _of_policy(run: Run, runs: Sequence[Run], show: Callable[[str], str]) -> lis
     alike = [r.policy for r in runs if r.policy.get("name") == run.policy["name"]]
     keys = dict.fromkeys(key for policy in alike for key in policy)
     varied = [key for key in keys if len({str(policy.get(key)) for policy in alike}) > 1]
-    numbers = [key for key in varied if all(_is_number(policy.get(key)) for policy in alike)]
+    numbers = [key for key in varied if all(isinstance(p.get(key), int | float) for p in alike)]
     values = {tuple(policy[key] for key in numbers) for policy in alike}
     grid = len({value[:1] for value in values}) < len(values)
     dials = numbers[:1] if grid else numbers
     words = [f"{key}={_brief(run.policy.get(key), [])}" for key in varied if key not in dials]
     return ["+", show(str(run.policy["name"])), *words]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _chosen(run: Run, key: str, runs: Sequence[Run], show: Callable[[str], str]) -> str:

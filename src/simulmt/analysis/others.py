@@ -27,10 +27,7 @@ def read_others(others: Mapping[str, Path], runs: Sequence[Run], samples: int) -
     """
     first = next((run for run in runs if run.log), runs[0])
     if others and not first.log:
-        raise UserError(
-            f"others: no run has an {INSTANCES} to compare sentences with; decode a run again with "
-            "evaluate.py, or leave out others"
-        )
+        raise UserError(f"others: no run has an {INSTANCES} to compare sentences with")
     return [_read(name, path, first, samples) for name, path in others.items()]
 
 

@@ -18,10 +18,12 @@ from rich.text import Text
 from simulmt.analysis import panel
 from simulmt.analysis.panel import NOTHING, Panel, more, short
 from simulmt.decoding.instance import Instance, word_positions
+from simulmt.scoring.score import sentence_scores
 
 MOST = 30
 """The most rows, and the most columns, that are shown of a sentence."""
 _TEXT = 1000  # the most columns of a running text
+_SHORTEST = 4  # source words of a sentence that shows a policy
 _PATH, _HEAD = "#1f4e79", "#d95f02"
 
 
@@ -115,6 +117,24 @@ def render_path(instance: Instance, console_width: int) -> Group:
     title = Text(f"sentence {instance.index + 1}", style="bold")
     reference = Text.assemble(("reference: ", "dim"), short(instance.reference, _TEXT))
     return Group(title, *lines, reference)
+
+
+def typical_places(instances: Sequence[Instance]) -> list[int]:
+    """Return the places of the sentences, the most typical sentence first.
+
+    A typical sentence is close to the corpus's medians of chrF, DAL, source words and written
+    words. Each distance is divided by the mean distance from that median. If at least half of the
+    sentences show the policy at work, these come first. Equally typical sentences keep their order.
+    """
+    lengths = [(i.source_length, i.prediction_length) for i in instances]
+    traits = np.hstack([sentence_scores(instances), np.array(lengths, dtype=float)])  # (N, 4)
+    distances = np.abs(traits - np.median(traits, axis=0))
+    scales = distances.mean(axis=0)
+    distances /= np.where(scales > 0, scales, 1)
+    # long enough, and with a read between two writes
+    shown = np.array([i.source_length >= _SHORTEST and len({*i.delays}) > 1 for i in instances])
+    later = ~shown if 2 * shown.sum() >= len(shown) else np.zeros_like(shown)
+    return [int(place) for place in np.lexsort((distances.sum(axis=1), later))]
 
 
 def draw_path(instance: Instance, path: Path) -> None:

@@ -21,7 +21,7 @@ from simulmt.disk import check_writable, writing
 from simulmt.errors import UserError
 from simulmt.options import pick
 from simulmt.page import single_file
-from simulmt.run_directory import replacing
+from simulmt.run_directory import write_texts
 
 KINDS = (".png", ".svg", ".pdf", ".html")
 """The suffixes of pictures, and of the page."""
@@ -56,9 +56,7 @@ def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union
     with writing(path, _REMEDY):
         if path.suffix.lower() == ".html":
             data = {"heads": heads, "sentences": [_sentence(trace) for trace in traces]}
-            with replacing(path) as unfinished:
-                text = single_file("replay.html", data)
-                unfinished.write_text(text, encoding="utf-8", newline="\n")
+            write_texts(path.parent, {path.name: single_file("replay.html", data)})
         else:
             _draw(traces, path, heads)
 

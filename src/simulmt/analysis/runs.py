@@ -88,10 +88,8 @@ def comparable(listed: RunList, folder: Path) -> list[Run]:
         UserError: there is none, or not all were tested on the same sentences.
     """
     if not listed.runs:
-        left_out = f" (left out: {'; '.join(listed.left_out)})" if listed.left_out else ""
         raise UserError(
-            f"there is no finished run in {folder}{left_out}; a training run ends with writing "
-            f"{files.SCORES}"
+            f"there is no finished run in {folder}; a training run ends with writing {files.SCORES}"
         )
     sets: dict[str, str] = {}  # by digest, since the same name may stand for different text
     for run in listed.runs:

@@ -16,7 +16,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
 from simulmt.analysis.run import Run
 from simulmt.run_directory import replacing
@@ -134,9 +133,9 @@ def draw_lines(
 
 def mark_numbers(axes: Axes, values: Iterable[float]) -> None:
     """Put ticks at these numbers of the x axis and nowhere else."""
-    axes.xaxis.set_major_locator(FixedLocator(sorted({*values})))
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.xaxis.set_minor_locator(NullLocator())
+    ticks = sorted({*values})
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xticks([], minor=True)
 
 
 def name_rows(panels: Sequence[Axes], names: Sequence[str], places: Sequence[float]) -> None:
