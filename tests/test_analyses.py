@@ -60,7 +60,7 @@ def oracle() -> list[Instance]:
 def make(folder: Path, name: str, options: dict, instances: list[Instance] = (), **scores) -> Path:
     """A run that has decoded the embedded data."""
     data = {f"data.{key}": value for key, value in SIZES.items()} | {"data.corpus": "verbfinal"}
-    data |= {"data.batch_tokens": 1000, "decoding.beam": 1}
+    data |= {"data.batch_tokens": 1000, "data.subwords": {"size": 200}, "decoding.beam": 1}
     sizes = {"model.decoder_layers": 2, "model.heads": 4}
     run = make_run(folder, name, sizes | data | options, 30, 4)
     if instances:
@@ -137,7 +137,7 @@ def test_layers_and_heads(tmp_path):
             run = make_run(tmp_path / f"{layers}-{heads}", "mma_h", options, 20 + heads, layers)
     rows = study("layers_heads", tmp_path)
     found = {(r["decoder_layers"], r["heads"], r["BLEU"], r["DAL_word"]) for r in rows}
-    expected = {(str(n), str(h), str(20.0 + h), str(n)) for n in (1, 3) for h in (1, 4)}
+    expected = {(str(n), str(h), str(20.0 + h), str(float(n))) for n in (1, 3) for h in (1, 4)}
     assert found == expected
     assert study("layers_heads", tmp_path, "unit=subword")[0]["DAL_subword"] == "1.5"
     config = read_json(run / CONFIG)

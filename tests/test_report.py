@@ -60,7 +60,7 @@ def test_csv_has_every_figure_of_every_run(tmp_path):
     expected |= {"emission_rate": "", "window": ""}
     expected |= {"lambda_var": "0.1", "seed": "7", "BLEU": "30.5", "chrF": "15.25", **same}
     for name in ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW"):
-        expected[f"{name}_word"] = "4" if name == "DAL" else "2.0"
+        expected[f"{name}_word"] = "4.0" if name == "DAL" else "2.0"
         expected[f"{name}_subword"] = "6.0" if name == "DAL" else "3.0"
     expected |= {"parameters": "1234", "updates": "20", "decoding": "", "policy": ""}
     expected |= {"BLEU_low": "", "BLEU_high": "", "resampling": "", "offline_BLEU": ""}

@@ -31,9 +31,11 @@ def read_published(
     """
     lines: dict[str, list[Point]] = {}
     notes: dict[str, None] = {}
-    files = sorted(folder.glob("*/*.csv"))
-    own = {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
-    known = {name: file for name, file in own.items() if file.read_bytes().startswith(b"system,")}
+    known = {
+        file.relative_to(folder).with_suffix("").as_posix(): file
+        for file in sorted(folder.glob("*/*.csv"))
+        if file.read_bytes().startswith(b"system,")
+    }
     for name in names:
         path = Path(name) if name.endswith(".csv") else pick(known, name, "published")
         try:
@@ -44,17 +46,16 @@ def read_published(
                 f"published={name} cannot be read ({type(error).__name__}: {error}); it needs the "
                 "columns system and BLEU, and one for each latency, with finite numbers"
             ) from None
-        for line, of, point in rows:
-            if point and of == unit:
-                lines.setdefault(line, []).append(point)
+        for system, kind, own, point in rows:
+            if point and own == unit:
+                lines.setdefault(f"{system}, published ({kind} BLEU)", []).append(point)
             elif point:
-                notes[f"{path.stem}, {line}: its unit of latency is {of}"] = None
+                notes[f"{path.stem}, {system}: its unit of latency is {own}"] = None
     return [Series(name, line, kind="published") for name, line in lines.items()], [*notes]
 
 
-def _parse(row: Mapping[str, str], latency: str) -> tuple[str, str, Point | None]:
-    """Return the line, the unit of latency, and the point, None without that latency."""
+def _parse(row: Mapping[str, str], latency: str) -> tuple[str, str, str, Point | None]:
+    """Return the system, the kind of BLEU, the unit, and the point, None without that latency."""
     kind, unit = (row.get(key) or "not stated" for key in ("BLEU_kind", "latency_unit"))
     bleu, value = convert(float(row["BLEU"]), Finite), convert(float(row.get(latency) or 0), Finite)
-    line = f"{row['system']}, published ({kind} BLEU)"
-    return line, unit, Point(value, bleu) if row.get(latency) else None
+    return row["system"], kind, unit, Point(value, bleu) if row.get(latency) else None
