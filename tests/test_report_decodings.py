@@ -90,7 +90,12 @@ def test_evaluations_of_other_text_are_a_report_of_their_own(tmp_path):
     assert [run.is_decoding for run in listed.runs if run.mechanism == "soft"] == [True]
     assert len({run.test_set for run in listed.runs}) == 1
     report({"runs": tmp_path, **QUICK, "test": "t17"})
-    assert {row["BLEU"] for row in rows(tmp_path / "curves.csv")} == {"53.0", "55.0", "41.0", "70.0"}
+    assert {row["BLEU"] for row in rows(tmp_path / "curves.csv")} == {
+        "53.0",
+        "55.0",
+        "41.0",
+        "70.0",
+    }
 
 
 def test_a_decoding_has_its_own_log(tmp_path):

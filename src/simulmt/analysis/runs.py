@@ -88,8 +88,10 @@ def comparable(listed: RunList, folder: Path) -> list[Run]:
         UserError: there is none, or not all were tested on the same sentences.
     """
     if not listed.runs:
+        first = f": {listed.left_out[0]}" if listed.left_out else ""
         raise UserError(
-            f"there is no finished run in {folder}; a training run ends with writing {files.SCORES}"
+            f"there is no finished run in {folder}{first}; a training run ends with writing "
+            f"{files.SCORES}"
         )
     sets: dict[str, str] = {}  # by digest, since the same name may stand for different text
     for run in listed.runs:
