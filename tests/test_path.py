@@ -73,15 +73,11 @@ def test_heads_are_counted_in_the_cells_and_eos_has_a_column_if_one_went_there()
     assert lines[6].split()[-1] == "█2██"
 
 
-def test_a_wide_sentence_becomes_two_lanes():
+def test_a_wide_sentence_becomes_one_text():
     lines = printed(render_path(WIDE, 40), 40).splitlines()
-    reads = [line for line in lines if line.startswith("READ")]
-    assert len(reads) == len([line for line in lines if line.startswith("WRITE")]) > 10
-    assert reads[0].split()[1:4] == ["Quellwort0", "Quellwort1", "Quellwort2"]
-    lanes = [line for line in lines if line.startswith(("READ", "WRITE"))]
-    shown = sum(len(line.split()) - 1 for line in lanes)
-    assert f"… and {120 - shown} more words" in lines
-    assert "(Quellwort59)" in printed(render_path(WIDE, 120), 120)
+    text = " ".join(lines)
+    assert " ".join(text.split()).startswith("sentence 9 source | target in turns: Quellwort0")
+    assert "| word0 |" in text
 
 
 @pytest.mark.parametrize(("letters", "words"), [(1, 900), (12, 900), (5000, 2), (5000, 900)])

@@ -39,15 +39,6 @@ def test_table_curve_and_csv_by_a_convention(name, tmp_path, capsys, drawn):
     assert (rows["run-0"]["DAL_word"], rows["run-0"]["BLEU"]) == ("10.2", "99.9")
 
 
-def test_the_quality_shown_is_that_of_the_convention(tmp_path):
-    options = {**OPTIONS, "quality": [100.5, 101]}
-    report({"runs": make_runs(tmp_path, SOFT), **options, "convention": "simuleval"})
-    with pytest.raises(UserError, match=r"their BLEU is 99.90 to 99.90"):
-        report({"runs": tmp_path, **options})
-    with pytest.raises(UserError, match=r"their BLEU is 100.90 to 100.90"):
-        report({"runs": tmp_path, **options, "convention": "ictnlp", "quality": [99, 100]})
-
-
 def test_an_unknown_convention_lists_the_four(tmp_path):
     for wrong in ("iwslt", None, 3, ["paper"]):
         options = {**OPTIONS, "convention": wrong}
@@ -81,7 +72,7 @@ def test_a_damaged_convention_is_left_out(tmp_path):
     for damage in ({}, {**figures, "AL": "much"}, {**figures, "AL": {"value": 1.0}}, None):
         scores["figures"]["simuleval"]["word"] = damage
         write_json(file, scores)
-        assert len(find_runs(tmp_path).damaged) == 1
+        assert len(find_runs(tmp_path).left_out) == 1
     del scores["figures"]["simuleval"]
     write_json(file, scores)
-    assert len(find_runs(tmp_path).damaged) == 1
+    assert len(find_runs(tmp_path).left_out) == 1

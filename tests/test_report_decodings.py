@@ -46,13 +46,13 @@ def test_decodings_of_one_run_are_one_curve(tmp_path):
     assert {(row["k"], row["decoding"]) for row in table.values() if row["k"]} == {
         ("1", "k=1"), ("3", ""), ("5", "k=5"), ("9", "k=9"),
     }  # fmt: skip
-    assert table["run/evaluation/test-best-k5"]["BLEU"] == "55"
+    assert table["run/evaluation/test-best-k5"]["BLEU"] == "55.0"
     assert {row["folder"] for row in rows(tmp_path / "cost.csv")} == {"run", "soft"}
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert "2 runs and 4 further decodings" in page.text
     assert "wait-k k=9" in page.text
     (tmp_path / "run" / "evaluation" / "test-best-k5" / "scores.json").write_text("{")
-    assert len(find_runs(tmp_path).damaged) == 1
+    assert len(find_runs(tmp_path).left_out) == 1
     assert len(find_runs(tmp_path, decodings=False).runs) == 2
 
 
@@ -90,7 +90,12 @@ def test_evaluations_of_other_text_are_a_report_of_their_own(tmp_path):
     assert [run.is_decoding for run in listed.runs if run.mechanism == "soft"] == [True]
     assert len({run.test_set for run in listed.runs}) == 1
     report({"runs": tmp_path, **QUICK, "test": "t17"})
-    assert {row["BLEU"] for row in rows(tmp_path / "curves.csv")} == {"53", "55", "41", "70"}
+    assert {row["BLEU"] for row in rows(tmp_path / "curves.csv")} == {
+        "53.0",
+        "55.0",
+        "41.0",
+        "70.0",
+    }
 
 
 def test_a_decoding_has_its_own_log(tmp_path):

@@ -64,5 +64,5 @@ def test_one_of_several_texts_has_to_be_named(place, tmp_path):
         report({**QUICK, "runs": place / "model", "to": str(tmp_path)})
     report({**QUICK, "runs": place / "model", "test": "other", "to": str(tmp_path)})
     assert len(rows(tmp_path / "curves.csv")) == 1
-    with pytest.raises(UserError, match="no evaluation of third, but of news, other"):
+    with pytest.raises(UserError, match="evaluated on news, other: choose with test=NAME"):
         report({**QUICK, "runs": place / "model", "test": "third"})

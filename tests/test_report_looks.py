@@ -45,11 +45,10 @@ def test_formats_width_and_size_of_text(tmp_path, drawn):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"width": 1.9}, "width is 1.9; it must be from 2 to 30 inches"),
-        ({"font_size": 41}, "font_size is 41; it must be from 4 to 40 points"),
-        ({"width": 2, "font_size": 9}, "at most 8 points; give a smaller font_size, or width=2.25"),
-        ({"formats": ["gif"]}, "formats is 'gif'; choose one of png, svg, pdf"),
-        ({"formats": []}, "formats is None; choose one of png, svg, pdf"),
+        ({"width": 1.9}, "width is 1.9; it must be at least 2"),
+        ({"font_size": 41}, "font_size is 41; it must be at most 40"),
+        ({"formats": ["gif"]}, "formats.0 is 'gif'; .*png"),
+        ({"formats": []}, "formats is"),
     ],
 )
 def test_bad_looks(wrong, said, tmp_path):
@@ -65,7 +64,7 @@ def test_the_legend_counts_seeds_and_no_whisker_runs_through_a_label(tmp_path, d
     ]
     lines = [Series("wait-k", points), Series("MILk", [Point(4.4, 33, "λ=1", runs=("d",))])]
     lines.append(Series("some", [points[0], Point(9, 30, "k=9", runs=("a", "b"))]))
-    save(draw_curve(lines, "DAL")[0], [tmp_path / "a.png"])
+    save(draw_curve(lines, "DAL"), [tmp_path / "a.png"])
     assert names_drawn(drawn[0]) == [
         "wait-k (3 seeds)", "MILk", "some (2–3 seeds)", "Pareto front, within 1 s.d.",
         "± s.d. over seeds",

@@ -248,18 +248,16 @@ def test_a_convention_has_its_own_interval(convention, tmp_path):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"resamples": 10}, "from 40 to 10,000"),
+        ({"resamples": 10}, "resamples is 10; it must be at least 40"),
         ({"samples": -1}, "at least 0"),
         ({"compare_at": [3, 0]}, "above 0"),
-        ({"compare_at": float("nan")}, "above 0"),
-        ({"quality": [101, 95]}, r"give \[least,most\]"),
-        ({"quality": [95, 95]}, "two different numbers"),
-        ({"quality": [200, 300]}, "no run is: their BLEU is"),
-        ({"latency": []}, "latency is None"),
+        ({"compare_at": float("nan")}, "compare_at.0 is"),
+        ({"quality": [101, 95]}, "quality is"),
+        ({"latency": []}, "latency is"),
         ({"latency": ["DAL", "XL"]}, "latency is 'XL'"),
         ({"resample": 100}, "has no option resample"),
-        ({"resamples": "many"}, "resamples is"),
-        ({"training": 1}, "training is"),
+        ({"resamples": "many"}, "resamples is 'many'"),
+        ({"training": 1}, "training is 1"),
     ],
 )
 def test_bad_options(wrong, said, made, tmp_path):

@@ -74,10 +74,10 @@ def test_other_latencies_and_runs_that_were_averaged(tmp_path, capsys):
     ("wrong", "said"),
     [
         ({"ranges": []}, "needs ranges"),
-        ({"ranges": [3, 4]}, "give .least,most."),
-        ({"ranges": [[4, 3]]}, "give .least,most."),
-        ({"ranges": [[1, "x"]]}, "give .least,most."),
-        ({"select": "bleu"}, "choose one of dal, al, ap, laal"),
+        ({"ranges": [3, 4]}, "ranges.0 is 3"),
+        ({"ranges": [[4, 3]]}, "it must be .least,most."),
+        ({"ranges": [[1, "x"]]}, "ranges.0.1 is 'x'"),
+        ({"select": "bleu"}, "select is 'bleu'; .*laal"),
         ({"select": "al", "convention": "simuleval"}, "select=al with convention=simuleval: "),
         ({"select": "laal", "convention": "ictnlp"}, "choose convention=paper, or select=null"),
     ],
@@ -137,5 +137,5 @@ def test_damaged_published_figures(text, tmp_path):
     if text:
         with pytest.raises(UserError, match="cannot be read"):
             read_published([str(path)], "DAL", "word", tmp_path)
-    with pytest.raises(UserError, match=r"there is no file .*one of .*milk/table5"):
+    with pytest.raises(UserError, match=r"published is 'nobody/table1'; .*milk/table5"):
         read_published(["nobody/table1"], "DAL", "word", ROOT / "experiments")

@@ -63,7 +63,7 @@ class Traits:
 
     learned: bool
     offline: bool
-    dials: Mapping[str, float]
+    dials: Mapping[str, int | float]
 
 
 @dataclass(frozen=True)

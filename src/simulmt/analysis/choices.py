@@ -2,19 +2,27 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Le, MinLen
+from pydantic import AfterValidator
 
 from simulmt.errors import UserError
-from simulmt.options import Config, Finite, Natural, Positive, construct, convert, pick
+from simulmt.options import Config, Finite, Natural, Positive, construct, pick
 from simulmt.scoring.conventions import ADDED, CONVENTIONS
 
-FORMATS = ("png", "svg", "pdf")
-_WIDEST = 4.0  # points of the font for each inch of a picture
-LATENCIES = ("DAL", "AL", "AP", "LAAL")
-_LISTS = ("latency", "published", "line", "formats", "compare_at")
-"""Options that may be one value instead of a list."""
+_LATENCIES = ("DAL", "AL", "AP", "LAAL", *ADDED)
+_LISTS = ("latency", "published", "line", "formats", "compare_at")  # or one value
+
+
+def _in_order(limits: tuple[float, float]) -> tuple[float, float]:
+    if limits[0] > limits[1]:
+        raise ValueError("it must be [least,most]")
+    return limits
+
+
+Range: TypeAlias = Annotated[tuple[Finite, Finite], AfterValidator(_in_order)]
+"""The least and the greatest value."""
 
 
 @dataclass(frozen=True)
@@ -28,54 +36,39 @@ class Choices:
     runs: Path
     to: Path
     convention: str
-    latency: Any
-    quality: Any
-    unit: Any
+    latency: Annotated[list[str], MinLen(1)]
+    quality: Range | None
+    unit: str
     training: bool
-    published: Any
-    others: Any
-    line: Any
+    published: list[str]
+    others: dict[str, Path] | None
+    line: list[str]
     labels: Path | None
-    formats: Any
+    formats: Annotated[list[Literal["png", "svg", "pdf"]], MinLen(1)]
     width: Annotated[float, Ge(2), Le(30)]  # inches
     font_size: Annotated[float, Ge(4), Le(40)]  # points
     resamples: Annotated[int, Ge(40), Le(10_000)]
     compare_at: list[Positive]
     select: Literal["dal", "al", "ap", "laal"] | None
-    ranges: Any
+    ranges: list[Range]
     samples: Natural
     test: str | None
     plugins: list[str]
 
     def __post_init__(self) -> None:
-        if self.quality is not None:
-            _check_range("quality", self.quality, "[95,101]")
-            if self.quality[0] == self.quality[1]:
-                raise UserError(f"quality is {self.quality}: a picture needs two different numbers")
-        for name in self.formats or [None]:
-            pick(dict.fromkeys(FORMATS), name, "formats")
-        if self.font_size > _WIDEST * self.width:
-            raise UserError(
-                f"font_size is {self.font_size:g} with width={self.width:g}: the picture has room "
-                f"for at most {_WIDEST * self.width:g} points; give a smaller font_size, or "
-                f"width={self.font_size / _WIDEST:g}"
-            )
-        convention = pick(CONVENTIONS, self.convention, "convention")
-        paper = self.convention == "paper"
+        convention, paper = CONVENTIONS[self.convention], self.convention == "paper"
         where = "" if paper else f"convention={self.convention}: "
-        known = (*LATENCIES, *ADDED) if paper else tuple(convention.metrics)
-        for latency in self.latency or [None]:
+        for latency in self.latency:
+            known = _LATENCIES if paper else tuple(convention.metrics)
             pick(dict.fromkeys(known), latency, f"{where}latency")
         pick(dict.fromkeys(convention.units), self.unit, f"{where}unit")
-        if self.select is not None and not paper:
+        if self.select and not paper:
             raise UserError(
                 f"select={self.select} with convention={self.convention}: the development set is "
                 "scored by paper alone; choose convention=paper, or select=null"
             )
-        if self.select is not None and not (isinstance(self.ranges, list) and self.ranges):
+        if self.select and not self.ranges:
             raise UserError("select needs ranges of latency, such as ranges=[[3,4],[4,5]]")
-        for limits in self.ranges if self.select else ():
-            _check_range("ranges", limits, "[3,4]")
 
 
 def read_choices(options: Config) -> Choices:
@@ -88,24 +81,8 @@ def read_choices(options: Config) -> Choices:
     defaults = {"to": options.get("runs"), "unit": units[0]}
     filled = {**options, **{k: v for k, v in defaults.items() if options.get(k) is None}}
     filled |= {key: _listed(options[key]) for key in _LISTS if key in options}
-    if isinstance(select := options.get("select"), str):
-        filled["select"] = select.lower()
     return construct(Choices, filled, "")
 
 
 def _listed(value: Any) -> list[Any]:
     return [] if value is None else value if isinstance(value, list) else [value]
-
-
-def _check_range(name: str, value: Any, example: str) -> None:
-    numbers = isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
-    if not numbers or value[0] > value[1]:
-        raise UserError(f"{name} has {value!r}; give [least,most], such as {example}")
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        convert(value, Finite)
-    except ValueError:
-        return False
-    return True

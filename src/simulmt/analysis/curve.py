@@ -1,68 +1,34 @@
-"""Quality against latency as a picture: one line for each system."""
+"""Quality against latency as a picture: lines, the Pareto front, whiskers, the oracle, labels."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Sequence
+from itertools import cycle
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
-from simulmt.analysis.curve_marks import (
-    draw_front,
-    draw_oracle,
-    draw_series,
-    draw_whiskers,
-    kind_handles,
-    series_styles,
-)
 from simulmt.analysis.labels import Label, ceiling_label, place_labels, point_label
-from simulmt.analysis.points import Point, Series
-from simulmt.analysis.style import (
-    DPI,
-    Style,
-    draw_legend,
-    line_styles,
-    make_panels,
-    scale_points,
-)
+from simulmt.analysis.points import Point, Series, front_points
+from simulmt.analysis.style import DARK, GREY, MARKERS, Style, draw_legend, line_styles, make_panels
 
-Range: TypeAlias = tuple[float, float]
-"""The least and the greatest value."""
-_NARROW = (5.4, 4.0)  # inches, for a column of a page
 _LEGEND = 0.17  # share of the usual height that a legend may fill
-
-
-@dataclass(frozen=True)
-class Print:
-    """The look of a printed picture.
-
-    Attributes:
-        width: In inches.
-        font_size: Of the text of the legend, in points; all else is in proportion.
-    """
-
-    width: float = 7.0
-    font_size: float = 10.0
-
-    @property
-    def size(self) -> tuple[float, float]:
-        """Width and height in inches, without what a long legend adds."""
-        return self.width, self.width * 4.4 / 7
-
-    @property
-    def scale(self) -> float:
-        """By how much text, lines and markers are larger than usual."""
-        return self.font_size / 10
+_HOLLOW: Style = {"markerfacecolor": "white", "markeredgewidth": 1.6}
+_FRONT: Style = {"color": "#d3d3d3", "linewidth": 5, "solid_joinstyle": "round"}
 
 
 def draw_curve(
-    series: Sequence[Series], latency: str, oracle: float | None = None,
-    shown: Range | None = None, link: Callable[[Point], str] | None = None,
-    look: Print = Print(),
-) -> tuple[Figure, list[Line2D]]:  # fmt: skip
+    series: Sequence[Series],
+    latency: str,
+    oracle: float | None = None,
+    shown: tuple[float, float] | None = None,
+    width: float = 7.0,
+    font_size: float = 10.0,
+) -> Figure:
     """Draw quality against latency.
 
     Each line goes in the order of latency, with its own colour, marker and dashes; lines of
@@ -78,42 +44,38 @@ def draw_curve(
         oracle: The latency of the oracle, if known; faster models have to guess.
         shown: The least and the greatest quality in the picture; None shows all. The picture is as
             wide as the shown simultaneous points need, and leaves out a series without one.
-        link: Returns the address of a point, for a page that draws the legend itself.
-        look: The look of a picture that is not for a page.
-
-    Returns:
-        The figure, and the entries of its legend.
+        width: In inches; the height is in proportion, and a long legend adds to it.
+        font_size: Of the text of the legend, in points; all else is in proportion.
     """
-    scale = look.scale if link is None else 1.0
-    figure, (axes,) = make_panels(1, 1, *(look.size if link is None else _NARROW))
+    scale = font_size / 10
+    figure, (axes,) = make_panels(1, 1, width, width * 4.4 / 7)
     axes.set(xlabel=latency, ylabel="BLEU")
     axes.margins(x=0.07, y=0.1)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
-    styled = [*zip(series, series_styles(series), strict=True)]
+    styled = [*zip(series, _series_styles(series), strict=True)]
     visible = [(line, style) for line, style in styled if _within(line.points, shown)]
-    handles = [draw_series(axes, line, style) for line, style in visible]
-    handles += kind_handles([line for line, _ in visible])
-    handles += draw_front(axes, series) + draw_whiskers(axes, styled)
+    handles = [_draw_series(axes, line, style) for line, style in visible]
+    handles += _kind_handles([line for line, _ in visible])
+    handles += _draw_front(axes, series) + _draw_whiskers(axes, styled)
     if oracle is not None:
-        draw_oracle(axes, oracle)
+        axes.axvline(oracle, color=GREY, linewidth=1.4, dashes=(1, 2), zorder=1)
+        axes.text(oracle, 1.01, "oracle", fontsize=9.5, color=DARK, ha="center",
+                  transform=axes.get_xaxis_transform())  # fmt: skip
     if shown is not None:
         _limit(axes, series, oracle, shown)
     if scale != 1:
-        scale_points(figure, handles, scale)
-    if link is None:
-        _add_legend(figure, handles, scale)
+        _scale(figure, handles, scale)
+    _add_legend(figure, handles, scale)
     figure.draw_without_rendering()  # settles the layout, so that pixels are known
     figure.set_layout_engine("none")
     marks = [(point.place, point.spread) for line in series for point in line.points]
     place_labels(axes, _labels(axes, styled, shown, scale), marks, scale)
-    if link is not None:
-        _add_links(axes, series, link)
-    return figure, handles
+    return figure
 
 
 def draw_validations(points: Sequence[tuple[float, ...]]) -> Figure:
     """Draw the (latency, quality) of every validation, joined in the order of training."""
-    figure, (axes,) = make_panels(1, 1, *_NARROW)
+    figure, (axes,) = make_panels(1, 1, 5.4, 4.0)
     axes.set(xlabel="DAL (source words)", ylabel="BLEU")
     axes.set_title("every validation, in the order of training", fontsize=11, pad=14)
     axes.plot(*np.array(points).reshape(-1, 2).T, **line_styles([False])[0])
@@ -122,12 +84,14 @@ def draw_validations(points: Sequence[tuple[float, ...]]) -> Figure:
     return figure
 
 
-def _within(points: Sequence[Point], shown: Range | None) -> list[Point]:
+def _within(points: Sequence[Point], shown: tuple[float, float] | None) -> list[Point]:
     """Return the points whose quality is in a range."""
     return [point for point in points if shown is None or shown[0] <= point.quality <= shown[1]]
 
 
-def _limit(axes: Axes, series: Sequence[Series], oracle: float | None, shown: Range) -> None:
+def _limit(
+    axes: Axes, series: Sequence[Series], oracle: float | None, shown: tuple[float, float]
+) -> None:
     """Limit the axes to a range of quality, and to the latencies of simultaneous points in it."""
     simultaneous = [point for line in series if not line.offline for point in line.points]
     latencies = [point.latency for point in _within(simultaneous, shown)]
@@ -137,18 +101,35 @@ def _limit(axes: Axes, series: Sequence[Series], oracle: float | None, shown: Ra
     axes.set(xlim=(least - room, most + room), ylim=shown)
 
 
+def _scale(figure: Figure, handles: Sequence[Line2D], scale: float) -> None:
+    """Scale text, lines and markers, and the entries of the legend to come."""
+    for text in figure.findobj(Text):
+        text.set_fontsize(float(text.get_fontsize()) * scale)
+    for line in {*figure.findobj(Line2D), *handles}:
+        line.set_linewidth(line.get_linewidth() * scale)
+        line.set_markersize(line.get_markersize() * scale)
+        line.set_markeredgewidth(line.get_markeredgewidth() * scale)
+    for spots in figure.findobj(PathCollection):
+        spots.set_sizes(spots.get_sizes() * scale**2)
+    for axes in figure.axes:
+        axes.tick_params(labelsize=10 * scale)
+
+
 def _add_legend(figure: Figure, handles: Sequence[Line2D], scale: float) -> None:
     """Draw the legend; a long legend makes the figure higher, not the axes lower."""
     draw_legend(figure, handles, scale)
     figure.set_layout_engine("none")  # the legend may not fit yet
     figure.draw_without_rendering()
     figure.set_layout_engine("constrained")
-    high, usual = figure.legends[0].get_window_extent().height / DPI, figure.get_figheight()
+    high, usual = figure.legends[0].get_window_extent().height / figure.dpi, figure.get_figheight()
     figure.set_figheight(usual + max(high - _LEGEND * usual, 0.0))
 
 
 def _labels(
-    axes: Axes, styled: Sequence[tuple[Series, Style]], shown: Range | None, scale: float
+    axes: Axes,
+    styled: Sequence[tuple[Series, Style]],
+    shown: tuple[float, float] | None,
+    scale: float,
 ) -> list[Label]:
     """Return a label for each offline model and for each point of other models."""
     trained = [(line, style) for line, style in styled if not line.published]
@@ -166,9 +147,75 @@ def _labels(
     return labels
 
 
-def _add_links(axes: Axes, series: Sequence[Series], link: Callable[[Point], str]) -> None:
-    """Put an invisible link over each point that is not published."""
-    points = [point for line in series if not line.published for point in line.points]
-    xs, ys = [point.latency for point in points], [point.quality for point in points]
-    targets = axes.scatter(xs, ys, s=200, alpha=0, zorder=9)
-    targets.set_urls([link(point) for point in points])
+def _series_styles(series: Sequence[Series]) -> list[Style]:
+    """Return the style of each series: a single point has no line, a published one is grey."""
+    usual = iter(line_styles([line.offline for line in series if not line.published]))
+    published = cycle(reversed(MARKERS))
+    styles = []
+    for line in series:
+        if line.published:
+            style = {"color": GREY, "linewidth": 1.0, "markersize": 5.5, "zorder": 2,
+                     "marker": next(published)}  # fmt: skip
+            style |= {"linestyle": (0, (2, 2)), "markerfacecolor": "white", "markeredgecolor": GREY}
+        else:
+            style = next(usual)
+        if line.kind == "policy":
+            style |= _HOLLOW | {"markeredgecolor": style["color"]}
+        if line.kind == "other":
+            style |= {"fillstyle": "left", "markeredgecolor": style["color"]}
+        styles.append(style if len(line.points) > 1 else style | {"linestyle": ""})
+    return styles
+
+
+def _draw_series(axes: Axes, series: Series, style: Style) -> Line2D:
+    """Draw a series; returns its entry in the legend."""
+    points = sorted(point.place for point in series.points)
+    label = f"{series.name} ({series.about})" if series.about else series.name
+    (line,) = axes.plot(*zip(*points, strict=True), label=label, **style)
+    if not series.offline or series.published:
+        return line
+    ceiling: dict[str, Any] = {"color": GREY, "linewidth": 1.1, "linestyle": (0, (5, 3))}
+    axes.axhline(series.best, zorder=1, **ceiling)
+    return Line2D([], [], **{**style, **ceiling, "label": label, "markerfacecolor": DARK})
+
+
+def _kind_handles(series: Sequence[Series]) -> list[Line2D]:
+    """Return the legend's entries for trained and for decode-time models, if there are both."""
+    kinds = {line.kind for line in series if not line.offline}
+    if "policy" not in kinds:
+        return []
+    style: Style = {"color": DARK, "linestyle": "", "marker": "o", "markersize": 7.5}
+    policy = Line2D([], [], **style, **_HOLLOW, label="decode-time policy")
+    trained = Line2D([], [], **style, label="trained policy")
+    return [trained, policy] if "trained" in kinds else [policy]
+
+
+def _draw_front(axes: Axes, series: Sequence[Series]) -> list[Line2D]:
+    """Draw a halo around each point of the front, and steps between; returns the legend's entry.
+
+    Points that are on the front only because of their seeds are below the steps.
+    """
+    front = front_points(series)
+    if not front:
+        return []
+    xs, ys = zip(*(point.place for point in front), strict=True)
+    axes.scatter(xs, ys, s=230, color=_FRONT["color"], linewidths=0, zorder=0.6)
+    best = np.maximum.accumulate(ys)
+    axes.plot(np.repeat(xs, 2)[1:], np.repeat(best, 2)[:-1], zorder=0.5, **_FRONT)
+    seeds = any(point.spread != (0, 0) for line in series for point in line.points)
+    label = "Pareto front, within 1 s.d." if seeds else "Pareto front"
+    return [Line2D([], [], marker="o", markersize=13, label=label, **_FRONT)]
+
+
+def _draw_whiskers(axes: Axes, styled: Sequence[tuple[Series, Style]]) -> list[Line2D]:
+    """Draw standard deviations of points with several seeds; returns the legend's entry."""
+    handles: list[Line2D] = []
+    for line, style in styled:
+        for point in line.points:
+            (x, y), (across, up) = point.place, point.spread
+            if across or up:
+                xs, ys = [x - across, x + across, np.nan, x, x], [y, y, np.nan, y - up, y + up]
+                axes.plot(xs, ys, color=style["color"], linewidth=1.0, zorder=2.5)
+                handles = [Line2D([], [], color=DARK, linestyle="", marker="+", markersize=14,
+                                  label="± s.d. over seeds")]  # fmt: skip
+    return handles

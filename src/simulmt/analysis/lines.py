@@ -11,6 +11,7 @@ from simulmt.analysis.names import chosen_lines, differing, row_names, variants
 from simulmt.analysis.run import Run
 from simulmt.analysis.titles import title
 from simulmt.errors import UserError
+from simulmt.options import convert, pick
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,7 @@ class Lines:
     def row_names(self, runs: Sequence[Run]) -> dict[str, str]:
         """Return a name for each of some runs, by folder, for tables that people read."""
         usual = variants(runs, show=title)
-        named = {run.folder: self.own.get(usual[run.folder]) for run in runs}
-        return row_names(runs, {f: named[f] or usual[f] for f in usual})
+        return row_names(runs, {f: self.own.get(name, name) for f, name in usual.items()})
 
 
 def find_lines(
@@ -47,13 +47,25 @@ def find_lines(
 
     Raises:
         UserError: an option that no run has, or that separates no lines; a file that cannot be
-            read, or that names a line that there is not.
+            read, or that names a line that there is not; two lines with the same name.
     """
+    trained = [run for run in runs if not run.foreign]
+    known = [key for key in differing(trained) if key != "seed"]
     for key in keys:
-        _check_key(key, runs)
+        if key == "seed" or not any(key in run.options for run in trained):
+            raise UserError(
+                f"line has {key!r}; choose options in which runs differ: {', '.join(known) or '–'}"
+            )
     plain = chosen_lines(runs, keys) if keys else variants(runs)
     titles = chosen_lines(runs, keys, title) if keys else variants(runs, show=title)
-    _check_others(runs, plain, titles)
+    taken = {
+        name for run in trained for name in (run.folder, plain[run.folder], titles[run.folder])
+    }
+    if twice := [run.mechanism for run in runs if run.foreign and run.mechanism in taken]:
+        raise UserError(
+            f"others has the name {twice[0]!r}, which a line or a folder of the runs has; choose "
+            "another name"
+        )
     lines = [*dict.fromkeys((*titles.values(), *published))]
     own = {} if file is None else _read_labels(file, lines)
     shown = Counter(own.get(name, name) for name in lines)
@@ -64,39 +76,13 @@ def find_lines(
     return Lines(plain, {folder: own.get(name, name) for folder, name in titles.items()}, own)
 
 
-def _check_key(key: object, runs: Sequence[Run]) -> None:
-    trained = [run for run in runs if not run.foreign]
-    if isinstance(key, str) and any(key in run.options for run in trained) and key != "seed":
-        return
-    known = ", ".join(option for option in differing(trained) if option != "seed")
-    why = "runs that differ in the seed alone are one point" if key == "seed" else "no run has it"
-    raise UserError(f"line has {key!r}: {why}; choose options in which runs differ: {known or '–'}")
-
-
-def _check_others(runs: Sequence[Run], plain: Mapping[str, str], titles: Mapping[str, str]) -> None:
-    """Refuse another system with the name of a run's line or folder."""
-    trained = [run.folder for run in runs if not run.foreign]
-    taken = {*trained, *(name[folder] for folder in trained for name in (plain, titles))}
-    for run in runs:
-        if run.foreign and run.mechanism in taken:
-            raise UserError(
-                f"others has the name {run.mechanism!r}, which a line or a folder of the runs has; "
-                "choose another name"
-            )
-
-
 def _read_labels(file: Path, lines: Sequence[str]) -> dict[str, str]:
     """Return the user's own names of lines, by the names that the report gives."""
     try:
-        labels = yaml.safe_load(file.read_bytes())
+        labels = convert(yaml.safe_load(file.read_bytes()), dict[str, str])
     except (OSError, ValueError, yaml.YAMLError) as error:
         why = " ".join(str(error).split())
         raise UserError(f"labels={file} cannot be read ({why}); it needs lines OLD: NEW") from None
-    if not isinstance(labels, dict) or not all(isinstance(x, str) for x in labels.values()):
-        raise UserError(f"labels={file} is no mapping of names; write a line OLD: NEW for each")
-    if unknown := [str(label) for label in labels if label not in lines]:
-        raise UserError(
-            f"labels={file} names {', '.join(unknown)}, which is no line; the lines are "
-            f"{'; '.join(lines)}"
-        )
+    for label in labels:
+        pick(dict.fromkeys(lines), label, f"labels={file}: a line")
     return labels

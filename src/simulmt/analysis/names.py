@@ -1,7 +1,8 @@
 """Names of runs and of lines: the options that tell them apart, and no others."""
 
+import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import takewhile
 
 from simulmt.analysis.run import WEIGHTS, Run
@@ -27,7 +28,9 @@ def row_names(runs: Sequence[Run], lines: Mapping[str, str] | None = None) -> di
         lines: The name of each run's line, by folder; None for those of `variants`.
     """
     lines = variants(runs) if lines is None else lines
-    names = {run.folder: " ".join([*_own(run), lines[run.folder], *run.dials()]) for run in runs}
+    names = {run.folder: " ".join([lines[run.folder], *run.dials()]) for run in runs}
+    own = {run.folder: run.options.get("name") for run in runs}
+    names = {folder: f"{own[folder]}: {x}" if own[folder] else x for folder, x in names.items()}
     for name in set(names.values()):
         alike = [run for run in runs if names[run.folder] == name]
         keys = differing(alike)  # none for a single run
@@ -84,14 +87,11 @@ def chosen_lines(
         words = [_chosen(run, key, runs, show) for key in keys if key in run.options]
         plain = " ".join([*words, *_of_policy(run, runs, show)]) or "other runs"
         names[run.folder] = run.mechanism if run.foreign else plain
-    mixed = {names[run.folder] for run in runs if run.offline}
-    mixed &= {names[run.folder] for run in runs if not run.offline}
-    return {
-        run.folder: f"{names[run.folder]}, whole sentence"
-        if run.offline and names[run.folder] in mixed
-        else names[run.folder]
-        for run in runs
-    }
+    streaming = {names[run.folder] for run in runs if not run.offline}
+    for run in runs:
+        if run.offline and names[run.folder] in streaming:
+            names[run.folder] += ", whole sentence"
+    return names
 
 
 def line_names(runs: Sequence[Run], axis: Sequence[str]) -> list[str]:
@@ -119,13 +119,6 @@ def effective_options(run: Run) -> frozenset[tuple[str, str]]:
     return frozenset((k, str(value)) for k, value in options if not k.startswith(left_out))
 
 
-def varied_options(runs: Iterable[Run]) -> list[str]:
-    """Return the options of a policy that are not the same in all of these decodings."""
-    policies = [run.policy for run in runs]
-    keys = dict.fromkeys(key for policy in policies for key in policy)
-    return [key for key in keys if len({str(policy.get(key)) for policy in policies}) > 1]
-
-
 def _separating(keys: Sequence[str], runs: Sequence[Run]) -> list[str]:
     """Return the fewest of the first keys that tell apart all runs that any of the keys does."""
 
@@ -134,7 +127,9 @@ def _separating(keys: Sequence[str], runs: Sequence[Run]) -> list[str]:
 
     separating: list[str] = []
     usual = [key for key in keys if not key.startswith(_SAME_LINE)]
-    for key in sorted(usual, key=lambda key: (not _varied(key, runs), not key.startswith(_FIRST))):
+    known = {key: {str(run.options[key]) for run in runs if key in run.options} for key in usual}
+    usual.sort(key=lambda key: (len(known[key]) == 1, not key.startswith(_FIRST)))
+    for key in usual:
         if parts([*separating, key]) > parts(separating):
             separating.append(key)
     return separating
@@ -148,18 +143,15 @@ def _of_policy(run: Run, runs: Sequence[Run], show: Callable[[str], str]) -> lis
     """
     if not run.policy:
         return []
-    alike = [r for r in runs if r.policy.get("name") == run.policy["name"]]
-    varied = varied_options(alike)
-    numbers = [key for key in varied if all(_is_number(r.policy.get(key)) for r in alike)]
-    values = {tuple(r.policy[key] for key in numbers) for r in alike}
+    alike = [r.policy for r in runs if r.policy.get("name") == run.policy["name"]]
+    keys = dict.fromkeys(key for policy in alike for key in policy)
+    varied = [key for key in keys if len({str(policy.get(key)) for policy in alike}) > 1]
+    numbers = [key for key in varied if all(isinstance(p.get(key), int | float) for p in alike)]
+    values = {tuple(policy[key] for key in numbers) for policy in alike}
     grid = len({value[:1] for value in values}) < len(values)
     dials = numbers[:1] if grid else numbers
-    words = [f"{key}={_text(run.policy.get(key))}" for key in varied if key not in dials]
+    words = [f"{key}={_brief(run.policy.get(key), [])}" for key in varied if key not in dials]
     return ["+", show(str(run.policy["name"])), *words]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _chosen(run: Run, key: str, runs: Sequence[Run], show: Callable[[str], str]) -> str:
@@ -168,17 +160,6 @@ def _chosen(run: Run, key: str, runs: Sequence[Run], show: Callable[[str], str])
         return show(run.mechanism)
     value = _brief(run.option(key), [other.option(key) for other in runs])
     return value if key == "model.name" else f"{_short(key)}={value}"
-
-
-def _own(run: Run) -> list[str]:
-    """Return the name that the user gave a run or its sweep, if any."""
-    name = run.options.get("name")
-    return [] if name is None else [f"{name}:"]
-
-
-def _varied(key: str, runs: Sequence[Run]) -> bool:
-    """Return whether the runs that have an option have several values; some may lack a teacher."""
-    return len({str(run.options[key]) for run in runs if key in run.options}) > 1
 
 
 def _listed(run: Run, keys: Sequence[str], runs: Sequence[Run]) -> list[str]:
@@ -197,10 +178,12 @@ def _short(key: str) -> str:
 
 
 def _brief(value: object, values: Sequence[object]) -> str:
-    """Return a value, of paths only the folders in which they differ."""
+    """Return a value as users type it, of paths only the folders in which they differ."""
+    if not isinstance(value, str):
+        return json.dumps(value)
     paths = [v.split("/") for v in values if isinstance(v, str) and "/" in v]
-    if not isinstance(value, str) or "/" not in value:
-        return _text(value)
+    if "/" not in value:
+        return value
     start = _shared(paths)
     end = _shared([path[start:][::-1] for path in paths])
     parts = value.split("/")
@@ -209,12 +192,5 @@ def _brief(value: object, values: Sequence[object]) -> str:
 
 def _shared(paths: Sequence[Sequence[str]]) -> int:
     """Return with how many equal parts all paths begin."""
-    places = zip(*paths, strict=False)
-    return sum(1 for _ in takewhile(lambda parts: len({*parts}) == 1, places))
-
-
-def _text(value: object) -> str:
-    """Return a value as users type it."""
-    if value is None:
-        return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    parts = zip(*paths, strict=False)
+    return sum(1 for _ in takewhile(lambda part: len({*part}) == 1, parts))

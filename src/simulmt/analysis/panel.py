@@ -76,7 +76,8 @@ def draw_sheet(
     most = max(map(len, bands))
     cell = min(0.34, max(smallest, _WIDEST / (widest * most)))
     lines = [line for band in bands for line in _broken(band, cell)]
-    gaps = [_headroom(line[0], cell) for line in lines]
+    longest = [max([0, *map(cell_len, map(_label, line[0].columns))]) for line in lines]
+    gaps = [0.7 + 0.006 * _font(cell) * letters for letters in longest]  # titles and labels above
     height = sum(gaps) + cell * sum(line[0].down for line in lines)
     width = max(len(line) * _pitch(line[0], cell) for line in lines)
     if width * height > _AREA or max(width, height) > _SIDE:
@@ -157,12 +158,6 @@ def _broken(band: Sequence[Panel], cell: float) -> list[Sequence[Panel]]:
 def _pitch(panel: Panel, cell: float) -> float:
     """Return the inches from a panel to the next panel."""
     return max(panel.across * cell, _LETTER * len(panel.title)) + _GAP
-
-
-def _headroom(panel: Panel, cell: float) -> float:
-    """Return the inches above a panel for its title and labels."""
-    longest = max((cell_len(_label(name)) for name in panel.columns), default=0)
-    return 0.7 + 0.006 * _font(cell) * longest
 
 
 def _frame(axes: Axes, panel: Panel, font: float, named: bool) -> None:

@@ -1,10 +1,10 @@
 """The read/write path of a decoded sentence: in words, for the terminal and as a picture."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import itemgetter
 from pathlib import Path
 
@@ -15,21 +15,15 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Group
 from rich.text import Text
 
-from simulmt.analysis.panel import (
-    NOTHING,
-    Handles,
-    Panel,
-    circle_key,
-    draw_circles,
-    draw_sheet,
-    more,
-    short,
-)
+from simulmt.analysis import panel
+from simulmt.analysis.panel import NOTHING, Panel, more, short
 from simulmt.decoding.instance import Instance, word_positions
+from simulmt.scoring.score import sentence_scores
 
 MOST = 30
 """The most rows, and the most columns, that are shown of a sentence."""
-_PAIRS, _TEXT = 15, 1000  # the most pairs of lines, and columns of a running text
+_TEXT = 1000  # the most columns of a running text
+_SHORTEST = 4  # source words of a sentence that shows a policy
 _PATH, _HEAD = "#1f4e79", "#d95f02"
 
 
@@ -86,17 +80,21 @@ def interleaved(instance: Instance) -> str:
 
     A line that is far too long is cut.
     """
-    texts = [] if instance.delays[:1] != (0,) else [""]
-    for kind, run in groupby(_events(instance), key=itemgetter(0)):
-        words = " ".join(word for _, word in run)
-        texts.append(f"(not read: {words})" if kind == "LEFT" else words)
+    source, read = instance.source.split(), 0
+    texts: list[str] = []
+    written = zip(accumulate(instance.delays, max), instance.prediction.split(), strict=True)
+    for delay, steps in groupby(written, key=itemgetter(0)):
+        texts += [" ".join(source[read:delay]), " ".join(word for _, word in steps)]
+        read = delay
+    if left := source[read:]:
+        texts.append(f"(not read: {' '.join(left)})")
     return short(" | ".join(texts), _TEXT)
 
 
 def render_path(instance: Instance, console_width: int) -> Group:
     """Return the path as a grid for the terminal: a row per written word, a column per source word.
 
-    A sentence that is too wide for the console becomes two lanes along time, READ above WRITE. Of a
+    A sentence that is too wide for the console becomes one text, source and target in turns. Of a
     long sentence only the beginning is shown.
 
     Args:
@@ -106,16 +104,37 @@ def render_path(instance: Instance, console_width: int) -> Group:
     grid = word_staircase(instance)
     lines, left_out = [*_grid_lines(grid)], grid.left_out
     if max(line.cell_len for line in lines) > console_width:
-        lines, left_out = _lanes(instance, console_width)
-    elif instance.delays:
-        lines.append(_key(grid))
+        lines = [Text(f"source | target in turns: {interleaved(instance)}")]
+    else:
+        if instance.delays:
+            key = "█ read for this word   ░ read before   · not read"
+            heads = "   digit: heads that stopped there (+: ten or more)"
+            lines.append(Text(key + heads * (grid.most_heads() > 0), style="dim"))
+        if left_out:
+            lines.append(Text(more(left_out, "word")))
     if not instance.delays:
         lines.append(Text(NOTHING, style="italic"))
-    if left_out:
-        lines.append(Text(more(left_out, "word")))
     title = Text(f"sentence {instance.index + 1}", style="bold")
     reference = Text.assemble(("reference: ", "dim"), short(instance.reference, _TEXT))
     return Group(title, *lines, reference)
+
+
+def typical_places(instances: Sequence[Instance]) -> list[int]:
+    """Return the places of the sentences, the most typical sentence first.
+
+    A typical sentence is close to the corpus's medians of chrF, DAL, source words and written
+    words. Each distance is divided by the mean distance from that median. If at least half of the
+    sentences show the policy at work, these come first. Equally typical sentences keep their order.
+    """
+    lengths = [(i.source_length, i.prediction_length) for i in instances]
+    traits = np.hstack([sentence_scores(instances), np.array(lengths, dtype=float)])  # (N, 4)
+    distances = np.abs(traits - np.median(traits, axis=0))
+    scales = distances.mean(axis=0)
+    distances /= np.where(scales > 0, scales, 1)
+    # long enough, and with a read between two writes
+    shown = np.array([i.source_length >= _SHORTEST and len({*i.delays}) > 1 for i in instances])
+    later = ~shown if 2 * shown.sum() >= len(shown) else np.zeros_like(shown)
+    return [int(place) for place in np.lexsort((distances.sum(axis=1), later))]
 
 
 def draw_path(instance: Instance, path: Path) -> None:
@@ -132,8 +151,8 @@ def draw_path(instance: Instance, path: Path) -> None:
     grid = word_staircase(instance)
     title = f"sentence {instance.index + 1}"
     title += f" {more(grid.left_out, 'word')}" if grid.left_out else ""
-    panel = Panel(title, grid.columns, grid.rows, grid.delays, partial(_mark, grid))
-    draw_sheet([[panel]], path, partial(_picture_key, grid.most_heads()), smallest=0.15)
+    picture = Panel(title, grid.columns, grid.rows, grid.delays, partial(_mark, grid))
+    panel.draw_sheet([[picture]], path, partial(_picture_key, grid.most_heads()), smallest=0.15)
 
 
 def _grid_lines(grid: Staircase) -> Iterator[Text]:
@@ -152,52 +171,6 @@ def _grid_lines(grid: Staircase) -> Iterator[Text]:
         yield line
 
 
-def _key(grid: Staircase) -> Text:
-    key = "█ read for this word   ░ read before   · not read"
-    heads = "   digit: heads that stopped there (+: ten or more)"
-    return Text(key + heads * (grid.most_heads() > 0), style="dim")
-
-
-def _events(instance: Instance) -> Iterator[tuple[str, str]]:
-    """Yield READ or WRITE and the word, in the order of time; LEFT for words never read."""
-    source, read = instance.source.split(), 0
-    for word, delay in zip(instance.prediction.split(), instance.delays, strict=True):
-        yield from (("READ", name) for name in source[read:delay])
-        yield "WRITE", word
-        read = max(read, delay)
-    yield from (("LEFT", name) for name in source[read:])
-
-
-def _lanes(instance: Instance, console_width: int) -> tuple[list[Text], int]:
-    """Return up to `_PAIRS` pairs of lines, READ above WRITE, and the number of words left out.
-
-    Each pair is as wide as the console.
-    """
-    room = max(console_width - len("WRITE  "), 8)
-    pairs = [{"READ": "", "WRITE": ""}]
-    events = [*_events(instance)]
-    for number, (kind, word) in enumerate(events):
-        shown = f"({word})" if kind == "LEFT" else word
-        size = min(cell_len(shown), room)
-        if cell_len(pairs[-1]["READ"]) + size > room:
-            if len(pairs) == _PAIRS:
-                return _lines(pairs), len(events) - number
-            pairs.append({"READ": "", "WRITE": ""})
-        for name in pairs[-1]:
-            here = (name == "WRITE") == (kind == "WRITE")
-            pairs[-1][name] += (set_cell_size(shown, size) if here else " " * size) + " "
-    return _lines(pairs), 0
-
-
-def _lines(pairs: Sequence[Mapping[str, str]]) -> list[Text]:
-    """Return the lines of the lanes."""
-    return [
-        Text(f"{name:5} {pair[name].rstrip()}", style=style, no_wrap=True)
-        for pair in pairs
-        for name, style in (("READ", "blue"), ("WRITE", "bold"))
-    ]
-
-
 def _mark(grid: Staircase, axes: Axes) -> None:
     read, written = np.repeat([0, *grid.delays], 2)[1:], np.arange(2 * len(grid.rows) + 1) // 2
     axes.plot(read, written, color=_PATH, linewidth=2, clip_on=False)
@@ -205,12 +178,15 @@ def _mark(grid: Staircase, axes: Axes) -> None:
     if heads:
         cells, counts = np.split(np.array(heads), [2], axis=1)
         shares = counts[:, 0] / grid.most_heads()
-        draw_circles(axes, cells, shares, facecolors=_HEAD, edgecolors="white", linewidths=0.5)
+        panel.draw_circles(
+            axes, cells, shares, facecolors=_HEAD, edgecolors="white", linewidths=0.5
+        )
 
 
-def _picture_key(most: int, cell: float) -> Handles:
+def _picture_key(most: int, cell: float) -> panel.Handles:
     counts = sorted({1, most}) if most else []
     circles = [
-        circle_key(cell, n / most, _HEAD, "1 head" if n == 1 else f"{n} heads") for n in counts
+        panel.circle_key(cell, n / most, _HEAD, "1 head" if n == 1 else f"{n} heads")
+        for n in counts
     ]
     return [Line2D([], [], color=_PATH, linewidth=2, label="path"), *circles]

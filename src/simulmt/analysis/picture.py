@@ -21,7 +21,7 @@ from simulmt.disk import check_writable, writing
 from simulmt.errors import UserError
 from simulmt.options import pick
 from simulmt.page import single_file
-from simulmt.run_directory import replacing
+from simulmt.run_directory import write_texts
 
 KINDS = (".png", ".svg", ".pdf", ".html")
 """The suffixes of pictures, and of the page."""
@@ -56,15 +56,13 @@ def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union
     with writing(path, _REMEDY):
         if path.suffix.lower() == ".html":
             data = {"heads": heads, "sentences": [_sentence(trace) for trace in traces]}
-            text = single_file("replay.html", data)
-            with replacing(path) as unfinished:
-                unfinished.write_text(text, encoding="utf-8", newline="\n")
+            write_texts(path.parent, {path.name: single_file("replay.html", data)})
         else:
             _draw(traces, path, heads)
 
 
 def check_picture(path: str | Path, heads: str = "union") -> None:
-    """Refuse the arguments that `write_picture` would refuse, before any work.
+    """Reject the arguments that `write_picture` would reject, before any work.
 
     Raises:
         UserError: another suffix, another word for heads, or no such folder.
@@ -72,10 +70,9 @@ def check_picture(path: str | Path, heads: str = "union") -> None:
     if Path(path).suffix.lower() not in KINDS:
         raise UserError(f"picture is {str(path)!r}; its name must end in one of {', '.join(KINDS)}")
     pick(dict.fromkeys(HEADS), heads, "heads")
-    if not Path(path).parent.is_dir():
-        reason = f"there is no folder {Path(path).parent}"
-        raise UserError(f"{path} cannot be written ({reason}); {_REMEDY}")
-    check_writable(Path(path).parent, _REMEDY)
+    if not (folder := Path(path).parent).is_dir():
+        raise UserError(f"{path} cannot be written: there is no folder {folder}")
+    check_writable(folder, _REMEDY)
 
 
 def _draw(traces: Sequence[Trace], path: Path, heads: str) -> None:

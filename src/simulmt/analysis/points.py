@@ -8,15 +8,10 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from simulmt.analysis.intervals import SEED
 from simulmt.analysis.names import differing, effective_options, variants
-from simulmt.analysis.run import Row, Run
-
-Kind: TypeAlias = Literal["trained", "policy", "other", "published"]
-"""How a line's models came to be: trained as they are, made simultaneous by a policy when decoding,
-another system by its log, or published figures."""
+from simulmt.analysis.run import Kind, Row, Run
 
 _OWN_COLUMN = ("name", "model.name", "data.name")
 _OF_STREAMING = ("model.encoder", "model.average_embedding", "data.batch_tokens")
@@ -111,14 +106,9 @@ def curve_series(
                 lines.setdefault(name, []).append(point)
                 firsts.setdefault(name, first)
     return [
-        Series(name, lines[name], firsts[name].offline, _kind(firsts[name]))
+        Series(name, lines[name], firsts[name].offline, firsts[name].kind)
         for name in sorted(lines, key=lambda name: (firsts[name].foreign, name))
     ]
-
-
-def _kind(run: Run) -> Kind:
-    """Return how the model of a run came to be."""
-    return "other" if run.foreign else "policy" if run.policy else "trained"
 
 
 def _label(run: Run, alike: Sequence[Run]) -> str:

@@ -1,12 +1,12 @@
 """Published figures that a report compares with: CSV files such as those in `experiments`."""
 
 import csv
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from simulmt.analysis.points import Point, Series
 from simulmt.errors import UserError
+from simulmt.options import Finite, convert, pick
 
 
 def read_published(
@@ -27,19 +27,24 @@ def read_published(
         The lines, and a note for each system whose latency has another unit.
 
     Raises:
-        UserError: there is no such file, or it is damaged.
+        UserError: there is no such file, or it is corrupt.
     """
     lines: dict[str, list[Point]] = {}
     notes: dict[str, None] = {}
+    known = {
+        file.relative_to(folder).with_suffix("").as_posix(): file
+        for file in sorted(folder.glob("*/*.csv"))
+        if file.read_bytes().startswith(b"system,")
+    }
     for name in names:
-        path = _find(name, folder)
+        path = Path(name) if name.endswith(".csv") else pick(known, name, "published")
         try:
             with path.open(newline="", encoding="utf-8") as file:
                 rows = [_parse(row, latency) for row in csv.DictReader(file)]
         except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
             raise UserError(
-                f"published={name}: {path} cannot be read ({type(error).__name__}: {error}); it "
-                "needs the columns system and BLEU, and one for each latency, with numbers"
+                f"published={name} cannot be read ({type(error).__name__}: {error}); it needs the "
+                "columns system and BLEU, and one for each latency, with finite numbers"
             ) from None
         for system, kind, own, point in rows:
             if point and own == unit:
@@ -49,24 +54,8 @@ def read_published(
     return [Series(name, line, kind="published") for name, line in lines.items()], [*notes]
 
 
-def _find(name: str, folder: Path) -> Path:
-    """Return the path of a file of published figures."""
-    path = Path(name) if name.endswith(".csv") else folder / f"{name}.csv"
-    if not path.is_file():
-        files = sorted(folder.glob("*/*.csv"))
-        known = [p for p in files if p.read_bytes().startswith(b"system,")]
-        names = ", ".join(p.relative_to(folder).with_suffix("").as_posix() for p in known)
-        raise UserError(
-            f"published={name}: there is no file {path}; give a CSV file"
-            + (f", or one of {names}" if names else "")
-        )
-    return path
-
-
 def _parse(row: Mapping[str, str], latency: str) -> tuple[str, str, str, Point | None]:
     """Return the system, the kind of BLEU, the unit, and the point, None without that latency."""
     kind, unit = (row.get(key) or "not stated" for key in ("BLEU_kind", "latency_unit"))
-    bleu, value = float(row["BLEU"]), float(row.get(latency) or 0)
-    if not (math.isfinite(bleu) and math.isfinite(value)):
-        raise ValueError(f"{row['system']}: a figure is not finite")
+    bleu, value = convert(float(row["BLEU"]), Finite), convert(float(row.get(latency) or 0), Finite)
     return row["system"], kind, unit, Point(value, bleu) if row.get(latency) else None

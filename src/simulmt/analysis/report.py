@@ -1,28 +1,28 @@
 """The runs of a folder side by side: a table, CSV files, curves, and one page of it all."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from markupsafe import Markup
+
 from simulmt.analysis.choices import Choices, read_choices
+from simulmt.analysis.curve import draw_curve
 from simulmt.analysis.lines import Lines, find_lines
 from simulmt.analysis.names import row_names
 from simulmt.analysis.others import read_others
-from simulmt.analysis.path import interleaved, word_staircase
-from simulmt.analysis.points import Series, curve_rows
+from simulmt.analysis.path import interleaved, typical_places, word_staircase
+from simulmt.analysis.points import Series, curve_rows, curve_series
 from simulmt.analysis.published import read_published
-from simulmt.analysis.report_curves import DrawnCurve, write_curve
 from simulmt.analysis.run import Row, Run
 from simulmt.analysis.runs import RunList, comparable, find_runs, read_logs
-from simulmt.analysis.selection import select_runs, with_empty_ranges_together
+from simulmt.analysis.selection import select_runs, shown_rows
 from simulmt.analysis.significance import COLUMNS, matched_pairs
+from simulmt.analysis.style import save
 from simulmt.analysis.table import left_columns, score_table, selection_table
-from simulmt.analysis.target import REMEDY, write_html, write_rows
-from simulmt.analysis.titles import title
-from simulmt.analysis.typical import typical_places
+from simulmt.analysis.target import REMEDY, inline_svg, write_html, write_rows
 from simulmt.console import console, say
-from simulmt.decoding.instance import Instance
 from simulmt.disk import check_writable, writing
 from simulmt.errors import UserError
 from simulmt.options import Config
@@ -47,9 +47,9 @@ def report(options: Config, home: Path = Path()) -> None:
             be written.
     """
     choices = read_choices(options)
-    files, folder = [*map(str, choices.published)], home / "experiments"
     published = {
-        latency: read_published(files, latency, choices.unit, folder) for latency in choices.latency
+        latency: read_published(choices.published, latency, choices.unit, home / "experiments")
+        for latency in choices.latency
     }
     listed = _read(choices)
     drawn = {line.name for series, _ in published.values() for line in series}
@@ -68,30 +68,14 @@ def _read(choices: Choices) -> RunList:
     """Return the runs with their logs, and print which were left out, and why."""
     listed = find_runs(choices.runs, test=choices.test)
     check_writable(choices.to, REMEDY)
-    try:
-        comparable(listed, choices.runs)
-        read_logs(listed, choices.convention, choices.unit, choices.resamples)
-        runs = comparable(listed, choices.runs)
-    finally:
-        for note in listed.left_out:
-            say(f"left out: {note}")
-    shown, bleus = choices.quality, sorted(run.bleu for run in runs)
-    if shown is not None and not any(shown[0] <= bleu <= shown[1] for bleu in bleus):
-        raise UserError(
-            f"quality is [{shown[0]:g},{shown[1]:g}], where no run is: their BLEU is "
-            f"{bleus[0]:.2f} to {bleus[-1]:.2f}"
-        )
+    read_logs(listed, choices.convention, choices.unit, choices.resamples)
+    for note in listed.left_out:
+        say(f"left out: {note}")
+    runs = comparable(listed, choices.runs)
     if missing := sum(run.resampled is None for run in runs):
         say(f"{missing} runs have no {INSTANCES}: no interval, no test, no paths")
-    listed.runs += read_others(choices.others, runs, choices.resamples)
+    listed.runs += read_others(choices.others or {}, runs, choices.resamples)
     return listed
-
-
-def _samples(runs: Sequence[Run], samples: int) -> Mapping[str, Sequence[Instance]]:
-    """Return the same sentences of each log by folder: the typical ones of the first log."""
-    first = next((run.log for run in runs if run.log), ())
-    places = sorted(typical_places(first)[:samples]) if first else []
-    return {run.folder: [run.log[i] for i in places if i < len(run.log)] for run in runs}
 
 
 def _write(choices: Choices, listed: RunList, lines: Lines, published: _Published) -> list[Path]:
@@ -110,18 +94,26 @@ def _write(choices: Choices, listed: RunList, lines: Lines, published: _Publishe
         write_rows([run.cost() for run in trained if not run.foreign], to / "cost.csv"),
         write_rows(pairs, to / "significance.csv", COLUMNS),
     ]
-    selected: list[Row] = []
-    if choices.select is not None:
-        every_range = _select(choices, runs)
-        selected = [_titled(row, names) for row in with_empty_ranges_together(every_range)]
+    every_range = _select(choices, runs) if choices.select else []
+    selected = shown_rows(every_range, names)
+    if selected:
         console.print(selection_table(selected))
         written.append(write_rows(every_range, to / "selected.csv"))
-    curves = _draw(choices, runs, lines, published)
-    written += [path for curve in curves for path in curve.files]
+    first = next((run.log for run in runs if run.log), ())
+    samples = sorted(typical_places(first)[: choices.samples]) if first else []
+    curves = [
+        _draw(runs, series, latency, lines, choices)
+        for latency, (series, _) in published.items()
+        if curve_series(runs, latency)
+    ]
+    _say_undrawn(choices, runs, published)
+    written += [path for files, _ in curves for path in files]
     page = write_html(
         "report.html", to / "report.html", choices=choices, runs=runs, names=names,
-        left_out=listed.left_out, rows=rows, pairs=pairs, curves=curves, selected=selected,
-        folder=choices.runs.resolve().name, paths=_samples(runs, choices.samples),
+        left_out=listed.left_out, rows=rows, pairs=pairs, selected=selected,
+        curves=[svg for _, svg in curves],
+        folder=choices.runs.resolve().name,
+        paths={run.folder: [run.log[i] for i in samples if i < len(run.log)] for run in runs},
         others=sum(run.foreign for run in runs), trained=sum(not run.foreign for run in trained),
         lines=lines.titles, firsts={lines.keys[run.folder]: run.folder for run in reversed(runs)},
         places={run.folder: place for place, run in enumerate(runs)},
@@ -132,32 +124,52 @@ def _write(choices: Choices, listed: RunList, lines: Lines, published: _Publishe
     return [*written, page]
 
 
-def _draw(
-    choices: Choices, runs: Sequence[Run], lines: Lines, published: _Published
-) -> list[DrawnCurve]:
-    """Draw the curve of each latency that some run has."""
-    notes, curves = dict[str, None](), []
-    for latency, (series, of_latency) in published.items():
-        notes |= dict.fromkeys(of_latency)
-        if drawn := write_curve(runs, series, latency, lines, choices):
-            curves.append(drawn)
-        for run in runs:
-            if run.foreign and run.value(latency) is None:
-                say(f"others, not drawn: {run.mechanism}: its log has no {latency} in {run.unit}s")
-    for note in notes:
+def _say_undrawn(choices: Choices, runs: Sequence[Run], published: _Published) -> None:
+    for run in runs:
+        missing = [name for name in choices.latency if run.foreign and run.value(name) is None]
+        if missing:
+            names = ", ".join(missing)
+            say(f"others, not drawn: {run.mechanism}: its log has no {names} in {run.unit}s")
+    for note in dict.fromkeys(note for _, notes in published.values() for note in notes):
         say(f"published, not drawn: {note}")
-    if not curves:
-        raise UserError(
-            f"no run in {choices.runs} has {', '.join(choices.latency)} in {choices.unit}s: there "
-            "is nothing to draw"
-        )
-    return curves
 
 
-def _titled(row: Row, names: Mapping[str, str]) -> Row:
-    """Return a row of the selection with the names that people read."""
-    system = " ".join(map(title, row["system"].split(" ")))
-    return {**row, "system": system, "run": row["run"] and names[row["folder"]]}
+def _draw(
+    runs: Sequence[Run], published: Sequence[Series], latency: str, lines: Lines, choices: Choices
+) -> tuple[list[Path], Markup]:
+    """Draw the curve of one latency that some run has.
+
+    Returns:
+        The paths of the pictures, and the curve for the page, in which each point links to the
+        details of its run.
+    """
+    shown = {key: lines.titles[folder] for folder, key in lines.keys.items()}
+    series = [
+        replace(line, name=shown[line.name]) for line in curve_series(runs, latency, lines.keys)
+    ]
+    unit, convention = runs[0].unit, runs[0].convention
+    oracles = [run.scores.oracle.get(unit, {}).get(latency) for run in runs]
+    oracle = next((score.value for score in oracles if score is not None), None)
+    axis = f"{latency} ({'share of the ' if latency == 'AP' else ''}source {unit}s)"
+    axis += "" if convention == "paper" else f" by {convention}"
+    renamed = [replace(line, name=lines.own.get(line.name, line.name)) for line in published]
+    curve = ([*series, *renamed], axis, oracle, choices.quality)
+    files = [choices.to / f"curve-{latency}.{suffix}" for suffix in choices.formats]
+    save(draw_curve(*curve, choices.width, choices.font_size), files)
+    places = {run.folder: place for place, run in enumerate(runs)}
+    points = {point.runs[0]: point for line in series for point in line.points}
+    names = lines.row_names([run for run in runs if run.folder in points])
+    titles = {}
+    for folder, point in points.items():
+        seeds = f", mean of {len(point.runs)} seeds" if len(point.runs) > 1 else ""
+        figures = f"BLEU {point.quality:.2f}, {latency} {point.latency:.2f}"
+        titles[f"#run-{places[folder]}"] = f"{names[folder]}: {figures}{seeds}"
+    figure = draw_curve(*curve)
+    xs, ys = zip(*(point.place for point in points.values()), strict=True)
+    targets = figure.axes[0].scatter(xs, ys, s=200, alpha=0, zorder=9)  # invisible
+    targets.set_urls([*titles])
+    about = f'role="img" aria-label="BLEU against {axis}; the figures are in the table of runs"'
+    return files, inline_svg(figure, latency, about, titles)
 
 
 def _select(choices: Choices, runs: Sequence[Run]) -> list[Row]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from simulmt.analysis.intervals import Resampled
 from simulmt.decoding.instance import Instance
@@ -14,6 +14,9 @@ from simulmt.scoring.scores import Figures, Scores
 
 Row: TypeAlias = dict[str, Any]
 """A line of a CSV file, by column."""
+Kind: TypeAlias = Literal["trained", "policy", "other", "published"]
+"""How a line's models came to be: trained as they are, made simultaneous by a policy when decoding,
+another system by its log, or published figures."""
 _OF_MECHANISM = ("k", "emission_rate", "chunk", "window", "score", "noise", "mass_preservation")
 _COUNTED = ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW")
 WEIGHTS = ("lambda", "lambda_var")
@@ -66,12 +69,17 @@ class Run:
     @property
     def model(self) -> str:
         """The model's name; empty for another system."""
-        return "" if self.foreign else str(self.options["model.name"])
+        return str(self.options.get("model.name", ""))
 
     @property
     def foreign(self) -> bool:
         """Whether this is another system, of which nothing but the log is known."""
-        return "model.name" not in self.options
+        return not self.model
+
+    @property
+    def kind(self) -> Kind:
+        """How the model came to be."""
+        return "other" if self.foreign else "policy" if self.policy else "trained"
 
     @property
     def is_decoding(self) -> bool:
@@ -83,16 +91,13 @@ class Run:
         """Whether the whole sentence was read before the first word was written."""
         return self.traits.offline and not self.policy
 
-    def weight(self, name: str) -> float:
-        """Return `lambda` or `lambda_var`."""
-        return float(self.options[name])
-
     def dials(self) -> list[str]:
         """Return the options that trade quality for latency: `["k=3"]`, `["lambda=0.2"]`."""
-        weights = {name: self.weight(name) for name in WEIGHTS} if self.traits.learned else {}
+        if not self.traits.learned:
+            return _listed({**self.traits.dials, **self.turned, **self._of_policy})
+        weights = {name: float(self.options[name]) for name in WEIGHTS}  # these say it
         weights = {name: value for name, value in weights.items() if value or name == "lambda"}
-        trained = {} if self.traits.learned else self.traits.dials  # there the weights say it
-        return _listed({**weights, **trained, **self.turned, **self._of_policy})
+        return _listed({**weights, **self.turned, **self._of_policy})
 
     @property
     def _of_policy(self) -> dict[str, float]:
@@ -131,7 +136,8 @@ class Run:
             "folder": self.folder,
             "mechanism": self.mechanism,
             **{name: self.option(f"mechanism.{name}") for name in _OF_MECHANISM},
-            **{name: self.weight(name) if name in self.options else None for name in WEIGHTS},
+            **{name: float(self.options[name]) if name in self.options else None
+               for name in WEIGHTS},
             "seed": self.options.get("seed"),
             "model": self.model,
             "data": self.options["data.name"],
@@ -160,7 +166,6 @@ class Run:
 
 
 def _value(figures: Figures, name: str) -> float | None:
-    """Return the value of a figure; None if there is none."""
     return figures[name].value if name in figures else None
 
 

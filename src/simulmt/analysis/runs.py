@@ -6,31 +6,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from simulmt.analysis.exported import read_exported
+from simulmt import run_directory as files
 from simulmt.analysis.intervals import resample, sentence_counts
 from simulmt.analysis.run import Run
+from simulmt.builders import build_mechanism
+from simulmt.configuration import Setup
 from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
 from simulmt.metrics import read_columns
 from simulmt.options import flat_options
-from simulmt.run_directory import (
-    CONFIG,
-    EVALUATED,
-    EVALUATION,
-    INSTANCES,
-    MANIFEST,
-    SCORES,
-    SET_ASIDE,
-    TRAINING,
-    TRAITS,
-    Training,
-    Traits,
-    has_begun,
-    is_exported,
-    read_json,
-    read_provenance,
-    read_record,
-)
+from simulmt.run_directory import Training, Traits, read_json, read_provenance, read_record
 from simulmt.scoring.conventions import CONVENTIONS
 from simulmt.scoring.scores import Decoding, Scores
 
@@ -39,16 +24,10 @@ _NEAR = 1e-6  # rounding: scores and log have the same text
 
 @dataclass
 class RunList:
-    """The runs of a folder, and with reasons those that are not finished or damaged."""
+    """The runs of a folder, and those that cannot be used, each with the reason."""
 
     runs: list[Run] = field(default_factory=list)
-    begun: list[str] = field(default_factory=list)
-    damaged: list[str] = field(default_factory=list)
-
-    @property
-    def left_out(self) -> list[str]:
-        """Each run that cannot be used, with the reason."""
-        return self.damaged + self.begun
+    left_out: list[str] = field(default_factory=list)
 
 
 def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> RunList:
@@ -68,41 +47,38 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
     if not folder.is_dir():
         raise UserError(f"runs={folder}: there is no such folder; give one that holds runs")
     listed = RunList()
-    for place, below, files in os.walk(folder):
+    for place, below, inside in os.walk(folder):
         here, text = Path(place), test
-        below[:] = [name for name in below if not SET_ASIDE.search(name)]
-        wanted = (test is not None or here == folder) and EVALUATION in below
-        exported = wanted and is_exported(here)
-        if not (exported or has_begun(here) or SCORES in files):
+        below[:] = [name for name in below if not files.SET_ASIDE.search(name)]
+        wanted = (test is not None or here == folder) and files.EVALUATION in below
+        exported = wanted and files.is_exported(here)
+        if not (exported or files.has_begun(here) or files.SCORES in inside):
             continue
-        below[:] = [name for name in below if name != EVALUATION]
-        if SCORES not in files and not exported:
-            listed.begun.append(f"{here} (not finished: no {SCORES}{_reached(here)})")
-            continue
+        below[:] = [name for name in below if name != files.EVALUATION]
+        name = here.relative_to(folder).as_posix()
         try:
-            name = here.relative_to(folder).as_posix()
             if exported:
-                run, text = read_exported(here, name, test)
-            else:
+                run, text = _read_exported(here, name, test)
+            elif files.SCORES in inside:
                 run = _read(here, name)
-        except (UserError, ValueError, KeyError, TypeError, AttributeError) as error:
-            listed.damaged.append(f"{here} (cannot be used: {str(error).splitlines()[0]})")
+            else:
+                raise UserError(f"not finished: no {files.SCORES}{_reached(here)}")
+        except (UserError, ValueError, KeyError, TypeError) as error:
+            listed.left_out.append(f"{here} ({str(error).splitlines()[0]})")
             continue
         own = [run] if text is None else []
         found = [*own, *_decodings(run, listed, text)] if decodings or text else own
         if not found:
-            listed.begun.append(f"{here} (no evaluation of {text})")
+            listed.left_out.append(f"{here} (no evaluation of {text})")
         listed.runs += found
-    listed.damaged.sort()
-    listed.begun.sort()
-    listed.runs.sort(key=_place)
+    listed.left_out.sort()
+    listed.runs.sort(
+        key=lambda run: (
+            run.mechanism, run.model, str(run.policy.get("name", "")), run.latency("DAL"),
+            run.folder,
+        )
+    )  # fmt: skip
     return listed
-
-
-def _place(run: Run) -> tuple[str, str, str, float, str]:
-    """Return what runs are sorted by."""
-    policy = str(run.policy.get("name", ""))
-    return run.mechanism, run.model, policy, run.latency("DAL"), run.folder
 
 
 def comparable(listed: RunList, folder: Path) -> list[Run]:
@@ -114,8 +90,8 @@ def comparable(listed: RunList, folder: Path) -> list[Run]:
     if not listed.runs:
         first = f": {listed.left_out[0]}" if listed.left_out else ""
         raise UserError(
-            f"there is no finished run in {folder} ({len(listed.begun)} unfinished, "
-            f"{len(listed.damaged)} damaged{first}); a training ends with writing {SCORES}"
+            f"there is no finished run in {folder}{first}; a training run ends with writing "
+            f"{files.SCORES}"
         )
     sets: dict[str, str] = {}  # by digest, since the same name may stand for different text
     for run in listed.runs:
@@ -134,7 +110,7 @@ def read_logs(listed: RunList, convention: str, unit: str, samples: int) -> None
     A run is left out if the BLEU of its log differs from that of its scores.
 
     Args:
-        listed: The runs; a run that is left out moves from `runs` to `damaged`.
+        listed: The runs; a run that is left out moves from `runs` to `left_out`.
         convention: A name of `CONVENTIONS`.
         unit: A unit of the convention.
         samples: The number of resamples.
@@ -144,26 +120,60 @@ def read_logs(listed: RunList, convention: str, unit: str, samples: int) -> None
         try:
             kept.append(_with_log(replace(run, convention=convention, unit=unit), samples))
         except UserError as error:
-            listed.damaged.append(f"{run.path} ({error})")
+            listed.left_out.append(f"{run.path} ({error})")
     listed.runs[:] = kept
 
 
 def _read(here: Path, name: str) -> Run:
-    """Return a run; a damaged run raises various errors."""
-    tested = read_json(here / MANIFEST)["splits"]["test"]
+    """Return a run; a corrupt run raises various errors."""
+    tested = read_json(here / files.MANIFEST)["splits"]["test"]
     run = Run(
         path=here,
         folder=name,
         home=name,
-        options=flat_options(read_json(here / CONFIG)),
-        scores=read_record(here / SCORES, Scores),
+        options=flat_options(read_json(here / files.CONFIG)),
+        scores=read_record(here / files.SCORES, Scores),
         test_set=str(tested["source_sha256"]) + str(tested["target_sha256"]),
-        traits=read_record(here / TRAITS, Traits),
-        training=read_record(here / TRAINING, Training),
+        traits=read_record(here / files.TRAITS, Traits),
+        training=read_record(here / files.TRAINING, Training),
         provenance=read_provenance(here),
     )
     run.row(), run.dials()  # raise an error for a missing option
     return run
+
+
+def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]:
+    """Return an exported model as a run without a training, and the text that it was evaluated on.
+
+    Raises:
+        UserError: the model was not evaluated on the text, or on several if none is named.
+    """
+    config = read_json(folder / files.CONFIG)["config"]
+    scores = [read_record(place, Scores) for place in _evaluations(folder)]
+    found = [(one, one.decoding) for one in scores if one.decoding]
+    texts = sorted({decoding.split for _, decoding in found})
+    test = texts[0] if test is None and len(texts) == 1 else test
+    if test not in texts:
+        raise UserError(f"evaluated on {', '.join(texts) or 'nothing'}: choose with test=NAME")
+    same = [pair for pair in found if pair[1].split == test]
+    plainest, decoding = min(same, key=lambda pair: len({**pair[1].policy, **pair[1].dials}))
+    mechanism = build_mechanism(Setup.of(config).mechanism)
+    run = Run(
+        path=folder,
+        folder=name,
+        home=name,
+        options=flat_options(config),
+        scores=replace(plainest, decoding=replace(decoding, policy={}, dials={})),
+        test_set="",
+        traits=Traits(mechanism.learned and "lambda" in config, mechanism.offline, mechanism.dials),
+        training=None,
+        provenance=read_provenance(folder),
+    )
+    return run, decoding.split
+
+
+def _evaluations(folder: Path) -> list[Path]:
+    return sorted((folder / files.EVALUATION).glob(f"*/{files.EVALUATED}"))
 
 
 def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[Run]:
@@ -172,39 +182,30 @@ def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[R
     With `test` they are evaluations of that text; the one that decodes as the run did, too.
     """
     seen: list[tuple[Mapping[str, float], Mapping[str, Any]]] = [({}, {})] if test is None else []
-    for place in sorted((run.path / EVALUATION).glob(f"*/{EVALUATED}")):
+    for place in _evaluations(run.path):
         try:
             scores = read_record(place, Scores)
         except UserError as error:
-            listed.damaged.append(f"{place.parent} ({error})")
+            listed.left_out.append(f"{place.parent} ({error})")
             continue
         decoding = scores.decoding
         turned = _turned(run, decoding, test)
-        if decoding and turned is not None and (turned, decoding.policy) not in seen:
-            seen.append((turned, decoding.policy))
-            folder = "/".join((run.folder, EVALUATION, place.parent.name))
-            tested = run.test_set if test is None else _text_of(run, decoding)
-            yield replace(
-                run,
-                path=place.parent,
-                folder=folder,
-                scores=scores,
-                test_set=tested,
-                turned=turned,
-                policy=decoding.policy,
-            )
+        if decoding is None or turned is None or (turned, decoding.policy) in seen:
+            continue
+        seen.append((turned, decoding.policy))
+        text = f"{run.test_set} {decoding.split}" if test else run.test_set
+        yield replace(
+            run,
+            path=place.parent,
+            folder=f"{run.folder}/{files.EVALUATION}/{place.parent.name}",
+            scores=scores,
+            test_set="".join(decoding.text.sha256) if test and decoding.text else text,
+            turned=turned,
+            policy=decoding.policy,
+        )
 
 
-def _text_of(run: Run, decoding: Decoding) -> str:
-    """Return what tells the text of a decoding from others."""
-    if decoding.text is None:
-        return f"{run.test_set} {decoding.split}"
-    return "".join(decoding.text.sha256)
-
-
-def _turned(
-    run: Run, decoding: Decoding | None, test: str | None = None
-) -> dict[str, float] | None:
+def _turned(run: Run, decoding: Decoding | None, test: str | None) -> dict[str, float] | None:
     """Return the options in which a decoding of the run's test set differs; None for other text.
 
     Drafts of a policy are greedy if nothing else was asked for.
@@ -214,15 +215,9 @@ def _turned(
         return None
     if test is not None:
         own = replace(own, split=test, text=decoding.text)
-    same = replace(
-        decoding,
-        beam=own.beam,
-        length_penalty=own.length_penalty,
-        dials=own.dials,
-        policy=own.policy,
-    )
-    if same != own:  # another checkpoint, split or text, or a stopwatch
-        return None
+    chosen = ("beam", "length_penalty", "dials", "policy")
+    if replace(decoding, **{key: getattr(own, key) for key in chosen}) != own:
+        return None  # another checkpoint, split or text, or a stopwatch
     dials = {**run.traits.dials, **own.dials}
     turned = {name: value for name, value in decoding.dials.items() if value != dials.get(name)}
     if decoding.policy and decoding.beam == 1:  # the usual one
@@ -241,7 +236,7 @@ def _reached(here: Path) -> str:
 
 
 def _with_log(run: Run, samples: int) -> Run:
-    path = run.path / INSTANCES
+    path = run.path / files.INSTANCES
     if not path.is_file():
         return run
     log = sorted(read_instances(path), key=lambda instance: instance.index)
@@ -250,7 +245,7 @@ def _with_log(run: Run, samples: int) -> Run:
     resampled = resample(sentence_counts(log, CONVENTIONS[run.convention]), samples)
     if abs(resampled.bleu[0] - run.bleu) >= _NEAR:
         raise UserError(
-            f"BLEU is {run.bleu:.2f} in its scores and {resampled.bleu[0]:.2f} in {INSTANCES}: "
-            "they are not of the same decoding"
+            f"BLEU is {run.bleu:.2f} in its scores and {resampled.bleu[0]:.2f} in "
+            f"{files.INSTANCES}: they are not of the same decoding"
         )
     return replace(run, log=log, resampled=resampled)

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import groupby, product
+from itertools import product
 from operator import itemgetter
 from typing import NamedTuple
 
 from simulmt.analysis.run import Row, Run
+from simulmt.analysis.titles import title
 from simulmt.metrics import read_columns
 
 
@@ -62,16 +63,17 @@ def select_runs(
     return rows, [names[run.folder] for run in trained if run.folder not in dev]
 
 
-def with_empty_ranges_together(rows: Sequence[Row]) -> list[Row]:
-    """Return rows with a column `range`; the ranges of a system without a run share a last row."""
-    together: list[Row] = []
-    for _, of_system in groupby(rows, key=itemgetter("system")):
-        own = [{"range": f"{row['least']:g} to {row['most']:g}", **row} for row in of_system]
-        empty = [row for row in own if row["run"] is None]
-        together += [row for row in own if row["run"] is not None]
-        if empty:
-            together.append({**empty[0], "range": ", ".join(str(row["range"]) for row in empty)})
-    return together
+def shown_rows(rows: Sequence[Row], names: Mapping[str, str]) -> list[Row]:
+    """Return the rows with a column `range` and the names that people read."""
+    return [
+        {
+            **row,
+            "range": f"{row['least']:g} to {row['most']:g}",
+            "system": " ".join(map(title, row["system"].split(" "))),
+            "run": names.get(row["folder"]),
+        }
+        for row in rows
+    ]
 
 
 def _tested_checkpoint(run: Run, latency: str) -> Dev | None:
@@ -83,9 +85,8 @@ def _tested_checkpoint(run: Run, latency: str) -> Dev | None:
     names = ("valid/selection", "step", "valid/BLEU", f"valid/{run.unit}/{latency}")
     if int(run.options.get("trainer.average", 1)) > 1:
         return None
-    rows = read_columns(run.path, *names)
-    valid = [values for values in rows if not any(map(math.isnan, values))]
+    valid = [row for row in read_columns(run.path, *names) if not any(map(math.isnan, row))]
     if not valid:
         return None
-    _, step, bleu, value = max(valid, key=lambda values: values[0])  # the first of equal ones
+    _, step, bleu, value = max(valid, key=itemgetter(0))  # the first of equal ones
     return Dev(int(step) + 1, bleu, value)

@@ -59,7 +59,7 @@ class ResampledLine:
 
 
 def matched_pairs(
-    runs: Sequence[Run], dals: Sequence[float], lines: Mapping[str, str] | None = None
+    runs: Sequence[Run], dals: Sequence[float], lines: Mapping[str, str]
 ) -> list[Row]:
     """Return the test of each two lines at equal DAL, as `compare` does.
 
@@ -68,7 +68,7 @@ def matched_pairs(
     Args:
         runs: All runs.
         dals: The DALs at which lines of several points are compared, in words.
-        lines: The name of each run's line, by folder; None for those of `variants`.
+        lines: The name of each run's line, by folder.
 
     Returns:
         A row for each comparison, the better line first in it.

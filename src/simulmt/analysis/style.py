@@ -13,12 +13,9 @@ from typing import Any, TypeAlias
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 from matplotlib.lines import Line2D
-from matplotlib.text import Text
-from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
 from simulmt.analysis.run import Run
 from simulmt.run_directory import replacing
@@ -76,20 +73,6 @@ def named_styles(
     for i, name in enumerate(name for name in ordered if offline[name]):
         styles[name] |= {"linestyle": (0, DASHES[i % len(DASHES)]), "linewidth": 1.1}
     return styles
-
-
-def scale_points(figure: Figure, handles: Sequence[Line2D], scale: float) -> None:
-    """Scale text, lines and markers of a figure without a legend, and the entries of its legend."""
-    for text in figure.findobj(Text):
-        text.set_fontsize(float(text.get_fontsize()) * scale)
-    for line in {*figure.findobj(Line2D), *handles}:
-        line.set_linewidth(line.get_linewidth() * scale)
-        line.set_markersize(line.get_markersize() * scale)
-        line.set_markeredgewidth(line.get_markeredgewidth() * scale)
-    for spots in figure.findobj(PathCollection):
-        spots.set_sizes(spots.get_sizes() * scale**2)
-    for axes in figure.axes:
-        axes.tick_params(labelsize=10 * scale)
 
 
 def make_panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
@@ -150,9 +133,9 @@ def draw_lines(
 
 def mark_numbers(axes: Axes, values: Iterable[float]) -> None:
     """Put ticks at these numbers of the x axis and nowhere else."""
-    axes.xaxis.set_major_locator(FixedLocator(sorted({*values})))
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.xaxis.set_minor_locator(NullLocator())
+    ticks = sorted({*values})
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xticks([], minor=True)
 
 
 def name_rows(panels: Sequence[Axes], names: Sequence[str], places: Sequence[float]) -> None:

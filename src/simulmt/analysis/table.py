@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from rich.table import Column, Table
 from rich.text import Text
 
-from simulmt.analysis.names import row_names
 from simulmt.analysis.run import Row, Run
 from simulmt.scoring.conventions import ADDED, CONVENTIONS, UNITS
 from simulmt.scoring.scores import Figures, Scores
@@ -59,7 +58,7 @@ def score_table(
 def left_columns(
     runs: Sequence[Run],
     training: bool,
-    name: Callable[[Sequence[Run]], Mapping[str, str]] = row_names,
+    name: Callable[[Sequence[Run]], Mapping[str, str]],
 ) -> list[tuple[Column, list[str]]]:
     """Return the columns before the scores: names, models if there are several, and the training.
 
@@ -68,18 +67,16 @@ def left_columns(
         training: Whether to show size and training speed.
         name: Returns the name of each of some runs, by folder.
     """
-    models = list(dict.fromkeys(run.model for run in runs))
-    names: dict[str, str] = {}
+    models, names = {run.model for run in runs}, dict[str, str]()
     for model in models:  # names without the model, which has a column
         names |= name([run for run in runs if run.model == model])
     columns = [(Column("", overflow="fold"), [names[run.folder] for run in runs])]
-    if len({*models} - {""}) > 1:
+    if len(models - {""}) > 1:
         columns.append((Column("model"), [run.model for run in runs]))
     if training:
-        trained = [run.training for run in runs]
-        sizes: list[float | None] = [known.parameters if known else None for known in trained]
-        speeds = [known.tokens_per_second if known else None for known in trained]
-        for title, values in (("parameters", sizes), ("training\ntokens/s", speeds)):
+        titles = {"parameters": "parameters", "training\ntokens/s": "tokens_per_second"}
+        for title, key in titles.items():
+            values = [getattr(run.training, key, None) for run in runs]
             cells = ["–" if value is None else f"{value:,.0f}" for value in values]
             columns.append((Column(title, justify="right"), cells))
     return columns

@@ -55,12 +55,10 @@ def analyse(cfg: DictConfig) -> None:
     found = find_runs(folder, decodings=False)
     target = options.to or folder / "analysis"
     check_writable(target, REMEDY)
+    for note in found.left_out:
+        print(f"left out: {note}")
     runs = comparable(found, folder)
     run_set = RunSet(folder, runs, reader.read, reader.decode, reader.attend)
-    for note in found.damaged:
-        print(f"left out: {note}")
-    if found.begun:
-        print(f"not finished, and left out: {len(found.begun)} more")
     chosen = {"unit": options.unit, "bins": options.bins, "links": options.links}
     given = {name: value for name, value in chosen.items() if value is not None}
     result = construct(study, given, f"study={options.study}", {"run_set": run_set})

@@ -69,7 +69,7 @@ class Decoding:
     split: str
     beam: int
     length_penalty: float | None = None
-    dials: Mapping[str, float] = field(default_factory=dict)
+    dials: Mapping[str, int | float] = field(default_factory=dict)
     word_ms: float | None = None
     policy: Mapping[str, Any] = field(default_factory=dict)
     text: Text | None = None

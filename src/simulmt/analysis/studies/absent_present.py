@@ -1,7 +1,6 @@
 """Prediction accuracy on words whose source was read, or not: Zhang and Feng (2021)."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -26,17 +25,6 @@ _STYLES: dict[str, Style] = {
                "label": "absent: source word not yet read"},
 }  # fmt: skip
 _UNLINKED = "#d5d5d5"
-_FIGURES = ("words", "share", "accuracy", "low", "high")
-
-
-class Alignments(NamedTuple):
-    """The word alignments of a study, each by the index of its sentence."""
-
-    origin: str
-    """`data`, `file` or `aligner`."""
-    references: Sequence[Links]
-    outputs: Sequence[Mapping[int, Links]]
-    """The links of each run's output."""
 
 
 def absent_present(run_set: RunSet, *, links: str | None = None) -> Result:
@@ -54,18 +42,26 @@ def absent_present(run_set: RunSet, *, links: str | None = None) -> Result:
     """
     corpus = run_set.data
     decoded = [run_set.instances(run, corpus.splits["test"]) for run in run_set.runs]
-    aligned = _align(corpus, decoded, links)
+    gold = gold_links(corpus.splits["test"], links)
+    if gold is None:
+        origin, (references, outputs) = "aligner", _align(corpus, decoded)
+    else:
+        origin, references = "file" if links else "data", [one.possible for one in gold]
+        outputs = [
+            {i.index: project(i.prediction.split(), i.reference.split(), references[i.index])
+             for i in instances}
+            for instances in decoded
+        ]  # fmt: skip
     rows = list[Row]()
-    outputs = zip(run_set.named(), decoded, aligned.outputs, strict=True)
-    for (columns, run), instances, output_links in outputs:
+    for (columns, run), instances, linked in zip(run_set.named(), decoded, outputs, strict=True):
         counts = np.stack([
             judge(
-                i.prediction.split(), i.delays, output_links[i.index],
-                i.reference.split(), aligned.references[i.index],
+                i.prediction.split(), i.delays, linked[i.index],
+                i.reference.split(), references[i.index],
             )
             for i in instances
         ])  # fmt: skip
-        figures = {"BLEU": run.bleu, "AL_word": run.figures["AL"].value, "links": aligned.origin}
+        figures = {"BLEU": run.bleu, "AL_word": run.figures["AL"].value, "links": origin}
         rows.append({**columns, **figures, **summarise(counts)})
     return Result(_draw(rows), rows)
 
@@ -86,29 +82,26 @@ def summarise(counts: Counts) -> Row:
     resampled = accuracies(sums)  # (samples, 3)
     summary: Row = {"words": words}
     for kind, accuracy, samples in zip(Kind, accuracies(total), resampled.T, strict=True):
-        number = int(total[kind, 0])
-        share = 100 * number / words if words else None
-        known = (float(accuracy), *middle(samples[~np.isnan(samples)])) if number else [None] * 3
-        columns = (f"{kind.name.lower()}_{figure}" for figure in _FIGURES)
-        summary |= dict(zip(columns, (number, share, *known), strict=True))
+        name, number = kind.name.lower(), int(total[kind, 0])
+        low, high = middle(samples[~np.isnan(samples)]) if number else (None, None)
+        summary |= {
+            f"{name}_words": number,
+            f"{name}_share": 100 * number / words if words else None,
+            f"{name}_accuracy": float(accuracy) if number else None,
+            f"{name}_low": low,
+            f"{name}_high": high,
+        }
     return summary
 
 
-def _align(corpus: Corpus, decoded: Sequence[Sequence[Instance]], file: str | None) -> Alignments:
-    gold = gold_links(corpus.splits["test"], file)
-    if gold is None:
-        return _align_text(corpus, decoded)
-    references = [links.possible for links in gold]
-    outputs = [
-        {i.index: project(i.prediction.split(), i.reference.split(), references[i.index])
-         for i in instances}
-        for instances in decoded
-    ]  # fmt: skip
-    return Alignments("file" if file else "data", references, outputs)
+def _align(
+    corpus: Corpus, decoded: Sequence[Sequence[Instance]]
+) -> tuple[Sequence[Links], Sequence[Mapping[int, Links]]]:
+    """Align references and outputs in one go; equal sentences share their links.
 
-
-def _align_text(corpus: Corpus, decoded: Sequence[Sequence[Instance]]) -> Alignments:
-    """Align references and outputs in one go; equal sentences share their links."""
+    Returns:
+        The links of the references, and those of each run's outputs by the index of the sentence.
+    """
     train, split = corpus.splits["train"], corpus.splits["test"]
     references = [*zip(split.sources, split.targets, strict=True)]
     outputs = [(i.source, i.prediction) for instances in decoded for i in instances]
@@ -116,8 +109,7 @@ def _align_text(corpus: Corpus, decoded: Sequence[Sequence[Instance]]) -> Alignm
     sources, targets = zip(*pairs, strict=True)
     links = align_text([*sources, *train.sources], [*targets, *train.targets], wanted=len(pairs))
     links_of = dict(zip(pairs, links, strict=True))
-    return Alignments(
-        "aligner",
+    return (
         [links_of[pair] for pair in references],
         [{i.index: links_of[i.source, i.prediction] for i in instances} for instances in decoded],
     )

@@ -94,9 +94,7 @@ def _draw(rows: Sequence[Row]) -> Figure:
     figure, (axes,) = make_panels(1, 1, 7.2, 1.4 + 0.36 * len(names))
     name_rows([axes], names, range(len(names)))
     used = set()
-    for row in rows:
-        if row["AER"] is None:
-            continue
+    for row in (row for row in rows if row["AER"] is not None):
         of_layer = _OF_ALL if row["layer"] == "all" else _OF_LAYER
         kind = _OF_HEAD if row["what"] == "position" else of_layer
         place = (100 * row["AER"], names.index(row["name"]))
@@ -106,8 +104,8 @@ def _draw(rows: Sequence[Row]) -> Figure:
             axes.annotate(str(row["layer"]), place, (0, 5), ha="center", fontsize=7.5,
                           textcoords="offset points", color=COLOURS[0])  # fmt: skip
     axes.set(xlim=(0, 102), xlabel="alignment error rate (%)")
-    styles = {kind: style for kind, style in _STYLES.items() if kind in used}
-    entries = (styles or {"nothing is linked": {}}).items()
+    entries = [(kind, style) for kind, style in _STYLES.items() if kind in used]
+    entries = entries or [("nothing is linked", {})]
     draw_legend(figure, [Line2D([], [], linestyle="", label=k, **style) for k, style in entries])
     return figure
 

@@ -22,10 +22,7 @@ def attention_span(run_set: RunSet) -> Result:
     """
     runs = [run for run in run_set.runs if run.traits.learned]
     if not runs:
-        raise UserError(
-            f"no run in {run_set.folder} has a learned schedule, such as mma_h: lambda_var and "
-            "the attention span are of learned schedules"
-        )
+        raise UserError(f"no run in {run_set.folder} has a learned schedule, such as mma_h")
     named = replace(run_set, runs=runs).named()
     rows = [columns | {"attention_span_subword": _span(run)} for columns, run in named]
     spans = [row["attention_span_subword"] for row in rows]
@@ -46,8 +43,5 @@ def attention_span(run_set: RunSet) -> Result:
 
 def _span(run: Run) -> float:
     if run.scores.attention_span is None:
-        raise UserError(
-            f"{run.path}: its scores have no attention span, since the run wrote nothing "
-            "on the test set; leave it out, or train it longer"
-        )
+        raise UserError(f"{run.path}: its scores have no attention span, since it wrote nothing")
     return float(run.scores.attention_span)

@@ -2,28 +2,20 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
+from annotated_types import Ge, Le
 from matplotlib.figure import Figure
 
 from simulmt.analysis.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet
-from simulmt.analysis.style import (
-    DARK,
-    GREY,
-    Style,
-    draw_legend,
-    draw_lines,
-    make_panels,
-    named_styles,
-)
+from simulmt.analysis.style import DARK, GREY, draw_legend, draw_lines, make_panels, named_styles
+from simulmt.data.corpus import Split
 from simulmt.decoding.instance import Instance
-from simulmt.errors import UserError
 from simulmt.scoring.score import score
 
-MOST = 20
-_ORACLE: Style = {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.6, "marker": ""}
-
+Bins: TypeAlias = Annotated[int, Ge(1), Le(20)]
+"""The most bins of a figure."""
 Needs: TypeAlias = Sequence[Sequence[int]] | None
 Figures: TypeAlias = dict[str, float | None]
 
@@ -33,16 +25,11 @@ def make_bins(values: Sequence[int], most: int) -> list[range]:
 
     Args:
         values: Whole numbers, at least one.
-        most: The most ranges, 1 to `MOST`.
+        most: The most ranges.
 
     Returns:
         In order, each from its least value to its greatest: `range(3, 6)` holds 3, 4 and 5.
-
-    Raises:
-        UserError: another number of ranges.
     """
-    if not 1 <= most <= MOST:
-        raise UserError(f"bins is {most}; choose 1 to {MOST}")
     counts = sorted(Counter(values).items())
     bins, first, seen = [], counts[0][0], 0
     for i, (value, count) in enumerate(counts):
@@ -83,7 +70,7 @@ def study_bins(
     value: Callable[[Instance], int],
     names: tuple[str, str],
     most: int,
-    needs: Needs = None,
+    split: Split | None = None,
 ) -> Result:
     """Plot quality and latency of several runs, bin by bin.
 
@@ -92,9 +79,9 @@ def study_bins(
         value: Returns the value that puts a sentence into a bin.
         names: The value's name in the CSV, and on the x axis.
         most: The most bins.
-        needs: The source words that the oracle needs, if known.
+        split: The test set, if the source words that the oracle needs are known.
     """
-    decoded = [(columns, run_set.instances(run)) for columns, run in run_set.named()]
+    decoded = [(columns, run_set.instances(run, split)) for columns, run in run_set.named()]
     ranges = make_bins([value(i) for _, instances in decoded for i in instances], most)
     rows = list[Row]()
     for columns, instances in decoded:
@@ -102,7 +89,7 @@ def study_bins(
             inside = [instance for instance in instances if value(instance) in values]
             if inside:
                 ends = {f"{names[0]}_from": values[0], f"{names[0]}_to": values[-1]}
-                rows.append({**columns, **ends, **measure(inside, needs)})
+                rows.append({**columns, **ends, **measure(inside, split.needs if split else None)})
     return Result(_draw(run_set, rows, *names), rows)
 
 
@@ -123,7 +110,8 @@ def _draw(run_set: RunSet, rows: Sequence[Row], value: str, axis: str) -> Figure
     if oracle:
         own = [(place, row) for place, row in placed if row["name"] == names[0]]
         line = [("oracle", place, row["oracle_DAL_word"]) for place, row in own]
-        handles += draw_lines(panels[1], line, {"oracle": _ORACLE})
+        dotted = {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.6, "marker": ""}
+        handles += draw_lines(panels[1], line, {"oracle": dotted})
         panels[2].axhline(0, color=DARK, linewidth=0.8, zorder=1)
     draw_legend(figure, handles)
     ticks = {}

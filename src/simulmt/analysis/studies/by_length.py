@@ -1,10 +1,10 @@
 """Quality and latency by the length of the source sentence."""
 
-from simulmt.analysis.studies.bins import study_bins
+from simulmt.analysis.studies.bins import Bins, study_bins
 from simulmt.analysis.studies.run_set import Result, RunSet
 
 
-def by_length(run_set: RunSet, *, bins: int = 6) -> Result:
+def by_length(run_set: RunSet, *, bins: Bins = 6) -> Result:
     """Plot BLEU and DAL by the length of sentences, in source words.
 
     Each bin is a corpus for BLEU. DAL grows with length where a model waits for the end.

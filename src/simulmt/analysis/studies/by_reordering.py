@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from simulmt.analysis.studies.bins import study_bins
+from simulmt.analysis.studies.bins import Bins, study_bins
 from simulmt.analysis.studies.run_set import Result, RunSet
 from simulmt.errors import UserError
 
@@ -22,7 +22,7 @@ def reordering_distance(needs: Sequence[int]) -> int:
     return max([1, *(need - i for i, need in enumerate(needs))])
 
 
-def by_reordering(run_set: RunSet, *, bins: int = 6) -> Result:
+def by_reordering(run_set: RunSet, *, bins: Bins = 6) -> Result:
     """Plot BLEU, DAL, and DAL above the oracle's, by the reordering distance of sentences.
 
     Args:
@@ -38,8 +38,6 @@ def by_reordering(run_set: RunSet, *, bins: int = 6) -> Result:
             f"study=by_reordering: data={run_set.runs[0].options['data.name']} has no word "
             "alignments, which verbfinal has; take study=by_length"
         )
-    for run in run_set.runs:
-        run_set.instances(run, split)
     distances = [reordering_distance(needs) for needs in split.needs]
     names = ("reordering_distance", "reordering distance (the least k that wait-k needs)")
-    return study_bins(run_set, lambda i: distances[i.index], names, bins, split.needs)
+    return study_bins(run_set, lambda i: distances[i.index], names, bins, split)

@@ -76,13 +76,13 @@ def head_positions(run_set: RunSet) -> Result:
     columns, run = run_set.named()[0]
     if len(run_set.runs) > 1:
         raise UserError(
-            f"study=head_positions is of one run, {run_set.folder} holds {len(run_set.runs)}, such "
-            f"as {run.folder}; give the directory of one"
+            f"study=head_positions is of one run, {run_set.folder} holds {len(run_set.runs)}; give "
+            f"one, such as {run.folder}"
         )
     if run.traits.offline:
         raise UserError(
-            f"{run.path}: {run.mechanism} reads the whole sentence first, its heads stop "
-            "nowhere; give a run of a mechanism that streams, such as mma_h"
+            f"{run.path}: {run.mechanism} reads the whole sentence first; give a run of a "
+            "mechanism whose heads stop, such as mma_h"
         )
     heads = describe(run_set.decode(run.path))
     del columns["name"]
@@ -92,8 +92,6 @@ def head_positions(run_set: RunSet) -> Result:
 def describe(decoded: DecodedTestSet) -> list[Head]:
     """Return the figures of the heads, in the order of layers."""
     stood, lags = _positions(decoded.instances)
-    if stood.shape[1] != sum(decoded.heads):
-        raise ValueError(f"{stood.shape[1]} heads stand somewhere, the model has {decoded.heads}")
     furthest = stood.max(1, keepdims=True)
     behind, slowest = furthest - stood, stood == furthest
     alone = slowest & (slowest.sum(1, keepdims=True) == 1)
@@ -101,14 +99,11 @@ def describe(decoded: DecodedTestSet) -> list[Head]:
     shares = [slowest.mean(0), alone.mean(0), robust_z(stood.mean(0))]
     figures = np.stack([*means, *np.quantile(behind, (0.25, 0.75), axis=0), *shares], 1)
     names = [(layer, h) for layer, n in enumerate(decoded.heads, 1) for h in range(1, n + 1)]
-    return [
-        Head._make((*name, *row, _outlier(row[-1]), len(stood)))
-        for name, row in zip(names, figures.tolist(), strict=True)
-    ]
-
-
-def _outlier(z: float) -> str:
-    return "slow" if z > LIMIT else "fast" if z < -LIMIT else ""
+    heads = []
+    for name, row in zip(names, figures.tolist(), strict=True):
+        outlier = "slow" if row[-1] > LIMIT else "fast" if row[-1] < -LIMIT else ""
+        heads.append(Head._make((*name, *row, outlier, len(stood))))
+    return heads
 
 
 def robust_z(values: Floats) -> Floats:
@@ -137,10 +132,7 @@ def _positions(instances: Sequence[Instance]) -> tuple[Floats, Floats]:
             stood.append(rows)
             lags.append(rows - np.arange(len(rows))[:, None] * last / len(rows))
     if not stood:
-        raise UserError(
-            "no head stands anywhere in the decoded test set: nothing was written, or no head of "
-            "the mechanism takes decisions"
-        )
+        raise UserError("no head stopped in the decoded test set, or nothing was written")
     return np.concatenate(stood), np.concatenate(lags)
 
 

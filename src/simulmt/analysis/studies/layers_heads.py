@@ -48,10 +48,6 @@ def layers_heads(run_set: RunSet, *, unit: Literal["word", "subword"] = "word") 
 
 
 def _number(run: Run, key: str) -> int:
-    value = run.options.get(key)
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        return value
-    raise UserError(
-        f"{run.path}: its configuration has no number for {key}; point `runs` at a "
-        f"folder of runs that have {_LAYERS} and {_HEADS}"
-    )
+    if key not in run.options:
+        raise UserError(f"{run.path}: its configuration has no {key}; choose runs that have one")
+    return int(run.options[key])

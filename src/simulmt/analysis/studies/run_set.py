@@ -84,20 +84,16 @@ class RunSet:
         """Return the decoded test set, in words; with a split, check that its text is the split's.
 
         Raises:
-            UserError: `instances.log` is missing, damaged, empty or of another text.
+            UserError: `instances.log` is missing, corrupt or of another text.
         """
-        path = run.path / INSTANCES
-        instances = read_instances(path)
-        if not instances:
-            raise UserError(f"{path} has no sentence; write it anew: train the run again")
-        if split is None:
-            return instances
-        for instance in instances:
-            i, pair = instance.index, (instance.source, instance.reference)
-            if not 0 <= i < len(split) or pair != (split.sources[i], split.targets[i]):
+        instances = read_instances(run.path / INSTANCES)
+        pairs = zip(split.sources, split.targets, strict=True) if split else ()
+        known = dict(enumerate(pairs))
+        for one in instances:
+            if split and known.get(one.index) != (one.source, one.reference):
                 raise UserError(
-                    f"{run.path}: sentence {i + 1} of {INSTANCES} is not that of the test set that "
-                    "the configuration describes; decode again with this version"
+                    f"{run.path}: sentence {one.index + 1} of {INSTANCES} is not that of the test "
+                    "set that the configuration describes; decode again with this version"
                 )
         return instances
 
@@ -130,8 +126,8 @@ def write_result(result: Result, folder: Path, name: str) -> list[Path]:
     Raises:
         UserError: the folder cannot be written.
     """
-    png, svg, table = (folder / f"{name}{suffix}" for suffix in (".png", ".svg", ".csv"))
+    pictures = [folder / f"{name}.png", folder / f"{name}.svg"]
     with writing(folder, REMEDY):
         folder.mkdir(parents=True, exist_ok=True)
-        save(result.figure, [png, svg])
-        return [png, svg, write_rows(result.rows, table)]
+        save(result.figure, pictures)
+        return [*pictures, write_rows(result.rows, folder / f"{name}.csv")]
