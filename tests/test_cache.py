@@ -197,17 +197,6 @@ def test_a_full_disk_leaves_nothing_and_is_one_line(tmp_path: Path) -> None:
     assert [path.name for path in files(tmp_path)] == [".entry.lock"]
 
 
-def test_too_little_room_is_said_before_the_work(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("simulmt.disk._free", lambda _: 1000)
-    monkeypatch.setattr(pairs, "raw_lines", pytest.fail)
-    with pytest.raises(
-        UserError, match=r"MiB are needed for the normalised text, .*set `cache` to"
-    ):
-        read(root, tmp_path / "cache")
-
-
 def test_text_that_changes_while_it_is_read_is_refused(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,7 +131,5 @@ def _encoded(split: Split, subwords: Tokenizer) -> Iterator[tuple[Ragged, Ragged
 
 def _write(split: Split, subwords: Tokenizer, folder: Path) -> dict[str, Any]:
     """Write the ids of a split into an entry that is being made, which has no facts."""
-    text = sum(len(as_lines(lines).rows.values) for lines in (split.sources, split.targets))
-    size = text // 4 * subwords.vocabulary.dtype.itemsize + 16 * len(split)
-    write_sides(folder, _encoded(split, subwords), f"{len(split):,} encoded pairs", size)
+    write_sides(folder, _encoded(split, subwords))
     return {}

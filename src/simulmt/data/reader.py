@@ -159,9 +159,7 @@ def _write(
 ) -> dict[str, Any]:
     """Write the text of some shards into an entry that is being made; return its facts."""
     dropped = Counter[str]()
-    size = sum(shard.size for shard in shards)
-    parts = _cleaned(shards, max_words, dropped)
-    pairs = write_sides(folder, parts, "the normalised text", size)
+    pairs = write_sides(folder, _cleaned(shards, max_words, dropped))
     if [shard.state for shard in shards] != states:
         raise UserError(f"{shards[0].name} or a file beside it changed while it was read: retry")
     return {"pairs": pairs, "dropped": dict(dropped)}

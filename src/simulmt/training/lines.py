@@ -11,7 +11,7 @@ import pytorch_lightning as pl
 from torch import Tensor
 
 from simulmt.console import EVERY, say
-from simulmt.processes import is_first_process
+from simulmt.ending import is_first
 
 _FIGURES = {
     "train/loss": "loss {:.3f}",
@@ -76,7 +76,7 @@ class Lines(pl.Callback):
 def tell(line: str) -> None:
     """Print a line, and write it into the log."""
     say(line)
-    if is_first_process():
+    if is_first():
         _log.info(line)
 
 
