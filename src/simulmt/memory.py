@@ -64,7 +64,7 @@ def _limited(size: int) -> Iterator[None]:
     import resource  # noqa: PLC0415  (Windows has none)
 
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    lowest = min(size, *(limit for limit in before if limit != resource.RLIM_INFINITY))
+    lowest = min([size, *(limit for limit in before if limit != resource.RLIM_INFINITY)])
     resource.setrlimit(resource.RLIMIT_DATA, (lowest, before[1]))
     try:
         yield

@@ -70,7 +70,7 @@ class Lines(pl.Callback):
             for name, value in trainer.callback_metrics.items()
             if validated or not name.startswith("valid/")
         }
-        tell(f"update {done:,} of {planned:,}: {', '.join(_listed(figures))}{left}")
+        tell(f"update {done:,} of {planned:,}: {', '.join(listed(figures))}{left}")
 
 
 def tell(line: str) -> None:
@@ -80,7 +80,7 @@ def tell(line: str) -> None:
         _log.info(line)
 
 
-def _listed(figures: Mapping[str, Tensor]) -> list[str]:
+def listed(figures: Mapping[str, Tensor | float]) -> list[str]:
     """Return the available figures, each with its name or unit."""
     return [form.format(float(figures[n])) for n, form in _FIGURES.items() if n in figures]
 

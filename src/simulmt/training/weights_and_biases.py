@@ -57,15 +57,12 @@ class WeightsAndBiases(Board, WandbLogger):
             config=dict(config),
             settings=wandb.Settings(init_timeout=30, silent=True),
         )
-        run = None
-        if mode == "online":
-            try:
-                run = start(mode="online", resume="allow")
-            except (wandb.Error, OSError) as error:
-                reason = str(error).splitlines()[0]
-                print(f"no W&B ({reason}); continuing offline", file=sys.stderr)
-                wandb.teardown()
-        run = run or start(mode="offline")
+        try:
+            run = start(mode=mode, resume="allow" if mode == "online" else None)
+        except (wandb.Error, OSError) as error:
+            print(f"no W&B ({str(error).splitlines()[0]}); continuing offline", file=sys.stderr)
+            wandb.teardown()
+            run = start(mode="offline")
         run.define_metric(UPDATES)
         run.define_metric("*", step_metric=UPDATES, step_sync=True)
         super().__init__(experiment=run)
