@@ -122,7 +122,7 @@ def test_every_run_of_the_sweep_is_one_that_train_takes():
         given = [f"{name}={value}" for name, value in zip(names, values, strict=True)]
         OverridesParser.create().parse_overrides([*fixed, *given])
         config = plain(configuration("train", *fixed, *given))
-        check_choices(Configuration.of(config))
+        check_choices(config)
 
 
 def test_runs_are_named_by_what_sets_their_latency():
