@@ -239,7 +239,7 @@ def test_a_corrupt_entry_that_cannot_be_replaced_is_not_used(
 ) -> None:
     def make(folder: Path) -> dict[str, int]:
         rows = Ragged.of([[1, 2]], np.int32)
-        return {"pairs": write_sides(folder, [(rows, rows)], "rows", 0)}
+        return {"pairs": write_sides(folder, [(rows, rows)])}
 
     entry = Entry(tmp_path / "entry", make)
     assert len(entry.rows("source", np.int32)) == 1
@@ -329,7 +329,7 @@ def test_rows_are_written_in_blocks(tmp_path: Path) -> None:
 
     def make(folder: Path) -> dict[str, int]:
         parts = (whole.part(start, start + 2) for start in range(0, 5, 2))
-        pairs = write_sides(folder, ((part, part) for part in parts), "rows", 0)
+        pairs = write_sides(folder, ((part, part) for part in parts))
         return {"pairs": pairs}
 
     entry = Entry(tmp_path / "entry", make)

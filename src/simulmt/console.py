@@ -3,11 +3,11 @@
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, track
+from rich.status import Status
 
 from simulmt.ending import is_first
 
@@ -35,9 +35,9 @@ def watch(work: list[T], what: str = "decoding", on: Console = console) -> Itera
     return track(work, what, console=on, disable=not on.is_terminal, transient=True)
 
 
-def busy(what: str) -> AbstractContextManager[Any]:
+def busy(what: str) -> Status:
     """Return a context that shows a spinner on a terminal."""
-    return console.status(what) if console.is_terminal else nullcontext()
+    return console.status(what)
 
 
 def counted(

@@ -4,6 +4,7 @@ import math
 import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytorch_lightning as pl
@@ -61,6 +62,7 @@ class Progress(RichProgressBar):
             self.progress.update(self.train_progress_bar_id, description=epoch)
 
 
+@dataclass(eq=False)
 class SimultaneousDecoding(pl.Callback):
     """Decodes the development set at every validation, and logs quality and latency.
 
@@ -74,12 +76,9 @@ class SimultaneousDecoding(pl.Callback):
         folder: the run directory.
     """
 
-    def __init__(
-        self, decoder: SplitDecoder, dal_range: tuple[float, float] | None, folder: Path
-    ) -> None:
-        self.decoder = decoder
-        self.dal_range = dal_range
-        self.folder = folder
+    decoder: SplitDecoder
+    dal_range: tuple[float, float] | None
+    folder: Path
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Decode and score the development set, and log the scores."""

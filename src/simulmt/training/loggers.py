@@ -44,6 +44,8 @@ class MetricsFile(Logger):
             None for a new file.
     """
 
+    name = version = ""  # of a folder
+
     def __init__(self, folder: Path, resume_at: int | None) -> None:
         super().__init__()
         self.folder = folder
@@ -51,16 +53,6 @@ class MetricsFile(Logger):
         self._rows = [row for row in rows if int(row["step"]) < (resume_at or 0)]
         self._columns = [*self._rows[0]] if self._rows else ["step"]
         self._in_file = False  # whether the file holds exactly these rows
-
-    @property
-    def name(self) -> str:
-        """No folder of its own."""
-        return ""
-
-    @property
-    def version(self) -> str:
-        """No folder of its own."""
-        return ""
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:

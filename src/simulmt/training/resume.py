@@ -172,8 +172,6 @@ def choose_resume(ckpt_path: str | None, folder: Path) -> str | None:
         folder: the run directory. A run of another job is not resumed.
     """
     again = os.environ.get("SLURM_RESTART_COUNT", "0") != "0"
-    if not again or not (folder / LAST).is_file():
-        return ckpt_path
-    provenance = read_provenance(folder)
+    provenance = read_provenance(folder) if again and (folder / LAST).is_file() else None
     ours = provenance is not None and provenance.job == os.environ.get("SLURM_JOB_ID")
     return "last" if ours else ckpt_path
