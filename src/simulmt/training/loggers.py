@@ -51,7 +51,7 @@ class MetricsFile(Logger):
         self.folder = folder
         rows = read_metrics(folder) if resume_at and is_first() else []
         self._rows = [row for row in rows if int(row["step"]) < (resume_at or 0)]
-        self._columns = [*self._rows[0]] if self._rows else ["step"]
+        self._columns: list[str] = []
         self._in_file = False  # whether the file holds exactly these rows
 
     @rank_zero_only
@@ -80,8 +80,7 @@ class MetricsFile(Logger):
 
     def _rewrite(self) -> None:
         """Write all rows again: a row or the columns have changed."""
-        new = {name: None for row in self._rows for name in row if name not in self._columns}
-        self._columns += new
+        self._columns = [*dict.fromkeys(name for row in self._rows for name in row)]
         with (
             replacing(self.folder / METRICS) as unfinished,
             unfinished.open("w", newline="") as file,
