@@ -13,7 +13,16 @@ from simulmt.errors import UserError
 from simulmt.lock import alone, lock_of
 from simulmt.options import SAME_RUN, Config, convert, flat_options
 from simulmt.parts import needed_by
-from simulmt.run_directory import CONFIG, LAST, MARK, is_finished, read_json, read_provenance
+from simulmt.run_directory import (
+    CONFIG,
+    LAST,
+    MARK,
+    absent,
+    is_finished,
+    read_json,
+    read_provenance,
+    remove_empty,
+)
 from simulmt.saved.checkpoint import read_checkpoint
 
 _THE_SAME = ("model", "mechanism", "teacher", "optim")
@@ -145,7 +154,7 @@ def is_own(path: Path, folder: Path) -> bool:
 
 @contextmanager
 def alone_in(folder: Path, *, waits: bool = False) -> Iterator[None]:
-    """Lock a run directory; leave no lock behind if no run has begun there.
+    """Lock a run directory; leave nothing behind if no run has begun there.
 
     Args:
         folder: the run directory.
@@ -155,13 +164,17 @@ def alone_in(folder: Path, *, waits: bool = False) -> Iterator[None]:
         BusyError: another process trains there; the message names it.
     """
     folder = folder.absolute()
+    made = absent(folder.parent)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with alone(folder, waits=waits):
-        try:
-            yield
-        finally:
-            if not (folder / MARK).is_file():
-                lock_of(folder).unlink(missing_ok=True)
+    try:
+        with alone(folder, waits=waits):
+            try:
+                yield
+            finally:
+                if not (folder / MARK).is_file():
+                    lock_of(folder).unlink(missing_ok=True)
+    finally:
+        remove_empty(made)
 
 
 def choose_resume(ckpt_path: str | None, folder: Path) -> str | None:
