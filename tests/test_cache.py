@@ -197,17 +197,6 @@ def test_a_full_disk_leaves_nothing_and_is_one_line(tmp_path: Path) -> None:
     assert [path.name for path in files(tmp_path)] == [".entry.lock"]
 
 
-def test_too_little_room_is_said_before_the_work(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("simulmt.disk._free", lambda _: 1000)
-    monkeypatch.setattr(pairs, "raw_lines", pytest.fail)
-    with pytest.raises(
-        UserError, match=r"MiB are needed for the normalised text, .*set `cache` to"
-    ):
-        read(root, tmp_path / "cache")
-
-
 def test_text_that_changes_while_it_is_read_is_refused(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,7 +239,7 @@ def test_a_corrupt_entry_that_cannot_be_replaced_is_not_used(
 ) -> None:
     def make(folder: Path) -> dict[str, int]:
         rows = Ragged.of([[1, 2]], np.int32)
-        return {"pairs": write_sides(folder, [(rows, rows)], "rows", 0)}
+        return {"pairs": write_sides(folder, [(rows, rows)])}
 
     entry = Entry(tmp_path / "entry", make)
     assert len(entry.rows("source", np.int32)) == 1
@@ -340,7 +329,7 @@ def test_rows_are_written_in_blocks(tmp_path: Path) -> None:
 
     def make(folder: Path) -> dict[str, int]:
         parts = (whole.part(start, start + 2) for start in range(0, 5, 2))
-        pairs = write_sides(folder, ((part, part) for part in parts), "rows", 0)
+        pairs = write_sides(folder, ((part, part) for part in parts))
         return {"pairs": pairs}
 
     entry = Entry(tmp_path / "entry", make)

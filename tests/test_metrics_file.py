@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from simulmt.errors import UserError
 from simulmt.metrics import read_metrics
 from simulmt.training.loggers import MetricsFile
 
@@ -56,7 +55,3 @@ def test_whole_rows_of_a_damaged_file_count(content, steps, tmp_path, capsys):
 
 def test_without_a_file_there_are_no_rows(tmp_path):
     assert read_metrics(tmp_path) == []
-    (tmp_path / "metrics.csv").mkdir()
-    assert read_metrics(tmp_path) == []
-    with pytest.raises(UserError, match=r"metrics\.csv is a folder, .* move it away"):
-        MetricsFile(tmp_path, 5)

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from simulmt import processes
+from simulmt import ending, processes
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.ending import ENDS_WITH, TERMINATED
 from simulmt.programs.choices import check_choices
@@ -44,7 +44,7 @@ def test_the_first_process_is_the_one_that_launchers_number_0(variables, first, 
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert processes.is_first_process() == first
+    assert ending.is_first() == first
 
 
 def test_a_process_on_its_own_has_its_own_values():

@@ -16,7 +16,7 @@ from simulmt.options import flat_options
 from simulmt.programs.plain import plain
 from simulmt.programs.train import train
 from simulmt.training.loggers import choose_logger
-from simulmt.training.tensorboard import FINAL, TensorBoard
+from simulmt.training.tensorboard import FINAL
 from small_runs import SMALL, configuration, metrics
 
 CHOSEN = [*SMALL, "mechanism=mma_il", "lambda=0.2", "logger=tensorboard", "ckpt_path=last"]
@@ -110,7 +110,7 @@ def test_what_a_resumed_run_does_again_is_shown_once(tmp_path):
 def test_markup_in_a_translation_stays_text(tmp_path):
     logger = choose_logger({"kind": "tensorboard"})(tmp_path, None, {})
     evil = "a | b <script>*x*</script> [y](z) `c` & # \\|"
-    TensorBoard(logger).show_table("t", ["text"], [[evil]], 0)
+    logger.show_table("t", ["text"], [[evil]], 0)
     logger.finalize("failed")
     (shown,) = read(tmp_path).Tensors("t/text_summary")
     *_, row = shown.tensor_proto.string_val[0].decode().split("\n")

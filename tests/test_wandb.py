@@ -15,6 +15,7 @@ import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from pytorch_lightning.loggers import WandbLogger
 
+from simulmt.configuration import Configuration
 from simulmt.options import flat_options
 from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
@@ -126,7 +127,7 @@ def test_every_run_of_the_sweep_is_one_that_train_takes():
 
 def test_runs_are_named_by_what_sets_their_latency():
     def named(*overrides: str) -> str:
-        return run_name(plain(configuration("train", *overrides)))
+        return run_name(Configuration.of(plain(configuration("train", *overrides))))
 
     assert named("mechanism=mma_il", "lambda=0.2") == "mma_il lambda=0.2 seed=1"
     assert named("mechanism=wait_k", "mechanism.k=5", "seed=3") == "wait_k k=5 seed=3"

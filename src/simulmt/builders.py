@@ -36,14 +36,7 @@ from simulmt.models.rnmt_plus import RnmtPlus
 from simulmt.models.transformer import Transformer
 from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.teacher import Teacher
-from simulmt.options import (
-    Config,
-    Tokens,
-    asked_of,
-    check,
-    construct,
-    pick,
-)
+from simulmt.options import Config, Tokens, asked_of, check, construct, pick
 from simulmt.vocabulary import Vocabulary
 
 T = TypeVar("T")
@@ -240,10 +233,9 @@ def build_search(options: Config, model: Model) -> Search:
 
 
 def pick_device(choice: str) -> torch.device:
-    """`auto` is the GPU if there is one."""
-    if choice not in ("auto", "cpu", "cuda"):
-        raise UserError(f"device is {choice!r}; choose auto, cpu or cuda")
-    if choice == "cuda" and not torch.cuda.is_available():
+    """Return a device; `auto` is the GPU if there is one."""
+    there = torch.cuda.is_available()
+    if choice == "cuda" and not there:
         raise UserError("device=cuda, but no GPU was found; choose cpu or auto")
-    cuda = choice != "cpu" and torch.cuda.is_available()
-    return torch.device("cuda" if cuda else "cpu")
+    devices = {"auto": "cuda" if there else "cpu", "cpu": "cpu", "cuda": "cuda"}
+    return torch.device(pick(devices, choice, "device"))

@@ -3,45 +3,41 @@
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, track
+from rich.status import Status
 
-from simulmt.processes import is_first_process
+from simulmt.ending import is_first
 
 T = TypeVar("T")
 EVERY = 60.0
 """Seconds between two lines about work that has no progress bar."""
-console = Console(highlight=False)
+console = Console(highlight=False, quiet=not is_first())
 if not console.is_terminal:  # a file or a pipe has room for wide tables
     console.width = max(console.width, 140)
 
 
 def say(text: str) -> None:
     """Print a line."""
-    if is_first_process():
-        console.print(text, markup=False, soft_wrap=True)
+    console.print(text, markup=False, soft_wrap=True)
 
 
 def note(text: str) -> None:
     """Print a line beside the output, which may go into a pipe."""
-    if is_first_process():
+    if is_first():
         print(text, file=sys.stderr)
 
 
 def watch(work: list[T], what: str = "decoding", on: Console = console) -> Iterable[T]:
     """Return the items of `work`, with a progress bar if `on` is a terminal."""
-    shown = is_first_process() and on.is_terminal
-    return track(work, what, console=on, disable=not shown, transient=True)
+    return track(work, what, console=on, disable=not on.is_terminal, transient=True)
 
 
-def busy(what: str) -> AbstractContextManager[Any]:
+def busy(what: str) -> Status:
     """Return a context that shows a spinner on a terminal."""
-    if is_first_process() and console.is_terminal:
-        return console.status(what)
-    return nullcontext()
+    return console.status(what)
 
 
 def counted(
@@ -56,7 +52,7 @@ def counted(
         total: the pairs in all parts; None if it is not known.
     """
     columns = (TextColumn(what), BarColumn(), TextColumn("{task.completed:,} pairs"))
-    shown = is_first_process() and console.is_terminal
+    shown = console.is_terminal
     with Progress(
         *columns, TimeElapsedColumn(), console=console, disable=not shown, transient=True
     ) as bar:

@@ -1,10 +1,9 @@
 """Memory that has run out: one line that names what to lower."""
 
-import math
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import torch
@@ -38,8 +37,9 @@ def enough_memory(remedy: str, accelerator: str = "auto", processes: int = 1) ->
         UserError: memory has run out.
     """
     on_gpu = accelerator != "cpu" and torch.cuda.is_available()
+    limits = sys.platform == "linux" and not on_gpu
     try:
-        with _limited(math.inf if on_gpu else _MARGIN * _free() / processes):
+        with _limited(int(_MARGIN * _free() / processes)) if limits else nullcontext():
             yield
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and not _RAN_OUT.search(str(error)):
@@ -50,26 +50,21 @@ def enough_memory(remedy: str, accelerator: str = "auto", processes: int = 1) ->
 
 
 def _free() -> float:
-    """Return the bytes that no process uses, swap included; infinity if Linux does not tell."""
-    sizes = [math.inf]
+    """Return the bytes that no process uses, swap included, or the limit of a container."""
+    text = Path("/proc/meminfo").read_text()
+    free = 1024 * sum(map(int, re.findall(r"(?:MemAvailable|SwapFree): *(\d+)", text)))
     with suppress(OSError, ValueError):  # "max" in a container without a limit
-        sizes.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    with suppress(OSError):
-        text = Path("/proc/meminfo").read_text()
-        sizes.append(1024 * sum(map(int, re.findall(r"(?:MemAvailable|SwapFree): *(\d+)", text))))
-    return min(sizes)
+        free = min(free, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return free
 
 
 @contextmanager
-def _limited(size: float) -> Iterator[None]:
+def _limited(size: int) -> Iterator[None]:
     """Limit what this process can allocate, in bytes."""
-    if sys.platform != "linux" or size == math.inf:
-        yield
-        return
     import resource  # noqa: PLC0415  (Windows has none)
 
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    lowest = min(int(size), *(limit for limit in before if limit != resource.RLIM_INFINITY), 2**62)
+    lowest = min([size, *(limit for limit in before if limit != resource.RLIM_INFINITY)])
     resource.setrlimit(resource.RLIMIT_DATA, (lowest, before[1]))
     try:
         yield

@@ -68,6 +68,7 @@ class Parts:
 
 
 _loaded: dict[str, Parts] = {}
+_warn = cache(note)  # each line once
 
 
 def load(modules: Sequence[str] = ()) -> None:
@@ -88,7 +89,7 @@ def load(modules: Sequence[str] = ()) -> None:
         except UserError as error:
             if module in modules:
                 raise
-            _warn(str(error))
+            _warn(f"warning: {error}")
 
 
 def needed_by(config: Config) -> dict[str, str]:
@@ -114,7 +115,8 @@ def check_loaded(needed: Mapping[str, str], where: object) -> None:
     load()
     for module in needed.keys() & _loaded.keys():
         if (here := version_of(module)) != needed[module]:
-            _warn(f"{where} was trained with {module} {needed[module]}, but {here} runs now")
+            trained = f"{where} was trained with {module} {needed[module]}"
+            _warn(f"warning: {trained}, but {here} runs now")
     if missing := [module for module in needed if module not in _loaded]:
         packages = ", ".join(f"{m} {needed[m].partition('+')[0]}".rstrip() for m in missing)
         raise UserError(
@@ -122,11 +124,6 @@ def check_loaded(needed: Mapping[str, str], where: object) -> None:
             f"plugins=[{','.join(missing)}] if you trust it (--plugins for SimulEval, "
             f"simulmt.parts.load({missing}) in Python)"
         )
-
-
-@cache  # said once
-def _warn(text: str) -> None:
-    note(f"warning: {text}")
 
 
 def _parts_of(module: str) -> Parts:

@@ -10,7 +10,7 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -150,11 +150,6 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
             unfinished.write_text(text, encoding="utf-8")
 
 
-def read_texts(folder: Path) -> dict[str, str]:
-    """Return the text files of a folder, by name."""
-    return {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*")}
-
-
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object that a JSON file holds.
 
@@ -171,13 +166,12 @@ def read_record(path: Path, kind: type[T]) -> T:
         UserError: the file cannot be read, or does not hold the fields of the dataclass.
     """
     try:
-        record: T = convert(json.loads(path.read_bytes()), kind)
+        return convert(json.loads(path.read_bytes()), kind)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(
             f"{path} is absent or corrupt ({type(error).__name__}: {error}); remove it, and run "
             "the program that writes it again"
         ) from None
-    return record
 
 
 def read_provenance(folder: Path) -> Provenance | None:
@@ -254,12 +248,9 @@ def run_of(checkpoint: Path) -> Path | None:
 def _to_plain(value: Any) -> Any:
     """Return dataclasses as dictionaries without the fields that hold their default."""
     if is_dataclass(value):
-        items = {f.name: (getattr(value, f.name), _default(f)) for f in fields(value)}
-        return {name: _to_plain(item) for name, (item, usual) in items.items() if item != usual}
+        items = {field.name: getattr(value, field.name) for field in fields(value)}
+        usual = {field.name: field.default for field in fields(value)}
+        value = {name: item for name, item in items.items() if item != usual[name]}
     if isinstance(value, Mapping):
         return {str(key): _to_plain(item) for key, item in value.items()}
     return value
-
-
-def _default(field: Any) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()

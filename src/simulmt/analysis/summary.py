@@ -10,7 +10,7 @@ from simulmt.data.corpus import Split
 from simulmt.data.manifest import Manifest, same_text
 from simulmt.data.text import word_count
 from simulmt.decoding.instance import Instance
-from simulmt.processes import is_first_process
+from simulmt.ending import is_first
 from simulmt.run_directory import INSTANCES, PICTURE
 from simulmt.scoring.guards import residue
 from simulmt.scoring.scores import Scores
@@ -50,7 +50,7 @@ def results(
     name: str, scores: Scores, instances: Sequence[Instance], checkpoint: Path, folder: Path
 ) -> None:
     """Print scores, warnings, the path of a typical sentence, and the paths of the files."""
-    if not is_first_process():
+    if not is_first():
         return
     console.print(score_table({name: scores}))
     if scores.erasure is not None:

@@ -118,7 +118,4 @@ def _encoded(split: Split, subwords: Tokenizer) -> Iterator[tuple[Ragged, Ragged
 
 def _write(split: Split, subwords: Tokenizer, folder: Path) -> dict[str, Any]:
     """Write the ids of a split into an entry that is being made; return its facts."""
-    text = sum(len(as_lines(lines).rows.values) for lines in (split.sources, split.targets))
-    size = text // 4 * subwords.vocabulary.dtype.itemsize + 16 * len(split)
-    what = f"{len(split):,} encoded pairs"
-    return {"pairs": write_sides(folder, _encoded(split, subwords), what, size)}
+    return {"pairs": write_sides(folder, _encoded(split, subwords))}

@@ -150,8 +150,7 @@ def read_shards(
 
     def write(folder: Path) -> dict[str, Any]:
         dropped = Counter[str]()
-        parts = _cleaned(shards, max_words, dropped)
-        pairs = write_sides(folder, parts, "the normalised text", sum(s.size for s in shards))
+        pairs = write_sides(folder, _cleaned(shards, max_words, dropped))
         if [shard.state for shard in shards] != states:
             raise UserError(f"{shards[0].name} changed while it was read: retry")
         return {"pairs": pairs, "dropped": dict(dropped)}

@@ -18,7 +18,7 @@ from typing import Any
 from numpy.typing import DTypeLike
 
 from simulmt.data.ragged import Ragged
-from simulmt.disk import check_space, writing
+from simulmt.disk import writing
 from simulmt.errors import UserError
 from simulmt.lock import alone
 from simulmt.run_directory import read_record, write_json
@@ -99,19 +99,13 @@ class Entry:
         return record
 
 
-def write_sides(folder: Path, parts: Iterable[tuple[Ragged, Ragged]], what: str, size: int) -> int:
+def write_sides(folder: Path, parts: Iterable[tuple[Ragged, Ragged]]) -> int:
     """Write the rows of both languages into the files of an entry; return the number of pairs.
 
     Args:
         folder: the folder of the entry.
         parts: rows of sources and as many of targets.
-        what: the rows, in words.
-        size: their size in bytes, more or less.
-
-    Raises:
-        UserError: the disk has less free.
     """
-    check_space(folder, size, what, f"or {_REMEDY}")
     pairs, written = 0, [0, 0]
     with ExitStack() as stack:
         names = [(side, f"{side}{_ENDS}") for side in SIDES]

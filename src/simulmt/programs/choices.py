@@ -14,10 +14,9 @@ from simulmt.models.model import Model
 from simulmt.objective import Objective
 from simulmt.options import Config, construct
 from simulmt.programs import teacher
-from simulmt.training.board import Open
 from simulmt.training.callbacks import count_parameters
 from simulmt.training.compiled import check_compiler
-from simulmt.training.loggers import choose_logger
+from simulmt.training.loggers import Open, choose_logger
 from simulmt.training.optimiser import Adam, make_adam
 from simulmt.training.run import Plan
 
@@ -41,7 +40,7 @@ class Choices:
     data: Data
     teacher: teacher.Build
     adam: Adam
-    logger: Open
+    logger: Open | None
     search: Search
     sweep: Sweep
 

@@ -37,7 +37,7 @@ from simulmt.programs.outcome import FAILED, SWEEP, Outcome, find_outcomes, writ
 from simulmt.programs.plain import hydra_record, plain
 from simulmt.programs.train import train
 from simulmt.run_directory import CONFIG, remove_empty
-from simulmt.training.resume import State, alone_in, best_selection, read_state
+from simulmt.training.resume import State, alone_in, read_state
 
 LOCKED = "SIMULMT_LOCKED"
 """Environment variable with the run directory that the sweep has locked for the processes of a
@@ -109,8 +109,7 @@ def value(folder: Path) -> float:
     (`simulmt.training.callbacks.selection`). A sweeper never sees the test set.
     """
     values = [value for (value,) in read_columns(folder, "valid/selection")]
-    finite = [*filter(math.isfinite, values)]
-    return max(finite) if finite else best_selection(folder, FAILED)  # the metrics may be lost
+    return max(filter(math.isfinite, values), default=FAILED)
 
 
 def _may_postpone(chosen: HydraConf) -> bool:

@@ -24,7 +24,6 @@ from simulmt.models.model import Model
 from simulmt.objective import Objective
 from simulmt.options import Config
 from simulmt.parts import needed_by
-from simulmt.processes import is_first_process
 from simulmt.programs.choices import Choices, check_choices, check_machine
 from simulmt.programs.data import build_data, say_data
 from simulmt.programs.plain import plain
@@ -156,7 +155,7 @@ def _train(
         trainer = make_trainer(plan, folder, valid, loggers, same, environment)
         chosen = fit(trainer, module, data, resume, folder, plan.average)
         scores = _test(trainer, module, tested, folder, chosen)
-    if is_first_process():  # last: a run that has its scores is finished
+    if is_first():  # last: a run that has its scores is finished
         write_json(folder / SCORES, scores)
 
 
@@ -176,7 +175,7 @@ def _describe(
     record: Mapping[str, str],
 ) -> None:
     """Write configuration, provenance, the traits of the policy and the manifest of the data."""
-    if is_first_process():
+    if is_first():
         mechanism = choices.mechanism
         write_texts(folder / HYDRA, record)
         write_json(folder / CONFIG, settings)
@@ -201,7 +200,7 @@ def _test(
     scores = score(instances, decoder.split.needs, Decoding.by(decoder.search, chosen, "test"))
     figures = scores["paper", "word"]
     tell(f"test BLEU {figures['BLEU'].form(1)}, test DAL {figures['DAL'].form()} words")
-    if is_first_process():
+    if is_first():
         write_instances(folder / INSTANCES, instances)
     summary.results(f"{module.model.mechanism.name} on test", scores, instances, chosen, folder)
     step = trainer.global_step - 1

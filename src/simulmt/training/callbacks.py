@@ -4,8 +4,8 @@ import math
 import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import pytorch_lightning as pl
 import torch
@@ -27,6 +27,7 @@ from simulmt.run_directory import (
 from simulmt.scoring.conventions import UNITS
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Scores
+from simulmt.training.lines import listed
 from simulmt.training.loggers import sample, show_samples
 from simulmt.training.module import TranslationModule
 
@@ -35,27 +36,14 @@ SAMPLED = 5
 
 
 class Progress(RichProgressBar):
-    """Lightning's progress bar with a few of the logged figures, under short names."""
-
-    SHOWN: ClassVar[dict[str, tuple[str, str]]] = {
-        "train/loss": ("loss", ".3f"),
-        "train/latency": ("latency", ".2f"),
-        "train/tokens_per_s": ("tokens/s", ",.0f"),
-        "valid/BLEU": ("dev BLEU", ".1f"),
-        "valid/word/DAL": ("dev DAL", ".1f"),
-    }
+    """Lightning's progress bar with the figures that lines show."""
 
     def get_metrics(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule
     ) -> dict[str, int | str | float | dict[str, float]]:
-        """Return the number of updates and the figures, renamed and rounded."""
-        logged = trainer.progress_bar_metrics
-        figures = {
-            short: format(logged[name], form)
-            for name, (short, form) in self.SHOWN.items()
-            if name in logged
-        }
-        return {"update": f"{trainer.global_step}/{trainer.max_steps}", **figures}
+        """Return the number of updates and the figures, as one text."""
+        done = f"{trainer.global_step}/{trainer.max_steps}"
+        return {"update": ", ".join([done, *listed(trainer.progress_bar_metrics)])}
 
     @property
     def total_train_batches(self) -> int | float:
@@ -74,6 +62,7 @@ class Progress(RichProgressBar):
             self.progress.update(self.train_progress_bar_id, description=epoch)
 
 
+@dataclass(eq=False)
 class SimultaneousDecoding(pl.Callback):
     """Decodes the development set at every validation, and logs quality and latency.
 
@@ -87,12 +76,9 @@ class SimultaneousDecoding(pl.Callback):
         folder: the run directory.
     """
 
-    def __init__(
-        self, decoder: SplitDecoder, dal_range: tuple[float, float] | None, folder: Path
-    ) -> None:
-        self.decoder = decoder
-        self.dal_range = dal_range
-        self.folder = folder
+    decoder: SplitDecoder
+    dal_range: tuple[float, float] | None
+    folder: Path
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Decode and score the development set, and log the scores."""

@@ -1,7 +1,6 @@
 """The checkpoints of a run: written whole, and remembered by file name."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -41,21 +40,23 @@ class Checkpoints(ModelCheckpoint):
 
     def state_dict(self) -> Content:
         """Return the state without the folder."""
-        return _placed(super().state_dict(), lambda path: Path(path).name) | {"dirpath": None}
+        return _in_folder(None, super().state_dict())
 
     def load_state_dict(self, state_dict: Content) -> None:
         """Restore the state in the folder of this run."""
-        folder = Path(str(self.dirpath))
-        state = _placed(state_dict, lambda path: str(folder / Path(path).name))
-        super().load_state_dict(state | {"dirpath": self.dirpath})
+        super().load_state_dict(_in_folder(self.dirpath, state_dict))
 
 
-def _placed(state: Content, place: Callable[[str], str]) -> Content:
-    """Return the state of a ModelCheckpoint with other paths; an empty path stands for none."""
+def _in_folder(folder: str | os.PathLike[str] | None, state: Content) -> Content:
+    """Return the state of a ModelCheckpoint in another folder; None for the names alone."""
+
+    def place(path: str) -> str:  # an empty path stands for none
+        return path and os.path.join(folder or "", os.path.basename(path))
+
     paths = ("best_model_path", "kth_best_model_path", "last_model_path")
-    moved = {name: state[name] and place(state[name]) for name in paths}
     scores = {place(path): score for path, score in state["best_k_models"].items()}
-    return state | moved | {"best_k_models": scores}
+    moved = {name: place(state[name]) for name in paths}
+    return state | moved | {"best_k_models": scores, "dirpath": folder}
 
 
 def keep(folder: Path, name: str, monitor: str, **more: Any) -> Checkpoints:

@@ -102,23 +102,15 @@ class TranslationData(pl.LightningDataModule):
     def __init__(self, train: EncodedSplit, valid: EncodedSplit, tokens: int, seed: int) -> None:
         super().__init__()
         check_budget(train.lengths, tokens)
-        self.train = train
-        self.valid = valid
-        self.tokens = tokens
-        self.seed = seed
+        self.train, self.valid, self.tokens, self.seed = train, valid, tokens, seed
 
     def train_dataloader(self) -> TrainLoader:
         """Return the batches of this rank."""
         assert self.trainer is not None
         rank, world_size = rank_and_world_size()
-        batches = BucketBatches(
-            self.train.lengths,
-            self.tokens,
-            seed=self.seed,
-            rank=rank,
-            world_size=world_size,
-            multiple=self.trainer.accumulate_grad_batches,
-        )
+        multiple = self.trainer.accumulate_grad_batches
+        lengths, ranks = self.train.lengths, {"rank": rank, "world_size": world_size}
+        batches = BucketBatches(lengths, self.tokens, seed=self.seed, multiple=multiple, **ranks)
         if batches.skipped:
             say(
                 f"left out {batches.skipped} training pairs of more than "
@@ -129,8 +121,7 @@ class TranslationData(pl.LightningDataModule):
     def val_dataloader(self) -> ValidLoader:
         """Return the batches of this rank; over all ranks every development pair comes once."""
         rank, world_size = rank_and_world_size()
-        lengths = self.valid.lengths
-        batches = ordered_batches(lengths, self.tokens, rank=rank, world_size=world_size)
+        batches = ordered_batches(self.valid.lengths, self.tokens, rank=rank, world_size=world_size)
         return ValidLoader(self.valid, batches, self._pinned)
 
     @property

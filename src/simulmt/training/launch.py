@@ -64,10 +64,6 @@ def find_environment(nodes: int, devices: int) -> ClusterEnvironment | None:
             f"trainer.nodes={nodes} times trainer.devices={devices} is {nodes * devices} processes,"
             f" but torchrun or srun has started {started}: give both the same numbers"
         )
-    try:
-        environment.validate_settings(devices, nodes)
-    except ValueError as error:
-        raise UserError(str(error)) from None
     return environment
 
 
@@ -76,15 +72,13 @@ def _step_environment() -> SLURMEnvironment:
 
     Lightning lets all steps of a job meet at the same port.
     """
-    step = {
-        name: os.environ[f"SLURM_STEP_{name}"] for name in ("NUM_TASKS", "NUM_NODES", "NODELIST")
-    }
+    tasks, nodes = (int(os.environ[f"SLURM_STEP_NUM_{name}"]) for name in ("TASKS", "NODES"))
     number = 16 * int(os.environ["SLURM_JOB_ID"]) + int(os.environ["SLURM_STEP_ID"])
-    first = SLURMEnvironment.resolve_root_node_address(step["NODELIST"])
+    first = SLURMEnvironment.resolve_root_node_address(os.environ["SLURM_STEP_NODELIST"])
     os.environ.setdefault("MASTER_ADDR", first)
     os.environ.setdefault("MASTER_PORT", str(15_000 + number % 16_384))
-    os.environ["SLURM_NNODES"] = step["NUM_NODES"]
-    os.environ["SLURM_NTASKS_PER_NODE"] = str(int(step["NUM_TASKS"]) // int(step["NUM_NODES"]))
+    os.environ["SLURM_NNODES"] = str(nodes)
+    os.environ["SLURM_NTASKS_PER_NODE"] = str(tasks // nodes)
     return SLURMEnvironment(auto_requeue=False)
 
 
@@ -103,7 +97,8 @@ def run_ranks(devices: int) -> None:
     quiet.propagate = False
     quiet.addHandler(logging.NullHandler())
     # as Lightning would divide them; the last digits depend on this number
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // devices)))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (cores or 1) // devices)))
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a lost connection: 100 lines
     os.environ[ENDS_WITH] = str(os.getpid())
     words = [word.replace("$", "$$") for word in sys.orig_argv[1:]]  # torch fills in templates
@@ -144,11 +139,6 @@ def _fail(error: ChildFailedError) -> NoReturn:
     status = 128 - failure.exitcode if failure.exitcode < 0 else failure.exitcode
     why = f"was {killed_by(status - 128)}" if status > 128 else f"ended with status {status}"
     end(status, f"rank {rank} {why}; {_REMEDY}")
-
-
-def _cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)  # as far as the system has it
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 @contextmanager

@@ -6,12 +6,13 @@ The lines go to standard output and into the log of the run.
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import pytorch_lightning as pl
 from torch import Tensor
 
 from simulmt.console import EVERY, say
-from simulmt.processes import is_first_process
+from simulmt.ending import is_first
 
 _FIGURES = {
     "train/loss": "loss {:.3f}",
@@ -23,6 +24,7 @@ _FIGURES = {
 _log = logging.getLogger("simulmt")
 
 
+@dataclass(eq=False)
 class Lines(pl.Callback):
     """Prints the progress of the training.
 
@@ -30,10 +32,7 @@ class Lines(pl.Callback):
         each_minute: whether a line appears between validations that are more than a minute apart.
     """
 
-    def __init__(self, each_minute: bool) -> None:
-        self._each_minute = each_minute
-        self._began = self._last = time.monotonic()
-        self._first = 0
+    each_minute: bool
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Start the clock; a checkpoint is already restored."""
@@ -46,7 +45,7 @@ class Lines(pl.Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: object
     ) -> None:
         """Print a line if the last one is a minute old."""
-        if self._each_minute and time.monotonic() - self._last > EVERY:
+        if self.each_minute and time.monotonic() - self._last > EVERY:
             self._tell(trainer, validated=False)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -70,17 +69,17 @@ class Lines(pl.Callback):
             for name, value in trainer.callback_metrics.items()
             if validated or not name.startswith("valid/")
         }
-        tell(f"update {done:,} of {planned:,}: {', '.join(_listed(figures))}{left}")
+        tell(f"update {done:,} of {planned:,}: {', '.join(listed(figures))}{left}")
 
 
 def tell(line: str) -> None:
     """Print a line, and write it into the log."""
     say(line)
-    if is_first_process():
+    if is_first():
         _log.info(line)
 
 
-def _listed(figures: Mapping[str, Tensor]) -> list[str]:
+def listed(figures: Mapping[str, Tensor | float]) -> list[str]:
     """Return the available figures, each with its name or unit."""
     return [form.format(float(figures[n])) for n, form in _FIGURES.items() if n in figures]
 

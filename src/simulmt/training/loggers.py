@@ -4,22 +4,35 @@ import csv
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeAlias
 
-from pytorch_lightning.loggers import Logger, TensorBoardLogger, WandbLogger
+from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
-from simulmt.console import say
 from simulmt.decoding.instance import Instance
 from simulmt.disk import writing
+from simulmt.ending import is_first
 from simulmt.errors import UserError
 from simulmt.metrics import read_metrics
-from simulmt.options import Config, construct, pick
-from simulmt.processes import is_first_process
+from simulmt.options import Config, asked_of, check, pick
 from simulmt.run_directory import METRICS, replacing
-from simulmt.training.board import Board, Open
-from simulmt.training.tensorboard import TensorBoard, tensorboard
-from simulmt.training.weights_and_biases import WeightsAndBiases, wandb
+from simulmt.training.board import Board
+from simulmt.training.tensorboard import TensorBoard
+from simulmt.training.weights_and_biases import WeightsAndBiases
+
+Open: TypeAlias = Callable[[Path, int | None, Config], Logger]
+"""Opens a logger.
+
+The arguments are the run directory, the update at which the run resumes (None for a new run), and
+the configuration."""
+LOGGERS: dict[str, Callable[..., Logger] | None] = {
+    "csv": None,
+    "tensorboard": TensorBoard,
+    "wandb": WeightsAndBiases,
+}
 
 
 class MetricsFile(Logger):
@@ -31,27 +44,15 @@ class MetricsFile(Logger):
             None for a new file.
     """
 
+    name = version = ""  # of a folder
+
     def __init__(self, folder: Path, resume_at: int | None) -> None:
         super().__init__()
         self.folder = folder
-        if (folder / METRICS).is_dir():
-            raise UserError(
-                f"{folder / METRICS} is a folder, and the metrics need its name: move it away"
-            )
-        rows = read_metrics(folder) if resume_at and is_first_process() else []
+        rows = read_metrics(folder) if resume_at and is_first() else []
         self._rows = [row for row in rows if int(row["step"]) < (resume_at or 0)]
-        self._columns = [*self._rows[0]] if self._rows else ["step"]
+        self._columns: list[str] = []
         self._in_file = False  # whether the file holds exactly these rows
-
-    @property
-    def name(self) -> str:
-        """No folder of its own."""
-        return ""
-
-    @property
-    def version(self) -> str:
-        """No folder of its own."""
-        return ""
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
@@ -79,8 +80,7 @@ class MetricsFile(Logger):
 
     def _rewrite(self) -> None:
         """Write all rows again: a row or the columns have changed."""
-        new = {name: None for row in self._rows for name in row if name not in self._columns}
-        self._columns += new
+        self._columns = [*dict.fromkeys(name for row in self._rows for name in row)]
         with (
             replacing(self.folder / METRICS) as unfinished,
             unfinished.open("w", newline="") as file,
@@ -91,50 +91,37 @@ class MetricsFile(Logger):
         self._in_file = True
 
 
-def csv_only() -> Open:
-    """`logger=csv`: no logger besides the CSV file."""
-    return lambda folder, resume_at, config: None
+def choose_logger(options: Config) -> Open | None:
+    """Return what opens the logger of a `conf/logger` group; None if the CSV file is all.
 
-
-LOGGERS: dict[str, Callable[..., Open]] = {
-    "csv": csv_only,
-    "tensorboard": tensorboard,
-    "wandb": wandb,
-}
-BOARDS: dict[type[Logger], Callable[..., Board]] = {
-    TensorBoardLogger: TensorBoard,
-    WandbLogger: WeightsAndBiases,
-}
-
-
-def choose_logger(options: Config) -> Open:
-    """Return a function that opens the logger of a `conf/logger` group."""
-    rest = {name: value for name, value in options.items() if name != "kind"}
+    Raises:
+        UserError: an option is unknown, missing or out of range, or tensorboard is not installed.
+    """
     make = pick(LOGGERS, options.get("kind"), "logger.kind")
-    return construct(make, rest, "logger")
+    asked = asked_of(make, ["folder", "resume_at", "config"]) if make else {}
+    chosen = check(options, {"kind": str, **asked}, "logger")
+    if make is TensorBoard and find_spec("tensorboard") is None:
+        raise UserError('logger=tensorboard needs a package: pip install "simulmt[tensorboard]"')
+    return make and partial(make, **{name: chosen[name] for name in asked})
 
 
 @contextmanager
 def open_loggers(
-    open_extra: Open, folder: Path, resume_at: int | None, config: Config
+    open_extra: Open | None, folder: Path, resume_at: int | None, config: Config
 ) -> Iterator[list[Logger]]:
     """Open the CSV file and, on the first process, the chosen logger; close both in any case."""
     loggers: list[Logger] = [MetricsFile(folder, resume_at)]
-    if is_first_process():
-        extra = open_extra(folder, resume_at, config)
-        loggers += [extra] if extra else []
-    status, code = "failed", 1
+    if open_extra and is_first():
+        loggers.append(open_extra(folder, resume_at, config))
+    status = "failed"
     try:
         yield loggers
-        status, code = "success", 0
+        status = "success"
     finally:
         for logger in loggers:
             logger.finalize(status)
-        if isinstance(loggers[-1], WandbLogger):  # or the next run would log into this one
-            opened = loggers[-1].experiment
-            opened.finish(exit_code=code)
-            if opened.offline:
-                say(f"not uploaded yet: wandb sync {Path(opened.dir).parent}")
+            if isinstance(logger, Board):
+                logger.close(failed=status == "failed")
 
 
 def show_samples(
@@ -142,8 +129,9 @@ def show_samples(
 ) -> None:
     """Show a table of translations with their delays, wherever tables can be shown."""
     columns = ["source", "reference", "translation", "delays"]
-    for board in _boards(loggers):
-        board.show_table(key, columns, [*map(sample, instances)], step)
+    for logger in loggers:
+        if isinstance(logger, Board):
+            logger.show_table(key, columns, [*map(sample, instances)], step)
 
 
 def sample(instance: Instance) -> tuple[str, str, str, str]:
@@ -154,11 +142,6 @@ def sample(instance: Instance) -> tuple[str, str, str, str]:
 
 def show_results(loggers: Iterable[Logger], folder: Path, step: int) -> None:
     """Show the path of a sentence and the curve of all validations, wherever pictures can be."""
-    for board in _boards(loggers):
-        board.show_results(folder, step)
-
-
-def _boards(loggers: Iterable[Logger]) -> Iterator[Board]:
     for logger in loggers:
-        if type(logger) in BOARDS:
-            yield BOARDS[type(logger)](logger)
+        if isinstance(logger, Board):
+            logger.show_results(folder, step)

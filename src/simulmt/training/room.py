@@ -6,7 +6,7 @@ from pathlib import Path
 
 from simulmt.console import say
 from simulmt.disk import writing
-from simulmt.processes import is_first_process
+from simulmt.ending import is_first
 from simulmt.run_directory import (
     AVERAGE,
     CONFIG,
@@ -29,7 +29,7 @@ def make_room(folder: Path, resume: Path | None, step: int | None) -> None:
         resume: the checkpoint that is resumed, if any.
         step: the update of that checkpoint.
     """
-    if not is_first_process():
+    if not is_first():
         return
     if resume is not None and is_own(resume, folder):
         _clear_after(folder, step or 0)

@@ -1,11 +1,8 @@
 """A training run: its length and devices, Lightning's trainer, and the choice of a checkpoint."""
 
 import logging
-import math
 import os
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -73,10 +70,9 @@ class Plan:
                 f"trainer.validate_every ({self.validate_every}), so the last updates would never "
                 "be validated"
             )
-        least, most = self.dal_range or (0.0, 0.0)
-        if not -math.inf < least <= most < math.inf or (self.dal_range and self.average > 1):
+        if self.dal_range and (self.dal_range[0] > self.dal_range[1] or self.average > 1):
             raise UserError(
-                f"trainer.dal_range is {[least, most]} with trainer.average={self.average}; it "
+                f"trainer.dal_range is {[*self.dal_range]} with trainer.average={self.average}; it "
                 "runs from least to most and chooses one checkpoint: set average to 1"
             )
 
@@ -86,22 +82,22 @@ class Plan:
         return self.nodes * self.devices
 
     def check_devices(self) -> None:
-        """Reject more GPUs or threads than this machine has."""
-        cores = os.cpu_count() or 1
-        if self.threads is not None and self.threads > cores:
-            raise UserError(
-                f"trainer.threads={self.threads}, but this machine has cores: {cores}; use "
-                f"{cores} or fewer"
-            )
+        """Reject more GPUs, processes or threads than this machine has."""
         if self.accelerator == "gpu" and not torch.cuda.is_available():
             raise UserError("trainer=gpu, but no GPU was found; choose trainer=cpu")
         gpus = torch.cuda.device_count() if self.accelerator != "cpu" else 0
-        most, what = (gpus, "GPUs") if gpus else (max(cores, 2), "cores")
-        if self.devices > most:
-            raise UserError(
-                f"trainer.devices={self.devices}, but this machine has {what}: {most}; use {most} "
-                "or fewer"
-            )
+        cores = os.cpu_count() or 1
+        devices = (gpus, "GPUs") if gpus else (max(cores, 2), "cores")
+        limits = {
+            "threads": (self.threads or 1, cores, "cores"),
+            "devices": (self.devices, *devices),
+        }
+        for name, (chosen, most, what) in limits.items():
+            if chosen > most:
+                raise UserError(
+                    f"trainer.{name}={chosen}, but this machine has {what}: {most}; use {most} or "
+                    "fewer"
+                )
 
 
 class Patience(EarlyStopping):
@@ -116,16 +112,6 @@ class Patience(EarlyStopping):
         super().load_state_dict(state_dict | {"patience": self.patience})
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Leave out the expected warnings."""
-    with warnings.catch_warnings():
-        for expected in _EXPECTED:
-            warnings.filterwarnings("ignore", message=f".*{expected}.*")
-        yield
-
-
-@_quiet()
 def make_trainer(
     plan: Plan,
     folder: Path,
@@ -144,6 +130,8 @@ def make_trainer(
         config: the configuration of this process, and what else must be the same in all.
         environment: tells the ranks and addresses of the processes.
     """
+    for expected in _EXPECTED:
+        warnings.filterwarnings("ignore", f".*{expected}")
     bar = plan.progress and console.is_terminal
     return pl.Trainer(
         default_root_dir=folder,
@@ -185,7 +173,6 @@ def _callbacks(plan: Plan, folder: Path, valid: SplitDecoder, bar: bool) -> list
     return callbacks
 
 
-@_quiet()
 def fit(
     trainer: pl.Trainer,
     module: TranslationModule,

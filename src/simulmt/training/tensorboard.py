@@ -3,53 +3,34 @@
 Metrics have the steps and names that they have in `metrics.csv`.
 """
 
-import importlib.util
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from pytorch_lightning.loggers import Logger, TensorBoardLogger
+from pytorch_lightning.loggers import TensorBoardLogger
 
-from simulmt.errors import UserError
 from simulmt.metrics import read_columns
 from simulmt.options import Config, flat_options
 from simulmt.run_directory import CONFIG, PICTURE, TENSORBOARD, read_json
-from simulmt.training.board import Open
+from simulmt.training.board import Board
 
 FINAL = ("test/BLEU", "test/chrF", "test/word/AL", "test/word/AP", "test/word/DAL")
 """The scores that TensorBoard shows beside the hyperparameters."""
 _MARKDOWN = re.compile(r"[\\`*_{}\[\]<>()#+.!|~&$-]")
 
 
-def tensorboard() -> Open:
-    """Return what opens `logger=tensorboard`: event files in the run directory.
+class TensorBoard(Board, TensorBoardLogger):
+    """Writes event files into the run directory; a resumed run drops those of later updates."""
 
-    Raises:
-        UserError: the package tensorboard is not installed.
-    """
-    if importlib.util.find_spec("tensorboard") is None:
-        raise UserError('logger=tensorboard needs a package: pip install "simulmt[tensorboard]"')
-    return _open
-
-
-def _open(folder: Path, resume_at: int | None, config: Config) -> Logger:
-    """Return a logger, which drops earlier events from the update where a run resumes."""
-    return TensorBoardLogger(folder, name=TENSORBOARD, version="", purge_step=resume_at)
-
-
-@dataclass(frozen=True)
-class TensorBoard:
-    """The board of a TensorBoard logger."""
-
-    logger: TensorBoardLogger
+    def __init__(self, folder: Path, resume_at: int | None, config: Config) -> None:
+        super().__init__(folder, name=TENSORBOARD, version="", purge_step=resume_at)
 
     def show_table(
         self, key: str, columns: Sequence[str], rows: Sequence[Sequence[str]], step: int
     ) -> None:
         """Show a table as text."""
         lines = [columns, ["---"] * len(columns), *(map(_escape, row) for row in rows)]
-        self.logger.experiment.add_text(key, "\n".join(map(_row, lines)), step)
+        self.experiment.add_text(key, "\n".join(map(_row, lines)), step)
 
     def show_results(self, folder: Path, step: int) -> None:
         """Show a path and the curve of all validations as images; the options beside the scores."""
@@ -58,13 +39,13 @@ class TensorBoard:
 
         from simulmt.analysis.curve import draw_validations  # noqa: PLC0415
 
-        writer = self.logger.experiment
+        writer = self.experiment
         writer.add_image("test/path", imread(folder / PICTURE), step, dataformats="HWC")
         points = read_columns(folder, "valid/word/DAL", "valid/BLEU")
         writer.add_figure("valid/curve", draw_validations(points), step)
         config, scores = flat_options(read_json(folder / CONFIG)), read_columns(folder, *FINAL)
         options = {name: str(x) if isinstance(x, list) else x for name, x in config.items()}
-        self.logger.log_hyperparams(options, dict(zip(FINAL, scores[-1], strict=True)), step)
+        self.log_hyperparams(options, dict(zip(FINAL, scores[-1], strict=True)), step)
 
 
 def _row(cells: Iterable[str]) -> str:

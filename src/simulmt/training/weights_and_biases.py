@@ -9,61 +9,85 @@ import re
 import secrets
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from pytorch_lightning.loggers import Logger, WandbLogger
+from pytorch_lightning.loggers import WandbLogger
 
 from simulmt.configuration import WEIGHTS, Configuration
+from simulmt.console import say
 from simulmt.metrics import read_columns
 from simulmt.options import Config
 from simulmt.run_directory import PICTURE, WANDB_ID, replacing
-from simulmt.training.board import Open
+from simulmt.training.board import Board
 
 UPDATES = "trainer/global_step"
 """The x axis of all curves."""
 
 
-def wandb(project: str, mode: Literal["online", "offline"]) -> Open:
-    """`logger=wandb`: a run in W&B, which continues offline if the server cannot be reached.
+class WeightsAndBiases(Board, WandbLogger):
+    """A run in W&B, which continues offline if the server cannot be reached.
 
     The run keeps its id in its directory, so that a resumed run continues it in W&B. Runs are
     grouped by mechanism and named by what sets their latency.
     """
-    return partial(_open, project, mode)
 
+    def __init__(
+        self,
+        folder: Path,
+        resume_at: int | None,
+        config: Config,
+        *,
+        project: str,
+        mode: Literal["online", "offline"],
+    ) -> None:
+        import wandb  # noqa: PLC0415  (seconds to import, and most runs do without)
 
-def _open(project: str, mode: str, folder: Path, resume_at: int | None, config: Config) -> Logger:
-    """Start or resume the run, and return its logger."""
-    import wandb  # noqa: PLC0415  (seconds to import, and most runs do without)
-
-    read = Configuration.of(config)
-    start = partial(
-        wandb.init,
-        project=project,
-        name=run_name(read),
-        group=read.mechanism["name"],
-        job_type="train",
-        tags=[read.data["name"], read.model["name"]],
-        id=_run_id(folder / WANDB_ID),
-        dir=folder,
-        config=dict(config),
-        settings=wandb.Settings(init_timeout=30, silent=True),
-    )
-    run = None
-    if mode == "online":
+        read = Configuration.of(config)
+        start = partial(
+            wandb.init,
+            project=project,
+            name=run_name(read),
+            group=read.mechanism["name"],
+            job_type="train",
+            tags=[read.data["name"], read.model["name"]],
+            id=_run_id(folder / WANDB_ID),
+            dir=folder,
+            config=dict(config),
+            settings=wandb.Settings(init_timeout=30, silent=True),
+        )
         try:
-            run = start(mode="online", resume="allow")
+            run = start(mode=mode, resume="allow" if mode == "online" else None)
         except (wandb.Error, OSError) as error:
-            reason = str(error).splitlines()[0]
-            print(f"no W&B ({reason}); continuing offline", file=sys.stderr)
+            print(f"no W&B ({str(error).splitlines()[0]}); continuing offline", file=sys.stderr)
             wandb.teardown()
-    run = run or start(mode="offline")
-    run.define_metric(UPDATES)
-    run.define_metric("*", step_metric=UPDATES, step_sync=True)
-    return WandbLogger(experiment=run)
+            run = start(mode="offline")
+        run.define_metric(UPDATES)
+        run.define_metric("*", step_metric=UPDATES, step_sync=True)
+        super().__init__(experiment=run)
+
+    def show_table(
+        self, key: str, columns: Sequence[str], rows: Sequence[Sequence[str]], step: int
+    ) -> None:
+        """Log a table; W&B knows the step by itself."""
+        self.log_text(key, columns=[*columns], data=[[*row] for row in rows])
+
+    def show_results(self, folder: Path, step: int) -> None:
+        """Log the picture of a path as media, and BLEU over DAL of every validation as a chart."""
+        import wandb  # noqa: PLC0415
+
+        self.log_image("test/path", images=[str(folder / PICTURE)])
+        points = read_columns(folder, "valid/word/DAL", "valid/BLEU")
+        table = wandb.Table(columns=["DAL", "BLEU"], data=[[*point] for point in points])
+        chart = wandb.plot.scatter(table, "DAL", "BLEU", title="BLEU over DAL, every validation")
+        self.experiment.log({"valid/curve": chart})
+
+    def close(self, failed: bool) -> None:
+        """Finish the run, or the next one of this process would log into it."""
+        self.experiment.finish(exit_code=int(failed))
+        if self.experiment.offline:
+            say(f"not uploaded yet: wandb sync {Path(self.experiment.dir).parent}")
 
 
 def run_name(config: Configuration) -> str:
@@ -78,29 +102,6 @@ def run_name(config: Configuration) -> str:
     named = [] if config.name is None else [f"{config.name}:"]
     listed = (f"{name}={value}" for name, value in options.items())
     return " ".join([*named, mechanism["name"], *listed])
-
-
-@dataclass(frozen=True)
-class WeightsAndBiases:
-    """The board of a W&B logger, which knows the step by itself."""
-
-    logger: WandbLogger
-
-    def show_table(
-        self, key: str, columns: Sequence[str], rows: Sequence[Sequence[str]], step: int
-    ) -> None:
-        """Log a table."""
-        self.logger.log_text(key, columns=[*columns], data=[[*row] for row in rows])
-
-    def show_results(self, folder: Path, step: int) -> None:
-        """Log the picture of a path as media, and BLEU over DAL of every validation as a chart."""
-        import wandb  # noqa: PLC0415
-
-        self.logger.log_image("test/path", images=[str(folder / PICTURE)])
-        points = read_columns(folder, "valid/word/DAL", "valid/BLEU")
-        table = wandb.Table(columns=["DAL", "BLEU"], data=[[*point] for point in points])
-        chart = wandb.plot.scatter(table, "DAL", "BLEU", title="BLEU over DAL, every validation")
-        self.logger.experiment.log({"valid/curve": chart})
 
 
 def _run_id(kept: Path) -> str:
