@@ -80,9 +80,3 @@ def _splits(options: Options) -> Sequence[Split]:
             "line n of one must be the translation of line n of the other"
         )
     return [Split(sources, targets)]
-
-
-if __name__ == "__main__":
-    from simulmt.cli import main
-
-    main("align")

@@ -106,9 +106,3 @@ class _Reader:
         encoded = EncodedSplit.encode(split, trained.subwords)
         tokens = 2 * trained.setup.batch_tokens
         return trained, trained.build().to(self.device), split, encoded, tokens
-
-
-if __name__ == "__main__":
-    from simulmt.cli import main
-
-    main("analyse")

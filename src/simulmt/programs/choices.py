@@ -12,10 +12,9 @@ from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.objective import Objective
-from simulmt.options import construct
+from simulmt.options import Config, construct
 from simulmt.programs import teacher
 from simulmt.training.board import Open
-from simulmt.training.callbacks import count_parameters
 from simulmt.training.compiled import check_compiler
 from simulmt.training.loggers import choose_logger
 from simulmt.training.optimiser import Adam, make_adam
@@ -32,10 +31,11 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Choices:
-    """The parts of a run, the size of its model, and the options of its sweep."""
+    """The configuration of a run, as plain values and as an object, and the parts it names."""
 
+    settings: Config
+    config: Configuration
     plan: Plan
-    parameters: int
     mechanism: Mechanism
     data: Data
     teacher: teacher.Build
@@ -45,13 +45,14 @@ class Choices:
     sweep: Sweep
 
 
-def check_choices(config: Configuration) -> Choices:
-    """Return the parts of a run; which machine trains them makes no difference.
+def check_choices(settings: Config) -> Choices:
+    """Return the parts of the run that plain values describe; any machine may train them.
 
     Raises:
         UserError: an option that is unknown, missing or out of range, or two that exclude each
             other.
     """
+    config = Configuration.of(settings)
     plan = construct(Plan, config.trainer, "trainer")
     mechanism = build_mechanism(config.mechanism)
     data = Data.of(config.data)
@@ -61,8 +62,9 @@ def check_choices(config: Configuration) -> Choices:
         if excluded:
             raise UserError(why)
     return Choices(
+        settings=settings,
+        config=config,
         plan=plan,
-        parameters=count_parameters(model),
         mechanism=mechanism,
         data=data,
         teacher=teacher.choose_teacher(config),
@@ -113,13 +115,12 @@ def exclusions(
     ]
 
 
-def check_machine(choices: Choices) -> None:
-    """Refuse a run that this machine cannot train; another one of a cluster might.
+def check_machine(plan: Plan) -> None:
+    """Reject a run that this machine cannot train; another one of a cluster might.
 
     Raises:
         UserError: it has too few GPUs, or no compiler.
     """
-    plan = choices.plan
     plan.check_devices()
     if plan.compile:
         check_compiler(plan.accelerator)

@@ -56,9 +56,3 @@ def _test_scores(path: Path, home: Path) -> Scores | None:
     file = home / (EVALUATED if path == home else SCORES)
     scored = path in (home, tested_checkpoint(home)) and file.is_file()
     return read_record(file, Scores) if scored else None
-
-
-if __name__ == "__main__":
-    from simulmt.cli import main
-
-    main("export")

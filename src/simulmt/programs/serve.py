@@ -15,7 +15,7 @@ from simulmt.ending import TERMINATED
 from simulmt.errors import UserError
 from simulmt.options import Config, construct
 from simulmt.programs.offers import completed, policy_offers
-from simulmt.programs.plain import plain, turned
+from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint
 from simulmt.serve.messages import Setting
 from simulmt.serve.models import Served
@@ -30,10 +30,10 @@ class Options(Limits):
 
     checkpoint: Path
     checkpoint2: Path | None
-    policy: dict[str, Any]
+    policy: Config
     policy2: Any
-    dial: dict[str, int | float | None]
-    dial2: dict[str, int | float | None]
+    dial: Dials
+    dial2: Dials
     host: str
     port: Annotated[int, Ge(0), Le(65_535)]
     origins: list[Annotated[str, StringConstraints(pattern=r"^https?://[a-z\d.-]+(:\d+)?$")]]
@@ -67,10 +67,10 @@ def serve(cfg: DictConfig) -> None:
 def _sessions(options: Options) -> Sessions:
     """Load the models, and return the sessions that use them: of one pane or, if asked, of two."""
     offers = policy_offers(options.plugins)
-    settings, dials = [_setting(0, options.policy, turned(options.dial))], turned(options.dial2)
-    if options.checkpoint2 is not None or options.policy2 is not None or dials:
+    settings = [_setting(0, options.policy, options.dial)]
+    if options.checkpoint2 is not None or options.policy2 is not None or options.dial2:
         model = int(options.checkpoint2 not in (None, options.checkpoint))
-        settings.append(_setting(model, completed(options.policy2, offers), dials))
+        settings.append(_setting(model, completed(options.policy2, offers), options.dial2))
     places = dict.fromkeys(path for path in (options.checkpoint, options.checkpoint2) if path)
     models = [Served(_name(p), checkpoint.load(p), options.device, offers) for p in places]
     sessions = Sessions(models, settings, options, options.log_text)

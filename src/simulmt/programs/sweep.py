@@ -26,7 +26,6 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from simulmt.configuration import Configuration
 from simulmt.console import say
 from simulmt.ending import BAD_INPUT, ENDS_WITH, end_with, killed_by
 from simulmt.errors import UserError
@@ -81,7 +80,7 @@ def sweep_run(
         end_with(os.getppid())
     try:
         config = plain(cfg)
-        options = check_choices(Configuration.of(config)).sweep
+        options = check_choices(config).sweep
         with alone_in(folder, waits=waits):
             outcome = _run(config, folder, words, options)
     except BusyError as error:

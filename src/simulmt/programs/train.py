@@ -12,7 +12,6 @@ from omegaconf import DictConfig
 from simulmt import ending
 from simulmt.analysis import summary
 from simulmt.builders import build_model, build_objective
-from simulmt.configuration import Configuration
 from simulmt.console import say, watch
 from simulmt.data.batches import check_enough
 from simulmt.data.manifest import Manifest, manifest
@@ -21,9 +20,6 @@ from simulmt.decoding.search import GREEDY
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.ending import is_first, is_worker
 from simulmt.memory import enough_memory
-from simulmt.models.model import Model
-from simulmt.objective import Objective
-from simulmt.options import Config
 from simulmt.parts import needed_by
 from simulmt.processes import is_first_process
 from simulmt.programs.choices import Choices, check_choices, check_machine
@@ -83,41 +79,39 @@ def train(
         UserError: anything a user can put right; mostly before any long work starts.
     """
     ending.listen()
-    settings, folder = plain(cfg), Path(run_directory)
+    folder = Path(run_directory)
     with reported():
-        config = Configuration.of(settings)
-        choices = check_choices(config)
-        environment = find_environment(choices.plan.nodes, choices.plan.devices)
-        check_machine(choices)
+        choices = check_choices(plain(cfg))
+        plan, asked = choices.plan, choices.config.ckpt_path
+        environment = find_environment(plan.nodes, plan.devices)
+        check_machine(plan)
         check_own(folder)
         with nullcontext() if locked or is_worker() or not is_first() else alone_in(folder):
-            ckpt_path = choose_resume(config.ckpt_path, folder)
-            if is_done(ckpt_path, folder, settings):
+            ckpt_path = choose_resume(asked, folder)
+            if is_done(ckpt_path, folder, choices.settings):
                 return
             if environment is None:
-                run_ranks(choices.plan.devices)
+                run_ranks(plan.devices)
                 return
-            if ckpt_path != config.ckpt_path:
+            if ckpt_path != asked:
                 say("SLURM has started this job again: ckpt_path=last")
             remedy = (
                 f"data.batch_tokens (now {choices.data.batch_tokens:,}), the sizes of the model "
                 "(model.*) or decoding.beam"
             )
             resume = find_resume(ckpt_path, folder)
-            with enough_memory(remedy, choices.plan.accelerator, choices.plan.devices):
-                _train(config, settings, folder, choices, record, environment, resume)
+            with enough_memory(remedy, plan.accelerator, plan.devices):
+                _train(choices, folder, record, environment, resume)
 
 
 def _train(
-    config: Configuration,
-    settings: Config,
-    folder: Path,
     choices: Choices,
+    folder: Path,
     record: Mapping[str, str],
     environment: ClusterEnvironment,
     resume: Path | None,
 ) -> None:
-    mechanism, plan, tokens = choices.mechanism, choices.plan, choices.data.batch_tokens
+    config, settings, plan = choices.config, choices.settings, choices.plan
     start = checkpoint.load(config.init_from) if config.init_from else None
     pl.seed_everything(config.seed, workers=True, verbose=False)
     corpus, subwords, encoded = build_data(choices.data, config.cache.expanduser())
@@ -125,21 +119,12 @@ def _train(
     described = manifest(corpus, subwords)
     say_data(corpus, subwords, described)
     say(f"run directory: {folder}")
-    model = build_model(config.model, mechanism, subwords.vocabulary)
+    model = build_model(config.model, choices.mechanism, subwords.vocabulary)
     frozen = start_from(start, model, described, config.init_freeze) if start else NOTHING_FROZEN
     teacher = choices.teacher(described, subwords.vocabulary)
-    objective = build_objective(config.objective, teacher)
-    _say_model(model, objective)
-    resume_at = (
-        check_resume(resume, settings, described, folder, plan.max_updates) if resume else None
-    )
-    valid, tested = (
-        SplitDecoder(corpus.splits[name], encoded[name], subwords, 2 * tokens, how)
-        for name, how in (("valid", GREEDY), ("test", choices.search))
-    )
     module = TranslationModule(
         model=model,
-        objective=objective,
+        objective=build_objective(config.objective, teacher),
         updates=plan.max_updates,
         optimiser=choices.adam,
         passport=passport(settings, subwords, described),
@@ -148,13 +133,20 @@ def _train(
         compile=plan.compile,
         frozen=frozen,
     )
+    _say_model(module)
+    step = check_resume(resume, settings, described, folder, plan.max_updates) if resume else None
+    tokens = choices.data.batch_tokens
+    valid, tested = (
+        SplitDecoder(corpus.splits[name], encoded[name], subwords, 2 * tokens, how)
+        for name, how in (("valid", GREEDY), ("test", choices.search))
+    )
     data = TranslationData(encoded["train"], encoded["valid"], tokens, config.seed)
     for name in ("valid", "test"):
         check_enough(len(encoded[name]), plan.processes, name)
-    make_room(folder, resume, resume_at)  # after all checks
-    _describe(folder, settings, choices, described, record)
-    with open_loggers(choices.logger, folder, resume_at, settings) as loggers:
-        same = {**settings, "hydra.run.dir": str(folder), "the update of ckpt_path": resume_at}
+    make_room(folder, resume, step)  # after all checks
+    _describe(folder, choices, described, record)
+    with open_loggers(choices.logger, folder, step, settings) as loggers:
+        same = {**settings, "hydra.run.dir": str(folder), "the update of ckpt_path": step}
         trainer = make_trainer(plan, folder, valid, loggers, same, environment)
         chosen = fit(trainer, module, data, resume, folder, plan.average)
         scores = _test(trainer, module, tested, folder, chosen)
@@ -162,24 +154,20 @@ def _train(
         write_json(folder / SCORES, scores)
 
 
-def _say_model(model: Model, objective: Objective) -> None:
+def _say_model(module: TranslationModule) -> None:
     """Print the model's size, and a warning if nothing trains its latency."""
-    kind, mechanism = type(model).__name__, model.mechanism
-    say(f"{kind} with {mechanism.name}: {count_parameters(model):,} parameters")
-    if mechanism.learned and not objective.needs_delays():
+    model, mechanism = module.model, module.model.mechanism
+    say(f"{type(model).__name__} with {mechanism.name}: {count_parameters(model):,} parameters")
+    if mechanism.learned and not module.objective.needs_delays():
         say("lambda=0: latency is not penalised, so the model may wait as long as it likes")
 
 
 def _describe(
-    folder: Path,
-    settings: Config,
-    choices: Choices,
-    described: Manifest,
-    record: Mapping[str, str],
+    folder: Path, choices: Choices, described: Manifest, record: Mapping[str, str]
 ) -> None:
     """Write configuration, provenance, the traits of the policy and the manifest of the data."""
     if is_first_process():
-        mechanism = choices.mechanism
+        mechanism, settings = choices.mechanism, choices.settings
         write_texts(folder / HYDRA, record)
         write_json(folder / CONFIG, settings)
         write_json(folder / PROVENANCE, provenance(choices.plan.accelerator, needed_by(settings)))
@@ -212,9 +200,3 @@ def _test(
     show_samples(trainer.loggers, "test/samples", instances[:SHOWN], step)
     show_results(trainer.loggers, folder, step)
     return scores
-
-
-if __name__ == "__main__":
-    from simulmt.cli import main
-
-    main("train")
