@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -252,8 +253,7 @@ def test_an_imported_teacher_needs_a_text(tmp_path, work, monkeypatch):
 
     def imported(place: Path):
         trained = load(place)
-        trained.manifest["splits"].clear()
-        return trained
+        return replace(trained, manifest=replace(trained.manifest, splits={}))
 
     monkeypatch.setattr(checkpoint, "load", imported)
     with pytest.raises(UserError, match=r"has no data of its own: give source=FILE"):
@@ -267,8 +267,7 @@ def test_codes_of_languages_name_no_other_place(tmp_path, work, monkeypatch):
 
     def elsewhere(place: Path):
         trained = load(place)
-        trained.manifest["target_language"] = "../en"
-        return trained
+        return replace(trained, manifest=replace(trained.manifest, target_language="../en"))
 
     monkeypatch.setattr(checkpoint, "load", elsewhere)
     (tmp_path / "a.de").write_text("ein Satz\n")

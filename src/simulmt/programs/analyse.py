@@ -52,16 +52,14 @@ def analyse(cfg: DictConfig) -> None:
     options = construct(Options, plain(cfg), "")
     study, folder = pick(STUDIES, options.study, "study"), options.runs
     reader = _Reader(options.data_root, pick_device(options.device))
-    found = find_runs(folder, decodings=False)
-    target = options.to or folder / "analysis"
+    found, target = find_runs(folder, decodings=False), options.to or folder / "analysis"
     check_writable(target, REMEDY)
-    runs = comparable(found, folder)
-    run_set = RunSet(folder, runs, reader.read, reader.decode, reader.attend)
+    run_set = RunSet(folder, comparable(found, folder), reader.read, reader.decode, reader.attend)
     for note in found.damaged:
         print(f"left out: {note}")
     if found.begun:
         print(f"not finished, and left out: {len(found.begun)} more")
-    chosen = {"unit": options.unit, "bins": options.bins, "links": options.links}
+    chosen = {name: getattr(options, name) for name in ("unit", "bins", "links")}
     given = {name: value for name, value in chosen.items() if value is not None}
     result = construct(study, given, f"study={options.study}", {"run_set": run_set})
     print(f"written: {', '.join(map(str, write_result(result, target, options.study)))}")
@@ -81,8 +79,7 @@ class _Reader:
 
     def read(self, run: Path) -> Corpus:
         """Return the corpus of a run."""
-        config = read_json(run / CONFIG)
-        setup = Setup.of(config)
+        setup = Setup.of(read_json(run / CONFIG))
         return build_corpus(setup.data, self.root, text_cache(setup.cache))
 
     def decode(self, run: Path) -> DecodedTestSet:

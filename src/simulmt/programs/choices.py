@@ -15,7 +15,6 @@ from simulmt.objective import Objective
 from simulmt.options import Config, construct
 from simulmt.programs import teacher
 from simulmt.training.board import Open
-from simulmt.training.compiled import check_compiler
 from simulmt.training.loggers import choose_logger
 from simulmt.training.optimiser import Adam, make_adam
 from simulmt.training.run import Plan
@@ -113,14 +112,3 @@ def exclusions(
             "tokens and takes torch.compile long: set trainer.compile=false",
         ),
     ]
-
-
-def check_machine(plan: Plan) -> None:
-    """Reject a run that this machine cannot train; another one of a cluster might.
-
-    Raises:
-        UserError: it has too few GPUs, or no compiler.
-    """
-    plan.check_devices()
-    if plan.compile:
-        check_compiler(plan.accelerator)

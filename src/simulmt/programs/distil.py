@@ -285,10 +285,7 @@ def _show(work: Work, record: Config) -> None:
     original = f", then the {pairs:,} original pairs" if options.references else ""
     print(f"{options.to}: {pairs:,} pairs by {record['checkpoint']}{original}")
     if empty := record["empty"]:
-        print(
-            f"{empty:,} hypotheses are empty, and data=text drops these pairs; a source of "
-            f"more than {longest:,} subwords is not translated"
-        )
+        print(f"{empty:,} hypotheses are empty, and data=text drops these pairs")
     given = {"root": options.to, "source": source, "target": target}
     given |= {"valid": "STEM", "test": "STEM"} if options.source else {}
     given |= {"batch_tokens": longest, "subwords.model": options.checkpoint}

@@ -1,7 +1,6 @@
 """The policies that a user may choose while a program runs, with the defaults of `conf/policy`."""
 
 from collections.abc import Sequence
-from itertools import takewhile
 from pathlib import Path
 
 import yaml
@@ -9,6 +8,7 @@ import yaml
 from simulmt.decoding.policies import OWN, POLICIES
 from simulmt.options import Config, pick
 from simulmt.plugins import CONF, HOME, conf_folders
+from simulmt.programs.help import head
 from simulmt.serve.messages import PolicyOffer
 from simulmt.serve.models import options_of
 
@@ -36,10 +36,9 @@ def completed(policy: object, offers: Sequence[PolicyOffer]) -> Config:
 def _offer(path: Path) -> PolicyOffer:
     """Return the policy of a file; the comment at its top says what the policy does."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    why = " ".join(line.strip("# ") for line in takewhile(lambda line: line[:1] == "#", lines))
     whole = {line.partition(":")[0]: line for line in lines}  # with the comment on the option
     values = yaml.safe_load("\n".join(lines))
     name = values.pop("name")
     make = None if name == OWN else pick(POLICIES, name, f"the name in {path}")
     options = options_of(make, values, whole) if make else ()
-    return PolicyOffer(name, why, bool(make and make.revises), options)
+    return PolicyOffer(name, " ".join(head(path)), bool(make and make.revises), options)

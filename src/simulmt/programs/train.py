@@ -10,6 +10,7 @@ from lightning_fabric.plugins.environments.cluster_environment import ClusterEnv
 from omegaconf import DictConfig
 
 from simulmt import ending
+from simulmt import run_directory as files
 from simulmt.analysis import summary
 from simulmt.builders import build_model, build_objective
 from simulmt.console import say, watch
@@ -22,29 +23,17 @@ from simulmt.ending import is_first, is_worker
 from simulmt.memory import enough_memory
 from simulmt.parts import needed_by
 from simulmt.processes import is_first_process
-from simulmt.programs.choices import Choices, check_choices, check_machine
+from simulmt.programs.choices import Choices, check_choices
 from simulmt.programs.data import build_data, say_data
 from simulmt.programs.plain import plain
 from simulmt.programs.provenance import provenance
 from simulmt.programs.start import start_from
-from simulmt.run_directory import (
-    CONFIG,
-    HYDRA,
-    INSTANCES,
-    MANIFEST,
-    PROVENANCE,
-    SCORES,
-    TRAITS,
-    Traits,
-    check_own,
-    write_json,
-    write_texts,
-)
 from simulmt.saved import checkpoint
 from simulmt.saved.checkpoint import passport
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores
 from simulmt.training.callbacks import count_parameters, flat
+from simulmt.training.compiled import check_compiler
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.freezing import NOTHING_FROZEN
 from simulmt.training.launch import find_environment, reported, run_ranks
@@ -84,8 +73,10 @@ def train(
         choices = check_choices(plain(cfg))
         plan, asked = choices.plan, choices.config.ckpt_path
         environment = find_environment(plan.nodes, plan.devices)
-        check_machine(plan)
-        check_own(folder)
+        plan.check_devices()
+        if plan.compile:
+            check_compiler(plan.accelerator)
+        files.check_own(folder)
         with nullcontext() if locked or is_worker() or not is_first() else alone_in(folder):
             ckpt_path = choose_resume(asked, folder)
             if is_done(ckpt_path, folder, choices.settings):
@@ -151,7 +142,7 @@ def _train(
         chosen = fit(trainer, module, data, resume, folder, plan.average)
         scores = _test(trainer, module, tested, folder, chosen)
     if is_first_process():  # last: a run that has its scores is finished
-        write_json(folder / SCORES, scores)
+        files.write_json(folder / files.SCORES, scores)
 
 
 def _say_model(module: TranslationModule) -> None:
@@ -168,11 +159,15 @@ def _describe(
     """Write configuration, provenance, the traits of the policy and the manifest of the data."""
     if is_first_process():
         mechanism, settings = choices.mechanism, choices.settings
-        write_texts(folder / HYDRA, record)
-        write_json(folder / CONFIG, settings)
-        write_json(folder / PROVENANCE, provenance(choices.plan.accelerator, needed_by(settings)))
-        write_json(folder / TRAITS, Traits(mechanism.learned, mechanism.offline, mechanism.dials))
-        write_json(folder / MANIFEST, described)  # last: with this file the run has begun
+        files.write_texts(folder / files.HYDRA, record)
+        contents = {
+            files.CONFIG: settings,
+            files.PROVENANCE: provenance(choices.plan.accelerator, needed_by(settings)),
+            files.TRAITS: files.Traits(mechanism.learned, mechanism.offline, mechanism.dials),
+            files.MANIFEST: described,  # last: with this file the run has begun
+        }
+        for name, content in contents.items():
+            files.write_json(folder / name, content)
 
 
 def _test(
@@ -192,7 +187,7 @@ def _test(
     figures = scores["paper", "word"]
     tell(f"test BLEU {figures['BLEU'].form(1)}, test DAL {figures['DAL'].form()} words")
     if is_first_process():
-        write_instances(folder / INSTANCES, instances)
+        write_instances(folder / files.INSTANCES, instances)
     summary.results(f"{module.model.mechanism.name} on test", scores, instances, chosen, folder)
     step = trainer.global_step - 1
     for logger in trainer.loggers:

@@ -69,16 +69,6 @@ def is_done(choice: str | None, folder: Path, config: Config) -> bool:
     return True
 
 
-def best_selection(folder: Path, default: float) -> float:
-    """Return the greatest `valid/selection` that a run's last checkpoint knows of, or a default."""
-    try:
-        states = read_checkpoint(folder / LAST)["callbacks"].values()
-        scores = [s["best_model_score"] for s in states if s.get("monitor") == "valid/selection"]
-        return float(scores[0])
-    except (UserError, AttributeError, IndexError, KeyError, TypeError):
-        return default
-
-
 def differences(before: Config, after: Config) -> list[str]:
     """Return the changed settings, of those that affect training."""
     old, new = flat_options(before), flat_options(after)
