@@ -127,26 +127,24 @@ def evaluate(cfg: DictConfig) -> None:
     """
     options = construct(Options, plain(cfg), "")
     device, policy = pick_device(options.device), build_policy(options.policy)
-    trained = checkpoint.load(options.checkpoint)
+    trained, word_ms = checkpoint.load(options.checkpoint), options.word_ms
     model = trained.build(options.dial, policy).to(device)
     search = search_of(trained, model, policy, options.beam, options.length_penalty)
-    if policy is None and options.word_ms is not None:
-        search = GREEDY
+    search = search if policy or word_ms is None else GREEDY
     files, split = _text(options, trained)
+    folder = _folder(options, trained.path)
+    check_writable(folder)
     summary.dropped(options.scored, split)
     summary.repeated(options.scored, split, trained.manifest)
     if policy is not None and not model.causal:
         summary.reencoding(split.sources)
-    folder = _folder(options, trained.path)
-    check_writable(folder)
-
     tokens = options.batch_tokens or 2 * trained.setup.batch_tokens
     translator = Translator(model, trained.subwords, device, policy, search)
-    instances, computing = _decode(translator, split, tokens, options.word_ms)
+    instances, computing = _decode(translator, split, tokens, word_ms)
     decoding = replace(
         Decoding.by(search, trained.path, options.scored),
         dials=options.dial,
-        word_ms=options.word_ms,
+        word_ms=word_ms,
         policy=other_policy(options.policy),
         text=files and Text(f"{files.source}", f"{files.target}", split.sha256, split.dropped),
     )

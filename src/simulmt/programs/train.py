@@ -16,6 +16,7 @@ from simulmt.builders import build_model, build_objective
 from simulmt.console import say, watch
 from simulmt.data.batches import check_enough
 from simulmt.data.manifest import Manifest, manifest
+from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.instance import write_instances
 from simulmt.decoding.search import GREEDY
 from simulmt.decoding.split_decoder import SplitDecoder
@@ -30,6 +31,7 @@ from simulmt.programs.provenance import provenance
 from simulmt.programs.start import start_from
 from simulmt.saved import checkpoint
 from simulmt.saved.checkpoint import passport
+from simulmt.saved.trained import Trained
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores
 from simulmt.training.callbacks import count_parameters, flat
@@ -71,7 +73,7 @@ def train(
     folder = Path(run_directory)
     with reported():
         choices = check_choices(plain(cfg))
-        plan, asked = choices.plan, choices.config.ckpt_path
+        plan, asked, tokens = choices.plan, choices.config.ckpt_path, choices.data.batch_tokens
         environment = find_environment(plan.nodes, plan.devices)
         plan.check_devices()
         if plan.compile:
@@ -86,13 +88,9 @@ def train(
                 return
             if ckpt_path != asked:
                 say("SLURM has started this job again: ckpt_path=last")
-            remedy = (
-                f"data.batch_tokens (now {choices.data.batch_tokens:,}), the sizes of the model "
-                "(model.*) or decoding.beam"
-            )
-            resume = find_resume(ckpt_path, folder)
+            remedy = f"data.batch_tokens (now {tokens:,}), the sizes in model.* or decoding.beam"
             with enough_memory(remedy, plan.accelerator, plan.devices):
-                _train(choices, folder, record, environment, resume)
+                _train(choices, folder, record, environment, find_resume(ckpt_path, folder))
 
 
 def _train(
@@ -110,21 +108,7 @@ def _train(
     described = manifest(corpus, subwords)
     say_data(corpus, subwords, described)
     say(f"run directory: {folder}")
-    model = build_model(config.model, choices.mechanism, subwords.vocabulary)
-    frozen = start_from(start, model, described, config.init_freeze) if start else NOTHING_FROZEN
-    teacher = choices.teacher(described, subwords.vocabulary)
-    module = TranslationModule(
-        model=model,
-        objective=build_objective(config.objective, teacher),
-        updates=plan.max_updates,
-        optimiser=choices.adam,
-        passport=passport(settings, subwords, described),
-        seed=config.seed,
-        skip=plan.skip,
-        compile=plan.compile,
-        frozen=frozen,
-    )
-    _say_model(module)
+    module = _module(choices, described, subwords, start)
     step = check_resume(resume, settings, described, folder, plan.max_updates) if resume else None
     tokens = choices.data.batch_tokens
     valid, tested = (
@@ -145,12 +129,29 @@ def _train(
         files.write_json(folder / files.SCORES, scores)
 
 
-def _say_model(module: TranslationModule) -> None:
-    """Print the model's size, and a warning if nothing trains its latency."""
-    model, mechanism = module.model, module.model.mechanism
+def _module(
+    choices: Choices, described: Manifest, subwords: Tokenizer, start: Trained | None
+) -> TranslationModule:
+    """Return the model with what trains it, and print its size."""
+    config, mechanism, plan = choices.config, choices.mechanism, choices.plan
+    model = build_model(config.model, mechanism, subwords.vocabulary)
+    frozen = start_from(start, model, described, config.init_freeze) if start else NOTHING_FROZEN
+    teacher = choices.teacher(described, subwords.vocabulary)
+    objective = build_objective(config.objective, teacher)
     say(f"{type(model).__name__} with {mechanism.name}: {count_parameters(model):,} parameters")
-    if mechanism.learned and not module.objective.needs_delays():
+    if mechanism.learned and not objective.needs_delays():
         say("lambda=0: latency is not penalised, so the model may wait as long as it likes")
+    return TranslationModule(
+        model=model,
+        objective=objective,
+        updates=plan.max_updates,
+        optimiser=choices.adam,
+        passport=passport(choices.settings, subwords, described),
+        seed=config.seed,
+        skip=plan.skip,
+        compile=plan.compile,
+        frozen=frozen,
+    )
 
 
 def _describe(

@@ -97,11 +97,7 @@ def translate_lines(
 ) -> None:
     """Translate in batches, as `train.py` translated the test set, to standard output or a file.
 
-    Args:
-        trained: the model.
-        translator: has the model as it is built, and the policy.
-        lines: one sentence each, normalised; of a blank one the translation is blank.
-        options: those of the command.
+    Of a blank line the translation is blank.
 
     Raises:
         UserError: a line is too long, or the output is of another command.
