@@ -48,7 +48,11 @@ def explain(verb: str, words: Sequence[str]) -> str:
     for word in words:
         group, _, choice = word.partition("=")
         if group in groups:
-            files.append(_find(folders, group, choice))
+            places = [folder / group / f"{choice}.yaml" for folder in folders]
+            if not (found := [place for place in places if place.is_file()]):
+                known = ", ".join(_choices(folders, group))
+                raise UserError(f"{group} has no choice {choice!r}; choose one of {known}")
+            files.append(found[0])
     return "\n\n".join([*texts, *(f"{path}:\n\n{path.read_text().rstrip()}" for path in files)])
 
 
@@ -74,11 +78,3 @@ def _choices(folders: Sequence[Path], group: str) -> list[str]:
         if group != _PRESETS or "@package" in path.read_text(encoding="utf-8").partition("\n")[0]
     }
     return sorted(found)
-
-
-def _find(folders: Sequence[Path], group: str, choice: str) -> Path:
-    for folder in folders:
-        if (path := folder / group / f"{choice}.yaml").is_file():
-            return path
-    known = ", ".join(_choices(folders, group))
-    raise UserError(f"{group} has no choice {choice!r}; choose one of {known}")
