@@ -207,16 +207,16 @@ def test_what_streams_is_not_searched():
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["decoding.beam=0"], "decoding.beam is 0; it must be from 1, which is greedy"),
+        (["decoding.beam=0"], "decoding.beam is 0"),
         (
             ["decoding.beam=5000", "mechanism=soft"],
-            "beam is 5000; it must be from 1, which is greedy, to 1,000",
+            "beam is 5000",
         ),
-        (["decoding.beam=wide"], "decoding.beam is 'wide'; it must be of type int"),
+        (["decoding.beam=wide"], "decoding.beam is 'wide'"),
         (["decoding.length_penalty=-1"], "length_penalty is -1; .* from 0, which turns"),
         (
             ["decoding.length_penalty=inf"],
-            "decoding.length_penalty is inf; it must be from 0",
+            "decoding.length_penalty is inf",
         ),
         (["+decoding.width=3"], "decoding has no option width; its options are: beam, length_pen"),
         (["mechanism=wait_k", "decoding.beam=5"], "beam=5 with mechanism=wait_k: .* taken back"),

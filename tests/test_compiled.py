@@ -51,7 +51,7 @@ def test_compiled_steps_have_the_same_losses_and_gradients(name, backend, monkey
     quiet = options | {"noise": 0.0} if "noise" in options else options  # others are drawn
     model = zoo.model(quiet).train()
     objective = build_objective(
-        plain(configuration("train", *SMALL, f"mechanism={name}", "lambda=0.2"))
+        plain(configuration("train", *SMALL, f"mechanism={name}", "lambda=0.2"))["objective"]
     )
     graphs, training = [], compiled(model)
     for update, longest in enumerate((9, 6, 13, 21, 8)):

@@ -179,5 +179,5 @@ def test_k_is_refused_where_it_says_nothing(mechanism, k, message, finished, tmp
 def test_sides_of_different_length_are_refused(finished, files, tmp_path):
     short = tmp_path / "short.en"
     short.write_text("one\ntwo\n")
-    with pytest.raises(UserError, match=r"news.2014.de.gz has 24 lines but .*short.en has 2"):
+    with pytest.raises(UserError, match=r"short.en ends after line 2, but .*de.gz does not"):
         scored(finished, "", *given((files[0], short)))

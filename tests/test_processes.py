@@ -18,7 +18,7 @@ from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
 from simulmt.training.launch import find_environment
 from simulmt.training.run import make_trainer
-from small_runs import configuration
+from small_runs import ROOT, SMALL, configuration
 
 CHILD = """
 import os, time
@@ -107,8 +107,20 @@ def test_sigterm_ends_a_program_with_one_line(code):
     assert ended(code, signal.SIGTERM) == (TERMINATED, "error: terminated\n")
 
 
-def test_a_run_of_a_sweep_ends_without_a_word():
-    assert ended(BUSY, signal.SIGTERM, **{ENDS_WITH: str(os.getpid())}) == (TERMINATED, "")
+def test_a_run_of_a_sweep_says_to_the_sweep_why_it_ends():
+    started = ended(BUSY, signal.SIGTERM, **{ENDS_WITH: str(os.getpid())})
+    assert started == (TERMINATED, "error: terminated\n")
+
+
+def test_an_error_of_all_ranks_is_one_line(tmp_path):
+    small = [*SMALL, "trainer=ddp", "trainer.devices=2", "data.valid=1", f"cache={tmp_path}"]
+    command = [sys.executable, "train.py", *small, f"hydra.run.dir={tmp_path / 'run'}"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "1 valid pairs for 2 process" in done.stderr
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_process_whose_parent_has_gone_before_its_first_line_ends():

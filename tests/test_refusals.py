@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["mechanism=soft"], "lambda=0.2 .* mechanism=soft: its decisions have no gradient"),
+        (["mechanism=soft"], "lambda=0.2 .* mechanism=soft, whose decisions have no gradient"),
         (["mechanism=wait_k", "lambda=0", "lambda_var=1"], "mechanism=wait_k"),
         (
             ["mechanism=wait_k", "lambda=0", "mechanism.k=0"],
@@ -47,7 +47,10 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
         (["model.norm=both"], "model.norm is 'both'"),
         (["model.encoder=bidirectional"], "mechanism=mma_il streams"),
         (["lambda=-1"], "lambda is -1"),
-        (["objective.hold=6"], "held back for objective.hold updates, then grown over"),
+        (
+            ["objective.hold=6"],
+            "warmup end after trainer.max_updates=6",
+        ),
         (["objective.latency=al"], "choose one of"),
         (
             ["objective=sm2", "lambda=0"],
@@ -83,7 +86,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
         (["init_from=nowhere"], "no checkpoint at nowhere"),
         (["logger=wandb", "logger.mode=maybe"], "logger.mode is 'maybe'"),
         (["data.subwords.size=99999"], "size=99999 .* too large"),
-        (["+foo=3"], "the configuration has no option foo; its options are: data, mechanism"),
+        (["+foo=3"], "the configuration has no option foo"),
         (["~decoding"], "the configuration lacks a value for decoding"),
         (["cache=null"], "^cache is None"),
         (["ckpt_path=true"], "^ckpt_path is True"),
@@ -91,10 +94,9 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
         (["~model.name"], "model.name is None; choose one of"),
         (["~teacher.kind"], "teacher.kind is None; choose one of"),
         (["~logger.kind"], "logger.kind is None; choose one of"),
-        (["~data.corpus"], "data lacks a value for corpus"),
+        (["~data.corpus"], "data.corpus is None"),
         (["trainer.dal_range=[nan,3]"], "dal_range"),
         (["data.test=0"], "no test pairs"),
-        (["trainer.devices=2", "data.valid=1"], "1 valid pairs for 2 process"),
         (["data.batch_tokens=3"], "pairs are longer; raise it to"),
     ],
 )
@@ -105,7 +107,7 @@ def test_bad_choices_end_in_one_line(overrides, message, tmp_path, cache):
 
 
 ANSWERS = [
-    ("train.py", ["lambda=0.1", "mechanism=soft"], "its decisions have no gradient"),
+    ("train.py", ["lambda=0.1", "mechanism=soft"], "decisions have no gradient"),
     ("train.py", ["model={}"], "model={} sets nothing"),
     ("train.py", ["data=null"], "data=null sets nothing"),
     ("train.py", ["mechanism.nois=1"], "Could not override 'mechanism.nois'"),
@@ -164,7 +166,7 @@ def test_rejected_runs_of_a_sweep_say_why(tmp_path, cache):
         ("1", "failed", "0"),
     ]
     assert rows[0]["reason"].startswith("seed is -1")
-    assert "its decisions have no gradient" in rows[1]["reason"]
+    assert "decisions have no gradient" in rows[1]["reason"]
 
 
 def test_a_refused_command_leaves_an_earlier_run_as_it_was(trained_once, tmp_path, cache):

@@ -113,7 +113,7 @@ def test_resuming_with_something_else_is_refused(change, finished, tmp_path, cac
 def test_a_checkpoint_without_an_update_left_is_refused_elsewhere(finished, tmp_path, cache):
     (tmp_path / "kept").mkdir()
     checkpoint = finished / "checkpoints" / "last.ckpt"
-    with pytest.raises(UserError, match=r"trained for 6 updates.*max_updates is 6: raise it"):
+    with pytest.raises(UserError, match=r"trained for 6 updates.*max_updates is 6"):
         run(tmp_path / "kept", cache, f"ckpt_path={checkpoint}")
 
 
@@ -121,7 +121,7 @@ def test_a_finished_run_says_so_and_stays(finished, tmp_path, cache, capsys):
     folder = shutil.copytree(finished, tmp_path / "copy")
     before = {path: path.stat().st_mtime_ns for path in (folder / "checkpoints").iterdir()}
     run(folder, cache, "ckpt_path=last", "name=renamed")
-    assert "is finished: raise trainer.max_updates to train on" in capsys.readouterr().out
+    assert "is finished: increase trainer.max_updates" in capsys.readouterr().out
     assert before == {path: path.stat().st_mtime_ns for path in (folder / "checkpoints").iterdir()}
     run(folder, cache, "ckpt_path=last", "trainer.max_updates=9")
     assert json.loads((folder / "training.json").read_text())["updates"] == 9

@@ -170,7 +170,7 @@ def test_given_subwords_are_read_from_whatever_has_them(finished, tmp_path):
 
 
 def test_given_subwords_are_refused_before_any_text_is_read(tmp_path, cache, monkeypatch):
-    monkeypatch.setattr("simulmt.programs.data.Data.read", pytest.fail)
+    monkeypatch.setattr("simulmt.builders.Data.read", pytest.fail)
     with pytest.raises(UserError, match=r"subwords.model=none.model: .*; give a SentencePiece"):
         run(tmp_path, cache, "data.subwords.model=none.model")
     (tmp_path / "some.txt").write_text("no model")

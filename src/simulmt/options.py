@@ -6,6 +6,7 @@ values of a wrong type and values out of range are errors before anything is bui
 """
 
 import inspect
+import math
 import re
 import typing
 from collections.abc import Callable, Collection, Mapping
@@ -53,7 +54,8 @@ def is_folder_name(name: object) -> bool:
 
 
 def _folder_name(name: object) -> str:
-    if type(name) not in (str, int, float) or not is_folder_name(name):
+    number = isinstance(name, int | float) and not isinstance(name, bool) and math.isfinite(name)
+    if not (number or isinstance(name, str)) or not is_folder_name(name):
         raise ValueError(f"it must be {FOLDER_NAME}")
     return str(name)
 

@@ -14,10 +14,11 @@ from omegaconf import OmegaConf
 
 from faults.world import CHOSEN, NEW, Case, World, complaints, nothing_lost
 from simulmt.errors import UserError
-from simulmt.programs.choices import GROUPS, check_choices
+from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
 from small_runs import ROOT, configuration
 
+GROUPS = ("data", "mechanism", "model", "teacher", "optim", "trainer", "logger", "objective")
 ABSURD = {
     **{text: text for text in ("0", "-1", "1e300", "-1e300", "nan", "inf", "1e-300")},
     **{"10^9": str(10**9), "10^30": str(10**30), "10^400": str(10**400)},
@@ -76,7 +77,7 @@ def options(world: World, few: bool) -> Iterator[tuple[tuple[str, ...], str]]:
         "huggingface": (f"data.path={world.text}", "data.source=de", "data.target=en"),
         "text": (f"data.root={world.text}", "data.source=de", "data.target=en"),
     }
-    for group in (*GROUPS, "objective"):
+    for group in GROUPS:
         for path in sorted((ROOT / "conf" / group).glob("*.yaml"))[: 1 if few else None]:
             choice = (f"{group}={path.stem}", *needed.get(path.stem, ()))
             for option in numeric(checked(choice)[group]):

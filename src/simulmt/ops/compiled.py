@@ -3,7 +3,9 @@
 # mypy: disable-error-code="no-untyped-call"
 import contextlib
 import functools
+import hashlib
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
@@ -18,11 +20,22 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 ONE = np.float32(1)  # float32 arithmetic stays in float32, which a Python number would change
 
 
+_KERNELS = Path(__file__).parent
+_config: Any = numba.config
+
+
 @functools.cache
-def _stamp() -> tuple[tuple[float, int], ...]:
-    """Times and sizes of all files in this folder."""
-    files = [path.stat() for path in sorted(Path(__file__).parent.glob("*.py"))]
-    return tuple((file.st_mtime, file.st_size) for file in files)
+def _cache_folder() -> str:
+    """Return a folder for the machine code of just these kernels.
+
+    numba checks only a kernel's own file for changes, but kernels call helpers of other files. So
+    the times and sizes of all files here name the folder.
+    """
+    files = [path.stat() for path in sorted(_KERNELS.glob("*.py"))]
+    stamp = repr([(file.st_mtime_ns, file.st_size) for file in files])
+    own = _KERNELS if os.access(_KERNELS, os.W_OK) else Path.home() / ".cache" / "simulmt"
+    place = Path(_config.CACHE_DIR or own / "__pycache__")
+    return str(place / f"kernels-{hashlib.sha256(stamp.encode()).hexdigest()[:16]}")
 
 
 def compiled(function: F, *, any_order: bool = False) -> F:
@@ -39,10 +52,11 @@ def compiled(function: F, *, any_order: bool = False) -> F:
     # so on whether the code has just been compiled or comes from the disk.
     allowed = {"reassoc"} if any_order else set[str]()
     kernel: Any = numba.njit(nogil=True, error_model="numpy", fastmath=allowed)(function)
+    folder, before = _cache_folder(), _config.CACHE_DIR
+    _config.CACHE_DIR = folder
     with contextlib.suppress(RuntimeError):  # no writable folder: compile in every process
         kernel.enable_caching()
-        # numba checks only the kernel's own file for changes; kernels call helpers from others
-        kernel._cache._cache_file._source_stamp = _stamp()
+    _config.CACHE_DIR = before
     return cast(F, kernel)
 
 

@@ -45,7 +45,10 @@ class Choices:
 
 
 def check_choices(settings: Config) -> Choices:
-    """Return the parts of the run that plain values describe; any machine may train them.
+    """Return the parts of a run; any machine may train them.
+
+    Args:
+        settings: the composed configuration, as plain values.
 
     Raises:
         UserError: an option that is unknown, missing or out of range, or two that exclude each
@@ -97,14 +100,14 @@ def exclusions(
             "lambda=0 and lambda_var=0, or choose a mechanism with learned heads such as mma_il",
         ),
         (
-            not objective.settled(patient),
-            f"trainer.patience={plan.patience} validations of {plan.validate_every} updates could "
-            "end the run before lambda is in force (objective.hold, objective.warmup): raise it",
-        ),
-        (
             not objective.settled(last),
             f"objective.hold and objective.warmup end after trainer.max_updates={plan.max_updates},"
             " so lambda would never reach its value: lower them",
+        ),
+        (
+            not objective.settled(patient),
+            f"trainer.patience={plan.patience} validations of {plan.validate_every} updates could "
+            "end the run before lambda is in force (objective.hold, objective.warmup): raise it",
         ),
         (
             plan.compile and not model.compiles,

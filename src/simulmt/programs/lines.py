@@ -55,7 +55,7 @@ def digest_of(trained: Trained) -> str:
     for name, value in sorted(trained.weights.items()):
         state.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
         state.update(value.contiguous().view(torch.uint8).numpy().data if value.dim() else b"")
-    parts = [trained.config[name] for name in ("model", "mechanism")]
+    parts = [trained.setup.model, trained.setup.mechanism]
     return digest([parts, trained.subwords.digest, state.hexdigest()])
 
 
