@@ -149,8 +149,8 @@ def live(
         words = remember(interpreter.words_of(text), sentences)
         return interpreter.interpret(translator, words, note)
 
-    typing = sys.platform != "win32" and os.isatty(sys.stdin.fileno()) and sys.stdout.isatty()
-    if typing and file is None and not actions:
+    at_terminal = file is None and os.isatty(sys.stdin.fileno()) and sys.stdout.isatty()
+    if at_terminal and not actions and sys.platform != "win32":
         from simulmt.live.keyboard import Screen, typed  # noqa: PLC0415  (imports what Windows lacks)
 
         with (
