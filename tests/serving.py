@@ -17,7 +17,7 @@ import torch
 from websockets.sync.client import ClientConnection, connect
 
 from simulmt.latency import average_lagging
-from simulmt.programs.offers import policy_offers
+from simulmt.programs.serve import policy_offers
 from simulmt.saved import checkpoint
 from simulmt.serve import app, server
 from simulmt.serve.messages import Setting

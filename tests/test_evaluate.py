@@ -134,7 +134,6 @@ def test_several_values_at_once_leave_nothing_but_their_evaluations(finished, tm
         (["target=a.en"], "source=None and target=a.en: give both"),
         (["text=news"], "text=news is for source=FILE target=FILE, or split=sacrebleu:NAME"),
         (["source=a.de", "target=a.en", "split=valid"], "split=valid with source=a.de"),
-        (["source=a.de", "target=a.en", "data_root=x"], "data_root=x"),
         (["source=a.de", "target=a.en", "text=b/c"], "text is 'b/c'"),
         (["source=a.de", "target=a.en", "text=''"], "text is ''"),
         (["source=test.de", "target=a.en"], "text is 'test'; .* none of the splits"),

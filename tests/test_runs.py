@@ -112,7 +112,7 @@ def test_starting_from_another_mechanism(finished, tmp_path, cache, capsys):
     said = capsys.readouterr().out
     taken, of = map(int, re.findall(r"(\d+) of (\d+) parameter tensors start", said)[0])
     assert taken == of - 1
-    assert "of another shape in that run: decoder.*.source_attention.schedule.* (1)\n" in said
+    assert "of another shape in that run: decoder.*.source_attention.schedule." in said
     assert "not in that run" not in said
 
 

@@ -17,7 +17,7 @@ from serving import (
     words_of,
 )
 from simulmt.decoding.instance import read_instances
-from simulmt.programs.offers import policy_offers
+from simulmt.programs.serve import policy_offers
 from simulmt.saved import checkpoint
 from simulmt.serve import panes as serve_panes
 from simulmt.serve.messages import Setting

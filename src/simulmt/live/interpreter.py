@@ -93,7 +93,7 @@ def interpret(
                 yield Event("SHOW", sentence, " ".join(translator.shown), read)
             if not translator.full:
                 continue
-            warn(f"a sentence reached {LONGEST:,} subwords, the most that is possible: ended here")
+            warn(f"warning: a sentence has {LONGEST:,} subwords, the most possible: ended here")
         for written in translator.finish() if translator.words_read else ():
             yield Event("WRITE", sentence, written, read)
         yield Event("END", sentence)

@@ -79,7 +79,7 @@ class Screen:
 
     def close(self) -> None:
         """Stop drawing; an empty pair of lines is removed."""
-        self._lines.transient = not (self._words["READ"] or self._typing)
+        self._lines.transient = not (self._read or self._typing)
         self._lines.stop()
 
     def typing(self, word: str) -> None:
@@ -94,19 +94,19 @@ class Screen:
             self._begin()
             return
         if event.action == "READ":
+            self._read.append(event.word)
             self._typing = ""
-        if event.action == "SHOW":
-            self._shown = event.word
-        else:
-            self._words[event.action].append(event.word)
-        if event.action == "WRITE":  # it is final now
+        elif event.action == "WRITE":  # it is final now
+            self._written.append(event.word)
             self._shown = ""
+        else:
+            self._shown = event.word
         self._draw()
 
     def _begin(self) -> None:
-        self._words: dict[str, list[str]] = {"READ": [], "WRITE": []}
-        self._typing = ""
-        self._shown = ""
+        self._read: list[str] = []
+        self._written: list[str] = []
+        self._typing = self._shown = ""
         self._lines: rich.live.Live = rich.live.Live(
             console=self._console, auto_refresh=False, vertical_overflow="visible"
         )
@@ -114,7 +114,7 @@ class Screen:
         self._draw()
 
     def _draw(self) -> None:
-        source = Text(f"> {' '.join([*self._words['READ'], self._typing])}")
-        translation = Text(f"  {' '.join(self._words['WRITE'])}", style="bold green")
+        source = Text(f"> {' '.join([*self._read, self._typing])}")
+        translation = Text(f"  {' '.join(self._written)}", style="bold green")
         translation.append(self._shown, style="not bold yellow")  # may be taken back
         self._lines.update(Group(source, translation), refresh=True)

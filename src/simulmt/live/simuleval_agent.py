@@ -13,7 +13,6 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from simuleval.agents import TextToTextAgent
 from simuleval.agents.actions import Action, ReadAction, WriteAction
@@ -23,6 +22,7 @@ from simulmt.builders import build_policy
 from simulmt.decoding.policies import OWN
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
+from simulmt.options import Config
 from simulmt.parts import load
 from simulmt.saved import checkpoint
 
@@ -42,14 +42,14 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
     @staticmethod
     def add_args(parser: ArgumentParser) -> None:
         """Add this agent's options to those of SimulEval's command line."""
-        where = "run directory, .ckpt file or exported folder"
-        parser.add_argument("--checkpoint", required=True, help=where)
-        trusted = "packages that bring parts of the model, if they are not installed as plugins"
+        add = parser.add_argument
+        add("--checkpoint", required=True, help="run directory, .ckpt file or exported folder")
         policy = "a policy and its options, such as local_agreement n=2; else the model's own"
-        parser.add_argument("--policy", nargs="+", default=[OWN], metavar="NAME", help=policy)
+        add("--policy", nargs="+", default=[OWN], metavar="NAME", help=policy)
         dial = "dials of the model and their values, such as k=5"
-        parser.add_argument("--dial", nargs="+", default=[], metavar="NAME=VALUE", help=dial)
-        parser.add_argument("--plugins", nargs="*", default=[], help=trusted)
+        add("--dial", nargs="+", default=[], metavar="NAME=VALUE", help=dial)
+        trusted = "packages that bring parts of the model, if they are not installed as plugins"
+        add("--plugins", nargs="*", default=[], help=trusted)
 
     @classmethod
     def from_args(cls, args: Namespace) -> "SimulmtAgent":
@@ -59,14 +59,13 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
                 raise UserError("half precision is not offered; leave out --fp16 and --dtype fp16")
             load(args.plugins)
             name, *chosen = args.policy
-            policy = build_policy({"name": name} | _options(f"--policy {name}", chosen))
+            policy = build_policy({"name": name, **_options(f"--policy {name}", chosen)})
             if policy is not None and policy.revises:
                 raise UserError(
                     f"--policy {name} takes words back, which SimulEval cannot show: "
                     "evaluate with simulmt"
                 )
-            trained = checkpoint.load(Path(args.checkpoint))
-            dials = _options("--dial", args.dial)
+            trained, dials = checkpoint.load(Path(args.checkpoint)), _options("--dial", args.dial)
             return cls(args, Translator.of(trained, args.device, policy, dials))
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
@@ -90,13 +89,9 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
         return WriteAction(" ".join(words), finished=states.source_finished)
 
 
-def _options(flag: str, words: Sequence[str]) -> dict[str, Any]:
+def _options(flag: str, words: Sequence[str]) -> Config:
     """The options of a policy, or dials, from the words after a flag, such as `n=2`."""
-    options = dict[str, Any]()
-    for word in words:
-        key, _, value = word.partition("=")
-        try:
-            options[key] = json.loads(value)
-        except ValueError:
-            raise UserError(f"{flag} {word}: give NAME=NUMBER, such as k=5") from None
-    return options
+    try:
+        return {key: json.loads(value) for key, _, value in (word.partition("=") for word in words)}
+    except ValueError:
+        raise UserError(f"{flag} {' '.join(words)}: give NAME=NUMBER, such as k=5") from None

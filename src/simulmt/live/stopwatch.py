@@ -52,7 +52,7 @@ def _translate(
     elapsed, times = list[float](), list[float]()
     for count in range(1, len(words) + 2):
         started = time.perf_counter()
-        new = translator.read(words[count - 1]) if count <= len(words) else translator.finish()
+        new = translator.read(words[count - 1] if count <= len(words) else None)
         times.append(1000 * (time.perf_counter() - started))
         elapsed += [min(count, len(words)) + sum(times) / word_ms] * len(new)
     instance = write_down(index, split, translator.stream.written, translator.subwords)

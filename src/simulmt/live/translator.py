@@ -1,6 +1,7 @@
 """A translator that reads words as they arrive and writes words once they are decided."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -20,6 +21,7 @@ LONGEST = 4096
 """The most subwords of a sentence."""
 
 
+@dataclass(eq=False)
 class Translator:
     """Translates one sentence after another, word by word.
 
@@ -35,18 +37,13 @@ class Translator:
         search: how drafts are made: greedily, or with a beam.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        subwords: Tokenizer,
-        device: torch.device,
-        policy: Policy | None = None,
-        search: Search = GREEDY,
-    ) -> None:
-        self.model = model
-        self.policy, self.search = policy, search
-        self.subwords = subwords
-        self.device = device
+    model: Model
+    subwords: Tokenizer
+    device: torch.device
+    policy: Policy | None = None
+    search: Search = GREEDY
+
+    def __post_init__(self) -> None:
         self.reset()
 
     @classmethod
@@ -59,7 +56,7 @@ class Translator:
             device: `auto`, `cpu` or `cuda`.
 
         Raises:
-            UserError: there is no checkpoint or no such device, or the checkpoint is damaged.
+            UserError: there is no checkpoint or no such device, or the checkpoint is corrupt.
         """
         return cls.of(checkpoint.load(Path(place)), device)
 
@@ -94,13 +91,15 @@ class Translator:
         self._subwords_read = 0
         self._opening = self.model.vocabulary.opening
 
-    def read(self, text: str) -> list[str]:
-        """Read one or more words; return the words that are now decided.
+    def read(self, text: str | None) -> list[str]:
+        """Read words, or None for the end of the sentence; return the words that are now decided.
 
         A word is decided once it is known to be complete: with the first subword of the next word,
         or with the end of the translation.
         """
-        return self._pass_on(self.arriving(text))
+        for part in self.arriving(text):
+            self.stream.read_word(part)
+        return self.decided()
 
     def arriving(self, text: str | None) -> list[list[int]]:
         """What the stream reads next: the subwords of each word; EOS for None."""
@@ -116,23 +115,18 @@ class Translator:
             parts[0], self._opening = [*self._opening, *parts[0]], ()
         return parts
 
-    def _pass_on(self, parts: list[list[int]]) -> list[str]:
-        for part in parts:
-            self.stream.read_word(part)
-        return self.decided()
-
     @property
     def full(self) -> bool:
-        """Whether the sentence is as long as it may be; further words are ignored."""
+        """True if the sentence is as long as it may be; further words are ignored."""
         return self._subwords_read >= LONGEST
 
     def finish(self) -> list[str]:
         """End the sentence; return the rest of its translation."""
-        return self._pass_on(self.arriving(None))
+        return self.read(None)
 
     @property
     def revises(self) -> bool:
-        """Whether what is shown may be taken back."""
+        """True if what is shown may be taken back."""
         return self.policy is not None and self.policy.revises
 
     @property

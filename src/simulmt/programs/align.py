@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from omegaconf import DictConfig
 
@@ -16,7 +16,7 @@ from simulmt.data.corpus import Split
 from simulmt.data.text import text_lines
 from simulmt.disk import check_writable
 from simulmt.errors import UserError
-from simulmt.options import construct, pick
+from simulmt.options import Config, construct, pick
 from simulmt.programs.plain import plain
 from simulmt.run_directory import write_texts
 
@@ -31,7 +31,7 @@ class Options:
     symmetrise: str
     to: Path | None
     plugins: list[str]
-    data: dict[str, Any] | None = None
+    data: Config | None = None
 
     def __post_init__(self) -> None:
         pick(SYMMETRISE, self.symmetrise, "symmetrise")
@@ -51,16 +51,15 @@ def align(cfg: DictConfig) -> None:
     """
     options = construct(Options, plain(cfg), "")
     check_installed()
-    to = options.to and options.to.absolute()
-    if to:
-        check_writable(to.parent)
-    aligned, *more = _splits(options)
-    sources = [line for split in (aligned, *more) for line in split.sources]
-    targets = [line for split in (aligned, *more) for line in split.targets]
-    links = align_text(sources, targets, options.symmetrise, len(aligned))
+    if options.to:
+        check_writable(options.to.absolute().parent)
+    splits = _splits(options)
+    sources = [line for split in splits for line in split.sources]
+    targets = [line for split in splits for line in split.targets]
+    links = align_text(sources, targets, options.symmetrise, len(splits[0]))
     text = "".join(format_links(pair) + "\n" for pair in links)
-    if to:
-        write_texts(to.parent, {to.name: text})
+    if options.to:
+        write_texts(options.to.absolute().parent, {options.to.name: text})
         print(f"written: {options.to}, {len(links):,} lines")
     else:
         sys.stdout.write(text)
@@ -68,21 +67,13 @@ def align(cfg: DictConfig) -> None:
 
 def _splits(options: Options) -> Sequence[Split]:
     """Return the pairs to align; for another split than `train`, the training pairs as well."""
-    if options.data is not None:
-        splits = build_corpus(options.data).splits
+    if options.source is None or options.target is None:
+        splits = build_corpus(options.data or {}).splits
         return [splits[name] for name in dict.fromkeys((options.split, "train"))]
-    assert options.source is not None, "both files, by the check of the options"
-    assert options.target is not None
-    sources, targets = [*text_lines(options.source)], [*text_lines(options.target)]
-    if len(sources) != len(targets):
+    split = Split([*text_lines(options.source)], [*text_lines(options.target)])
+    if len(split.sources) != len(split.targets):
         raise UserError(
-            f"{options.source} has {len(sources)} lines but {options.target} has {len(targets)}: "
-            "line n of one must be the translation of line n of the other"
+            f"{options.source} has {len(split.sources)} lines but {options.target} has "
+            f"{len(split.targets)}: line n of one must be the translation of line n of the other"
         )
-    return [Split(sources, targets)]
-
-
-if __name__ == "__main__":
-    from simulmt.cli import main
-
-    main("align")
+    return [split]

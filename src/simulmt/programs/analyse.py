@@ -52,14 +52,12 @@ def analyse(cfg: DictConfig) -> None:
     options = construct(Options, plain(cfg), "")
     study, folder = pick(STUDIES, options.study, "study"), options.runs
     reader = _Reader(options.data_root, pick_device(options.device))
-    found = find_runs(folder, decodings=False)
-    target = options.to or folder / "analysis"
+    found, target = find_runs(folder, decodings=False), options.to or folder / "analysis"
     check_writable(target, REMEDY)
     for note in found.left_out:
         print(f"left out: {note}")
-    runs = comparable(found, folder)
-    run_set = RunSet(folder, runs, reader.read, reader.decode, reader.attend)
-    chosen = {"unit": options.unit, "bins": options.bins, "links": options.links}
+    run_set = RunSet(folder, comparable(found, folder), reader.read, reader.decode, reader.attend)
+    chosen = {name: getattr(options, name) for name in ("unit", "bins", "links")}
     given = {name: value for name, value in chosen.items() if value is not None}
     result = construct(study, given, f"study={options.study}", {"run_set": run_set})
     print(f"written: {', '.join(map(str, write_result(result, target, options.study)))}")
@@ -79,8 +77,7 @@ class _Reader:
 
     def read(self, run: Path) -> Corpus:
         """Return the corpus of a run."""
-        config = read_json(run / CONFIG)
-        setup = Setup.of(config)
+        setup = Setup.of(read_json(run / CONFIG))
         return build_corpus(setup.data, self.root, text_cache(setup.cache))
 
     def decode(self, run: Path) -> DecodedTestSet:
@@ -104,9 +101,3 @@ class _Reader:
         encoded = EncodedSplit.encode(split, trained.subwords)
         tokens = 2 * trained.setup.batch_tokens
         return trained, trained.build().to(self.device), split, encoded, tokens
-
-
-if __name__ == "__main__":
-    from simulmt.cli import main
-
-    main("analyse")

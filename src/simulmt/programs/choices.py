@@ -14,8 +14,6 @@ from simulmt.models.model import Model
 from simulmt.objective import Objective
 from simulmt.options import Config, construct
 from simulmt.programs import teacher
-from simulmt.training.callbacks import count_parameters
-from simulmt.training.compiled import check_compiler
 from simulmt.training.loggers import Open, choose_logger
 from simulmt.training.optimiser import Adam, make_adam
 from simulmt.training.run import Plan
@@ -31,11 +29,11 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Choices:
-    """The parts of a run, the size of its model, and the options of its sweep."""
+    """The configuration of a run, as plain values and as an object, and the parts it names."""
 
+    settings: Config
     config: Configuration
     plan: Plan
-    parameters: int
     mechanism: Mechanism
     data: Data
     teacher: teacher.Build
@@ -46,7 +44,7 @@ class Choices:
 
 
 def check_choices(settings: Config) -> Choices:
-    """Return the parts of a run; which machine trains them makes no difference.
+    """Return the parts of a run; any machine may train them.
 
     Args:
         settings: the composed configuration, as plain values.
@@ -65,9 +63,9 @@ def check_choices(settings: Config) -> Choices:
         if excluded:
             raise UserError(why)
     return Choices(
+        settings=settings,
         config=config,
         plan=plan,
-        parameters=count_parameters(model),
         mechanism=mechanism,
         data=data,
         teacher=teacher.choose_teacher(config),
@@ -116,15 +114,3 @@ def exclusions(
             "tokens and takes torch.compile long: set trainer.compile=false",
         ),
     ]
-
-
-def check_machine(choices: Choices) -> None:
-    """Refuse a run that this machine cannot train; another one of a cluster might.
-
-    Raises:
-        UserError: it has too few GPUs, or no compiler.
-    """
-    plan = choices.plan
-    plan.check_devices()
-    if plan.compile:
-        check_compiler(plan.accelerator)

@@ -3,6 +3,8 @@
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +24,7 @@ from simulmt.disk import explain
 from simulmt.ending import BAD_INPUT, INTERRUPTED, drop_output
 from simulmt.errors import UserError
 from simulmt.plugins import CONF, HOME, conf_folders, named
+from simulmt.programs.help import groups_of
 from simulmt.run_directory import absent, remove_empty
 from simulmt.training.run_name import run_name, within
 
@@ -58,17 +61,18 @@ def run(verb: str) -> None:
     logging.raiseExceptions = False  # a log on a full disk is no reason to print tracebacks
     Plugins.instance().register(PluginFolders)
     try:
-        with TemporaryDirectory() as scratch:
+        with in_one_line(), TemporaryDirectory() as scratch:
+            groups = groups_of(HOME / CONF / f"{verb}.yaml")
+            for word in sys.argv[1:]:
+                name, _, choice = word.partition("=")
+                if choice == "{}" or (choice == "null" and name in groups):  # which Hydra ignores
+                    raise UserError(f"{word} sets nothing: name a choice (--help), or leave it out")
             OmegaConf.register_new_resolver("run_name", run_name, replace=True)
             OmegaConf.register_new_resolver("within", within, replace=True)
             OmegaConf.register_new_resolver("scratch", lambda: scratch, replace=True)
             hydra.main(str(HOME / CONF), verb, version_base="1.3")(work)()
     except KeyboardInterrupt as error:
         end(str(error) or "interrupted", INTERRUPTED)
-    except (UserError, HydraException, OmegaConfBaseException) as error:
-        end(why(error))
-    except OSError as error:  # such as a folder that cannot be made
-        end(explain(error))
     finally:
         remove_empty(_made)
 
@@ -82,23 +86,25 @@ def work(config: DictConfig) -> Any:
 
     verb = str(HydraConfig.get().job.config_name)
     module, function = PLACES.get(verb, (verb, verb))
-    try:
+    with in_one_line():
         load(config.plugins)
         result = getattr(import_module(f"simulmt.programs.{module}"), function)(config)
         sys.stdout.flush()
         return result
-    except (UserError, OmegaConfBaseException) as error:
-        end(why(error))
+
+
+@contextmanager
+def in_one_line() -> Iterator[None]:
+    """End the process in one line on an error that a user can put right."""
+    try:
+        yield
+    except (UserError, HydraException, OmegaConfBaseException) as error:
+        end(" ".join(str(error).partition("Config search path:")[0].split()))
     except OSError as error:
         if error.filename is None:  # standard output
             drop_output()
         if not isinstance(error, BrokenPipeError):  # which says that nobody reads the output
             end(explain(error))
-
-
-def why(error: Exception) -> str:
-    """Return the message of an error in one line, without Hydra's search path."""
-    return " ".join(str(error).partition("Config search path:")[0].split())
 
 
 def end(message: str, status: int = BAD_INPUT) -> NoReturn:

@@ -52,10 +52,7 @@ def _given_subwords(options: Config) -> Tokenizer | None:
     if place is None:
         return None
     if not Path(place).exists():
-        raise UserError(
-            f"data.subwords.model={place}: there is no such file or folder; give a SentencePiece "
-            ".model file, a run or a checkpoint, or null to train the subwords on the text"
-        )
+        raise UserError(f"data.subwords.model={place}: absent; give a SentencePiece file or a run")
     return load_subwords(Path(place))
 
 

@@ -1,8 +1,8 @@
 """`simulmt distil`: training text whose targets an offline model has written.
 
 Sequence-level knowledge distillation (Kim & Rush 2016), and its monotonic kind (Wang et al. 2023).
-Of N processes the one of rank r translates the blocks r, r + N, ... and appends them to its shard;
-the process that ends last joins the shards.
+Each of N processes translates its part of the text into a shard, in blocks; the process that ends
+last joins the shards.
 """
 
 import logging
@@ -12,11 +12,10 @@ import shlex
 import shutil
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
-from itertools import chain, islice
+from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Literal
 
 import torch
 from omegaconf import DictConfig
@@ -47,10 +46,9 @@ from simulmt.saved.trained import Trained
 
 RECORD = "distil.json"
 """The last file of a folder: a folder that has it is finished."""
-USUAL_K = 7
-"""k of the monotonic kind for German to English (Wang et al. 2023)."""
 _SHARDS = ".shards"
 _GOES_ON = "the same command goes on"
+_REMEDY = "batch_tokens, beam or processes"
 
 
 @dataclass(frozen=True)
@@ -84,8 +82,31 @@ class Options:
                 f"references={self.references} with source={source} and target={target}: the "
                 "references of source=FILE are target=FILE; give all three, or source alone"
             )
-        if source and self.data_root:
-            raise UserError(f"data_root={self.data_root} with source={source}: leave out one")
+
+
+@dataclass(frozen=True)
+class Work:
+    """A text and the teacher that translates it, the same in all processes.
+
+    Attributes:
+        options: Those of the command.
+        teacher: The teacher.
+        translate: Translates by it.
+        text: The name of the text.
+        splits: `train`, which is translated, and what is copied beside it.
+        languages: Those of source and target.
+        job: What decides the translations, apart from the machine.
+        folder: The folder of the corpus.
+    """
+
+    options: Options
+    teacher: Trained
+    translate: LineTranslator
+    text: str
+    splits: Mapping[str, Split]
+    languages: Sequence[str]
+    job: Config
+    folder: Path
 
 
 def distil(cfg: DictConfig) -> None:
@@ -94,23 +115,25 @@ def distil(cfg: DictConfig) -> None:
     Raises:
         UserError: anything a user can put right.
     """
-    options, (rank, world) = construct(Options, plain(cfg), ""), _launched()
+    options, environ = construct(Options, plain(cfg), ""), os.environ
     device = pick_device(options.device).type
+    rank = int(environ.get("RANK", environ.get("SLURM_PROCID", "0")))
+    world = int(environ.get("WORLD_SIZE", environ.get("SLURM_STEP_NUM_TASKS", "1")))
     here = options.processes or (cores() if device == "cpu" and world == 1 else 1)
     world *= here
     ending.listen()
     try:
-        with enough_memory("batch_tokens, beam or processes", device, here):
-            work = Work.of(options)
+        with enough_memory(_REMEDY, device, here):
+            work = prepare(options)
             summary.dropped(work.text, work.splits["train"])
-            work.begin(world)
-            if here == 1:
-                work.translate(rank, world)
-            else:
-                _start(options, here, rank * here, world)
+            if not begin_folder(work, world):
+                if here == 1:
+                    translate(work, rank, world)
+                else:
+                    _start(options, here, rank * here, world)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; {_GOES_ON}") from None
-    work.finish(world)
+    join(work, world)
 
 
 def _start(options: Options, here: int, first: int, world: int) -> None:
@@ -133,170 +156,141 @@ def _translate(n: int, options: Options, here: int, first: int, world: int, pare
     ending.end_with(parent)
     os.environ["RANK"] = str(first + n)  # the first one shows its progress
     try:
-        with enough_memory("batch_tokens, beam or processes", options.device, here):
+        with enough_memory(_REMEDY, options.device, here):
             load(options.plugins)
-            work = Work.of(options)
-            work.begin(world)  # rejects a teacher that has changed
-            work.translate(first + n, world)
+            translate(prepare(options), first + n, world)
     except UserError as error:
         end(str(error))
 
 
-@dataclass(frozen=True)
-class Work:
-    """What a process needs to translate any shard, and to join all of them.
+def prepare(options: Options) -> Work:
+    """Return the teacher, loaded, and the text; nothing is written.
 
-    Args:
-        options: those of the command.
-        trained: the teacher.
-        translator: translates by it.
-        text: the name of the text.
-        splits: `train`, which is translated, and what is copied beside it.
-        languages: those of source and target.
-        job: what decides the translations, apart from the machine.
+    Raises:
+        UserError: the model is not a teacher, or has no such text.
     """
+    trained = checkpoint.load(options.checkpoint)
+    model, longest = trained.build(), trained.setup.batch_tokens
+    if not model.mechanism.offline:
+        raise UserError(
+            f"checkpoint={options.checkpoint} is a model of mechanism={model.mechanism.name}, "
+            "which writes before it has read the whole sentence: take one of mechanism=soft"
+        )
+    languages = [trained.manifest.source_language, trained.manifest.target_language]
+    if not re.fullmatch(r"([\w-]+) (?!\1$)[\w-]+", " ".join(languages)):
+        raise UserError(
+            f"{trained.path} translates from {languages[0]!r} to {languages[1]!r}: a corpus "
+            "needs two languages whose codes can end the names of its files"
+        )
+    search = search_of(trained, model, None, options.beam, options.length_penalty)
+    k = options.k or 7 if options.kind == "monotonic" else None  # German-English (Wang et al.)
+    tokens = options.batch_tokens or 2 * longest
+    model, subwords = model.to(_device(options.device)), trained.subwords
+    translator = LineTranslator(model, subwords, search, tokens, longest, k=k)
+    text, splits = _text(options, trained)
+    job = {
+        "teacher": digest_of(trained),
+        "kind": options.kind,
+        "k": k,
+        **asdict(search),
+        "batch_tokens": tokens,  # decides between hypotheses that are equal up to rounding
+        "block": options.block,
+        "pairs": len(splits["train"]),
+        "source": splits["train"].sha256[0],
+        "references": splits["train"].sha256[1] if options.references else None,
+        "languages": languages,
+    }
+    folder = options.to.expanduser().absolute()
+    return Work(options, trained, translator, text, splits, languages, job, folder)
 
-    options: Options
-    trained: Trained
-    translator: LineTranslator
-    text: str
-    splits: Mapping[str, Split]
-    languages: Sequence[str]
-    job: Mapping[str, object]
 
-    @classmethod
-    def of(cls, options: Options) -> "Work":
-        """Load the teacher and the text; nothing is written.
+def begin_folder(work: Work, world: int) -> bool:
+    """Begin the folder, or check that the same command has begun it; True if it is finished.
 
-        Raises:
-            UserError: the model is no teacher, or has no such text.
-        """
-        trained = checkpoint.load(options.checkpoint)
-        model, longest = trained.build(), trained.setup.batch_tokens
-        if not model.mechanism.offline:
-            raise UserError(
-                f"checkpoint={options.checkpoint} is a model of mechanism={model.mechanism.name}, "
-                "which writes before it has read the whole sentence: take one of mechanism=soft"
-            )
-        languages = [trained.manifest.source_language, trained.manifest.target_language]
-        if not re.fullmatch(r"([\w-]+) (?!\1$)[\w-]+", " ".join(languages)):
-            raise UserError(
-                f"{trained.path} translates from {languages[0]!r} to {languages[1]!r}: a corpus "
-                "needs two languages whose codes can end the names of its files"
-            )
-        search = search_of(trained, model, None, options.beam, options.length_penalty)
-        k = options.k or USUAL_K if options.kind == "monotonic" else None
-        tokens = options.batch_tokens or 2 * longest
-        text, splits = _text(options, trained)
-        job = {
-            "teacher": digest_of(trained),
-            "kind": options.kind,
-            "k": k,
-            "beam": search.beam,
-            "length_penalty": search.length_penalty,
-            "batch_tokens": tokens,  # decides between hypotheses that are equal up to rounding
-            "block": options.block,
-            "pairs": len(splits["train"]),
-            "source": splits["train"].sha256[0],
-            "references": splits["train"].sha256[1] if options.references else None,
-            "languages": languages,
-        }
-        model, subwords = model.to(_device(options.device)), trained.subwords
-        translator = LineTranslator(model, subwords, search, tokens, longest, k=k)
-        return cls(options, trained, translator, text, splits, languages, job)
+    Raises:
+        UserError: the folder holds something else, or cannot be written.
+    """
+    folder, record, shards = work.folder, work.folder / RECORD, work.folder / _SHARDS
+    with writing(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with alone(folder):
+            if record.exists():
+                check_same(folder, read_json(record)["job"], work.job)
+                return True
+            if folder.exists() and not shards.exists() and any(folder.iterdir()):
+                raise UserError(f"to={folder} holds something else; give a new or empty folder")
+            shards.mkdir(parents=True, exist_ok=True)
+            begin(folder, shards / "job.json", {**work.job, "processes": world})
+    return False
 
-    @property
-    def folder(self) -> Path:
-        """The folder of the corpus."""
-        return self.options.to.expanduser().absolute()
 
-    def begin(self, world: int) -> None:
-        """Begin the folder, or check that the same command has begun it.
+def translate(work: Work, rank: int, world: int) -> None:
+    """Translate the part of the text that a process has, as far as it is not there yet."""
+    lines, block = work.splits["train"].sources, work.options.block
+    blocks = -(-len(lines) // block)
+    part = slice(rank * blocks // world, (rank + 1) * blocks // world)
+    done = append(work.folder / _SHARDS / str(rank), lines, block, work.translate, part)
+    deque(counted(done, "translating", int, len(lines) // world), maxlen=0)
 
-        Raises:
-            UserError: the folder holds something else, or cannot be written.
-        """
-        folder, shards = self.folder, self.folder / _SHARDS
-        with writing(folder):
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with alone(folder):
-                if (folder / RECORD).exists():
-                    check_same(folder, read_json(folder / RECORD)["job"], self.job)
-                    return
-                if folder.exists() and not shards.exists() and any(folder.iterdir()):
-                    raise UserError(f"to={folder} holds something else; give a new or empty folder")
-                shards.mkdir(parents=True, exist_ok=True)
-                begin(folder, shards / "job.json", {**self.job, "processes": world})
 
-    def translate(self, rank: int, world: int) -> None:
-        """Translate the blocks of a shard, as far as they are not there yet."""
-        if (self.folder / RECORD).exists():
-            return
-        lines, shard = self.splits["train"].sources, self.folder / _SHARDS / str(rank)
-        blocks = append(shard, lines, self.options.block, self.translator, rank, world)
-        deque(counted(blocks, "translating", int, len(lines) // world), maxlen=0)
+def join(work: Work, world: int) -> None:
+    """Join the shards once all are complete, and print how to train on the corpus."""
+    folder, pairs = work.folder, len(work.splits["train"])
+    with alone(folder):
+        if not (folder / RECORD).exists():
+            shards = [folder / _SHARDS / str(rank) for rank in range(world)]
+            if (there := sum(whole_lines(shard)[0] for shard in shards)) < pairs:
+                say(f"{there:,} of {pairs:,} pairs: the process that ends last joins them")
+                return
+            _write(work, shards)
+        shutil.rmtree(folder / _SHARDS, ignore_errors=True)
+    _show(work, read_json(folder / RECORD))
 
-    def finish(self, world: int) -> None:
-        """Join the shards once all are complete, and print how to train on the corpus."""
-        folder, shards, pairs = self.folder, self.folder / _SHARDS, len(self.splits["train"])
-        with alone(folder), ExitStack() as stack:
-            if not (folder / RECORD).exists():
-                files = [stack.enter_context((shards / f"{n}").open("ab+")) for n in range(world)]
-                if (there := sum(whole_lines(file)[0] for file in files)) < pairs:
-                    say(f"{there:,} of {pairs:,} pairs: the process that ends last joins them")
-                    return
-                self._join(files)
-            shutil.rmtree(shards, ignore_errors=True)
-        self._show(read_json(folder / RECORD))
 
-    def _join(self, files: Sequence[BinaryIO]) -> None:
-        """Write the corpus, and at last its record."""
-        folder, (source, target), train = self.folder, self.languages, self.splits["train"]
-        for left in folder.glob("*.tmp"):  # by a process that was killed here
-            left.unlink()
-        texts: dict[str, Iterable[str]] = {}
-        texts |= {f"{name}.{source}": split.sources for name, split in self.splits.items()}
-        texts |= {f"{name}.{target}": split.targets for name, split in self.splits.items()}
-        texts[f"train.{target}"] = self._joined(files)
-        if self.options.references:
-            texts[f"train.{source}"] = chain(train.sources, train.sources)
-            texts[f"train.{target}"] = chain(self._joined(files), train.targets)
-        for name, lines in texts.items():
-            with replacing(folder / name) as unfinished, unfinished.open("wb") as file:
-                file.writelines(f"{line}\n".encode() for line in lines)
-        record = {
-            "job": self.job,
-            "checkpoint": str(self.trained.path),
-            "text": self.text,
-            "empty": sum(not line for line in self._joined(files)),
-            "provenance": provenance(pick_device(self.options.device).type, self.trained.needs),
-        }
-        write_json(folder / RECORD, record)
+def _write(work: Work, shards: Sequence[Path]) -> None:
+    """Write the corpus, and at last its record."""
+    folder, (source, target), train = work.folder, work.languages, work.splits["train"]
+    for left in folder.glob("*.tmp"):  # by a process that was killed here
+        left.unlink()
+    texts: dict[str, Iterable[str]] = {}
+    texts |= {f"{name}.{source}": split.sources for name, split in work.splits.items()}
+    texts |= {f"{name}.{target}": split.targets for name, split in work.splits.items()}
+    texts[f"train.{target}"] = _lines(shards)
+    if work.options.references:
+        texts[f"train.{source}"] = chain(train.sources, train.sources)
+        texts[f"train.{target}"] = chain(_lines(shards), train.targets)
+    for name, lines in texts.items():
+        with replacing(folder / name) as unfinished, unfinished.open("wb") as file:
+            file.writelines(f"{line}\n".encode() for line in lines)
+    record = {
+        "job": work.job,
+        "checkpoint": str(work.teacher.path),
+        "text": work.text,
+        "empty": sum(not line for line in _lines(shards)),
+        "provenance": provenance(pick_device(work.options.device).type, work.teacher.needs),
+    }
+    write_json(folder / RECORD, record)
 
-    def _joined(self, files: Sequence[BinaryIO]) -> Iterator[str]:
-        """Yield the lines of all shards in the order of the text."""
-        block = self.options.block
-        for file in files:
-            file.seek(0)
-        for number in range(-(-len(self.splits["train"]) // block)):
-            for line in islice(files[number % len(files)], block):
-                yield line.decode().removesuffix("\n")
 
-    def _show(self, record: Config) -> None:
-        """Print what the folder holds, and the command that trains on it."""
-        options, (source, target), pairs = self.options, self.languages, len(self.splits["train"])
-        original = f", then the {pairs:,} original pairs" if options.references else ""
-        print(f"{options.to}: {pairs:,} pairs by {record['checkpoint']}{original}")
-        if empty := record["empty"]:
-            print(
-                f"{empty:,} hypotheses are empty, and data=text drops these pairs; a source of "
-                f"more than {self.translator.longest:,} subwords is not translated"
-            )
-        given = {"root": options.to, "source": source, "target": target}
-        given |= {"valid": "STEM", "test": "STEM"} if options.source else {}
-        given |= {"batch_tokens": self.translator.longest, "subwords.model": options.checkpoint}
-        words = shlex.join(f"data.{key}={value}" for key, value in given.items())
-        print(f"to train on it: simulmt train data=text {words}")
+def _lines(shards: Sequence[Path]) -> Iterator[str]:
+    for shard in shards:
+        with shard.open(encoding="utf-8", newline="\n") as file:
+            yield from (line.removesuffix("\n") for line in file)
+
+
+def _show(work: Work, record: Config) -> None:
+    """Print what the folder holds, and the command that trains on it."""
+    options, (source, target), longest = work.options, work.languages, work.translate.longest
+    pairs = len(work.splits["train"])
+    original = f", then the {pairs:,} original pairs" if options.references else ""
+    print(f"{options.to}: {pairs:,} pairs by {record['checkpoint']}{original}")
+    if empty := record["empty"]:
+        print(f"{empty:,} hypotheses are empty, and data=text drops these pairs")
+    given = {"root": options.to, "source": source, "target": target}
+    given |= {"valid": "STEM", "test": "STEM"} if options.source else {}
+    given |= {"batch_tokens": longest, "subwords.model": options.checkpoint}
+    words = shlex.join(f"data.{key}={value}" for key, value in given.items())
+    print(f"to train on it: simulmt train data=text {words}")
 
 
 def _text(options: Options, trained: Trained) -> tuple[str, dict[str, Split]]:
@@ -317,10 +311,3 @@ def _device(choice: str) -> torch.device:
         return device
     local = int(os.environ.get("LOCAL_RANK") or os.environ.get("SLURM_LOCALID") or 0)
     return torch.device("cuda", local % torch.cuda.device_count())
-
-
-def _launched() -> tuple[int, int]:
-    """Return the rank of a process of torchrun or srun, and their number; else 0 and 1."""
-    names = [("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")]
-    there = [name for name in names if name[1] in os.environ]
-    return (int(os.environ[there[0][0]]), int(os.environ[there[0][1]])) if there else (0, 1)

@@ -5,18 +5,22 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Ge, Le
+from hydra.core.hydra_config import HydraConfig
+from hydra.experimental.callback import Callback
+from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from simulmt.analysis import summary
+from simulmt.analysis.table import score_table
 from simulmt.builders import build_policy, other_policy, pick_device
-from simulmt.console import watch
+from simulmt.console import console, watch
 from simulmt.data.corpus import SPLITS, Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.files import FilePair
 from simulmt.data.reader import read_pairs
 from simulmt.data.sacrebleu_sets import PREFIX, find_set, is_test_set
 from simulmt.data.text import ENDINGS
-from simulmt.decoding.instance import write_instances
+from simulmt.decoding.instance import Instance, write_instances
 from simulmt.decoding.search import GREEDY
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.disk import check_writable
@@ -24,15 +28,17 @@ from simulmt.errors import UserError
 from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
 from simulmt.memory import enough_memory
-from simulmt.options import FOLDER_NAME, Tokens, construct, is_folder_name
-from simulmt.programs.evaluated import in_multirun, keep
+from simulmt.options import FOLDER_NAME, Config, FolderName, Tokens, construct, is_folder_name
 from simulmt.programs.lines import search_of
-from simulmt.programs.plain import plain, turned
+from simulmt.programs.plain import Dials, plain
 from simulmt.run_directory import EVALUATED, EVALUATION, INSTANCES, run_of, write_json
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
 from simulmt.scoring.score import score
-from simulmt.scoring.scores import Decoding, Text
+from simulmt.scoring.scores import Computing, Decoding, Scores, Text
+
+_evaluated: dict[str, Scores] = {}
+"""The scores of the decodings that this process has made with -m."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +49,13 @@ class Options:
     split: str
     source: Path | None
     target: Path | None
-    text: Any
+    text: FolderName | None
     device: str
     batch_tokens: Tokens | None
     beam: int | None
     length_penalty: int | float | None
-    dial: dict[str, int | float | None]
-    policy: dict[str, Any]
+    dial: Dials
+    policy: Config
     word_ms: Annotated[int | float, Ge(0.001), Le(1_000_000)] | None
     data_root: Path | None
     plugins: list[str]
@@ -64,10 +70,6 @@ class Options:
             (
                 self.source and self.split != "test",
                 f"split={self.split} with {files}: leave out the split, or the files",
-            ),
-            (
-                other and self.data_root,
-                f"data_root={self.data_root} is for a split of the model's own data: leave it out",
             ),
             (
                 other and not named,
@@ -91,24 +93,29 @@ class Options:
     def scored(self) -> str:
         """The name of the decoded sentences in folders and tables."""
         if self.text is not None:
-            return str(self.text)
+            return self.text
         if self.source is None:
             return self.split.removeprefix(PREFIX).replace("/", "_")
         compressed = self.source.suffix in ENDINGS[1:]
         return (self.source.with_suffix("") if compressed else self.source).stem
 
     @property
-    def dials(self) -> dict[str, float]:
-        """The dials that are turned."""
-        return turned(self.dial)
-
-    @property
-    def changes(self) -> dict[str, Any]:
+    def changes(self) -> Config:
         """What this decoding does not do as the training's test did."""
         policy = {("policy" if k == "name" else k): v for k, v in other_policy(self.policy).items()}
         own = {name: getattr(self, name) for name in ("beam", "length_penalty", "word_ms")}
-        changed = policy | self.dials | own
+        changed = {**policy, **self.dial, **own}
         return {name: value for name, value in changed.items() if value is not None}
+
+
+class Table(Callback):
+    """A callback that Hydra calls in the process that the user started."""
+
+    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
+        """Print one table of all decodings that this process has made."""
+        if _evaluated:
+            console.print(score_table(_evaluated))
+            _evaluated.clear()
 
 
 @enough_memory("batch_tokens or beam")
@@ -120,43 +127,34 @@ def evaluate(cfg: DictConfig) -> None:
     """
     options = construct(Options, plain(cfg), "")
     device, policy = pick_device(options.device), build_policy(options.policy)
-    trained = checkpoint.load(options.checkpoint)
-    model = trained.build(options.dials, policy).to(device)
+    trained, word_ms = checkpoint.load(options.checkpoint), options.word_ms
+    model = trained.build(options.dial, policy).to(device)
     search = search_of(trained, model, policy, options.beam, options.length_penalty)
-    if policy is None and options.word_ms is not None:
-        search = GREEDY
+    search = search if policy or word_ms is None else GREEDY
     files, split = _text(options, trained)
+    folder = _folder(options, trained.path)
+    check_writable(folder)
     summary.dropped(options.scored, split)
     summary.repeated(options.scored, split, trained.manifest)
     if policy is not None and not model.causal:
         summary.reencoding(split.sources)
-    folder = _folder(options, trained.path)
-    check_writable(folder)
-
-    subwords, computing = trained.subwords, None
-    if options.word_ms is None:
-        tokens = options.batch_tokens or 2 * trained.setup.batch_tokens
-        encoded = EncodedSplit.encode(split, subwords)
-        decoder = SplitDecoder(split, encoded, subwords, tokens, search, policy)
-        instances = decoder(model, device, watch)
-    else:
-        translator = Translator(model, subwords, device, policy, search)
-        instances, computing = translate_timed(translator, split, options.word_ms, watch)
-    digests, dropped = split.sha256, split.dropped
+    tokens = options.batch_tokens or 2 * trained.setup.batch_tokens
+    translator = Translator(model, trained.subwords, device, policy, search)
+    instances, computing = _decode(translator, split, tokens, word_ms)
     decoding = replace(
         Decoding.by(search, trained.path, options.scored),
-        dials=options.dials,
-        word_ms=options.word_ms,
+        dials=options.dial,
+        word_ms=word_ms,
         policy=other_policy(options.policy),
-        text=Text(f"{files.source}", f"{files.target}", digests, dropped) if files else None,
+        text=files and Text(f"{files.source}", f"{files.target}", split.sha256, split.dropped),
     )
     scores = score(instances, split.needs, decoding, computing)
     folder.mkdir(parents=True, exist_ok=True)
     write_instances(folder / INSTANCES, instances)
     write_json(folder / EVALUATED, scores)
     name = f"{model.mechanism.name} on {options.scored}"
-    if in_multirun():
-        keep(" ".join([name, *(f"{k}={v}" for k, v in options.changes.items())]), scores)
+    if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
+        _evaluated[" ".join([name, *(f"{k}={v}" for k, v in options.changes.items())])] = scores
         summary.brief(scores, folder)
     else:
         summary.results(name, scores, instances, trained.path, folder)
@@ -175,14 +173,19 @@ def _text(options: Options, trained: Trained) -> tuple[FilePair | None, Split]:
     return files, read_pairs([files])
 
 
+def _decode(
+    translator: Translator, split: Split, tokens: int, word_ms: float | None
+) -> tuple[list[Instance], Computing | None]:
+    """Decode in batches, or word by word with a stopwatch."""
+    if word_ms is not None:
+        return translate_timed(translator, split, word_ms, watch)
+    subwords, encoded = translator.subwords, EncodedSplit.encode(split, translator.subwords)
+    decode = SplitDecoder(split, encoded, subwords, tokens, translator.search, translator.policy)
+    return decode(translator.model, translator.device, watch), None
+
+
 def _folder(options: Options, path: Path) -> Path:
     """Return a folder in the run's directory, or beside a checkpoint that lies elsewhere."""
     home = path if path.is_dir() else run_of(path) or path.parent
     changes = (f"{name}{value}" for name, value in options.changes.items())
     return home / EVALUATION / "-".join([options.scored, path.stem, *changes])
-
-
-if __name__ == "__main__":
-    from simulmt.cli import main
-
-    main("evaluate")

@@ -6,16 +6,9 @@ from typing import Literal
 
 from omegaconf import DictConfig
 
+from simulmt import run_directory as files
 from simulmt.options import construct
 from simulmt.programs.plain import plain
-from simulmt.run_directory import (
-    EVALUATED,
-    SCORES,
-    read_provenance,
-    read_record,
-    run_of,
-    tested_checkpoint,
-)
 from simulmt.saved import checkpoint, exported
 from simulmt.saved.marian import export as marian
 from simulmt.scoring.scores import Scores
@@ -44,21 +37,15 @@ def export(cfg: DictConfig) -> None:
         marian.write(trained, options.to)
         print(f"{trained.path} exported to {options.to}, for transformers")
         return
-    home = trained.path if trained.path.is_dir() else run_of(trained.path)
+    home = trained.path if trained.path.is_dir() else files.run_of(trained.path)
     scores = _test_scores(trained.path, home) if home else None
-    exported.write(trained, options.to, scores, read_provenance(home) if home else None)
+    exported.write(trained, options.to, scores, files.read_provenance(home) if home else None)
     known = "" if scores else " (no test scores beside the checkpoint: the card has none)"
     print(f"{trained.path} exported to {options.to}{known}")
 
 
 def _test_scores(path: Path, home: Path) -> Scores | None:
     """Return the scores of a run's tested checkpoint, or those of an exported folder."""
-    file = home / (EVALUATED if path == home else SCORES)
-    scored = path in (home, tested_checkpoint(home)) and file.is_file()
-    return read_record(file, Scores) if scored else None
-
-
-if __name__ == "__main__":
-    from simulmt.cli import main
-
-    main("export")
+    file = home / (files.EVALUATED if path == home else files.SCORES)
+    scored = path in (home, files.tested_checkpoint(home)) and file.is_file()
+    return files.read_record(file, Scores) if scored else None

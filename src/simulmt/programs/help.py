@@ -1,6 +1,6 @@
 """The texts of `simulmt --help` and `simulmt VERB --help`: the configuration files themselves."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 
@@ -26,7 +26,7 @@ _FLAGS = """\
 def usage(verbs: Sequence[str]) -> str:
     """Return the text of `simulmt --help`: every verb and what it does."""
     first = (simulmt.__doc__ or "simulmt").splitlines()[0]
-    heads = ("\n".join(_head(HOME / CONF / f"{verb}.yaml")) for verb in verbs)
+    heads = ("\n".join(head(HOME / CONF / f"{verb}.yaml")) for verb in verbs)
     return "\n\n".join([first, *heads, _OTHERS])
 
 
@@ -42,23 +42,27 @@ def explain(verb: str, words: Sequence[str]) -> str:
         UserError: a choice does not exist.
     """
     folders = [HOME / CONF, *conf_folders(named(words)).values()]
-    main = HOME / CONF / f"{verb}.yaml"
-    texts = [_FLAGS, *(f"{name}: {', '.join(_choices(folders, name))}" for name in _groups(main))]
-    files = [main]
+    files = [HOME / CONF / f"{verb}.yaml"]
+    groups = groups_of(files[0])
+    texts = [_FLAGS, *(f"{name}: {', '.join(_choices(folders, name))}" for name in groups)]
     for word in words:
         group, _, choice = word.partition("=")
-        if group in _groups(main):
-            files.append(_find(folders, group, choice))
+        if group in groups:
+            places = [folder / group / f"{choice}.yaml" for folder in folders]
+            if not (found := [place for place in places if place.is_file()]):
+                known = ", ".join(_choices(folders, group))
+                raise UserError(f"{group} has no choice {choice!r}; choose one of {known}")
+            files.append(found[0])
     return "\n\n".join([*texts, *(f"{path}:\n\n{path.read_text().rstrip()}" for path in files)])
 
 
-def _head(path: Path) -> Iterator[str]:
-    """Yield the lines of the comment at the top of a file."""
+def head(path: Path) -> list[str]:
+    """Return the lines of the comment at the top of a file."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    yield from (line.removeprefix("# ") for line in takewhile(lambda x: x.startswith("#"), lines))
+    return [line.removeprefix("# ") for line in takewhile(lambda line: line[:1] == "#", lines)]
 
 
-def _groups(path: Path) -> list[str]:
+def groups_of(path: Path) -> list[str]:
     """Return the groups that the defaults list of a file names."""
     defaults = yaml.safe_load(path.read_text(encoding="utf-8"))["defaults"]
     names = [name for entry in defaults if isinstance(entry, dict) for name in entry]
@@ -74,11 +78,3 @@ def _choices(folders: Sequence[Path], group: str) -> list[str]:
         if group != _PRESETS or "@package" in path.read_text(encoding="utf-8").partition("\n")[0]
     }
     return sorted(found)
-
-
-def _find(folders: Sequence[Path], group: str, choice: str) -> Path:
-    for folder in folders:
-        if (path := folder / group / f"{choice}.yaml").is_file():
-            return path
-    known = ", ".join(_choices(folders, group))
-    raise UserError(f"{group} has no choice {choice!r}; choose one of {known}")

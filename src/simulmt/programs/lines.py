@@ -2,8 +2,8 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
 import torch
 
@@ -89,8 +89,7 @@ def append(
     lines: Sequence[str],
     block: int,
     translate: Callable[[list[str]], list[str]],
-    rank: int = 0,
-    world: int = 1,
+    part: slice = slice(None),
 ) -> Iterator[int]:
     """Translate the lines that a file still lacks, and append them block by block.
 
@@ -101,31 +100,30 @@ def append(
         lines: all lines.
         block: lines of a block.
         translate: translates the lines of a block.
-        rank: the file has the blocks `rank`, `rank + world`, ...
-        world: the number of files that share the blocks.
+        part: the blocks of this file, of all blocks.
 
     Yields:
         The number of lines in each block, once they are in the file.
     """
-    with alone(path), writing(path), path.open("ab+") as file:
-        there, size = whole_lines(file)
+    with alone(path), writing(path), path.open("ab") as file:
+        there, size = whole_lines(path)
         file.truncate(size)
         if there:
             say(f"{path}: {there:,} lines are there already")
-        for first in range(rank * block, len(lines), world * block):
-            part = [*lines[first : first + block]]
-            if there < len(part):
-                file.writelines(f"{line}\n".encode() for line in translate(part)[there:])
+        for first in range(0, len(lines), block)[part]:
+            given = [*lines[first : first + block]]
+            if there < len(given):
+                file.writelines(f"{line}\n".encode() for line in translate(given)[there:])
                 file.flush()
-            there = max(0, there - len(part))
-            yield len(part)
+            there = max(0, there - len(given))
+            yield len(given)
 
 
-def whole_lines(file: BinaryIO) -> tuple[int, int]:
-    """Return the number of lines that end in LF, and their bytes."""
-    file.seek(0)
+def whole_lines(path: Path) -> tuple[int, int]:
+    """Return the number of lines of a file that end in LF, and their bytes; 0 if it is absent."""
     count = size = 0
-    for line in file:
-        if line.endswith(b"\n"):
-            count, size = count + 1, size + len(line)
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                count, size = count + 1, size + len(line)
     return count, size

@@ -37,13 +37,9 @@ def import_model(cfg: DictConfig) -> None:
     exported.write(trained, options.to, None, None)
     described, model = trained.manifest, trained.setup.model
     print(
-        f"{described.name} {described.pair}: "
-        f"{model['encoder_layers']} + {model['decoder_layers']} layers of width {model['dim']}, "
-        f"{len(trained.subwords):,} subwords"
-    )
-    print(f"licence: {described.licence or 'not in its card; ask its authors'}")
-    print(
+        f"{described.name} {described.pair}: {model['encoder_layers']} + {model['decoder_layers']} "
+        f"layers of width {model['dim']}, {len(trained.subwords):,} subwords\n"
+        f"licence: {described.licence or 'not in its card; ask its authors'}\n"
         "its training data are unknown, so no program can warn of a test set that it was trained "
-        "on: read its card"
+        f"on: read its card\n{options.folder} imported to {options.to}"
     )
-    print(f"{options.folder} imported to {options.to}")

@@ -20,6 +20,7 @@ from omegaconf import DictConfig
 from rich.table import Column, Table
 from rich.text import Text
 
+from simulmt.console import console, say
 from simulmt.ending import BAD_INPUT, ENDS_WITH, listen
 from simulmt.errors import UserError
 from simulmt.programs.plain import plain
@@ -66,18 +67,9 @@ def find_outcomes(records: Path) -> dict[int, Outcome]:
     return dict(sorted(found.items()))
 
 
-def outcome_table(outcomes: Sequence[Outcome], sweep: Path) -> Table:
-    """Return a table with a row for each run."""
-    table = Table(Column("run", overflow="fold"), "outcome", "reason")
-    for each in outcomes:
-        run = os.path.relpath(each.folder, sweep)
-        style = "red" if each.outcome == "failed" else None
-        table.add_row(Text(run), Text(each.outcome), Text(each.reason), style=style)
-    return table
-
-
 def write_table(outcomes: Sequence[Outcome], sweep: Path) -> Path:
-    """Write a CSV file with a row for each run into the folder of the sweep; return its path."""
+    """Print a table with a row for each run, and write it as CSV; return the path of the file."""
+    table = Table(Column("run", overflow="fold"), "outcome", "reason")
     with (
         replacing(sweep / "sweep.csv") as unfinished,
         unfinished.open("w", encoding="utf-8", newline="") as file,
@@ -85,8 +77,10 @@ def write_table(outcomes: Sequence[Outcome], sweep: Path) -> Path:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["run", "outcome", "reason", "tries", "seconds"])
         for each in outcomes:
-            run = os.path.relpath(each.folder, sweep)
-            writer.writerow([run, each.outcome, each.reason, each.tries, each.seconds])
+            shown = [os.path.relpath(each.folder, sweep), each.outcome, each.reason]
+            writer.writerow([*shown, each.tries, each.seconds])
+            table.add_row(*map(Text, shown), style="red" if each.outcome == "failed" else None)
+    console.print(table)
     return sweep / "sweep.csv"
 
 
@@ -108,7 +102,6 @@ class SweepEnd(Callback):
         """
         # seconds to import, and every run makes this object
         from simulmt.analysis.report import report  # noqa: PLC0415
-        from simulmt.console import console, say  # noqa: PLC0415
         from simulmt.programs.sweep import finish_postponed  # noqa: PLC0415
 
         folder, records = Path(config.hydra.sweep.dir), Path(os.environ[SWEEP])
@@ -119,9 +112,11 @@ class SweepEnd(Callback):
             report(plain(compose("report")) | {"runs": str(folder)})
         except UserError as error:  # nothing to compare is no failure of the sweep
             say(f"no report: {error}")
-        console.print(outcome_table(outcomes, folder))
-        failed = [each for each in outcomes if each.outcome == "failed"]
-        say(f"{len(outcomes)} runs, {len(failed)} failed; written: {write_table(outcomes, folder)}")
+        failed, table = (
+            [o for o in outcomes if o.outcome == "failed"],
+            write_table(outcomes, folder),
+        )
+        say(f"{len(outcomes)} runs, {len(failed)} failed; written: {table}")
         if failed:
             rejected = len(failed) == len(outcomes) and not any(each.tries for each in failed)
             sys.exit(BAD_INPUT if rejected else 1)

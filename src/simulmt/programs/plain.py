@@ -1,10 +1,11 @@
 """Turns Hydra's configuration into plain values; only the programs see Hydra's types."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
+from pydantic import BeforeValidator
 
 
 def plain(cfg: DictConfig) -> dict[str, Any]:
@@ -19,9 +20,12 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
     return {str(key): value for key, value in resolved.items()}
 
 
-def turned(dial: Mapping[str, float | None]) -> dict[str, float]:
-    """Return the dials that the user has set; null leaves one as in training."""
-    return {name: value for name, value in dial.items() if value is not None}
+def _turned(dial: object) -> object:
+    return {k: v for k, v in dial.items() if v is not None} if isinstance(dial, dict) else dial
+
+
+Dials: TypeAlias = Annotated[Mapping[str, int | float], BeforeValidator(_turned)]
+"""The dials that a user has set; null leaves one as in training."""
 
 
 def hydra_record(cfg: DictConfig) -> dict[str, str]:

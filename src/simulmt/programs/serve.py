@@ -2,23 +2,26 @@
 
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import yaml
 from annotated_types import Ge, Le
 from omegaconf import DictConfig
 from pydantic import StringConstraints
 
+from simulmt.decoding.policies import OWN, POLICIES
 from simulmt.ending import TERMINATED
 from simulmt.errors import UserError
-from simulmt.options import Config, construct
-from simulmt.programs.offers import completed, policy_offers
-from simulmt.programs.plain import plain, turned
+from simulmt.options import Config, construct, pick
+from simulmt.plugins import CONF, HOME, conf_folders
+from simulmt.programs.help import head
+from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint
-from simulmt.serve.messages import Setting
-from simulmt.serve.models import Served
+from simulmt.serve.messages import PolicyOffer, Setting
+from simulmt.serve.models import Served, options_of
 from simulmt.serve.sessions import Limits, Sessions
 
 _OPEN = "lets other machines use the models, without a password and unencrypted"
@@ -30,10 +33,10 @@ class Options(Limits):
 
     checkpoint: Path
     checkpoint2: Path | None
-    policy: dict[str, Any]
+    policy: Config
     policy2: Any
-    dial: dict[str, int | float | None]
-    dial2: dict[str, int | float | None]
+    dial: Dials
+    dial2: Dials
     host: str
     port: Annotated[int, Ge(0), Le(65_535)]
     origins: list[Annotated[str, StringConstraints(pattern=r"^https?://[a-z\d.-]+(:\d+)?$")]]
@@ -67,10 +70,10 @@ def serve(cfg: DictConfig) -> None:
 def _sessions(options: Options) -> Sessions:
     """Load the models, and return the sessions that use them: of one pane or, if asked, of two."""
     offers = policy_offers(options.plugins)
-    settings, dials = [_setting(0, options.policy, turned(options.dial))], turned(options.dial2)
-    if options.checkpoint2 is not None or options.policy2 is not None or dials:
+    settings = [_setting(0, options.policy, options.dial)]
+    if options.checkpoint2 is not None or options.policy2 is not None or options.dial2:
         model = int(options.checkpoint2 not in (None, options.checkpoint))
-        settings.append(_setting(model, completed(options.policy2, offers), dials))
+        settings.append(_setting(model, completed(options.policy2, offers), options.dial2))
     places = dict.fromkeys(path for path in (options.checkpoint, options.checkpoint2) if path)
     models = [Served(_name(p), checkpoint.load(p), options.device, offers) for p in places]
     sessions = Sessions(models, settings, options, options.log_text)
@@ -80,6 +83,37 @@ def _sessions(options: Options) -> Sessions:
         except UserError as error:
             raise UserError(f"{asked}{error}") from None
     return sessions
+
+
+def policy_offers(plugins: Sequence[str]) -> list[PolicyOffer]:
+    """Return all policies: those of simulmt, of installed plugins and of `plugins`."""
+    folders = [HOME / CONF, *conf_folders(plugins).values()]
+    offers = [_offer(path) for one in folders for path in sorted((one / "policy").glob("*.yaml"))]
+    return sorted(offers, key=lambda offer: offer.name != OWN)
+
+
+def completed(policy: object, offers: Sequence[PolicyOffer]) -> Config:
+    """Return the options of a policy that a user wrote as a name, or as a name and some options.
+
+    None means the model's own decision.
+
+    Raises:
+        UserError: it is neither, or there is no such policy.
+    """
+    given = policy if isinstance(policy, dict) else {"name": OWN if policy is None else policy}
+    offer = pick({one.name: one for one in offers}, given.get("name"), "policy2")
+    return {option.name: option.value for option in offer.options} | given
+
+
+def _offer(path: Path) -> PolicyOffer:
+    """Return the policy of a file; the comment at its top says what the policy does."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    whole = {line.partition(":")[0]: line for line in lines}  # with the comment on the option
+    values = yaml.safe_load("\n".join(lines))
+    name = values.pop("name")
+    make = None if name == OWN else pick(POLICIES, name, f"the name in {path}")
+    options = options_of(make, values, whole) if make else ()
+    return PolicyOffer(name, " ".join(head(path)), bool(make and make.revises), options)
 
 
 def _name(path: Path) -> str:

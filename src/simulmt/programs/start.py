@@ -4,8 +4,7 @@ With `init_freeze=N` the parameters of that run are frozen for the first N updat
 """
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from textwrap import shorten
 
 from simulmt.console import say
 from simulmt.data.manifest import Manifest, check_manifest
@@ -13,9 +12,6 @@ from simulmt.models.model import Model
 from simulmt.saved.checkpoint import load_matching
 from simulmt.saved.trained import Trained
 from simulmt.training.freezing import NOTHING_FROZEN, Frozen
-
-_LISTED = 6
-"""The number of modules that a line names."""
 
 
 def start_from(trained: Trained, model: Model, described: Manifest, freeze: int) -> Frozen:
@@ -34,25 +30,14 @@ def start_from(trained: Trained, model: Model, described: Manifest, freeze: int)
     found = load_matching(model, trained)
     total = len(found.loaded) + len(found.absent) + len(found.reshaped)
     say(f"{len(found.loaded)} of {total} parameter tensors start from {trained.path}")
-    reasons = ((found.absent, "not in that run"), (found.reshaped, "of another shape in that run"))
-    for names, reason in reasons:
+    reasons = {"not in that run": found.absent, "of another shape in that run": found.reshaped}
+    for reason, names in reasons.items():
         if names:
-            say(f"{reason}: {grouped(names)}")
+            in_all_layers = dict.fromkeys(re.sub(r"\b\d+\b", "*", name) for name in names)
+            say(f"{reason}: {shorten(', '.join(in_all_layers), 300)}")
     if not freeze:
         return NOTHING_FROZEN
     if len(found.loaded) == total:
         say(f"init_freeze={freeze} has no effect: all parameters come from that run")
         return NOTHING_FROZEN
     return Frozen(frozenset(found.loaded), freeze)
-
-
-def grouped(names: Sequence[str]) -> str:
-    """Return the modules of some tensors, each with the number of its tensors in all layers.
-
-    >>> grouped(["layers.0.norm.bias", "layers.1.norm.bias", "output.weight"])
-    'layers.*.norm.* (2), output.* (1)'
-    """
-    modules = (re.sub(r"\b\d+\b", "*", name.rpartition(".")[0]) for name in names)
-    listed = [f"{module}.* ({count})" for module, count in Counter(modules).items()]
-    more = len(listed) - _LISTED
-    return ", ".join(listed[:_LISTED]) + (f" and {more} more modules" if more > 0 else "")

@@ -11,12 +11,12 @@ the lock of its directory. A sweep postpones a run that another one trains.
 import math
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
 
 from hydra import compose
 from hydra.conf import HydraConf
@@ -108,7 +108,7 @@ def value(folder: Path) -> float:
     The value is BLEU on the development set, or negative outside `trainer.dal_range`
     (`simulmt.training.callbacks.selection`). A sweeper never sees the test set.
     """
-    values = [value for (value,) in read_columns(folder, "valid/selection")]
+    values = (value for (value,) in read_columns(folder, "valid/selection"))
     return max(filter(math.isfinite, values), default=FAILED)
 
 
@@ -144,8 +144,7 @@ def _run(config: Config, folder: Path, words: Sequence[str], options: Sweep) -> 
 
 def _begun_at(folder: Path) -> int:
     """Return the time at which the run in a directory has begun; 0 if there is none."""
-    config = folder / CONFIG
-    return config.stat().st_mtime_ns if config.is_file() else 0
+    return (folder / CONFIG).stat().st_mtime_ns if (folder / CONFIG).is_file() else 0
 
 
 def _start(folder: Path, words: Sequence[str]) -> tuple[int, str]:
@@ -155,20 +154,13 @@ def _start(folder: Path, words: Sequence[str]) -> tuple[int, str]:
         Its exit status, and the reason if that is not 0.
     """
     place = QuotedString(str(folder), Quote.single).with_quotes()
-    line = [sys.executable, "-m", "simulmt", "train", *words, "hydra.mode=RUN"]
-    environment = os.environ | {ENDS_WITH: str(os.getpid()), LOCKED: str(folder)}
+    line = [sys.executable, "-m", "simulmt", "train", *words]
+    line += ["hydra.mode=RUN", f"hydra.run.dir={place}"]
+    env = os.environ | {ENDS_WITH: str(os.getpid()), LOCKED: str(folder)}
     last = ""
-    with subprocess.Popen(
-        [*line, f"hydra.run.dir={place}"],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-    ) as child:
-        assert child.stderr is not None
+    with Popen(line, env=env, stdin=DEVNULL, stderr=PIPE, text=True, errors="replace") as child:
         try:
-            for text in child.stderr:
+            for text in child.stderr or ():
                 sys.stderr.write(text)
                 last = text.strip() or last
         except BaseException:  # such as Ctrl-C

@@ -10,43 +10,31 @@ from lightning_fabric.plugins.environments.cluster_environment import ClusterEnv
 from omegaconf import DictConfig
 
 from simulmt import ending
+from simulmt import run_directory as files
 from simulmt.analysis import summary
 from simulmt.builders import build_model, build_objective
 from simulmt.console import say, watch
 from simulmt.data.batches import check_enough
 from simulmt.data.manifest import Manifest, manifest
+from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.instance import write_instances
 from simulmt.decoding.search import GREEDY
 from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.ending import is_first, is_worker
 from simulmt.memory import enough_memory
-from simulmt.models.model import Model
-from simulmt.objective import Objective
-from simulmt.options import Config
 from simulmt.parts import needed_by
-from simulmt.programs.choices import Choices, check_choices, check_machine
+from simulmt.programs.choices import Choices, check_choices
 from simulmt.programs.data import build_data, say_data
 from simulmt.programs.plain import plain
 from simulmt.programs.provenance import provenance
 from simulmt.programs.start import start_from
-from simulmt.run_directory import (
-    CONFIG,
-    HYDRA,
-    INSTANCES,
-    MANIFEST,
-    PROVENANCE,
-    SCORES,
-    TRAITS,
-    Traits,
-    check_own,
-    write_json,
-    write_texts,
-)
 from simulmt.saved import checkpoint
 from simulmt.saved.checkpoint import passport
+from simulmt.saved.trained import Trained
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores
 from simulmt.training.callbacks import count_parameters, flat
+from simulmt.training.compiled import check_compiler
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.freezing import NOTHING_FROZEN
 from simulmt.training.launch import find_environment, reported, run_ranks
@@ -81,40 +69,37 @@ def train(
         UserError: anything a user can put right; mostly before any long work starts.
     """
     ending.listen()
-    settings, folder = plain(cfg), Path(run_directory)
+    folder = Path(run_directory)
     with reported():
-        choices = check_choices(settings)
-        environment = find_environment(choices.plan.nodes, choices.plan.devices)
-        check_machine(choices)
-        check_own(folder)
+        choices = check_choices(plain(cfg))
+        plan, asked, tokens = choices.plan, choices.config.ckpt_path, choices.data.batch_tokens
+        environment = find_environment(plan.nodes, plan.devices)
+        plan.check_devices()
+        if plan.compile:
+            check_compiler(plan.accelerator)
+        files.check_own(folder)
         with nullcontext() if locked or is_worker() or not is_first() else alone_in(folder):
-            ckpt_path = choose_resume(choices.config.ckpt_path, folder)
-            if is_done(ckpt_path, folder, settings):
+            ckpt_path = choose_resume(asked, folder)
+            if is_done(ckpt_path, folder, choices.settings):
                 return
             if environment is None:
-                run_ranks(choices.plan.devices)
+                run_ranks(plan.devices)
                 return
-            if ckpt_path != choices.config.ckpt_path:
+            if ckpt_path != asked:
                 say("SLURM has started this job again: ckpt_path=last")
-            remedy = (
-                f"data.batch_tokens (now {choices.data.batch_tokens:,}), the sizes of the model "
-                "(model.*) or decoding.beam"
-            )
-            resume = find_resume(ckpt_path, folder)
-            with enough_memory(remedy, choices.plan.accelerator, choices.plan.devices):
-                _train(settings, folder, choices, record, environment, resume)
+            remedy = f"data.batch_tokens (now {tokens:,}), the sizes in model.* or decoding.beam"
+            with enough_memory(remedy, plan.accelerator, plan.devices):
+                _train(choices, folder, record, environment, find_resume(ckpt_path, folder))
 
 
 def _train(
-    settings: Config,
-    folder: Path,
     choices: Choices,
+    folder: Path,
     record: Mapping[str, str],
     environment: ClusterEnvironment,
     resume: Path | None,
 ) -> None:
-    config, mechanism, plan = choices.config, choices.mechanism, choices.plan
-    tokens = choices.data.batch_tokens
+    config, settings, plan = choices.config, choices.settings, choices.plan
     start = checkpoint.load(config.init_from) if config.init_from else None
     pl.seed_everything(config.seed, workers=True, verbose=False)
     corpus, subwords, encoded = build_data(choices.data, config.cache.expanduser())
@@ -122,66 +107,67 @@ def _train(
     described = manifest(corpus, subwords)
     say_data(corpus, subwords, described)
     say(f"run directory: {folder}")
-    model = build_model(config.model, mechanism, subwords.vocabulary)
-    frozen = start_from(start, model, described, config.init_freeze) if start else NOTHING_FROZEN
-    teacher = choices.teacher(described, subwords.vocabulary)
-    objective = build_objective(config.objective, teacher)
-    _say_model(model, objective)
-    resume_at = (
-        check_resume(resume, settings, described, folder, plan.max_updates) if resume else None
-    )
+    module = _module(choices, described, subwords, start)
+    step = check_resume(resume, settings, described, folder, plan.max_updates) if resume else None
+    tokens = choices.data.batch_tokens
     valid, tested = (
         SplitDecoder(corpus.splits[name], encoded[name], subwords, 2 * tokens, how)
         for name, how in (("valid", GREEDY), ("test", choices.search))
     )
-    module = TranslationModule(
+    data = TranslationData(encoded["train"], encoded["valid"], tokens, config.seed)
+    for name in ("valid", "test"):
+        check_enough(len(encoded[name]), plan.processes, name)
+    make_room(folder, resume, step)  # after all checks
+    _describe(folder, choices, described, record)
+    with open_loggers(choices.logger, folder, step, settings) as loggers:
+        same = {**settings, "hydra.run.dir": str(folder), "the update of ckpt_path": step}
+        trainer = make_trainer(plan, folder, valid, loggers, same, environment)
+        chosen = fit(trainer, module, data, resume, folder, plan.average)
+        scores = _test(trainer, module, tested, folder, chosen)
+    if is_first():  # last: a run that has its scores is finished
+        files.write_json(folder / files.SCORES, scores)
+
+
+def _module(
+    choices: Choices, described: Manifest, subwords: Tokenizer, start: Trained | None
+) -> TranslationModule:
+    """Return the model with what trains it, and print its size."""
+    config, mechanism, plan = choices.config, choices.mechanism, choices.plan
+    model = build_model(config.model, mechanism, subwords.vocabulary)
+    frozen = start_from(start, model, described, config.init_freeze) if start else NOTHING_FROZEN
+    teacher = choices.teacher(described, subwords.vocabulary)
+    objective = build_objective(config.objective, teacher)
+    say(f"{type(model).__name__} with {mechanism.name}: {count_parameters(model):,} parameters")
+    if mechanism.learned and not objective.needs_delays():
+        say("lambda=0: latency is not penalised, so the model may wait as long as it likes")
+    return TranslationModule(
         model=model,
         objective=objective,
         updates=plan.max_updates,
         optimiser=choices.adam,
-        passport=passport(settings, subwords, described),
+        passport=passport(choices.settings, subwords, described),
         seed=config.seed,
         skip=plan.skip,
         compile=plan.compile,
         frozen=frozen,
     )
-    data = TranslationData(encoded["train"], encoded["valid"], tokens, config.seed)
-    for name in ("valid", "test"):
-        check_enough(len(encoded[name]), plan.processes, name)
-    make_room(folder, resume, resume_at)  # after all checks
-    _describe(folder, settings, choices, described, record)
-    with open_loggers(choices.logger, folder, resume_at, settings) as loggers:
-        same = {**settings, "hydra.run.dir": str(folder), "the update of ckpt_path": resume_at}
-        trainer = make_trainer(plan, folder, valid, loggers, same, environment)
-        chosen = fit(trainer, module, data, resume, folder, plan.average)
-        scores = _test(trainer, module, tested, folder, chosen)
-    if is_first():  # last: a run that has its scores is finished
-        write_json(folder / SCORES, scores)
-
-
-def _say_model(model: Model, objective: Objective) -> None:
-    """Print the model's size, and a warning if nothing trains its latency."""
-    kind, mechanism = type(model).__name__, model.mechanism
-    say(f"{kind} with {mechanism.name}: {count_parameters(model):,} parameters")
-    if mechanism.learned and not objective.needs_delays():
-        say("lambda=0: latency is not penalised, so the model may wait as long as it likes")
 
 
 def _describe(
-    folder: Path,
-    settings: Config,
-    choices: Choices,
-    described: Manifest,
-    record: Mapping[str, str],
+    folder: Path, choices: Choices, described: Manifest, record: Mapping[str, str]
 ) -> None:
     """Write configuration, provenance, the traits of the policy and the manifest of the data."""
     if is_first():
-        mechanism = choices.mechanism
-        write_texts(folder / HYDRA, record)
-        write_json(folder / CONFIG, settings)
-        write_json(folder / PROVENANCE, provenance(choices.plan.accelerator, needed_by(settings)))
-        write_json(folder / TRAITS, Traits(mechanism.learned, mechanism.offline, mechanism.dials))
-        write_json(folder / MANIFEST, described)  # last: with this file the run has begun
+        mechanism, settings = choices.mechanism, choices.settings
+        files.write_texts(folder / files.HYDRA, record)
+        contents = {
+            files.CONFIG: settings,
+            files.PROVENANCE: provenance(choices.plan.accelerator, needed_by(settings)),
+            files.TRAITS: files.Traits(mechanism.learned, mechanism.offline, mechanism.dials),
+            files.MANIFEST: described,  # last: with this file the run has begun
+        }
+        for name, content in contents.items():
+            files.write_json(folder / name, content)
 
 
 def _test(
@@ -201,7 +187,7 @@ def _test(
     figures = scores["paper", "word"]
     tell(f"test BLEU {figures['BLEU'].form(1)}, test DAL {figures['DAL'].form()} words")
     if is_first():
-        write_instances(folder / INSTANCES, instances)
+        write_instances(folder / files.INSTANCES, instances)
     summary.results(f"{module.model.mechanism.name} on test", scores, instances, chosen, folder)
     step = trainer.global_step - 1
     for logger in trainer.loggers:
@@ -209,9 +195,3 @@ def _test(
     show_samples(trainer.loggers, "test/samples", instances[:SHOWN], step)
     show_results(trainer.loggers, folder, step)
     return scores
-
-
-if __name__ == "__main__":
-    from simulmt.cli import main
-
-    main("train")

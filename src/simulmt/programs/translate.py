@@ -5,28 +5,28 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from omegaconf import DictConfig
 from rich.console import Console
 
 from simulmt.builders import build_policy, other_policy
-from simulmt.console import watch
+from simulmt.console import note, watch
 from simulmt.data.text import normalise, text_lines
 from simulmt.decoding.lines import LineTranslator
-from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.live import interpreter
 from simulmt.live.translator import LONGEST, Translator
 from simulmt.memory import enough_memory
-from simulmt.options import Count, Tokens, construct
+from simulmt.options import Config, Count, Tokens, construct
 from simulmt.programs.lines import append, begin, digest_of, search_of
-from simulmt.programs.plain import plain, turned
+from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint
+from simulmt.saved.trained import Trained
 
 PICTURED = 20
 """The most sentences that a picture shows."""
@@ -44,8 +44,8 @@ class Options:
     picture: Path | None
     heads: str
     unit: Literal["word", "subword"]
-    policy: dict[str, Any]
-    dial: dict[str, int | float | None]
+    policy: Config
+    dial: Dials
     device: str
     batch_tokens: Tokens
     block: Count
@@ -79,22 +79,11 @@ def translate(cfg: DictConfig) -> None:
     options, sentences = construct(Options, plain(cfg), ""), dict[int, str]()
     trained = checkpoint.load(options.checkpoint)
     policy = build_policy(options.policy)
-    translator = Translator.of(trained, options.device, policy, turned(options.dial))
+    translator = Translator.of(trained, options.device, policy, options.dial)
     try:
         if options.input and not options.actions:
             lines = [*text_lines(options.input, errors="replace")]
-            search = search_of(trained, translator.model, policy, options.beam)
-            job = {
-                "model": digest_of(trained),
-                "input": sha256("\n".join(lines).encode()).hexdigest(),
-                "policy": options.policy,
-                "dial": turned(options.dial),
-                "beam": search.beam,
-                "length_penalty": search.length_penalty,
-                "batch_tokens": options.batch_tokens,
-                "block": options.block,
-            }
-            translate_lines(translator, search, lines, options, job)
+            translate_lines(trained, translator, lines, options)
             sentences |= {number: line for number, line in enumerate(lines, 1) if line}
         else:
             live(translator, options.input, options.actions, sentences)
@@ -104,25 +93,17 @@ def translate(cfg: DictConfig) -> None:
 
 
 def translate_lines(
-    translator: Translator,
-    search: Search,
-    lines: Sequence[str],
-    options: Options,
-    job: Mapping[str, object],
+    trained: Trained, translator: Translator, lines: Sequence[str], options: Options
 ) -> None:
     """Translate in batches, as `train.py` translated the test set, to standard output or a file.
 
-    Args:
-        translator: has the model and the policy.
-        search: greedy or beam search; with a policy that of its drafts.
-        lines: one sentence each, normalised; of a blank one the translation is blank.
-        options: the output and the size of batches and blocks.
-        job: what decides the translation, for the record beside the output.
+    Of a blank line the translation is blank.
 
     Raises:
         UserError: a line is too long, or the output is of another command.
     """
     model, subwords, policy = translator.model, translator.subwords, translator.policy
+    search = search_of(trained, model, policy, options.beam)
     lengths = subwords.encode_rows(lines).lengths - 1  # without EOS
     if (longest := max(lengths, default=0)) > LONGEST:
         raise UserError(
@@ -139,6 +120,15 @@ def translate_lines(
     record = output.with_name(f"{output.name}.json")
     if output.exists() and not record.exists():
         raise UserError(f"output={output} is not a translation: choose another file")
+    job = {
+        "model": digest_of(trained),
+        "input": sha256("\n".join(lines).encode()).hexdigest(),
+        "policy": options.policy,
+        "dial": options.dial,
+        **asdict(search),
+        "batch_tokens": tokens,
+        "block": block,
+    }
     begin(output, record, job)
     deque(append(output, lines, block, translate), maxlen=0)
 
@@ -154,25 +144,28 @@ def live(
         actions: whether to print events instead of the translation.
         sentences: receives the first sentences, by the numbers of their lines.
     """
-    if file is None and not actions and _at_terminal():
+
+    def events(text: Iterable[str]) -> Iterator[interpreter.Event]:
+        words = remember(interpreter.words_of(text), sentences)
+        return interpreter.interpret(translator, words, note)
+
+    at_terminal = file is None and os.isatty(sys.stdin.fileno()) and sys.stdout.isatty()
+    if at_terminal and not actions and sys.platform != "win32":
         from simulmt.live.keyboard import Screen, typed  # noqa: PLC0415  (imports what Windows lacks)
 
         with (
             closing(Screen(Console(highlight=False))) as screen,
             closing(typed(sys.stdin.fileno(), screen.typing)) as keys,
         ):
-            words = remember(interpreter.words_of(keys), sentences)
-            for event in interpreter.interpret(translator, words, warn):
+            for event in events(keys):
                 screen.show(event)
         return
     if file is None:
         text = interpreter.arriving(sys.stdin.fileno())
     else:
         text = (f"{line}\n" for line in text_lines(file, errors="replace"))
-    words = remember(interpreter.words_of(text), sentences)
-    events = interpreter.interpret(translator, words, warn)
     show = interpreter.print_events if actions else interpreter.print_translation
-    show(events, sys.stdout)
+    show(events(text), sys.stdout)
 
 
 def remember(words: Iterable[str], sentences: dict[int, str]) -> Iterator[str]:
@@ -200,20 +193,4 @@ def draw(translator: Translator, sentences: Mapping[int, str], options: Options)
         traces = [trace.in_words() for trace in traces]
     write_picture(traces, str(options.picture), options.heads)
     more = f", the first {PICTURED} sentences" if len(sentences) > PICTURED else ""
-    print(f"picture: {options.picture}{more}", file=sys.stderr)
-
-
-def warn(message: str) -> None:
-    """Print a warning."""
-    print(f"warning: {message}", file=sys.stderr)
-
-
-def _at_terminal() -> bool:
-    """Return whether a person types and sees what is printed."""
-    return sys.platform != "win32" and os.isatty(sys.stdin.fileno()) and sys.stdout.isatty()
-
-
-if __name__ == "__main__":
-    from simulmt.cli import main
-
-    main("translate")
+    note(f"picture: {options.picture}{more}")
