@@ -76,6 +76,7 @@ class Options:
                 f"text is {self.scored!r}; it must be {FOLDER_NAME}, and none of the splits "
                 f"{', '.join(SPLITS)}: set text=NAME",
             ),
+            (other and self.data_root, f"data_root={self.data_root} is for the model's own data"),
             (
                 self.text is not None and not other,
                 f"text={self.text} is for source=FILE target=FILE, or split={PREFIX}NAME",
