@@ -185,7 +185,7 @@ def test_padding_changes_no_loss() -> None:
 @pytest.mark.parametrize(
     ("changes", "kind", "says"),
     [
-        ({"states": 1}, "transformer", "one state is wait-k"),
+        ({"states": 1}, "transformer", "mechanism.states is 1"),
         ({"target_unit": "word"}, "transformer", "target_unit"),
         ({}, "rnmt_plus", "model=transformer"),
         ({}, zoo.REENCODING, "encoder=causal"),

@@ -6,13 +6,13 @@ import math
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 import zoo
 from simulmt.attention import Moment
 from simulmt.attention.memory import Memory
 from simulmt.attention.schedules.itst import Information, Itst
-from simulmt.errors import UserError
 
 NEAR = {"rtol": 0, "atol": 1e-12}  # float64, sums of at most some hundred terms: rounding only
 OPTIONS = Itst(delta=0.6, delta_min=0.5, delta_decay=0.3, full=0.25)
@@ -195,5 +195,5 @@ def test_a_larger_delta_waits_longer(kind: str) -> None:
 
 @pytest.mark.parametrize("delta", [0.0, 1.5])
 def test_a_delta_out_of_range_is_refused(delta: float) -> None:
-    with pytest.raises(UserError, match=r"delta is .* above 0 and at most 1"):
+    with pytest.raises(ValidationError, match="delta"):
         a_layer(delta=delta)

@@ -56,8 +56,8 @@ def test_who_starts_the_processes(environment):
 @pytest.mark.parametrize(
     ("variables", "nodes", "devices", "message"),
     [
-        (started(2), 1, 1, "is 1 processes, but torchrun or srun has started 2"),
-        (started(4), 3, 2, "is 6 processes, but torchrun or srun has started 4"),
+        (started(2), 1, 1, "trainer.devices=1 and trainer.nodes=1"),
+        (started(4), 3, 2, "trainer.devices=2 and trainer.nodes=3"),
         ({}, 2, 3, r"nodes is 2, .*--nnodes=2 --nproc-per-node=3.* or `srun python train.py"),
     ],
 )

@@ -107,8 +107,8 @@ def test_evaluate_scores_a_test_set(place: Path, trained_once, capsys) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["data_root=x"], "data_root=x with split=sacrebleu:wmt15: .* leave out data_root"),
-        (["source=a", "target=b"], "split=sacrebleu:wmt15 with source=a: files are scored"),
+        (["data_root=x"], "data_root=x is for the model's own data"),
+        (["source=a", "target=b"], "split=sacrebleu:wmt15 with source=a and target=b"),
         (["text=b/c"], "text is 'b/c'; it must be a name for a folder"),
         (["text=test"], "text is 'test'; .* none of the splits"),
     ],

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import zoo
+from simulmt.configuration import Configuration
 from simulmt.data.encoded import EncodedSplit
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
@@ -132,8 +133,8 @@ def test_a_finished_run_can_teach(tmp_path, cache):
     [
         (["teacher=joint", "teacher.lambda_kd=-1"], "lambda_kd is -1"),
         (["teacher=joint", "teacher.encoder=left"], "model.encoder is 'left'"),
-        (["teacher=joint", "model.encoder=reencoding"], "states that stay what they are"),
-        (["teacher=joint", "model=luong"], "but one kind of encoder"),
+        (["teacher=joint", "model.encoder=reencoding"], "whose states change"),
+        (["teacher=joint", "model=luong"], "one kind of encoder"),
         (["teacher=pretrained", "teacher.checkpoint=nowhere"], "no checkpoint at nowhere"),
     ],
 )
@@ -141,4 +142,4 @@ def test_bad_choices_are_refused(overrides, message):
     from simulmt.programs.plain import plain
 
     with pytest.raises(UserError, match=message):
-        choose_teacher(plain(configuration("train", *overrides)))
+        choose_teacher(Configuration.of(plain(configuration("train", *overrides))))

@@ -153,7 +153,9 @@ def check(options: Config, asked: Config, where: str) -> dict[str, Any]:
     try:
         checked: dict[str, Any] = _validated(TypeAdapter(group), options)
     except ValidationError as error:
-        raise UserError(_explained(error.errors()[0], asked, where)) from None
+        # a misspelt option is unknown, and the right one is missing: the former says more
+        first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+        raise UserError(_explained(first, asked, where)) from None
     return checked
 
 

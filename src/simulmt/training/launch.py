@@ -58,12 +58,11 @@ def find_environment(nodes: int, devices: int) -> ClusterEnvironment | None:
         )
     else:
         return None if devices > 1 else LightningEnvironment()
-    started = environment.world_size()
-    if started != nodes * devices:
-        raise UserError(
-            f"trainer.nodes={nodes} times trainer.devices={devices} is {nodes * devices} processes,"
-            f" but torchrun or srun has started {started}: give both the same numbers"
-        )
+    try:
+        environment.validate_settings(devices, nodes)
+    except ValueError as error:
+        named = f"trainer.devices={devices} and trainer.nodes={nodes} are not what was started"
+        raise UserError(f"{named}: {error}") from None
     return environment
 
 
