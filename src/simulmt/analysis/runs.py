@@ -62,7 +62,9 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
             elif files.SCORES in inside:
                 run = _read(here, name)
             else:
-                raise UserError(f"not finished: no {files.SCORES}{_reached(here)}")
+                steps = read_columns(here, "step")
+                reached = f"; update {int(max(steps)[0]) + 1}" if steps else ""
+                raise UserError(f"not finished: no {files.SCORES}{reached}")
         except (UserError, ValueError, KeyError, TypeError) as error:
             listed.left_out.append(f"{here} ({str(error).splitlines()[0]})")
             continue
@@ -72,12 +74,8 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
             listed.left_out.append(f"{here} (no evaluation of {text})")
         listed.runs += found
     listed.left_out.sort()
-    listed.runs.sort(
-        key=lambda run: (
-            run.mechanism, run.model, str(run.policy.get("name", "")), run.latency("DAL"),
-            run.folder,
-        )
-    )  # fmt: skip
+    listed.runs.sort(key=lambda run: (run.mechanism, run.model, str(run.policy.get("name", "")),
+                                      run.latency("DAL"), run.folder))  # fmt: skip
     return listed
 
 
@@ -115,13 +113,13 @@ def read_logs(listed: RunList, convention: str, unit: str, samples: int) -> None
         unit: A unit of the convention.
         samples: The number of resamples.
     """
-    kept = []
-    for run in listed.runs:
+    counted = [replace(run, convention=convention, unit=unit) for run in listed.runs]
+    listed.runs.clear()
+    for run in counted:
         try:
-            kept.append(_with_log(replace(run, convention=convention, unit=unit), samples))
+            listed.runs.append(_with_log(run, samples))
         except UserError as error:
             listed.left_out.append(f"{run.path} ({error})")
-    listed.runs[:] = kept
 
 
 def _read(here: Path, name: str) -> Run:
@@ -227,12 +225,6 @@ def _turned(run: Run, decoding: Decoding | None, test: str | None) -> dict[str, 
     if decoding.length_penalty not in (None, own.length_penalty):
         turned["length_penalty"] = decoding.length_penalty
     return turned
-
-
-def _reached(here: Path) -> str:
-    """Return the last update of an unfinished training, if its metrics tell."""
-    steps = read_columns(here, "step")
-    return f"; update {int(max(steps)[0]) + 1}" if steps else ""
 
 
 def _with_log(run: Run, samples: int) -> Run:

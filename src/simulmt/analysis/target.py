@@ -48,8 +48,7 @@ def write_html(template: str, path: Path, **values: object) -> Path:
         path: The path of the page.
         values: The values that the template names.
     """
-    text = _TEMPLATES.get_template(template).render(values)
-    write_texts(path.parent, {path.name: text})
+    write_texts(path.parent, {path.name: _TEMPLATES.get_template(template).render(values)})
     return path
 
 

@@ -144,20 +144,17 @@ def _draw(heads: Sequence[Head]) -> Figure:
     name_rows((left, right), [f"layer {h.layer}, head {h.head}" for h in heads], places)
     left.tick_params(axis="y", labelsize=8 if size < 0.2 else 9.5)
     _draw_distances(left, heads, places)
-    for key, colour, label in (("share_slowest", "#c9dcee", "among the slowest"),
-                               ("share_alone", DARK, "slowest alone")):  # fmt: skip
-        shares = [100 * getattr(head, key) for head in heads]
-        right.barh(places, shares, height=0.7, color=colour, label=label)
+    slowest, alone = ([100 * h.share_slowest for h in heads], [100 * h.share_alone for h in heads])
+    right.barh(places, slowest, height=0.7, color="#c9dcee", label="among the slowest")
+    right.barh(places, alone, height=0.7, color=DARK, label="slowest alone")
     right.set(xlabel="subwords written (%)", xlim=(0, 100))
     right.legend(**_LEGEND, ncols=2)
     return figure
 
 
 def _draw_distances(axes: Axes, heads: Sequence[Head], places: Sequence[float]) -> None:
-    means, low, high = (
-        [getattr(head, f"behind_{name}_subword") for head in heads]
-        for name in ("mean", "q25", "q75")
-    )
+    means = [head.behind_mean_subword for head in heads]
+    low, high = zip(*((h.behind_q25_subword, h.behind_q75_subword) for h in heads), strict=True)
     quartiles = axes.hlines(places, low, high, **_QUARTILES, zorder=2, label="quartiles")
     for head, place in zip(heads, zip(means, places, strict=True), strict=True):
         style = _OUTLIER if head.outlier else _MEAN
