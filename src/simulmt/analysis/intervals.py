@@ -117,12 +117,9 @@ def mean_of_seeds(seeds: Mapping[str, Resampled]) -> Resampled:
     samples = len(seeds[names[0]].bleu) - 1
     drawn = random.integers(len(names), size=(max(len(names) - 1, 1), samples))
 
-    def mean(figures: Counts) -> Counts:  # (seeds, 1 + R)
+    def mean(figure: str) -> Counts:
+        figures: Counts = np.stack([getattr(seeds[name], figure) for name in names])  # (N, 1 + R)
         resampled = np.take_along_axis(figures[:, 1:], drawn, axis=0)
         return np.append(figures[:, 0].mean(), resampled.mean(axis=0))
 
-    ordered = [seeds[name] for name in names]
-    return Resampled(
-        mean(np.stack([seed.bleu for seed in ordered])),
-        mean(np.stack([seed.dal for seed in ordered])),
-    )
+    return Resampled(mean("bleu"), mean("dal"))

@@ -47,14 +47,9 @@ class Panel:
     mark: Callable[[Axes], None]
 
     @property
-    def across(self) -> int:
-        """Cells from left to right, at least one."""
-        return max(len(self.columns), 1)
-
-    @property
-    def down(self) -> int:
-        """Cells from top to bottom, at least one."""
-        return max(len(self.rows), 1)
+    def size(self) -> tuple[int, int]:
+        """Cells from left to right and from top to bottom, at least one."""
+        return max(len(self.columns), 1), max(len(self.rows), 1)
 
 
 def draw_sheet(
@@ -72,13 +67,13 @@ def draw_sheet(
     Raises:
         UserError: panels that do not fit on a sheet.
     """
-    most = max(band[0].across + 1 for band in bands) * max(map(len, bands))
+    most = max(band[0].size[0] + 1 for band in bands) * max(map(len, bands))
     cell = min(0.34, max(smallest, _WIDEST / most))
     font = min(10.0, 0.6 * 72 * cell)
     lines = [line for band in bands for line in _broken(band, cell)]
     longest = [max([0, *map(cell_len, map(_label, line[0].columns))]) for line in lines]
     gaps = [0.7 + 0.006 * font * letters for letters in longest]  # titles and labels above
-    height = sum(gaps) + cell * sum(line[0].down for line in lines)
+    height = sum(gaps) + cell * sum(line[0].size[1] for line in lines)
     width = max(len(line) * _pitch(line[0], cell) for line in lines)
     if width * height > _AREA or max(width, height) > _SIDE:
         raise UserError(
@@ -88,11 +83,12 @@ def draw_sheet(
         )
     figure, bottom = Figure(figsize=(width, height)), height
     for line, gap in zip(lines, gaps, strict=True):
-        bottom -= gap + cell * line[0].down
+        bottom -= gap + cell * line[0].size[1]
         for number, panel in enumerate(line):
-            place = np.array([number * _pitch(panel, cell), bottom])
-            size = cell * np.array([panel.across, panel.down])
-            axes = figure.add_axes(tuple(np.hstack([place, size]) / [width, height, width, height]))
+            left, (across, down) = number * _pitch(panel, cell), panel.size
+            axes = figure.add_axes(
+                (left / width, bottom / height, across * cell / width, down * cell / height)
+            )
             _frame(axes, panel, font, named=number == 0)
             panel.mark(axes)
     shades = [Patch(color=_NEW, label="read for this row"), Patch(color=_READ, label="read before")]
@@ -154,12 +150,12 @@ def _broken(band: Sequence[Panel], cell: float) -> list[Sequence[Panel]]:
 
 def _pitch(panel: Panel, cell: float) -> float:
     """Return the inches from a panel to the next panel."""
-    return max(panel.across * cell, _LETTER * len(panel.title)) + _GAP
+    return max(panel.size[0] * cell, _LETTER * len(panel.title)) + _GAP
 
 
 def _frame(axes: Axes, panel: Panel, font: float, named: bool) -> None:
     """Draw labels, grid and shading; only the first panel of a line names its rows."""
-    across, down = panel.across, panel.down
+    across, down = panel.size
     axes.set_title(panel.title, loc="left", fontsize=10, fontweight="bold", parse_math=False)
     axes.set(xlim=(0, across), ylim=(down, 0))
     axes.spines[:].set_visible(False)

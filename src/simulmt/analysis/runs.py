@@ -126,16 +126,13 @@ def _read(here: Path, name: str) -> Run:
     """Return a run; a corrupt run raises various errors."""
     tested = read_json(here / files.MANIFEST)["splits"]["test"]
     run = Run(
-        path=here,
-        folder=name,
-        home=name,
+        path=here, folder=name, home=name,
         options=flat_options(read_json(here / files.CONFIG)),
         scores=read_record(here / files.SCORES, Scores),
         test_set=str(tested["source_sha256"]) + str(tested["target_sha256"]),
         traits=read_record(here / files.TRAITS, Traits),
-        training=read_record(here / files.TRAINING, Training),
-        provenance=read_provenance(here),
-    )
+        training=read_record(here / files.TRAINING, Training), provenance=read_provenance(here),
+    )  # fmt: skip
     run.row(), run.dials()  # raise an error for a missing option
     return run
 
@@ -157,16 +154,11 @@ def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]
     plainest, decoding = min(same, key=lambda pair: len({**pair[1].policy, **pair[1].dials}))
     mechanism = build_mechanism(Setup.of(config).mechanism)
     run = Run(
-        path=folder,
-        folder=name,
-        home=name,
-        options=flat_options(config),
+        path=folder, folder=name, home=name, test_set="", options=flat_options(config),
         scores=replace(plainest, decoding=replace(decoding, policy={}, dials={})),
-        test_set="",
         traits=Traits(mechanism.learned and "lambda" in config, mechanism.offline, mechanism.dials),
-        training=None,
-        provenance=read_provenance(folder),
-    )
+        training=None, provenance=read_provenance(folder),
+    )  # fmt: skip
     return run, decoding.split
 
 
@@ -193,14 +185,11 @@ def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[R
         seen.append((turned, decoding.policy))
         text = f"{run.test_set} {decoding.split}" if test else run.test_set
         yield replace(
-            run,
-            path=place.parent,
+            run, path=place.parent,
             folder=f"{run.folder}/{files.EVALUATION}/{place.parent.name}",
-            scores=scores,
             test_set="".join(decoding.text.sha256) if test and decoding.text else text,
-            turned=turned,
-            policy=decoding.policy,
-        )
+            scores=scores, turned=turned, policy=decoding.policy,
+        )  # fmt: skip
 
 
 def _turned(run: Run, decoding: Decoding | None, test: str | None) -> dict[str, float] | None:

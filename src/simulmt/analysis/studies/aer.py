@@ -74,8 +74,13 @@ def attention_links(
     heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
     rows: dict[int, dict[LinkSource, Links]] = {}
     for batch in batches:
-        source, target = (batch.source, batch.source_mask), (batch.target, batch.target_mask)
-        tensors = (*source, batch.target_input, *target)
+        tensors = (
+            batch.source,
+            batch.source_mask,
+            batch.target_input,
+            batch.target,
+            batch.target_mask,
+        )
         forced = force(model, *(tensor.to(device) for tensor in tensors))
         pairs = zip(batch.index.tolist(), batch.source.tolist(), batch.target.tolist(), strict=True)
         for (index, source, target), sentence in zip(pairs, forced, strict=True):

@@ -1,7 +1,8 @@
 """Sentences in bins, and the quality and latency of each bin."""
 
-from collections import Counter
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Annotated, TypeAlias
 
 from annotated_types import Ge, Le
@@ -30,15 +31,10 @@ def make_bins(values: Sequence[int], most: int) -> list[range]:
     Returns:
         In order, each from its least value to its greatest: `range(3, 6)` holds 3, 4 and 5.
     """
-    counts = sorted(Counter(values).items())
-    bins, first, seen = [], counts[0][0], 0
-    for i, (value, count) in enumerate(counts):
-        before, seen = seen, seen + count
-        full = seen * most // len(values) > before * most // len(values)
-        if full or i == len(counts) - 1:
-            bins.append(range(first, value + 1))
-            first = counts[i + 1][0] if i + 1 < len(counts) else value
-    return bins
+    ordered = sorted(values)
+    parts = groupby(ordered, lambda value: bisect_left(ordered, value) * most // len(ordered))
+    bins = ([*part] for _, part in parts)
+    return [range(part[0], part[-1] + 1) for part in bins]
 
 
 def measure(instances: Sequence[Instance], needs: Needs = None) -> Figures:
@@ -108,16 +104,15 @@ def _draw(run_set: RunSet, rows: Sequence[Row], value: str, axis: str) -> Figure
         handles = draw_lines(axes, points, styles)
         axes.set_ylabel(label)
     if oracle:
-        own = [(place, row) for place, row in placed if row["name"] == names[0]]
-        line = [("oracle", place, row["oracle_DAL_word"]) for place, row in own]
+        line = [("oracle", x, r["oracle_DAL_word"]) for x, r in placed if r["name"] == names[0]]
         dotted = {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.6, "marker": ""}
         handles += draw_lines(panels[1], line, {"oracle": dotted})
         panels[2].axhline(0, color=DARK, linewidth=0.8, zorder=1)
     draw_legend(figure, handles)
     ticks = {}
     for place, row in placed:
-        low, high = row[f"{value}_from"], row[f"{value}_to"]
-        ticks[place] = f"{low if low == high else f'{low}–{high}'}\nn={row['sentences']}"
+        ends = dict.fromkeys((row[f"{value}_from"], row[f"{value}_to"]))  # one if they are equal
+        ticks[place] = f"{'–'.join(map(str, ends))}\nn={row['sentences']}"
     panels[-1].set_xticks([*ticks], [*ticks.values()])
     panels[-1].set_xlabel(axis)
     return figure
