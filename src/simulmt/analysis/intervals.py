@@ -77,10 +77,8 @@ def sentence_counts(log: Sequence[Instance], convention: Convention) -> Counts:
     log has no subwords), and 1 if a word was written.
     """
     # effective order and force change no count, and avoid warnings
-    kind = convention.bleu
-    metric = BLEU(
-        tokenize=kind.tokenize, lowercase=kind.lowercase, effective_order=True, force=True
-    )
+    how = convention.bleu
+    metric = BLEU(tokenize=how.tokenize, lowercase=how.lowercase, effective_order=True, force=True)
     scores = [metric.sentence_score(i.prediction, [i.reference]) for i in log]
     counts = [[score.sys_len, score.ref_len, *score.counts, *score.totals] for score in scores]
     written = [len(i.delays) > 0 for i in log]

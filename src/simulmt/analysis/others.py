@@ -34,14 +34,11 @@ def read_others(others: Mapping[str, Path], runs: Sequence[Run], samples: int) -
 def _read(name: str, path: Path, like: Run, samples: int) -> Run:
     """Return a system whose sentences are those of a run."""
     theirs = sorted(read_instances(path), key=lambda instance: instance.index)
-    where, remedy = (
-        f"others: {name}: {path}",
-        "give a log of the same test set, a line for each sentence",
-    )
+    where = f"others: {name}: {path}"
+    remedy = "give a log of the same test set, a line for each sentence"
     if len(theirs) != len(like.log):
-        raise UserError(
-            f"{where} has {len(theirs)} sentences, the test set {len(like.log)}; {remedy}"
-        )
+        lengths = f"{len(theirs)} sentences, the test set {len(like.log)}"
+        raise UserError(f"{where} has {lengths}; {remedy}")
     log = []
     for one, ours in zip(theirs, like.log, strict=True):
         for key in ("source", "reference"):

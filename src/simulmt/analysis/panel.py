@@ -86,9 +86,8 @@ def draw_sheet(
         bottom -= gap + cell * line[0].size[1]
         for number, panel in enumerate(line):
             left, (across, down) = number * _pitch(panel, cell), panel.size
-            axes = figure.add_axes(
-                (left / width, bottom / height, across * cell / width, down * cell / height)
-            )
+            box = (left / width, bottom / height, across * cell / width, down * cell / height)
+            axes = figure.add_axes(box)
             _frame(axes, panel, font, named=number == 0)
             panel.mark(axes)
     shades = [Patch(color=_NEW, label="read for this row"), Patch(color=_READ, label="read before")]

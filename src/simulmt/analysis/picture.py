@@ -90,10 +90,8 @@ def _draw(traces: Sequence[Trace], path: Path, heads: str) -> None:
     Raises:
         UserError: more panels than fit on a sheet.
     """
-    bands = list[list[Panel]]()
-    for trace in traces:
-        before = f"line {trace.line}: " if len(traces) > 1 else ""
-        bands += _bands(trace, heads, before)
+    numbers = [f"line {trace.line}: " if len(traces) > 1 else "" for trace in traces]
+    bands = [b for t, n in zip(traces, numbers, strict=True) for b in _bands(t, heads, n)]
     stops = any(trace.stops for trace in traces)
     several = heads == "union" and max(len(_head_names(trace)) for trace in traces) > 1
     stop = "where a head stopped; the furthest are joined" if several else "where the head stopped"

@@ -106,11 +106,8 @@ def _write(
         written.append(write_rows(every_range, to / "selected.csv"))
     first = next((run.log for run in runs if run.log), ())
     samples = sorted(typical_places(first)[: choices.samples]) if first else []
-    curves = [
-        _draw(runs, series, latency, lines, choices)
-        for latency, series in published.items()
-        if curve_series(runs, latency)
-    ]
+    known = [latency for latency in published if curve_series(runs, latency)]
+    curves = [_draw(runs, published[latency], latency, lines, choices) for latency in known]
     page = write_html(
         "report.html", to / "report.html", choices=choices, runs=runs, names=names,
         left_out=listed.left_out, rows=rows, pairs=pairs, selected=selected,

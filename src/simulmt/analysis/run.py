@@ -133,13 +133,11 @@ class Run:
         own = () if self.convention == "paper" else CONVENTIONS[self.convention].figures
         paper = self.scores.figures["paper"]
         return {
-            "folder": self.folder,
-            "mechanism": self.mechanism,
+            "folder": self.folder, "mechanism": self.mechanism,
             **{name: self.option(f"mechanism.{name}") for name in _OF_MECHANISM},
             **{name: float(self.options[name]) if name in self.options else None
                for name in WEIGHTS},
-            "seed": self.options.get("seed"),
-            "model": self.model,
+            "seed": self.options.get("seed"), "model": self.model,
             "data": self.options["data.name"],
             **{name: paper["word"][name].value for name in ("BLEU", "chrF")},
             **{f"{n}_{unit}": paper[unit][n].value for unit in UNITS for n in _COUNTED},

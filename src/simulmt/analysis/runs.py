@@ -87,10 +87,8 @@ def comparable(listed: RunList, folder: Path) -> list[Run]:
     """
     if not listed.runs:
         first = f": {listed.left_out[0]}" if listed.left_out else ""
-        raise UserError(
-            f"there is no finished run in {folder}{first}; a training run ends with writing "
-            f"{files.SCORES}"
-        )
+        last = f"a training run ends with writing {files.SCORES}"
+        raise UserError(f"there is no finished run in {folder}{first}; {last}")
     sets: dict[str, str] = {}  # by digest, since the same name may stand for different text
     for run in listed.runs:
         sets.setdefault(run.test_set, f"{run.options['data.name']} (such as {run.folder})")
@@ -144,7 +142,8 @@ def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]
         UserError: the model was not evaluated on the text, or on several if none is named.
     """
     config = read_json(folder / files.CONFIG)["config"]
-    scores = [read_record(place, Scores) for place in _evaluations(folder)]
+    places = sorted(folder.glob(f"{files.EVALUATION}/*/{files.EVALUATED}"))
+    scores = [read_record(place, Scores) for place in places]
     found = [(one, one.decoding) for one in scores if one.decoding]
     texts = sorted({decoding.split for _, decoding in found})
     test = texts[0] if test is None and len(texts) == 1 else test
@@ -162,17 +161,13 @@ def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]
     return run, decoding.split
 
 
-def _evaluations(folder: Path) -> list[Path]:
-    return sorted((folder / files.EVALUATION).glob(f"*/{files.EVALUATED}"))
-
-
 def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[Run]:
     """Yield one evaluation of the run's test set for each decoding that differs from the run's.
 
     With `test` they are evaluations of that text; the one that decodes as the run did, too.
     """
     seen: list[tuple[Mapping[str, float], Mapping[str, Any]]] = [({}, {})] if test is None else []
-    for place in _evaluations(run.path):
+    for place in sorted(run.path.glob(f"{files.EVALUATION}/*/{files.EVALUATED}")):
         try:
             scores = read_record(place, Scores)
         except UserError as error:

@@ -63,14 +63,10 @@ def select_runs(
 def shown_rows(rows: Sequence[Row], names: Mapping[str, str]) -> list[Row]:
     """Return the rows with a column `range` and the names that people read."""
     return [
-        {
-            **row,
-            "range": f"{row['least']:g} to {row['most']:g}",
-            "system": " ".join(map(title, row["system"].split(" "))),
-            "run": names.get(row["folder"]),
-        }
+        {**row, "range": f"{row['least']:g} to {row['most']:g}", "run": names.get(row["folder"]),
+         "system": " ".join(map(title, row["system"].split(" ")))}
         for row in rows
-    ]
+    ]  # fmt: skip
 
 
 def _tested_checkpoint(run: Run, latency: str) -> Dev | None:

@@ -56,9 +56,7 @@ def score_table(
 
 
 def left_columns(
-    runs: Sequence[Run],
-    training: bool,
-    name: Callable[[Sequence[Run]], Mapping[str, str]],
+    runs: Sequence[Run], training: bool, name: Callable[[Sequence[Run]], Mapping[str, str]]
 ) -> list[tuple[Column, list[str]]]:
     """Return the columns before the scores: names, models if there are several, and the training.
 

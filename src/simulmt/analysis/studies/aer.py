@@ -74,13 +74,8 @@ def attention_links(
     heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
     rows: dict[int, dict[LinkSource, Links]] = {}
     for batch in batches:
-        tensors = (
-            batch.source,
-            batch.source_mask,
-            batch.target_input,
-            batch.target,
-            batch.target_mask,
-        )
+        tensors = [batch.source, batch.source_mask, batch.target_input]
+        tensors += [batch.target, batch.target_mask]
         forced = force(model, *(tensor.to(device) for tensor in tensors))
         pairs = zip(batch.index.tolist(), batch.source.tolist(), batch.target.tolist(), strict=True)
         for (index, source, target), sentence in zip(pairs, forced, strict=True):
@@ -121,7 +116,7 @@ def _links(
     """Return the links of a sentence; `heads` counts the stopping heads of each layer."""
     weights = forced.weights[: len(target)].mean(2)  # (T, L, H, S) -> (T, L, S)
     layers = {0: weights.mean(1)} if weights.shape[1] > 1 else {}
-    layers |= dict(enumerate(weights.unbind(1), start=1))
+    layers |= dict(enumerate(weights.swapaxes(0, 1), start=1))
     links = {
         LinkSource("attention", layer, 0): strongest(word_weights(attention, source, target))
         for layer, attention in layers.items()

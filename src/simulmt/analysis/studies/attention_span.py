@@ -32,8 +32,8 @@ def attention_span(run_set: RunSet) -> Result:
     weights = [row["lambda_var"] for row in rows]
     figure, (axes,) = make_panels(1, 1, 7, 4)
     names = line_names(runs, ("lambda_var",))
-    styles = named_styles(runs, names)
-    draw_legend(figure, draw_lines(axes, zip(names, weights, spans, strict=True), styles))
+    points = zip(names, weights, spans, strict=True)
+    draw_legend(figure, draw_lines(axes, points, named_styles(runs, names)))
     positive = sorted(weight for weight in weights if weight > 0)
     if positive and positive[-1] > 10 * positive[0]:  # small values would lie on each other
         axes.set_xscale("symlog", linthresh=positive[0], linscale=0.5)

@@ -99,11 +99,9 @@ def describe(decoded: DecodedTestSet) -> list[Head]:
     shares = [slowest.mean(0), alone.mean(0), robust_z(stood.mean(0))]
     figures = np.stack([*means, *np.quantile(behind, (0.25, 0.75), axis=0), *shares], 1)
     names = [(layer, h) for layer, n in enumerate(decoded.heads, 1) for h in range(1, n + 1)]
-    heads = []
-    for name, row in zip(names, figures.tolist(), strict=True):
-        outlier = "slow" if row[-1] > LIMIT else "fast" if row[-1] < -LIMIT else ""
-        heads.append(Head._make((*name, *row, outlier, len(stood))))
-    return heads
+    outliers = ["slow" if z > LIMIT else "fast" if z < -LIMIT else "" for z in figures[:, -1]]
+    columns = zip(names, figures.tolist(), outliers, strict=True)
+    return [Head._make((*name, *row, outlier, len(stood))) for name, row, outlier in columns]
 
 
 def robust_z(values: Floats) -> Floats:
