@@ -20,8 +20,7 @@ from made_up import make_run
 from simulmt.alignment.links import format_links, known_links
 from simulmt.analysis.runs import find_runs
 from simulmt.analysis.studies import STUDIES
-from simulmt.analysis.studies.bins import make_bins, measure
-from simulmt.analysis.studies.by_reordering import reordering_distance
+from simulmt.analysis.studies.bins import make_bins, measure, reordering_distance
 from simulmt.analysis.studies.head_positions import LIMIT, describe, robust_z
 from simulmt.analysis.studies.run_set import DecodedTestSet, LinkSource, RunSet
 from simulmt.data.corpus import Corpus, Split, oracle_delays

@@ -182,12 +182,10 @@ def _draw_series(axes: Axes, series: Series, style: Style) -> Line2D:
 def _kind_handles(series: Sequence[Series]) -> list[Line2D]:
     """Return the legend's entries for trained and for decode-time models, if there are both."""
     kinds = {line.kind for line in series if not line.offline}
-    if "policy" not in kinds:
-        return []
+    looks: dict[str, Style] = {"trained": {}, "policy": _HOLLOW} if "policy" in kinds else {}
     style: Style = {"color": DARK, "linestyle": "", "marker": "o", "markersize": 7.5}
-    policy = Line2D([], [], **style, **_HOLLOW, label="decode-time policy")
-    trained = Line2D([], [], **style, label="trained policy")
-    return [trained, policy] if "trained" in kinds else [policy]
+    names = {"trained": "trained policy", "policy": "decode-time policy"}
+    return [Line2D([], [], **style, **looks[k], label=names[k]) for k in looks if k in kinds]
 
 
 def _draw_front(axes: Axes, series: Sequence[Series]) -> list[Line2D]:

@@ -77,10 +77,8 @@ def sentence_counts(log: Sequence[Instance], convention: Convention) -> Counts:
     log has no subwords), and 1 if a word was written.
     """
     # effective order and force change no count, and avoid warnings
-    kind = convention.bleu
-    metric = BLEU(
-        tokenize=kind.tokenize, lowercase=kind.lowercase, effective_order=True, force=True
-    )
+    how = convention.bleu
+    metric = BLEU(tokenize=how.tokenize, lowercase=how.lowercase, effective_order=True, force=True)
     scores = [metric.sentence_score(i.prediction, [i.reference]) for i in log]
     counts = [[score.sys_len, score.ref_len, *score.counts, *score.totals] for score in scores]
     written = [len(i.delays) > 0 for i in log]
@@ -117,12 +115,9 @@ def mean_of_seeds(seeds: Mapping[str, Resampled]) -> Resampled:
     samples = len(seeds[names[0]].bleu) - 1
     drawn = random.integers(len(names), size=(max(len(names) - 1, 1), samples))
 
-    def mean(figures: Counts) -> Counts:  # (seeds, 1 + R)
+    def mean(figure: str) -> Counts:
+        figures: Counts = np.stack([getattr(seeds[name], figure) for name in names])  # (N, 1 + R)
         resampled = np.take_along_axis(figures[:, 1:], drawn, axis=0)
         return np.append(figures[:, 0].mean(), resampled.mean(axis=0))
 
-    ordered = [seeds[name] for name in names]
-    return Resampled(
-        mean(np.stack([seed.bleu for seed in ordered])),
-        mean(np.stack([seed.dal for seed in ordered])),
-    )
+    return Resampled(mean("bleu"), mean("dal"))

@@ -53,9 +53,8 @@ def place_labels(
     spots = axes.transData.transform(spots)
     reach = ends - spots
     half, thin = np.full(2, 4.5 * _PIXEL * scale), np.full(2, 1.5 * _PIXEL * scale)
-    markers = []
-    for size in (half, reach * (1, 0) + thin, reach * (0, 1) + thin):
-        markers += [*np.hstack([spots - size, spots + size])]
+    sizes = (half, reach * (1, 0) + thin, reach * (0, 1) + thin)
+    markers = [box for size in sizes for box in np.hstack([spots - size, spots + size])]
     lines = [line.get_transform().transform_path(line.get_path()) for line in axes.lines]
     drawn = np.concatenate([line.interpolated(150).vertices for line in lines])
     frame: Pixels = np.array(axes.get_window_extent().extents)

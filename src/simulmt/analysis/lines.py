@@ -58,9 +58,7 @@ def find_lines(
             )
     plain = chosen_lines(runs, keys) if keys else variants(runs)
     titles = chosen_lines(runs, keys, title) if keys else variants(runs, show=title)
-    taken = {
-        name for run in trained for name in (run.folder, plain[run.folder], titles[run.folder])
-    }
+    taken = {name for r in trained for name in (r.folder, plain[r.folder], titles[r.folder])}
     if twice := [run.mechanism for run in runs if run.foreign and run.mechanism in taken]:
         raise UserError(
             f"others has the name {twice[0]!r}, which a line or a folder of the runs has; choose "

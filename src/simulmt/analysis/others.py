@@ -6,7 +6,7 @@ from pathlib import Path
 
 from simulmt.analysis.intervals import resample, sentence_counts
 from simulmt.analysis.run import Run
-from simulmt.decoding.instance import Instance, read_instances
+from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
 from simulmt.run_directory import INSTANCES, Traits
 from simulmt.scoring.conventions import CONVENTIONS
@@ -34,39 +34,27 @@ def read_others(others: Mapping[str, Path], runs: Sequence[Run], samples: int) -
 def _read(name: str, path: Path, like: Run, samples: int) -> Run:
     """Return a system whose sentences are those of a run."""
     theirs = sorted(read_instances(path), key=lambda instance: instance.index)
-    _check_sentences(f"others: {name}: {path}", theirs, like.log)
-    log = [  # with the same spaces
-        replace(one, index=ours.index, source=ours.source, reference=ours.reference)
-        for one, ours in zip(theirs, like.log, strict=True)
-    ]
-    written = [instance for instance in log if instance.delays]
-    offline = all(min(i.delays) >= i.source_length for i in written) and len(written) > 0
-    return Run(
-        path=path.parent,
-        folder=name,
-        home=name,
-        options={"mechanism.name": name, "data.name": like.options["data.name"]},
-        scores=score(log),
-        test_set=like.test_set,
-        traits=Traits(False, offline, {}),
-        training=None,
-        convention=like.convention,
-        unit=like.unit,
-        log=log,
-        resampled=resample(sentence_counts(log, CONVENTIONS[like.convention]), samples),
-    )
-
-
-def _check_sentences(where: str, log: Sequence[Instance], ours: Sequence[Instance]) -> None:
-    """Reject a log of other sentences."""
+    where = f"others: {name}: {path}"
     remedy = "give a log of the same test set, a line for each sentence"
-    if len(log) != len(ours):
-        raise UserError(f"{where} has {len(log)} sentences, the test set {len(ours)}; {remedy}")
-    for one, other in zip(log, ours, strict=True):
-        pairs = ("source", one.source, other.source), ("reference", one.reference, other.reference)
-        for key, text, wanted in pairs:
+    if len(theirs) != len(like.log):
+        lengths = f"{len(theirs)} sentences, the test set {len(like.log)}"
+        raise UserError(f"{where} has {lengths}; {remedy}")
+    log = []
+    for one, ours in zip(theirs, like.log, strict=True):
+        for key in ("source", "reference"):
+            text, wanted = getattr(one, key), getattr(ours, key)
             if text.split() != wanted.split():
                 raise UserError(
                     f"{where}, index {one.index}: the {key} is {text[:60]!r}, that of the test set "
                     f"{wanted[:60]!r}; {remedy}"
                 )
+        log.append(replace(one, index=ours.index, source=ours.source, reference=ours.reference))
+    written = [instance for instance in log if instance.delays]
+    offline = all(min(i.delays) >= i.source_length for i in written) and len(written) > 0
+    return Run(
+        path=path.parent, folder=name, home=name,
+        options={"mechanism.name": name, "data.name": like.options["data.name"]},
+        scores=score(log), test_set=like.test_set, traits=Traits(False, offline, {}), training=None,
+        convention=like.convention, unit=like.unit, log=log,
+        resampled=resample(sentence_counts(log, CONVENTIONS[like.convention]), samples),
+    )  # fmt: skip

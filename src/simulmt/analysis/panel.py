@@ -47,14 +47,9 @@ class Panel:
     mark: Callable[[Axes], None]
 
     @property
-    def across(self) -> int:
-        """Cells from left to right, at least one."""
-        return max(len(self.columns), 1)
-
-    @property
-    def down(self) -> int:
-        """Cells from top to bottom, at least one."""
-        return max(len(self.rows), 1)
+    def size(self) -> tuple[int, int]:
+        """Cells from left to right and from top to bottom, at least one."""
+        return max(len(self.columns), 1), max(len(self.rows), 1)
 
 
 def draw_sheet(
@@ -72,13 +67,13 @@ def draw_sheet(
     Raises:
         UserError: panels that do not fit on a sheet.
     """
-    widest = max(band[0].across + 1 for band in bands)
-    most = max(map(len, bands))
-    cell = min(0.34, max(smallest, _WIDEST / (widest * most)))
+    most = max(band[0].size[0] + 1 for band in bands) * max(map(len, bands))
+    cell = min(0.34, max(smallest, _WIDEST / most))
+    font = min(10.0, 0.6 * 72 * cell)
     lines = [line for band in bands for line in _broken(band, cell)]
     longest = [max([0, *map(cell_len, map(_label, line[0].columns))]) for line in lines]
-    gaps = [0.7 + 0.006 * _font(cell) * letters for letters in longest]  # titles and labels above
-    height = sum(gaps) + cell * sum(line[0].down for line in lines)
+    gaps = [0.7 + 0.006 * font * letters for letters in longest]  # titles and labels above
+    height = sum(gaps) + cell * sum(line[0].size[1] for line in lines)
     width = max(len(line) * _pitch(line[0], cell) for line in lines)
     if width * height > _AREA or max(width, height) > _SIDE:
         raise UserError(
@@ -88,15 +83,12 @@ def draw_sheet(
         )
     figure, bottom = Figure(figsize=(width, height)), height
     for line, gap in zip(lines, gaps, strict=True):
-        bottom -= gap + cell * line[0].down
+        bottom -= gap + cell * line[0].size[1]
         for number, panel in enumerate(line):
-            left, size = number * _pitch(panel, cell), (panel.across * cell, panel.down * cell)
-            place = (left / width, bottom / height, size[0] / width, size[1] / height)
-            axes = figure.add_axes(place)
-            axes.set_title(
-                panel.title, loc="left", fontsize=10, fontweight="bold", parse_math=False
-            )
-            _frame(axes, panel, _font(cell), named=number == 0)
+            left, (across, down) = number * _pitch(panel, cell), panel.size
+            box = (left / width, bottom / height, across * cell / width, down * cell / height)
+            axes = figure.add_axes(box)
+            _frame(axes, panel, font, named=number == 0)
             panel.mark(axes)
     shades = [Patch(color=_NEW, label="read for this row"), Patch(color=_READ, label="read before")]
     figure.legend(
@@ -157,12 +149,13 @@ def _broken(band: Sequence[Panel], cell: float) -> list[Sequence[Panel]]:
 
 def _pitch(panel: Panel, cell: float) -> float:
     """Return the inches from a panel to the next panel."""
-    return max(panel.across * cell, _LETTER * len(panel.title)) + _GAP
+    return max(panel.size[0] * cell, _LETTER * len(panel.title)) + _GAP
 
 
 def _frame(axes: Axes, panel: Panel, font: float, named: bool) -> None:
     """Draw labels, grid and shading; only the first panel of a line names its rows."""
-    across, down = panel.across, panel.down
+    across, down = panel.size
+    axes.set_title(panel.title, loc="left", fontsize=10, fontweight="bold", parse_math=False)
     axes.set(xlim=(0, across), ylim=(down, 0))
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0, top=False, labeltop=True, labelbottom=False, pad=3, labelleft=named)
@@ -177,8 +170,3 @@ def _frame(axes: Axes, panel: Panel, font: float, named: bool) -> None:
     centres = np.arange(len(panel.delays)) + 0.5
     axes.barh(centres, panel.delays, height=1, color=_NEW)
     axes.barh(centres, [0, *panel.delays][: len(centres)], height=1, color=_READ)
-
-
-def _font(cell: float) -> float:
-    """Return the size of labels, in points."""
-    return min(10.0, cell * 72 * 0.6)

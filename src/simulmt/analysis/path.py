@@ -149,9 +149,9 @@ def draw_path(instance: Instance, path: Path) -> None:
         path: The picture's path; the suffix (.png, .svg, .pdf) says which kind.
     """
     grid = word_staircase(instance)
-    title = f"sentence {instance.index + 1}"
-    title += f" {more(grid.left_out, 'word')}" if grid.left_out else ""
-    picture = Panel(title, grid.columns, grid.rows, grid.delays, partial(_mark, grid))
+    rest = f" {more(grid.left_out, 'word')}" if grid.left_out else ""
+    title, mark = f"sentence {instance.index + 1}{rest}", partial(_mark, grid)
+    picture = Panel(title, grid.columns, grid.rows, grid.delays, mark)
     panel.draw_sheet([[picture]], path, partial(_picture_key, grid.most_heads()), smallest=0.15)
 
 
@@ -185,8 +185,6 @@ def _mark(grid: Staircase, axes: Axes) -> None:
 
 def _picture_key(most: int, cell: float) -> panel.Handles:
     counts = sorted({1, most}) if most else []
-    circles = [
-        panel.circle_key(cell, n / most, _HEAD, "1 head" if n == 1 else f"{n} heads")
-        for n in counts
-    ]
+    names = {n: f"{n} heads" if n > 1 else "1 head" for n in counts}
+    circles = [panel.circle_key(cell, n / most, _HEAD, name) for n, name in names.items()]
     return [Line2D([], [], color=_PATH, linewidth=2, label="path"), *circles]

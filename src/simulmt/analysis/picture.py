@@ -90,10 +90,8 @@ def _draw(traces: Sequence[Trace], path: Path, heads: str) -> None:
     Raises:
         UserError: more panels than fit on a sheet.
     """
-    bands = list[list[Panel]]()
-    for trace in traces:
-        before = f"line {trace.line}: " if len(traces) > 1 else ""
-        bands += _bands(trace, heads, before)
+    numbers = [f"line {trace.line}: " if len(traces) > 1 else "" for trace in traces]
+    bands = [b for t, n in zip(traces, numbers, strict=True) for b in _bands(t, heads, n)]
     stops = any(trace.stops for trace in traces)
     several = heads == "union" and max(len(_head_names(trace)) for trace in traces) > 1
     stop = "where a head stopped; the furthest are joined" if several else "where the head stopped"
@@ -107,14 +105,19 @@ def _bands(trace: Trace, heads: str, before: str) -> list[list[Panel]]:
     All layers are one band if each has a single head.
     """
     T, layers, count, S = trace.weights.shape
-    if heads == "union":
-        title = before + _union_name(trace)
-        return [[_panel(trace, title, trace.weights.max((1, 2)), slice(None))]]
     weights = trace.weights.reshape(T, layers * count, S)
-    panels = [
-        _panel(trace, before + name, weights[:, head], slice(head, head + 1))
-        for head, name in enumerate(_head_names(trace))
-    ]
+    left_out = sum(max(len(units) - MOST, 0) for units in (trace.source, trace.target))
+    after = f" {more(left_out, trace.unit)}" if left_out else ""
+    grid = (trace.source[:MOST], trace.target[:MOST], trace.delays[:MOST])
+
+    def panel(title: str, heads: slice) -> Panel:
+        stops = [row[heads] for row in trace.positions[:MOST]]
+        largest = weights[:MOST, heads, :MOST].max(1)
+        return Panel(before + title + after, *grid, partial(_mark, largest, stops))
+
+    if heads == "union":
+        return [[panel(_union_name(trace), slice(None))]]
+    panels = [panel(name, slice(i, i + 1)) for i, name in enumerate(_head_names(trace))]
     wide = layers if count == 1 else count
     return [panels[first : first + wide] for first in range(0, len(panels), wide)]
 
@@ -134,17 +137,6 @@ def _union_name(trace: Trace) -> str:
     return "one head" if count == 1 else f"{count} heads together: the largest weight of any"
 
 
-def _panel(
-    trace: Trace, title: str, weights: Float[NDArray[np.float64], "T S"], heads: slice
-) -> Panel:
-    """Return the panel of a sentence, up to `MOST` rows and columns."""
-    left_out = sum(max(len(units) - MOST, 0) for units in (trace.source, trace.target))
-    title += f" {more(left_out, trace.unit)}" if left_out else ""
-    positions = [row[heads] for row in trace.positions[:MOST]]
-    mark = partial(_mark, weights[:MOST, :MOST], positions)
-    return Panel(title, trace.source[:MOST], trace.target[:MOST], trace.delays[:MOST], mark)
-
-
 def _mark(
     weights: Float[NDArray[np.float64], "T S"], stops: Sequence[Sequence[int]], axes: Axes
 ) -> None:
@@ -156,9 +148,8 @@ def _mark(
     full = np.ones(len(rings))
     draw_circles(axes, rings, full, facecolors="white", zorder=2.8)  # between line and dots
     draw_circles(axes, rings, full, facecolors="none", edgecolors=_STOP, linewidths=1.5, zorder=4)
-    furthest = {int(i): int(j) for i, j in rings}  # the last ring of each row
-    line = [(furthest.get(i, np.nan) + 0.5, i + 0.5) for i in range(len(stops))]
-    axes.plot(*zip(*line, strict=True), color=_STOP, linewidth=1.5, zorder=2.5)
+    furthest = [(max(row) or np.nan) - 0.5 for row in stops]
+    axes.plot(furthest, np.arange(len(stops)) + 0.5, color=_STOP, linewidth=1.5, zorder=2.5)
 
 
 def _key(stop: str | None, cell: float) -> Handles:

@@ -168,9 +168,7 @@ def curve_rows(runs: Sequence[Run], latencies: Sequence[str]) -> list[Row]:
         bleu = run.resampled
         low, high = bleu.interval if bleu else (None, None)
         rows.append({
-            **run.row(),
-            f"BLEU_low{suffix}": low,
-            f"BLEU_high{suffix}": high,
+            **run.row(), f"BLEU_low{suffix}": low, f"BLEU_high{suffix}": high,
             "resampling": f"bs:{len(bleu.bleu) - 1}|seed:{SEED}" if bleu else None,
             f"offline_BLEU{suffix}": offline_bleu(run, runs),
             **{f"front_{name}": any(run.folder in point.runs for point in front)

@@ -31,11 +31,8 @@ def read_published(
     """
     lines: dict[str, list[Point]] = {}
     notes: dict[str, None] = {}
-    known = {
-        file.relative_to(folder).with_suffix("").as_posix(): file
-        for file in sorted(folder.glob("*/*.csv"))
-        if file.read_bytes().startswith(b"system,")
-    }
+    files = [x for x in sorted(folder.glob("*/*.csv")) if x.read_bytes().startswith(b"system,")]
+    known = {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
     for name in names:
         path = Path(name) if name.endswith(".csv") else pick(known, name, "published")
         try:

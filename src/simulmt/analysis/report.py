@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TypeAlias
 
 from markupsafe import Markup
 
@@ -28,9 +27,6 @@ from simulmt.errors import UserError
 from simulmt.options import Config
 from simulmt.run_directory import INSTANCES, METRICS
 
-_Published: TypeAlias = Mapping[str, tuple[Sequence[Series], Sequence[str]]]
-"""The published lines by latency, and notes on those that cannot be drawn."""
-
 
 def report(options: Config, home: Path = Path()) -> None:
     """Print the table of a folder's runs, and write the files that compare the runs.
@@ -47,12 +43,12 @@ def report(options: Config, home: Path = Path()) -> None:
             be written.
     """
     choices = read_choices(options)
-    published = {
-        latency: read_published(choices.published, latency, choices.unit, home / "experiments")
-        for latency in choices.latency
-    }
+    published, undrawn, folder = dict[str, list[Series]](), dict[str, None](), home / "experiments"
+    for name in choices.latency:
+        published[name], notes = read_published(choices.published, name, choices.unit, folder)
+        undrawn |= dict.fromkeys(notes)
     listed = _read(choices)
-    drawn = {line.name for series, _ in published.values() for line in series}
+    drawn = {line.name for series in published.values() for line in series}
     lines = find_lines(listed.runs, choices.line, choices.labels, sorted(drawn))
     names = lines.row_names(listed.runs)
     rows = {names[run.folder]: run.scores for run in listed.runs}
@@ -61,6 +57,12 @@ def report(options: Config, home: Path = Path()) -> None:
     with writing(choices.to, REMEDY):
         choices.to.mkdir(parents=True, exist_ok=True)
         written = _write(choices, listed, lines, published)
+    for run in (run for run in listed.runs if run.foreign):
+        if missing := [name for name in choices.latency if run.value(name) is None]:
+            log = f"its log has no {', '.join(missing)} in {run.unit}s"
+            say(f"others, not drawn: {run.mechanism}: {log}")
+    for note in undrawn:
+        say(f"published, not drawn: {note}")
     say(f"written: {', '.join(map(str, written))}")
 
 
@@ -78,7 +80,9 @@ def _read(choices: Choices) -> RunList:
     return listed
 
 
-def _write(choices: Choices, listed: RunList, lines: Lines, published: _Published) -> list[Path]:
+def _write(
+    choices: Choices, listed: RunList, lines: Lines, published: Mapping[str, Sequence[Series]]
+) -> list[Path]:
     """Write all files, and return their paths."""
     runs, to = listed.runs, choices.to
     names, trained = lines.row_names(runs), [run for run in runs if not run.is_decoding]
@@ -94,44 +98,28 @@ def _write(choices: Choices, listed: RunList, lines: Lines, published: _Publishe
         write_rows([run.cost() for run in trained if not run.foreign], to / "cost.csv"),
         write_rows(pairs, to / "significance.csv", COLUMNS),
     ]
-    every_range = _select(choices, runs) if choices.select else []
-    selected = shown_rows(every_range, names)
-    if selected:
+    selected = list[Row]()
+    if choices.select:
+        every_range = _select(choices, runs)
+        selected = shown_rows(every_range, names)
         console.print(selection_table(selected))
         written.append(write_rows(every_range, to / "selected.csv"))
     first = next((run.log for run in runs if run.log), ())
     samples = sorted(typical_places(first)[: choices.samples]) if first else []
-    curves = [
-        _draw(runs, series, latency, lines, choices)
-        for latency, (series, _) in published.items()
-        if curve_series(runs, latency)
-    ]
-    _say_undrawn(choices, runs, published)
-    written += [path for files, _ in curves for path in files]
+    known = [latency for latency in published if curve_series(runs, latency)]
+    curves = [_draw(runs, published[latency], latency, lines, choices) for latency in known]
     page = write_html(
         "report.html", to / "report.html", choices=choices, runs=runs, names=names,
         left_out=listed.left_out, rows=rows, pairs=pairs, selected=selected,
-        curves=[svg for _, svg in curves],
-        folder=choices.runs.resolve().name,
+        curves=[svg for _, svg in curves], folder=choices.runs.resolve().name,
         paths={run.folder: [run.log[i] for i in samples if i < len(run.log)] for run in runs},
         others=sum(run.foreign for run in runs), trained=sum(not run.foreign for run in trained),
         lines=lines.titles, firsts={lines.keys[run.folder]: run.folder for run in reversed(runs)},
         places={run.folder: place for place, run in enumerate(runs)},
         suffix="" if choices.convention == "paper" else f"_{choices.convention}",
-        asdict=asdict, zip=zip,
-        interleaved=interleaved, word_staircase=word_staircase,
+        asdict=asdict, zip=zip, interleaved=interleaved, word_staircase=word_staircase,
     )  # fmt: skip
-    return [*written, page]
-
-
-def _say_undrawn(choices: Choices, runs: Sequence[Run], published: _Published) -> None:
-    for run in runs:
-        missing = [name for name in choices.latency if run.foreign and run.value(name) is None]
-        if missing:
-            names = ", ".join(missing)
-            say(f"others, not drawn: {run.mechanism}: its log has no {names} in {run.unit}s")
-    for note in dict.fromkeys(note for _, notes in published.values() for note in notes):
-        say(f"published, not drawn: {note}")
+    return [*written, *(path for files, _ in curves for path in files), page]
 
 
 def _draw(
@@ -144,12 +132,11 @@ def _draw(
         details of its run.
     """
     shown = {key: lines.titles[folder] for folder, key in lines.keys.items()}
-    series = [
-        replace(line, name=shown[line.name]) for line in curve_series(runs, latency, lines.keys)
-    ]
+    own = curve_series(runs, latency, lines.keys)
+    series = [replace(line, name=shown[line.name]) for line in own]
     unit, convention = runs[0].unit, runs[0].convention
-    oracles = [run.scores.oracle.get(unit, {}).get(latency) for run in runs]
-    oracle = next((score.value for score in oracles if score is not None), None)
+    oracles = (run.scores.oracle.get(unit, {}) for run in runs)
+    oracle = next((scores[latency].value for scores in oracles if latency in scores), None)
     axis = f"{latency} ({'share of the ' if latency == 'AP' else ''}source {unit}s)"
     axis += "" if convention == "paper" else f" by {convention}"
     renamed = [replace(line, name=lines.own.get(line.name, line.name)) for line in published]

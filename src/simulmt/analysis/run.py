@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -94,16 +94,16 @@ class Run:
     def dials(self) -> list[str]:
         """Return the options that trade quality for latency: `["k=3"]`, `["lambda=0.2"]`."""
         if not self.traits.learned:
-            return _listed({**self.traits.dials, **self.turned, **self._of_policy})
+            return _listed({**self.traits.dials, **self._of_decoding})
         weights = {name: float(self.options[name]) for name in WEIGHTS}  # these say it
         weights = {name: value for name, value in weights.items() if value or name == "lambda"}
-        return _listed({**weights, **self.turned, **self._of_policy})
+        return _listed(weights | self._of_decoding)
 
     @property
-    def _of_policy(self) -> dict[str, float]:
-        """The numbers among the options of the policy."""
-        options = self.policy.items()
-        return {k: value for k, value in options if isinstance(value, int | float)}
+    def _of_decoding(self) -> dict[str, float]:
+        """The numbers among the options of the decoding and its policy."""
+        options = {**self.turned, **self.policy}.items()
+        return {key: value for key, value in options if isinstance(value, int | float)}
 
     def option(self, key: str) -> Any:
         """Return an option; a dial as the decoding set it; None if the run lacks the option."""
@@ -133,13 +133,11 @@ class Run:
         own = () if self.convention == "paper" else CONVENTIONS[self.convention].figures
         paper = self.scores.figures["paper"]
         return {
-            "folder": self.folder,
-            "mechanism": self.mechanism,
+            "folder": self.folder, "mechanism": self.mechanism,
             **{name: self.option(f"mechanism.{name}") for name in _OF_MECHANISM},
             **{name: float(self.options[name]) if name in self.options else None
                for name in WEIGHTS},
-            "seed": self.options.get("seed"),
-            "model": self.model,
+            "seed": self.options.get("seed"), "model": self.model,
             "data": self.options["data.name"],
             **{name: paper["word"][name].value for name in ("BLEU", "chrF")},
             **{f"{n}_{unit}": paper[unit][n].value for unit in UNITS for n in _COUNTED},
@@ -149,20 +147,16 @@ class Run:
             "updates": self.training and self.training.updates,
             "signature": paper["word"]["BLEU"].signature.removeprefix("BLEU|"),
             "policy": self.policy.get("name"),
-            "decoding": " ".join(_listed({**self.turned, **self._of_policy})),
+            "decoding": " ".join(_listed(self._of_decoding)),
         }  # fmt: skip
 
     def cost(self) -> Row:
         """Return a line of `cost.csv`: figures that another machine or day would change."""
-        training = self.training
-        return {
-            "folder": self.folder,
-            "training_seconds": training and training.seconds,
-            "training_tokens_per_s": training and training.tokens_per_second,
-            "threads": training and training.threads,
-            "processes": training and training.processes,
-            "device": training and training.device,
-        }
+        known = {} if self.training is None else asdict(self.training)
+        timed = {"training_seconds": "seconds", "training_tokens_per_s": "tokens_per_second"}
+        same = {key: key for key in ("threads", "processes", "device")}
+        columns = {column: known.get(key) for column, key in (timed | same).items()}
+        return {"folder": self.folder, **columns}
 
 
 def _value(figures: Figures, name: str) -> float | None:

@@ -62,7 +62,9 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
             elif files.SCORES in inside:
                 run = _read(here, name)
             else:
-                raise UserError(f"not finished: no {files.SCORES}{_reached(here)}")
+                steps = read_columns(here, "step")
+                reached = f"; update {int(max(steps)[0]) + 1}" if steps else ""
+                raise UserError(f"not finished: no {files.SCORES}{reached}")
         except (UserError, ValueError, KeyError, TypeError) as error:
             listed.left_out.append(f"{here} ({str(error).splitlines()[0]})")
             continue
@@ -72,12 +74,8 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
             listed.left_out.append(f"{here} (no evaluation of {text})")
         listed.runs += found
     listed.left_out.sort()
-    listed.runs.sort(
-        key=lambda run: (
-            run.mechanism, run.model, str(run.policy.get("name", "")), run.latency("DAL"),
-            run.folder,
-        )
-    )  # fmt: skip
+    listed.runs.sort(key=lambda run: (run.mechanism, run.model, str(run.policy.get("name", "")),
+                                      run.latency("DAL"), run.folder))  # fmt: skip
     return listed
 
 
@@ -89,10 +87,8 @@ def comparable(listed: RunList, folder: Path) -> list[Run]:
     """
     if not listed.runs:
         first = f": {listed.left_out[0]}" if listed.left_out else ""
-        raise UserError(
-            f"there is no finished run in {folder}{first}; a training run ends with writing "
-            f"{files.SCORES}"
-        )
+        last = f"a training run ends with writing {files.SCORES}"
+        raise UserError(f"there is no finished run in {folder}{first}; {last}")
     sets: dict[str, str] = {}  # by digest, since the same name may stand for different text
     for run in listed.runs:
         sets.setdefault(run.test_set, f"{run.options['data.name']} (such as {run.folder})")
@@ -115,29 +111,26 @@ def read_logs(listed: RunList, convention: str, unit: str, samples: int) -> None
         unit: A unit of the convention.
         samples: The number of resamples.
     """
-    kept = []
-    for run in listed.runs:
+    counted = [replace(run, convention=convention, unit=unit) for run in listed.runs]
+    listed.runs.clear()
+    for run in counted:
         try:
-            kept.append(_with_log(replace(run, convention=convention, unit=unit), samples))
+            listed.runs.append(_with_log(run, samples))
         except UserError as error:
             listed.left_out.append(f"{run.path} ({error})")
-    listed.runs[:] = kept
 
 
 def _read(here: Path, name: str) -> Run:
     """Return a run; a corrupt run raises various errors."""
     tested = read_json(here / files.MANIFEST)["splits"]["test"]
     run = Run(
-        path=here,
-        folder=name,
-        home=name,
+        path=here, folder=name, home=name,
         options=flat_options(read_json(here / files.CONFIG)),
         scores=read_record(here / files.SCORES, Scores),
         test_set=str(tested["source_sha256"]) + str(tested["target_sha256"]),
         traits=read_record(here / files.TRAITS, Traits),
-        training=read_record(here / files.TRAINING, Training),
-        provenance=read_provenance(here),
-    )
+        training=read_record(here / files.TRAINING, Training), provenance=read_provenance(here),
+    )  # fmt: skip
     run.row(), run.dials()  # raise an error for a missing option
     return run
 
@@ -149,7 +142,8 @@ def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]
         UserError: the model was not evaluated on the text, or on several if none is named.
     """
     config = read_json(folder / files.CONFIG)["config"]
-    scores = [read_record(place, Scores) for place in _evaluations(folder)]
+    places = sorted(folder.glob(f"{files.EVALUATION}/*/{files.EVALUATED}"))
+    scores = [read_record(place, Scores) for place in places]
     found = [(one, one.decoding) for one in scores if one.decoding]
     texts = sorted({decoding.split for _, decoding in found})
     test = texts[0] if test is None and len(texts) == 1 else test
@@ -159,21 +153,12 @@ def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]
     plainest, decoding = min(same, key=lambda pair: len({**pair[1].policy, **pair[1].dials}))
     mechanism = build_mechanism(Setup.of(config).mechanism)
     run = Run(
-        path=folder,
-        folder=name,
-        home=name,
-        options=flat_options(config),
+        path=folder, folder=name, home=name, test_set="", options=flat_options(config),
         scores=replace(plainest, decoding=replace(decoding, policy={}, dials={})),
-        test_set="",
         traits=Traits(mechanism.learned and "lambda" in config, mechanism.offline, mechanism.dials),
-        training=None,
-        provenance=read_provenance(folder),
-    )
+        training=None, provenance=read_provenance(folder),
+    )  # fmt: skip
     return run, decoding.split
-
-
-def _evaluations(folder: Path) -> list[Path]:
-    return sorted((folder / files.EVALUATION).glob(f"*/{files.EVALUATED}"))
 
 
 def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[Run]:
@@ -182,7 +167,7 @@ def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[R
     With `test` they are evaluations of that text; the one that decodes as the run did, too.
     """
     seen: list[tuple[Mapping[str, float], Mapping[str, Any]]] = [({}, {})] if test is None else []
-    for place in _evaluations(run.path):
+    for place in sorted(run.path.glob(f"{files.EVALUATION}/*/{files.EVALUATED}")):
         try:
             scores = read_record(place, Scores)
         except UserError as error:
@@ -195,14 +180,11 @@ def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[R
         seen.append((turned, decoding.policy))
         text = f"{run.test_set} {decoding.split}" if test else run.test_set
         yield replace(
-            run,
-            path=place.parent,
+            run, path=place.parent,
             folder=f"{run.folder}/{files.EVALUATION}/{place.parent.name}",
-            scores=scores,
             test_set="".join(decoding.text.sha256) if test and decoding.text else text,
-            turned=turned,
-            policy=decoding.policy,
-        )
+            scores=scores, turned=turned, policy=decoding.policy,
+        )  # fmt: skip
 
 
 def _turned(run: Run, decoding: Decoding | None, test: str | None) -> dict[str, float] | None:
@@ -227,12 +209,6 @@ def _turned(run: Run, decoding: Decoding | None, test: str | None) -> dict[str, 
     if decoding.length_penalty not in (None, own.length_penalty):
         turned["length_penalty"] = decoding.length_penalty
     return turned
-
-
-def _reached(here: Path) -> str:
-    """Return the last update of an unfinished training, if its metrics tell."""
-    steps = read_columns(here, "step")
-    return f"; update {int(max(steps)[0]) + 1}" if steps else ""
 
 
 def _with_log(run: Run, samples: int) -> Run:

@@ -40,8 +40,7 @@ def select_runs(
     """
     # validation does not turn dials
     trained = [run for run in runs if not run.is_decoding and not run.foreign]
-    tested = {run.folder: _tested_checkpoint(run, latency) for run in trained}
-    dev = {folder: figures for folder, figures in tested.items() if figures}
+    dev = {run.folder: d for run in trained if (d := _tested_checkpoint(run, latency))}
     several = len({run.model for run in trained}) > 1
     systems: dict[str, list[Run]] = {}
     for run in trained:
@@ -51,29 +50,23 @@ def select_runs(
     keys = ("run", "step", "dev_BLEU", f"dev_{latency}", "test_BLEU", f"test_{latency}", "folder")
     rows = []
     for (system, alike), (least, most) in product(systems.items(), ranges):
-        known = [run for run in alike if run.folder in dev]
-        inside = [run for run in known if least <= dev[run.folder].latency <= most]
-        values: tuple[object, ...] = (None,) * len(keys)
+        inside = [r for r in alike if r.folder in dev and least <= dev[r.folder].latency <= most]
+        row: Row = {"system": system, "least": float(least), "most": float(most)}
+        rows.append(row | dict.fromkeys(keys))
         if inside:
             run = max(inside, key=lambda run: dev[run.folder].bleu)
-            name, figures = names[run.folder], dev[run.folder]
-            values = (name, *figures, run.bleu, run.latency(latency), run.folder)
-        row = {"system": system, "least": float(least), "most": float(most)}
-        rows.append(row | dict(zip(keys, values, strict=True)))
+            tested = (run.bleu, run.latency(latency), run.folder)
+            rows[-1] |= zip(keys, (names[run.folder], *dev[run.folder], *tested), strict=True)
     return rows, [names[run.folder] for run in trained if run.folder not in dev]
 
 
 def shown_rows(rows: Sequence[Row], names: Mapping[str, str]) -> list[Row]:
     """Return the rows with a column `range` and the names that people read."""
     return [
-        {
-            **row,
-            "range": f"{row['least']:g} to {row['most']:g}",
-            "system": " ".join(map(title, row["system"].split(" "))),
-            "run": names.get(row["folder"]),
-        }
+        {**row, "range": f"{row['least']:g} to {row['most']:g}", "run": names.get(row["folder"]),
+         "system": " ".join(map(title, row["system"].split(" ")))}
         for row in rows
-    ]
+    ]  # fmt: skip
 
 
 def _tested_checkpoint(run: Run, latency: str) -> Dev | None:
@@ -86,7 +79,5 @@ def _tested_checkpoint(run: Run, latency: str) -> Dev | None:
     if int(run.options.get("trainer.average", 1)) > 1:
         return None
     valid = [row for row in read_columns(run.path, *names) if not any(map(math.isnan, row))]
-    if not valid:
-        return None
-    _, step, bleu, value = max(valid, key=itemgetter(0))  # the first of equal ones
-    return Dev(int(step) + 1, bleu, value)
+    best = max(valid, key=itemgetter(0), default=None)  # the first of equal ones
+    return Dev(int(best[1]) + 1, best[2], best[3]) if best else None

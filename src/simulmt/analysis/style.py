@@ -6,7 +6,7 @@ Colour, marker or dashes alone suffice to tell lines apart.
 import logging
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import count
+from itertools import cycle
 from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeAlias
@@ -41,17 +41,13 @@ def line_styles(offline: Sequence[bool]) -> list[Style]:
     Args:
         offline: For each line, whether its models read the whole sentence first.
     """
-    styles, numbers = list[Style](), count()
-    for is_offline in offline:
-        style = {"linewidth": 1.8, "markersize": 7.5, "markeredgecolor": "white", "zorder": 3}
-        if is_offline:
-            style |= {"color": DARK, "marker": "*", "markersize": 12, "linestyle": ""}
-        else:
-            i = next(numbers)
-            style |= {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
-            style["linestyle"] = (0, DASHES[i % len(DASHES)])
-        styles.append(style)
-    return styles
+    usual: Style = {"linewidth": 1.8, "markersize": 7.5, "markeredgecolor": "white", "zorder": 3}
+    star: Style = {"color": DARK, "marker": "*", "markersize": 12, "linestyle": ""}
+    looks = zip(cycle(COLOURS), cycle(MARKERS), cycle(DASHES), strict=False)
+    lines = (
+        {"color": colour, "marker": mark, "linestyle": (0, dash)} for colour, mark, dash in looks
+    )
+    return [usual | (star if is_offline else next(lines)) for is_offline in offline]
 
 
 def named_styles(
@@ -157,16 +153,14 @@ def save(figure: Figure, paths: Sequence[Path], **options: Any) -> None:
         options: Further options of `Figure.savefig`.
     """
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # else a line for each table of a PDF
-    installed = {font.name for font in fontManager.ttflist}
-    fonts = [name for name in _FONTS if name in installed]
+    fonts = [name for name in _FONTS if name in fontManager.get_font_names()]
     with (
         rc_context({"svg.hashsalt": "simulmt", "pdf.fonttype": 42, "font.family": fonts}),
         warnings.catch_warnings(),
     ):
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a box takes its place
         for path in paths:
-            date = {".svg": "Date", ".pdf": "CreationDate"}.get(path.suffix.lower())
-            metadata = {date: None} if date else None
-            kind = {"format": path.suffix[1:], "metadata": metadata}
+            kind = path.suffix[1:].lower()
+            undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
             with replacing(path) as unfinished:
-                figure.savefig(unfinished, **{"dpi": DPI, **kind, **options})
+                figure.savefig(unfinished, format=kind, metadata=undated, dpi=DPI, **options)

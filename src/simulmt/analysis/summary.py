@@ -77,8 +77,6 @@ def computing(scores: Scores) -> None:
         return
     text = f"computing for a source word: median {took.median:.1f} ms, 95% within {took.p95:.1f} ms"
     if aware is not None and decoding is not None:
-        text += (
-            f"; with it, at {decoding.word_ms} ms a word, AL is {aware.figures['AL'].form()} and "
-            f"DAL {aware.figures['DAL'].form()} words"
-        )
+        al, dal = (aware.figures[name].form() for name in ("AL", "DAL"))
+        text += f"; with it, at {decoding.word_ms} ms a word, AL is {al} and DAL {dal} words"
     say(text)

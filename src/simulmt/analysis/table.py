@@ -56,9 +56,7 @@ def score_table(
 
 
 def left_columns(
-    runs: Sequence[Run],
-    training: bool,
-    name: Callable[[Sequence[Run]], Mapping[str, str]],
+    runs: Sequence[Run], training: bool, name: Callable[[Sequence[Run]], Mapping[str, str]]
 ) -> list[tuple[Column, list[str]]]:
     """Return the columns before the scores: names, models if there are several, and the training.
 
@@ -88,11 +86,10 @@ def selection_table(rows: Sequence[Row]) -> Table:
     heads = [Column(key.replace("_", " "), justify="right") for key in figures]
     table = Table("system", "range", "run", Column("update", justify="right"), *heads)
     for row in rows:
-        if row["run"] is None:
-            table.add_row(row["system"], row["range"], "no run")
-            continue
-        cells = [f"{row[key]:.2f}" for key in figures]
-        table.add_row(row["system"], row["range"], Text(row["run"]), str(row["step"]), *cells)
+        cells = (
+            [] if row["run"] is None else [str(row["step"]), *(f"{row[k]:.2f}" for k in figures)]
+        )
+        table.add_row(row["system"], row["range"], Text(row["run"] or "no run"), *cells)
     return table
 
 
@@ -103,10 +100,10 @@ def _cells(figures: Figures, names: Sequence[str]) -> list[str]:
 
 def _caption(rows: Mapping[str, Scores], figures: Sequence[Figures], unit: str) -> Text:
     lines = [] if unit == "word" else ["latency in subwords"]
-    lines += [
-        f"{name}: {scores.empty} of {scores.sentences} predictions are empty, not in latency"
-        for name, scores in rows.items()
-        if scores.empty
-    ]
+    for name, of in rows.items():
+        if of.empty:
+            lines.append(
+                f"{name}: {of.empty} of {of.sentences} predictions are empty, not in latency"
+            )
     signatures = {f"{row['BLEU'].signature}\n{row['AL'].signature}" for row in figures}
     return Text("\n".join(lines + list(signatures) * (len(signatures) == 1)))

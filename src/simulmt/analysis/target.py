@@ -18,22 +18,16 @@ from simulmt.run_directory import replacing, write_texts
 
 REMEDY = "choose another folder: to=DIR"
 _TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+    loader=FileSystemLoader(Path(__file__).parent), autoescape=True,
+    undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+)  # fmt: skip
 
 
 def write_rows(
     rows: Sequence[Mapping[str, object]], path: Path, columns: Sequence[str] = ()
 ) -> Path:
     """Write rows in full precision and return the path; without rows, `columns` are the heads."""
-    with (
-        replacing(path) as unfinished,
-        unfinished.open("w", encoding="utf-8", newline="") as file,
-    ):
+    with replacing(path) as new, new.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns or list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
@@ -48,8 +42,7 @@ def write_html(template: str, path: Path, **values: object) -> Path:
         path: The path of the page.
         values: The values that the template names.
     """
-    text = _TEMPLATES.get_template(template).render(values)
-    write_texts(path.parent, {path.name: text})
+    write_texts(path.parent, {path.name: _TEMPLATES.get_template(template).render(values)})
     return path
 
 

@@ -1,4 +1,4 @@
-"""The papers' analyses of finished runs, each in a file under the paper's own name for it.
+"""The papers' analyses of finished runs, under the papers' own names for them.
 
 A study is a function of a `RunSet` and of the options that its signature names. It returns a figure
 and the rows of a CSV.
@@ -9,8 +9,7 @@ from collections.abc import Callable
 from simulmt.analysis.studies.absent_present import absent_present
 from simulmt.analysis.studies.aer import aer
 from simulmt.analysis.studies.attention_span import attention_span
-from simulmt.analysis.studies.by_length import by_length
-from simulmt.analysis.studies.by_reordering import by_reordering
+from simulmt.analysis.studies.bins import by_length, by_reordering
 from simulmt.analysis.studies.head_positions import head_positions
 from simulmt.analysis.studies.initial_delay import initial_delay
 from simulmt.analysis.studies.layers_heads import layers_heads
@@ -18,9 +17,7 @@ from simulmt.analysis.studies.run_set import Result
 
 STUDIES: dict[str, Callable[..., Result]] = {
     study.__name__: study
-    for study in (
-        initial_delay, attention_span, layers_heads, head_positions,
-        by_length, by_reordering, absent_present, aer,
-    )
+    for study in (initial_delay, attention_span, layers_heads, head_positions, by_length,
+                  by_reordering, absent_present, aer)
 }  # fmt: skip
 """The studies, by name."""

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from numpy.typing import NDArray
 
 from simulmt.alignment.aligner import align_text
 from simulmt.alignment.links import Links
@@ -117,30 +117,27 @@ def _align(
 
 def _draw(rows: Sequence[Row]) -> Figure:
     """Draw a row for each run: left how many words are right, right how many are predicted."""
-    names = [row["name"] for row in rows]
+    names, places = [row["name"] for row in rows], np.arange(len(rows))
     width = 6.6 + 0.09 * max(map(len, names))  # inches, the longest name's among them
     figure, (left, right) = make_panels(1, 2, width, 1.4 + 0.42 * len(rows))
     name_rows((left, right), names, range(len(rows)))
-    ends = [_draw_run(left, right, y, row) for y, row in enumerate(rows)]
-    left.set_xlabel("right words (%), with 95% interval")
-    right.set(xlabel="share of the words (%)", xlim=(0, max(5, 1.35 * max(ends))))
-    points = [Line2D([], [], linestyle="", **style) for style in _STYLES.values()]
-    unlinked = Line2D([], [], color=_UNLINKED, linewidth=8, label="unlinked")
-    draw_legend(figure, [*points, unlinked])
-    return figure
 
+    def column(name: str) -> NDArray[np.float64]:
+        return np.array([row[name] for row in rows], dtype=float)  # NaN for None
 
-def _draw_run(left: Axes, right: Axes, y: float, row: Row) -> float:
-    """Draw the row of a run; returns the right end of its bar."""
+    handles = []
     for shift, (kind, style) in zip((-0.12, 0.12), _STYLES.items(), strict=True):
-        if row[f"{kind}_words"]:
-            ends = [row[f"{kind}_low"], row[f"{kind}_high"]]
-            left.plot(ends, [y + shift] * 2, color=DARK, linewidth=1.6, zorder=2)
-            place = (row[f"{kind}_accuracy"], y + shift)
-            left.plot(*place, markeredgecolor="white", zorder=3, **style)
-    absent, unlinked = row["absent_share"] or 0, row["unlinked_share"] or 0
-    right.barh(y, absent, height=0.55, color=COLOURS[1])
-    right.barh(y, unlinked, height=0.55, left=absent, color=_UNLINKED)
-    right.annotate(f"{row['absent_words']:,} absent", (absent + unlinked, y), (4, 0),
-                   va="center", textcoords="offset points", fontsize=8.5)  # fmt: skip
-    return float(absent + unlinked)
+        ends = [column(f"{kind}_low"), column(f"{kind}_high")]
+        left.plot(ends, [places + shift] * 2, color=DARK, linewidth=1.6, zorder=2)
+        handles += left.plot(column(f"{kind}_accuracy"), places + shift, linestyle="",
+                             markeredgecolor="white", zorder=3, **style)  # fmt: skip
+    left.set_xlabel("right words (%), with 95% interval")
+    absent, unlinked = (np.nan_to_num(column(f"{x}_share")) for x in ("absent", "unlinked"))
+    right.barh(places, absent, height=0.55, color=COLOURS[1])
+    right.barh(places, unlinked, height=0.55, left=absent, color=_UNLINKED)
+    for row, end, y in zip(rows, absent + unlinked, places, strict=True):
+        right.annotate(f"{row['absent_words']:,} absent", (end, y), (4, 0), va="center",
+                       textcoords="offset points", fontsize=8.5)  # fmt: skip
+    right.set(xlabel="share of the words (%)", xlim=(0, max(5, 1.35 * max(absent + unlinked))))
+    draw_legend(figure, [*handles, Line2D([], [], color=_UNLINKED, linewidth=8, label="unlinked")])
+    return figure

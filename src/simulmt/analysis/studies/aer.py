@@ -74,8 +74,8 @@ def attention_links(
     heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
     rows: dict[int, dict[LinkSource, Links]] = {}
     for batch in batches:
-        source, target = (batch.source, batch.source_mask), (batch.target, batch.target_mask)
-        tensors = (*source, batch.target_input, *target)
+        tensors = [batch.source, batch.source_mask, batch.target_input]
+        tensors += [batch.target, batch.target_mask]
         forced = force(model, *(tensor.to(device) for tensor in tensors))
         pairs = zip(batch.index.tolist(), batch.source.tolist(), batch.target.tolist(), strict=True)
         for (index, source, target), sentence in zip(pairs, forced, strict=True):
@@ -93,20 +93,20 @@ def _draw(rows: Sequence[Row]) -> Figure:
     names = [*dict.fromkeys(row["name"] for row in rows)]
     figure, (axes,) = make_panels(1, 1, 7.2, 1.4 + 0.36 * len(names))
     name_rows([axes], names, range(len(names)))
-    used = set()
+    shown = dict[str, Line2D]()
     for row in (row for row in rows if row["AER"] is not None):
         of_layer = _OF_ALL if row["layer"] == "all" else _OF_LAYER
         kind = _OF_HEAD if row["what"] == "position" else of_layer
         place = (100 * row["AER"], names.index(row["name"]))
-        used.add(kind)
-        axes.plot(*place, **{"zorder": 3, **_STYLES[kind]})
+        (shown[kind],) = axes.plot(
+            *place, linestyle="", label=kind, **{"zorder": 3, **_STYLES[kind]}
+        )
         if kind == _OF_LAYER:
             axes.annotate(str(row["layer"]), place, (0, 5), ha="center", fontsize=7.5,
                           textcoords="offset points", color=COLOURS[0])  # fmt: skip
     axes.set(xlim=(0, 102), xlabel="alignment error rate (%)")
-    entries = [(kind, style) for kind, style in _STYLES.items() if kind in used]
-    entries = entries or [("nothing is linked", {})]
-    draw_legend(figure, [Line2D([], [], linestyle="", label=k, **style) for k, style in entries])
+    nothing = Line2D([], [], linestyle="", label="nothing is linked")
+    draw_legend(figure, [shown[kind] for kind in _STYLES if kind in shown] or [nothing])
     return figure
 
 
@@ -116,7 +116,7 @@ def _links(
     """Return the links of a sentence; `heads` counts the stopping heads of each layer."""
     weights = forced.weights[: len(target)].mean(2)  # (T, L, H, S) -> (T, L, S)
     layers = {0: weights.mean(1)} if weights.shape[1] > 1 else {}
-    layers |= {layer: weights[:, layer - 1] for layer in range(1, weights.shape[1] + 1)}
+    layers |= dict(enumerate(weights.swapaxes(0, 1), start=1))
     links = {
         LinkSource("attention", layer, 0): strongest(word_weights(attention, source, target))
         for layer, attention in layers.items()

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from simulmt.analysis.names import line_names
-from simulmt.analysis.run import Run
+from simulmt.analysis.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet
 from simulmt.analysis.style import draw_legend, draw_lines, make_panels, mark_numbers, named_styles
 from simulmt.errors import UserError
@@ -23,14 +23,17 @@ def attention_span(run_set: RunSet) -> Result:
     runs = [run for run in run_set.runs if run.traits.learned]
     if not runs:
         raise UserError(f"no run in {run_set.folder} has a learned schedule, such as mma_h")
-    named = replace(run_set, runs=runs).named()
-    rows = [columns | {"attention_span_subword": _span(run)} for columns, run in named]
-    spans = [row["attention_span_subword"] for row in rows]
+    rows, spans = list[Row](), list[float]()
+    for columns, run in replace(run_set, runs=runs).named():
+        if (span := run.scores.attention_span) is None:
+            raise UserError(f"{run.path}: its scores have no attention span: it wrote nothing")
+        spans.append(float(span))
+        rows.append(columns | {"attention_span_subword": spans[-1]})
     weights = [row["lambda_var"] for row in rows]
     figure, (axes,) = make_panels(1, 1, 7, 4)
     names = line_names(runs, ("lambda_var",))
-    styles = named_styles(runs, names)
-    draw_legend(figure, draw_lines(axes, zip(names, weights, spans, strict=True), styles))
+    points = zip(names, weights, spans, strict=True)
+    draw_legend(figure, draw_lines(axes, points, named_styles(runs, names)))
     positive = sorted(weight for weight in weights if weight > 0)
     if positive and positive[-1] > 10 * positive[0]:  # small values would lie on each other
         axes.set_xscale("symlog", linthresh=positive[0], linscale=0.5)
@@ -39,9 +42,3 @@ def attention_span(run_set: RunSet) -> Result:
     axes.set_xlabel(r"$\lambda_{\mathrm{var}}$, the weight of the divergence between heads")
     axes.set_ylabel("attention span (source subwords)")
     return Result(figure, rows)
-
-
-def _span(run: Run) -> float:
-    if run.scores.attention_span is None:
-        raise UserError(f"{run.path}: its scores have no attention span, since it wrote nothing")
-    return float(run.scores.attention_span)

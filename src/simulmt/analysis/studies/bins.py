@@ -1,7 +1,8 @@
-"""Sentences in bins, and the quality and latency of each bin."""
+"""Quality and latency by the length of sentences, or by how far they are reordered, in bins."""
 
-from collections import Counter
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Annotated, TypeAlias
 
 from annotated_types import Ge, Le
@@ -12,12 +13,11 @@ from simulmt.analysis.studies.run_set import Result, RunSet
 from simulmt.analysis.style import DARK, GREY, draw_legend, draw_lines, make_panels, named_styles
 from simulmt.data.corpus import Split
 from simulmt.decoding.instance import Instance
+from simulmt.errors import UserError
 from simulmt.scoring.score import score
 
 Bins: TypeAlias = Annotated[int, Ge(1), Le(20)]
 """The most bins of a figure."""
-Needs: TypeAlias = Sequence[Sequence[int]] | None
-Figures: TypeAlias = dict[str, float | None]
 
 
 def make_bins(values: Sequence[int], most: int) -> list[range]:
@@ -30,18 +30,13 @@ def make_bins(values: Sequence[int], most: int) -> list[range]:
     Returns:
         In order, each from its least value to its greatest: `range(3, 6)` holds 3, 4 and 5.
     """
-    counts = sorted(Counter(values).items())
-    bins, first, seen = [], counts[0][0], 0
-    for i, (value, count) in enumerate(counts):
-        before, seen = seen, seen + count
-        full = seen * most // len(values) > before * most // len(values)
-        if full or i == len(counts) - 1:
-            bins.append(range(first, value + 1))
-            first = counts[i + 1][0] if i + 1 < len(counts) else value
-    return bins
+    ordered = sorted(values)
+    parts = groupby(ordered, lambda value: bisect_left(ordered, value) * most // len(ordered))
+    bins = ([*part] for _, part in parts)
+    return [range(part[0], part[-1] + 1) for part in bins]
 
 
-def measure(instances: Sequence[Instance], needs: Needs = None) -> Figures:
+def measure(instances: Sequence[Instance], needs: Sequence[Sequence[int]] | None = None) -> Row:
     """Return the number of sentences, their quality, and the latency in words of the written ones.
 
     Args:
@@ -65,7 +60,56 @@ def measure(instances: Sequence[Instance], needs: Needs = None) -> Figures:
     return figures | {"oracle_DAL_word": oracle, "regret_word": regret}
 
 
-def study_bins(
+def by_length(run_set: RunSet, *, bins: Bins = 6) -> Result:
+    """Plot BLEU and DAL by the length of sentences, in source words.
+
+    Each bin is a corpus for BLEU. DAL grows with length where a model waits for the end.
+
+    Args:
+        run_set: One or several runs.
+        bins: The most bins, with about as many sentences in each.
+    """
+    names = ("source_words", "source length (words)")
+    return _study(run_set, lambda instance: instance.source_length, names, bins)
+
+
+def reordering_distance(needs: Sequence[int]) -> int:
+    r"""Return the least k with which wait-k reads all source words that the reference needs.
+
+    .. math:: \max_i \, [ a_i - (i - 1) ]
+
+    where :math:`a_i` is the last source word that target word :math:`i` is aligned to: wait-k has
+    read :math:`k + i - 1` words when it writes word :math:`i` (Ma et al. 2019, STACL, eq. 6). At
+    least 1.
+
+    Args:
+        needs: The number of source words that each target word needs; see `Split`.
+    """
+    return max([1, *(need - i for i, need in enumerate(needs))])
+
+
+def by_reordering(run_set: RunSet, *, bins: Bins = 6) -> Result:
+    """Plot BLEU, DAL, and DAL above the oracle's, by the reordering distance of sentences.
+
+    Args:
+        run_set: One or several runs on data with word alignments.
+        bins: The most bins, with about as many sentences in each.
+
+    Raises:
+        UserError: the data have no word alignments, or are not those that were decoded.
+    """
+    split = run_set.data.splits["test"]
+    if split.needs is None:
+        raise UserError(
+            f"study=by_reordering: data={run_set.runs[0].options['data.name']} has no word "
+            "alignments, which verbfinal has; take study=by_length"
+        )
+    distances = [reordering_distance(needs) for needs in split.needs]
+    names = ("reordering_distance", "reordering distance (the least k that wait-k needs)")
+    return _study(run_set, lambda i: distances[i.index], names, bins, split)
+
+
+def _study(
     run_set: RunSet,
     value: Callable[[Instance], int],
     names: tuple[str, str],
@@ -108,16 +152,15 @@ def _draw(run_set: RunSet, rows: Sequence[Row], value: str, axis: str) -> Figure
         handles = draw_lines(axes, points, styles)
         axes.set_ylabel(label)
     if oracle:
-        own = [(place, row) for place, row in placed if row["name"] == names[0]]
-        line = [("oracle", place, row["oracle_DAL_word"]) for place, row in own]
+        line = [("oracle", x, r["oracle_DAL_word"]) for x, r in placed if r["name"] == names[0]]
         dotted = {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.6, "marker": ""}
         handles += draw_lines(panels[1], line, {"oracle": dotted})
         panels[2].axhline(0, color=DARK, linewidth=0.8, zorder=1)
     draw_legend(figure, handles)
     ticks = {}
     for place, row in placed:
-        low, high = row[f"{value}_from"], row[f"{value}_to"]
-        ticks[place] = f"{low if low == high else f'{low}–{high}'}\nn={row['sentences']}"
+        ends = dict.fromkeys((row[f"{value}_from"], row[f"{value}_to"]))  # one if they are equal
+        ticks[place] = f"{'–'.join(map(str, ends))}\nn={row['sentences']}"
     panels[-1].set_xticks([*ticks], [*ticks.values()])
     panels[-1].set_xlabel(axis)
     return figure

@@ -99,11 +99,9 @@ def describe(decoded: DecodedTestSet) -> list[Head]:
     shares = [slowest.mean(0), alone.mean(0), robust_z(stood.mean(0))]
     figures = np.stack([*means, *np.quantile(behind, (0.25, 0.75), axis=0), *shares], 1)
     names = [(layer, h) for layer, n in enumerate(decoded.heads, 1) for h in range(1, n + 1)]
-    heads = []
-    for name, row in zip(names, figures.tolist(), strict=True):
-        outlier = "slow" if row[-1] > LIMIT else "fast" if row[-1] < -LIMIT else ""
-        heads.append(Head._make((*name, *row, outlier, len(stood))))
-    return heads
+    outliers = ["slow" if z > LIMIT else "fast" if z < -LIMIT else "" for z in figures[:, -1]]
+    columns = zip(names, figures.tolist(), outliers, strict=True)
+    return [Head._make((*name, *row, outlier, len(stood))) for name, row, outlier in columns]
 
 
 def robust_z(values: Floats) -> Floats:
@@ -144,20 +142,17 @@ def _draw(heads: Sequence[Head]) -> Figure:
     name_rows((left, right), [f"layer {h.layer}, head {h.head}" for h in heads], places)
     left.tick_params(axis="y", labelsize=8 if size < 0.2 else 9.5)
     _draw_distances(left, heads, places)
-    for key, colour, label in (("share_slowest", "#c9dcee", "among the slowest"),
-                               ("share_alone", DARK, "slowest alone")):  # fmt: skip
-        shares = [100 * getattr(head, key) for head in heads]
-        right.barh(places, shares, height=0.7, color=colour, label=label)
+    slowest, alone = ([100 * h.share_slowest for h in heads], [100 * h.share_alone for h in heads])
+    right.barh(places, slowest, height=0.7, color="#c9dcee", label="among the slowest")
+    right.barh(places, alone, height=0.7, color=DARK, label="slowest alone")
     right.set(xlabel="subwords written (%)", xlim=(0, 100))
     right.legend(**_LEGEND, ncols=2)
     return figure
 
 
 def _draw_distances(axes: Axes, heads: Sequence[Head], places: Sequence[float]) -> None:
-    means, low, high = (
-        [getattr(head, f"behind_{name}_subword") for head in heads]
-        for name in ("mean", "q25", "q75")
-    )
+    means = [head.behind_mean_subword for head in heads]
+    low, high = zip(*((h.behind_q25_subword, h.behind_q75_subword) for h in heads), strict=True)
     quartiles = axes.hlines(places, low, high, **_QUARTILES, zorder=2, label="quartiles")
     for head, place in zip(heads, zip(means, places, strict=True), strict=True):
         style = _OUTLIER if head.outlier else _MEAN

@@ -4,10 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from matplotlib.axes import Axes
+import numpy as np
 from matplotlib.figure import Figure
 
 from simulmt.analysis.names import variants
+from simulmt.analysis.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet
 from simulmt.analysis.style import DARK, make_panels, named_styles
 from simulmt.errors import UserError
@@ -26,53 +27,41 @@ def initial_delay(run_set: RunSet, *, unit: Literal["word", "subword"] = "word")
     Raises:
         UserError: runs that wrote nothing.
     """
-    histograms: dict[str, dict[int, int]] = {}
-    rows = []
-    for columns, run in run_set.named():
-        counts = dict(sorted(run.scores.initial_delays[unit].items()))
-        histograms[columns["name"]], total = counts, sum(counts.values())
-        rows += [
-            {**columns, "unit": unit, "first_delay": delay, "sentences": count,
-             "share": count / total}
-            for delay, count in counts.items()
-        ]  # fmt: skip
+    named, lines = run_set.named(), variants(run_set.runs)
+    rows = [
+        {**columns, "unit": unit, "first_delay": delay, "sentences": count,
+         "share": count / sum(run.scores.initial_delays[unit].values())}
+        for columns, run in named
+        for delay, count in sorted(run.scores.initial_delays[unit].items())
+    ]  # fmt: skip
     if not rows:
         raise UserError(f"the runs in {run_set.folder} wrote nothing: there is no first delay")
-    lines = variants(run_set.runs)
-    names = [lines[run.folder] for run in run_set.runs]
-    styles = named_styles(run_set.runs, names)
-    return Result(_draw(histograms, [styles[name]["color"] for name in names], unit), rows)
+    styles = named_styles(run_set.runs, [lines[run.folder] for run in run_set.runs])
+    colours = {columns["name"]: styles[lines[run.folder]]["color"] for columns, run in named}
+    return Result(_draw(rows, colours, unit), rows)
 
 
-def _draw(histograms: Mapping[str, Mapping[int, int]], colours: Sequence[str], unit: str) -> Figure:
-    number, longest = len(histograms), max(map(len, histograms)) + len(", mean 10.00")
+def _draw(rows: Sequence[Row], colours: Mapping[str, str], unit: str) -> Figure:
+    """Draw a panel with bars for each run, and a triangle at the mean."""
+    number, longest = len(colours), max(map(len, colours)) + len(", mean 10.00")
     fitting = int(7 / (0.08 * longest))  # titles beside each other in 7 inches
     columns = max(min(1 + (number > 4) + (number > 12), fitting), 1)
     lines = math.ceil(number / columns)
     figure, panels = make_panels(lines, columns, 7, 0.8 + max(1.25 * lines, 1.8))
-    written = [counts for counts in histograms.values() if counts]
-    last = max(map(max, written))
-    most = 100 * max(max(counts.values()) / sum(counts.values()) for counts in written)
-    for axes, (name, counts), colour in zip(panels, histograms.items(), colours, strict=False):
-        axes.set(ylim=(0, 1.05 * most), xlim=(-0.6, last + 0.6))
-        title = f"{name}, {_draw_histogram(axes, counts, colour)}"
-        axes.set_title(title, loc="left", fontsize=9.5, pad=3, parse_math=False)
+    last, most = (max(row[key] for row in rows) for key in ("first_delay", "share"))
     for i, axes in enumerate(panels):
-        axes.set_visible(i < number)
+        axes.set(ylim=(0, 105 * most), xlim=(-0.6, last + 0.6), visible=i < number)
         axes.tick_params(labelbottom=i >= number - columns)
+    for axes, (name, colour) in zip(panels, colours.items(), strict=False):
+        own = [row for row in rows if row["name"] == name]
+        delays, counts = ([row[key] for row in own] for key in ("first_delay", "sentences"))
+        axes.bar(delays, [100 * row["share"] for row in own], width=0.8, color=colour, zorder=2)
+        mean = np.average(delays, weights=counts) if own else None
+        if mean is not None:
+            axes.plot([mean], [0], marker="^", markersize=9, color=DARK, markeredgecolor="white",
+                      clip_on=False, zorder=4)  # fmt: skip
+        about = "nothing is written" if mean is None else f"mean {mean:.2f}"
+        axes.set_title(f"{name}, {about}", loc="left", fontsize=9.5, pad=3, parse_math=False)
     figure.supxlabel(f"source {unit}s read before the first {unit} is written", fontsize=11)
     figure.supylabel("sentences (%)", fontsize=11)
     return figure
-
-
-def _draw_histogram(axes: Axes, counts: Mapping[int, int], colour: str) -> str:
-    """Draw bars and a triangle at the mean; returns the end of the title."""
-    if not counts:
-        return "nothing is written"
-    total = sum(counts.values())
-    mean = sum(delay * count for delay, count in counts.items()) / total
-    shares = [100 * count / total for count in counts.values()]
-    axes.bar([*counts], shares, width=0.8, color=colour, zorder=2)
-    axes.plot([mean], [0], marker="^", markersize=9, color=DARK, markeredgecolor="white",
-              clip_on=False, zorder=4)  # fmt: skip
-    return f"mean {mean:.2f}"

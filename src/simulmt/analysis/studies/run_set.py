@@ -74,11 +74,10 @@ class RunSet:
 
     def named(self) -> list[tuple[Row, Run]]:
         """Each run with the columns that identify it; `name` is that in `report.py`'s table."""
-        names, named = row_names(self.runs), []
-        for run in self.runs:
-            row = {"name": names[run.folder], **run.row()}
-            named.append(({column: row[column] for column in _OF_RUN}, run))
-        return named
+        names = row_names(self.runs)
+        rows = [{"name": names[run.folder], **run.row()} for run in self.runs]
+        named = [{column: row[column] for column in _OF_RUN} for row in rows]
+        return [*zip(named, self.runs, strict=True)]
 
     def instances(self, run: Run, split: Split | None = None) -> list[Instance]:
         """Return the decoded test set, in words; with a split, check that its text is the split's.
