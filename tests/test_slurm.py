@@ -164,7 +164,11 @@ def test_two_runs_in_one_job_do_not_meet(slurm, tmp_path):
 @pytest.mark.parametrize(
     ("command", "overrides", "message"),
     [
-        ("srun --kill-on-bad-exit=1 --ntasks=2", [], "is 1 processes, but .* has started 2"),
+        (
+            "srun --kill-on-bad-exit=1 --ntasks=2",
+            [],
+            "trainer.devices=1 .* 2 processes",
+        ),
         ("srun --ntasks=1", ["trainer.nodes=2"], "nothing has started this process on 2 machines"),
         ("", ["trainer.nodes=2"], "nothing has started this process on 2 machines"),
     ],

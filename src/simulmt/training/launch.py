@@ -29,7 +29,7 @@ from simulmt.errors import UserError
 _PATIENCE = 8
 """Seconds that the ranks have to end after a signal."""
 _BEFORE_OTHERS = 5.0
-"""Seconds that a rank with an error waits for the end of the first one, which may have the same."""
+"""Seconds that a rank with an error waits for its end: another rank may be the cause."""
 _REMEDY = "the same command with ckpt_path=last resumes from the last validation"
 
 
@@ -58,10 +58,12 @@ def find_environment(nodes: int, devices: int) -> ClusterEnvironment | None:
         )
     else:
         return None if devices > 1 else LightningEnvironment()
+    named = f"trainer.devices={devices} and trainer.nodes={nodes} are not what was started"
+    if (started := environment.world_size()) != nodes * devices:  # or they wait for ever
+        raise UserError(f"{named}, which is {started} processes: give both the same numbers")
     try:
         environment.validate_settings(devices, nodes)
     except ValueError as error:
-        named = f"trainer.devices={devices} and trainer.nodes={nodes} are not what was started"
         raise UserError(f"{named}: {error}") from None
     return environment
 
@@ -145,7 +147,8 @@ def reported() -> Iterator[None]:
     """Let the process that speaks for the run report an error of this one, once.
 
     If torchrun or srun has started the ranks, the first one speaks; the others wait a moment for
-    their end, so that an error that all of them meet is printed once.
+    their end, so that an error that all of them meet is printed once. So does a rank whose partner
+    was killed: the launcher ends it, too.
     """
     try:
         yield
@@ -154,6 +157,7 @@ def reported() -> Iterator[None]:
             known = UserError(explain(error)) if isinstance(error, OSError) else error
             get_error_handler().record_exception(known)
             sys.exit(BAD_INPUT if isinstance(known, UserError) else 1)
-        if not is_first():
+        tasks = os.environ.get("WORLD_SIZE", os.environ.get("SLURM_STEP_NUM_TASKS", "1"))
+        if tasks != "1" and not (is_first() and isinstance(error, UserError)):
             time.sleep(_BEFORE_OTHERS)
         raise
