@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
@@ -44,6 +45,7 @@ def find_environment(nodes: int, devices: int) -> ClusterEnvironment | None:
         UserError: another number of processes was started, or nothing has started those on the
             other machines.
     """
+    warnings.filterwarnings("ignore", ".*`srun` command is available")  # on any cluster
     environment: ClusterEnvironment
     if TorchElasticEnvironment.detect():
         environment = TorchElasticEnvironment()

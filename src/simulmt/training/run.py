@@ -34,7 +34,6 @@ _EXPECTED = (
     "sync_dist",  # scores are gathered before they are logged: all ranks have the same
     "in eval mode at the start of training",  # those of a teacher
     "available but not used",  # a GPU, with trainer=cpu
-    "`srun` command is available",  # on any cluster
 )
 """Warnings of Lightning that do not concern the user."""
 for _name in ("pytorch_lightning", "lightning_fabric"):
