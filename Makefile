@@ -26,7 +26,7 @@ setup: $(READY)  ## make the environment .venv with all that developing needs
 run: $(READY)  ## train on the embedded data and show what comes out (about four minutes)
 	$(BIN)/python train.py mechanism=mma_il lambda=0.2
 
-test: lint type $(READY)  ## lint, types, import contracts, tests (ten to fourteen minutes)
+test: lint type $(READY)  ## lint, types, import contracts, tests (about ten minutes)
 	$(PYTEST) $(SHAPES:%=--ignore=tests/test_%.py)
 	CHECK_SHAPES=1 $(PYTEST) $(SHAPES:%=tests/test_%.py)
 
