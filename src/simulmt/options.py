@@ -54,8 +54,8 @@ def is_folder_name(name: object) -> bool:
 
 
 def _folder_name(name: object) -> str:
-    number = isinstance(name, int | float) and not isinstance(name, bool) and math.isfinite(name)
-    if not (number or isinstance(name, str)) or not is_folder_name(name):
+    named = type(name) in (str, int) or (isinstance(name, float) and math.isfinite(name))
+    if not named or not is_folder_name(name):
         raise ValueError(f"it must be {FOLDER_NAME}")
     return str(name)
 

@@ -167,7 +167,7 @@ def read_record(path: Path, kind: type[T]) -> T:
     """
     try:
         return convert(json.loads(path.read_bytes()), kind)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise UserError(
             f"{path} is absent or corrupt ({type(error).__name__}: {error}); remove it, and run "
             "the program that writes it again"
