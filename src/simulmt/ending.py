@@ -46,6 +46,13 @@ def is_first() -> bool:
     return os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) == "0"
 
 
+def launched() -> tuple[int, int]:
+    """Return the rank of this process, and how many torchrun or srun has started; (0, 1) alone."""
+    rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))
+    size = os.environ.get("WORLD_SIZE", os.environ.get("SLURM_STEP_NUM_TASKS", "1"))
+    return int(rank), int(size)
+
+
 def is_worker() -> bool:
     """Return True if another process of this program speaks for the ranks of its run."""
     return bool(_started_by) and TORCHRUN in os.environ

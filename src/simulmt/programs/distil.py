@@ -115,10 +115,8 @@ def distil(cfg: DictConfig) -> None:
     Raises:
         UserError: anything a user can put right.
     """
-    options, environ = construct(Options, plain(cfg), ""), os.environ
+    options, (rank, world) = construct(Options, plain(cfg), ""), ending.launched()
     device = pick_device(options.device).type
-    rank = int(environ.get("RANK", environ.get("SLURM_PROCID", "0")))
-    world = int(environ.get("WORLD_SIZE", environ.get("SLURM_STEP_NUM_TASKS", "1")))
     here = options.processes or (cores() if device == "cpu" and world == 1 else 1)
     world *= here
     ending.listen()

@@ -24,7 +24,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, g
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from simulmt.disk import explain
-from simulmt.ending import BAD_INPUT, ENDS_WITH, end, is_first, is_worker, killed_by
+from simulmt.ending import BAD_INPUT, ENDS_WITH, end, is_first, is_worker, killed_by, launched
 from simulmt.errors import UserError
 
 _PATIENCE = 8
@@ -159,7 +159,6 @@ def reported() -> Iterator[None]:
             known = UserError(explain(error)) if isinstance(error, OSError) else error
             get_error_handler().record_exception(known)
             sys.exit(BAD_INPUT if isinstance(known, UserError) else 1)
-        tasks = os.environ.get("WORLD_SIZE", os.environ.get("SLURM_STEP_NUM_TASKS", "1"))
-        if tasks != "1" and not (is_first() and isinstance(error, UserError)):
+        if launched()[1] > 1 and not (is_first() and isinstance(error, UserError)):
             time.sleep(_BEFORE_OTHERS)
         raise
