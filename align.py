@@ -1,6 +1,6 @@
 """Word alignments of a corpus: `python align.py source=FILE target=FILE` or `data=PRESET`."""
 
-from simulmt.cli import main
+from simulmt.programs.cli import main
 
 if __name__ == "__main__":
     main("align")

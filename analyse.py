@@ -1,6 +1,6 @@
 """The papers' analyses of finished runs: `python analyse.py study=NAME runs=RUN_OR_FOLDER`."""
 
-from simulmt.cli import main
+from simulmt.programs.cli import main
 
 if __name__ == "__main__":
     main("analyse")

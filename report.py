@@ -1,6 +1,6 @@
 """Compare trained models: `python report.py runs=runs/verbfinal`."""
 
-from simulmt.cli import main
+from simulmt.programs.cli import main
 
 if __name__ == "__main__":
     main("report")

@@ -19,7 +19,7 @@ from steps import model, settings, vocabulary
 from simulmt.decoding.greedy import greedy
 from simulmt.models.model import Model
 from simulmt.models.transformer import Transformer
-from simulmt.vocabulary import Vocabulary
+from simulmt.models.vocabulary import Vocabulary
 
 BATCH, SHORTEST, LONGEST = 128, 8, 24
 MECHANISMS = ("mma_il", "wait_k", "mma_h", "itst", "wait_info", "hmt")

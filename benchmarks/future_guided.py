@@ -24,12 +24,12 @@ from steps import AFTER_WARM_UP, Step, batch, model, peak_bytes
 from torch import nn
 
 from simulmt.attention import Moment
-from simulmt.builders import build_objective
-from simulmt.configuration import Configuration
-from simulmt.data.encoded import Batch
 from simulmt.data.manifest import Manifest, SubwordsRecord
+from simulmt.models.vocabulary import Vocabulary
+from simulmt.objective.batch import Batch
+from simulmt.parts.builders import build_objective
+from simulmt.parts.configuration import Configuration
 from simulmt.programs.teacher import choose_teacher
-from simulmt.vocabulary import Vocabulary
 
 LENGTH = 25
 

@@ -12,8 +12,8 @@ import torch
 from frame import Result, alone, in_turns, one_thread, ratios, summed_up
 from steps import AFTER_WARM_UP, Step, batch, model, settings, vocabulary
 
-from simulmt.builders import build_objective
 from simulmt.objective import LatencyAugmented
+from simulmt.parts.builders import build_objective
 from simulmt.training.finite import FiniteUpdates
 
 SIZES = {"transformer": ("verbfinal", 12), "transformer_multi30k": ("multi30k_deen", 25)}

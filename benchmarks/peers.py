@@ -20,8 +20,8 @@ from steps import Step
 from torch import Tensor, nn
 from torch.nn import functional
 
-from simulmt.data.encoded import Batch
-from simulmt.vocabulary import Vocabulary
+from simulmt.models.vocabulary import Vocabulary
+from simulmt.objective.batch import Batch
 
 MARIAN = "transformers' Marian"
 HAS_MARIAN = importlib.util.find_spec("transformers") is not None

@@ -22,18 +22,18 @@ from frame import ROOT, one_thread
 from rich.console import Console
 from rich.table import Table
 
-from simulmt.builders import build_policy
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.decoding.instance import Instance
 from simulmt.decoding.policies import OWN, POLICIES
 from simulmt.decoding.search import GREEDY
-from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
 from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
+from simulmt.parts.builders import build_policy
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
+from simulmt.scoring.split_decoder import SplitDecoder
 
 TOKENS = 4000
 WORD_MS = 1000.0

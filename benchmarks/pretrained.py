@@ -22,11 +22,11 @@ from hydra import compose, initialize_config_dir
 from rich.console import Console
 from rich.table import Table
 
-from simulmt.builders import build_mechanism, build_model, build_policy
 from simulmt.decoding.by_policy import PolicyStream
 from simulmt.models.model import Model
+from simulmt.models.vocabulary import Vocabulary
+from simulmt.parts.builders import build_mechanism, build_model, build_policy
 from simulmt.programs.plain import plain
-from simulmt.vocabulary import Vocabulary
 
 SIZE = 58_101
 SUBWORDS_A_WORD = 1.4

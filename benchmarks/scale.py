@@ -24,10 +24,10 @@ from frame import ROOT, Result, configuration, environment, one_thread, show, su
 from pipeline import GIB
 from steps import batch, model, peak_bytes, step, vocabulary
 
-from simulmt.builders import build_mechanism, outline_model
 from simulmt.data.store import digest_of_file
+from simulmt.files.run_directory import CHECKPOINTS, TRAINING
 from simulmt.models.model import Model
-from simulmt.run_directory import CHECKPOINTS, TRAINING
+from simulmt.parts.builders import build_mechanism, outline_model
 from simulmt.training.callbacks import count_parameters
 
 PRESETS = {"MILk": "milk/table6_milk", "MMA": "mma/figure2_wmt15_mma_il"}

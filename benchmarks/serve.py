@@ -33,10 +33,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Origin
 
 from simulmt.analysis.target import write_rows
-from simulmt.decoding.instance import Instance, read_instances
-from simulmt.run_directory import INSTANCES
+from simulmt.decoding.instance import Instance
+from simulmt.files.instances import read_instances
+from simulmt.files.run_directory import INSTANCES
 
-_START = "from simulmt.cli import main; main('serve')"
+_START = "from simulmt.programs.cli import main; main('serve')"
 
 
 @dataclass

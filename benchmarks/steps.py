@@ -10,10 +10,11 @@ import torch
 from frame import configuration
 
 from simulmt.attention import Moment
-from simulmt.builders import build_mechanism, build_model, build_objective
-from simulmt.data.encoded import Batch, EncodedSplit
+from simulmt.data.encoded import EncodedSplit
 from simulmt.models.model import Model
-from simulmt.vocabulary import Vocabulary
+from simulmt.models.vocabulary import Vocabulary
+from simulmt.objective.batch import Batch
+from simulmt.parts.builders import build_mechanism, build_model, build_objective
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or the profiler says when it starts and stops
 Step = Callable[[], object]

@@ -28,7 +28,6 @@ from frame import configuration
 from rich.console import Console
 from rich.table import Table
 
-from simulmt.builders import build_mechanism, build_model
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding import incremental
 from simulmt.decoding.greedy import greedy
@@ -39,7 +38,8 @@ from simulmt.errors import UserError
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 from simulmt.models.results import DecoderStep
-from simulmt.vocabulary import Vocabulary
+from simulmt.models.vocabulary import Vocabulary
+from simulmt.parts.builders import build_mechanism, build_model
 
 LENGTHS = (10, 50, 200)
 PAIRS = [

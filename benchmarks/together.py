@@ -26,12 +26,12 @@ from rich.console import Console
 from rich.table import Table
 
 from simulmt.attention.schedules import MonotonicHeads
-from simulmt.builders import build_mechanism, build_model
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
 from simulmt.laws.small import vary
 from simulmt.live.together import read_together
 from simulmt.live.translator import Translator
+from simulmt.parts.builders import build_mechanism, build_model
 
 MECHANISMS = ("mma_il", "wait_k")
 WARM_UP = 8

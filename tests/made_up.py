@@ -8,9 +8,9 @@ from pathlib import Path
 
 import yaml
 
-from simulmt.builders import build_mechanism
-from simulmt.decoding.instance import Instance, write_instances
-from simulmt.run_directory import (
+from simulmt.decoding.instance import Instance
+from simulmt.files.instances import write_instances
+from simulmt.files.run_directory import (
     CONFIG,
     EVALUATED,
     EVALUATION,
@@ -21,12 +21,13 @@ from simulmt.run_directory import (
     TRAITS,
     Training,
     Traits,
-    read_record,
-    write_json,
 )
-from simulmt.scoring.conventions import CONVENTIONS, METRICS
+from simulmt.latency import METRICS
+from simulmt.parts.builders import build_mechanism
+from simulmt.scoring.conventions import CONVENTIONS
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Score, Scores
+from simulmt.system.disk import read_record, write_json
 
 ROOT = Path(__file__).parents[1]
 OWN = Decoding("best", "test", beam=1)

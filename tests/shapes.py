@@ -37,7 +37,7 @@ CHECKED = (
 into it, which would read a split), the other modules of `simulmt.ops` (numba, Triton and
 torch.library take kernels as bare functions), `simulmt.training` (checkpoints pickle the learning
 rate's method), `simulmt.programs` (omegaconf's DictConfig is a typing.MutableMapping, of which
-beartype warns) and `simulmt.run_directory` (a `type[T]` there may be `dict[str, Any]`)."""
+beartype warns) and `simulmt.files.run_directory` (a `type[T]` there may be `dict[str, Any]`)."""
 
 checker = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int is a float
 

@@ -19,12 +19,12 @@ from simulmt.alignment.prediction import Kind, accuracies, judge, project
 from simulmt.alignment.symmetrise import grow_diag_final_and, intersection
 from simulmt.analysis.studies.aer import attention_links
 from simulmt.analysis.studies.run_set import LinkSource
+from simulmt.analysis.trace import record
 from simulmt.data.corpus import oracle_delays
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.forced import force, stops, strongest, word_weights
-from simulmt.decoding.trace import record
 from simulmt.errors import UserError
 from simulmt.programs.align import align
 from small_runs import configuration

@@ -25,14 +25,16 @@ from simulmt.analysis.studies.head_positions import LIMIT, describe, robust_z
 from simulmt.analysis.studies.run_set import DecodedTestSet, LinkSource, RunSet
 from simulmt.data.corpus import Corpus, Split, oracle_delays
 from simulmt.data.verbfinal import verbfinal
-from simulmt.decoding.instance import Instance, write_instances
+from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
+from simulmt.files.instances import write_instances
+from simulmt.files.run_directory import CONFIG, SCORES
 from simulmt.latency import differentiable_average_lagging
 from simulmt.programs.analyse import _Reader, analyse
 from simulmt.programs.train import train
-from simulmt.run_directory import CONFIG, SCORES, read_json, read_record, write_json
 from simulmt.scoring.score import attention_span, bleu
 from simulmt.scoring.scores import Score, Scores
+from simulmt.system.disk import read_json, read_record, write_json
 from small_runs import SMALL, configuration
 
 SIZES = {"seed": 3, "train": 0, "valid": 0, "test": 60}

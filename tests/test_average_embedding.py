@@ -9,9 +9,9 @@ import torch
 
 import zoo
 from simulmt.attention import Source
-from simulmt.builders import build_mechanism
 from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
+from simulmt.parts.builders import build_mechanism
 
 DEFINED = [name for name, chosen in zoo.MECHANISMS.items() if zoo.averages(chosen)]
 

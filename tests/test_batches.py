@@ -19,8 +19,8 @@ from simulmt.data.encoded import EncodedSplit
 from simulmt.data.reader import read_text
 from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
+from simulmt.models.vocabulary import Vocabulary
 from simulmt.training.datamodule import TrainLoader, ValidLoader
-from simulmt.vocabulary import Vocabulary
 from zoo import BOS, EOS, PAD
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"

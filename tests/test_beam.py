@@ -16,7 +16,6 @@ from torch.nn.functional import pad
 import zoo
 from simulmt.analysis.runs import find_runs
 from simulmt.attention import FullSentence, Lookback, Mechanism, Source
-from simulmt.builders import build_search
 from simulmt.decoding import beam, own_decision
 from simulmt.decoding.beam import beam_search
 from simulmt.decoding.greedy import greedy
@@ -25,11 +24,12 @@ from simulmt.decoding.search import GREEDY, Search
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.models.results import DecoderStep
+from simulmt.models.vocabulary import Vocabulary
+from simulmt.parts.builders import build_search
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.train import train
-from simulmt.run_directory import read_record
 from simulmt.scoring.scores import Decoding, Scores
-from simulmt.vocabulary import Vocabulary
+from simulmt.system.disk import read_record
 from small_runs import SMALL, configuration
 from zoo import BOS, EOS, PAD, UNK
 

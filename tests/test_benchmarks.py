@@ -30,10 +30,10 @@ import training
 from frame import Result, in_turns, summed_up
 
 from reported import rows
-from simulmt.builders import build_objective
-from simulmt.decoding.instance import read_instances
-from simulmt.run_directory import INSTANCES
-from simulmt.vocabulary import Vocabulary
+from simulmt.files.instances import read_instances
+from simulmt.files.run_directory import INSTANCES
+from simulmt.models.vocabulary import Vocabulary
+from simulmt.parts.builders import build_objective
 from zoo import EOS, PAD
 
 

@@ -9,9 +9,9 @@ import torch
 
 import zoo
 from simulmt.attention import Moment
-from simulmt.builders import build_objective
 from simulmt.data.encoded import EncodedSplit
 from simulmt.errors import UserError
+from simulmt.parts.builders import build_objective
 from simulmt.programs.plain import plain
 from simulmt.programs.train import train
 from simulmt.training import compiled as compiling

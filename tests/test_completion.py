@@ -26,7 +26,7 @@ def commands(tmp_path_factory) -> Path:
     """A folder with the command `simulmt`, as an installation makes it."""
     folder = tmp_path_factory.mktemp("bin")
     (folder / "simulmt").write_text(
-        f"#!{sys.executable}\nimport sys\nfrom simulmt.cli import main\nsys.exit(main())\n"
+        f"#!{sys.executable}\nimport sys\nfrom simulmt.programs.cli import main\nsys.exit(main())\n"
     )
     (folder / "simulmt").chmod(0o755)
     return folder

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from simulmt.decoding.instance import Instance, read_instances, write_instances
+from simulmt.decoding.instance import Instance
+from simulmt.files.instances import read_instances, write_instances
 from simulmt.scoring.conventions import CONVENTIONS, Bleu
 from simulmt.scoring.degeneracy import FIGURES, OMNISTEVAL
 from simulmt.scoring.score import bleu, score

@@ -13,10 +13,9 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from simulmt.disk import check_writable, explain, writing
 from simulmt.errors import UserError
 from simulmt.programs import command
-from simulmt.run_directory import replacing, write_json
+from simulmt.system.disk import check_writable, explain, replacing, write_json, writing
 from small_runs import ROOT, run, weights
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -10,14 +10,14 @@ import pytest
 
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.reader import read_text
-from simulmt.decoding.lines import LineTranslator
 from simulmt.decoding.search import Search
-from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
+from simulmt.live.lines import LineTranslator
 from simulmt.programs import distil as program
 from simulmt.programs.distil import RECORD, distil
 from simulmt.programs.train import train
 from simulmt.saved import checkpoint
+from simulmt.scoring.split_decoder import SplitDecoder
 from small_runs import SMALL, configuration, killed
 
 pytestmark = pytest.mark.usefixtures("no_pictures")

@@ -14,12 +14,12 @@ from simulmt.attention.clocks import FullSentence
 from simulmt.attention.memory import Memory
 from simulmt.attention.schedules import MonotonicHeads
 from simulmt.attention.scores import Perceptron
-from simulmt.builders import build_mechanism
 from simulmt.decoding.overruled import overruled
 from simulmt.errors import UserError
 from simulmt.laws.case import Case
 from simulmt.laws.of_streams import decoded_in_every_way
 from simulmt.laws.small import transformer
+from simulmt.parts.builders import build_mechanism
 from small_runs import configuration
 
 D, H = 8, 2

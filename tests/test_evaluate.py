@@ -17,13 +17,13 @@ from simulmt.analysis.points import curve_series
 from simulmt.analysis.runs import find_runs
 from simulmt.data.files import FilePair
 from simulmt.data.reader import read_pairs
-from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
+from simulmt.files.instances import read_instances
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.export import export
 from simulmt.programs.plain import plain
-from simulmt.run_directory import read_record
 from simulmt.scoring.scores import Decoding, Scores, Text
+from simulmt.system.disk import read_record
 from small_runs import LONGER, ROOT, configuration
 
 pytestmark = pytest.mark.usefixtures("no_pictures")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from simulmt.cli import VERBS
 from simulmt.errors import UserError
+from simulmt.programs.cli import VERBS
 from simulmt.programs.help import explain, usage
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -66,7 +66,7 @@ def test_the_example_of_a_package_is_explained(monkeypatch):
 
 def test_the_help_waits_for_no_framework():
     code = """
-import sys, simulmt.cli, simulmt.programs.help
+import sys, simulmt.programs.cli, simulmt.programs.help
 print([name for name in ("torch", "hydra", "omegaconf", "numpy", "rich") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

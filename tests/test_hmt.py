@@ -11,12 +11,12 @@ from torch.nn.functional import pad
 import zoo
 from simulmt.attention import TRAINED, Plan
 from simulmt.attention.plan import Stops
-from simulmt.builders import build_mechanism
-from simulmt.data.encoded import Batch
 from simulmt.decoding.incremental import SentenceStream
 from simulmt.errors import UserError
 from simulmt.models.model import Model
+from simulmt.objective.batch import Batch
 from simulmt.objective.marginal_likelihood import MarginalLikelihood, log_translate
+from simulmt.parts.builders import build_mechanism
 
 OPTIONS = zoo.options("hmt") | {"first_read": 2, "states": 3}
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
+from simulmt.files.instances import read_instances
 from simulmt.programs.export import export
-from simulmt.run_directory import read_json
 from simulmt.saved import checkpoint, exported
+from simulmt.system.disk import read_json
 from small_runs import configuration, run
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -254,9 +254,9 @@ def test_an_export_is_whole_or_nothing(exists, finished, tmp_path, monkeypatch):
     monkeypatch.setattr(exported, "card", full)
     trained = checkpoint.load(finished)
     with pytest.raises(UserError, match=r"there cannot be written \(No space left on device"):
-        exported.write(trained, target, None, None)
+        exported.write(trained, target, {})
     assert [*tmp_path.rglob("*")] == [target] * exists
     monkeypatch.undo()
-    exported.write(trained, target, None, None)
+    exported.write(trained, target, {})
     assert [*tmp_path.iterdir()] == [target]
     assert checkpoint.load(target)

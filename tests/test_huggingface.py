@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from simulmt.builders import build_corpus
 from simulmt.data import huggingface, reader
 from simulmt.data.corpus import Corpus
 from simulmt.errors import UserError
+from simulmt.parts.builders import build_corpus
 from simulmt.programs.plain import plain
 from small_runs import configuration
 

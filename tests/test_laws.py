@@ -10,10 +10,10 @@ import torch
 
 import zoo
 from simulmt.attention import Source
-from simulmt.builders import build_mechanism
 from simulmt.laws import LAWS, Law, VacuousError, check
 from simulmt.laws.of_attention import known_stops_are_certain
 from simulmt.laws.of_training import every_parameter_learns, training_is_hard_decoding
+from simulmt.parts.builders import build_mechanism
 from zoo import MECHANISMS
 
 OF_TRAINING = [law for law in LAWS if not law.__module__.endswith("of_streams")]

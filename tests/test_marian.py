@@ -16,20 +16,20 @@ pytest.importorskip(
 )
 
 from marian_models import AWKWARD, CODES, SPLIT, theirs, write_folder
-from simulmt.builders import build_policy
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.text import normalise
 from simulmt.decoding.beam import beam_search
 from simulmt.decoding.by_policy import PolicyStream, decode_by
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.search import GREEDY, Search
-from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
+from simulmt.parts.builders import build_policy
 from simulmt.programs.marian import import_model
 from simulmt.saved import checkpoint
 from simulmt.saved.marian import folder as marian
 from simulmt.saved.trained import Trained
+from simulmt.scoring.split_decoder import SplitDecoder
 from small_runs import ROOT, configuration
 from zoo import options
 

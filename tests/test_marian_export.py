@@ -13,7 +13,6 @@ pytest.importorskip("transformers", reason="transformers, which reads the models
 import safetensors.torch
 
 from marian_models import CODES, SPLIT, theirs, write_folder
-from simulmt.builders import build_mechanism, build_model
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.manifest import Manifest, SubwordsRecord
 from simulmt.data.subwords import Subwords
@@ -21,6 +20,7 @@ from simulmt.data.text import NORMALISATION, normalise
 from simulmt.decoding.greedy import greedy
 from simulmt.errors import UserError
 from simulmt.laws.small import vary
+from simulmt.parts.builders import build_mechanism, build_model
 from simulmt.programs.export import export
 from simulmt.saved import exported
 from simulmt.saved.marian import export as out
@@ -107,7 +107,7 @@ def test_there_and_back_is_bit_equal(name, subwords, tmp_path):
 
 def test_an_imported_model_goes_back(tmp_path):
     folder = write_folder(tmp_path / "folder", codes=CODES, half=True)
-    exported.write(marian.read(folder, "fra"), tmp_path / "here", None, None)
+    exported.write(marian.read(folder, "fra"), tmp_path / "here", {})
     chosen = (f"checkpoint={tmp_path / 'here'}", f"to={tmp_path / 'back'}", "format=marian")
     export(configuration("export", *chosen))
     for name in ("source.spm", "target.spm", "vocab.json"):

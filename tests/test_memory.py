@@ -7,9 +7,9 @@ import shutil
 import pytest
 import torch
 
-from simulmt import memory
 from simulmt.errors import UserError
-from simulmt.memory import enough_memory
+from simulmt.system import memory
+from simulmt.system.memory import enough_memory
 from simulmt.training.module import TranslationModule
 from small_runs import run
 

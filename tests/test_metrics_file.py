@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simulmt.metrics import read_metrics
+from simulmt.files.metrics import read_metrics
 from simulmt.training.loggers import MetricsFile
 
 

@@ -9,11 +9,11 @@ import torch
 
 from simulmt.attention import Losses
 from simulmt.attention.plan import NO_LOSSES
-from simulmt.data.encoded import Batch
 from simulmt.errors import UserError
 from simulmt.models.projection import Projection
 from simulmt.models.results import Translation
 from simulmt.objective import LatencyAugmented
+from simulmt.objective.batch import Batch
 from simulmt.objective.delays import (
     Alignments,
     alignment_variance,

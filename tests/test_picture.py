@@ -11,7 +11,7 @@ import pytest
 from matplotlib.image import imread
 
 from simulmt.analysis.picture import HEADS, KINDS, MOST, write_picture
-from simulmt.decoding.trace import Trace
+from simulmt.analysis.trace import Trace
 from simulmt.errors import UserError
 
 

@@ -11,9 +11,10 @@ import torch
 from pydantic import ValidationError
 
 from commands import Answer, type_in
-from simulmt import parts, plugins
+from simulmt import parts
 from simulmt.attention import Lookback, WaitK
 from simulmt.errors import UserError
+from simulmt.files import plugins
 from simulmt.parts import Parts, needed_by
 from small_runs import ROOT, SMALL, TINY
 
@@ -29,7 +30,7 @@ from simulmt.decoding.policy import Policy
 from simulmt.models.transformer import Transformer
 from simulmt.objective import LatencyAugmented
 from simulmt.parts import Parts
-from simulmt.scoring.conventions import Metric
+from simulmt.latency import Metric
 
 
 def first_delay(delays, source, target):

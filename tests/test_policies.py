@@ -12,7 +12,6 @@ from _pytest.mark import ParameterSet
 
 import zoo
 from simulmt.attention.words import ends_of_words
-from simulmt.builders import build_policy
 from simulmt.decoding import beam, drafting
 from simulmt.decoding.beam import beam_search
 from simulmt.decoding.by_policy import PolicyStream, decode_by, reads_of
@@ -36,6 +35,7 @@ from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Read, Sentence
 from simulmt.errors import UserError
 from simulmt.models.model import Model
+from simulmt.parts.builders import build_policy
 
 WAITING = {
     "wait_k": WaitK(k=2),

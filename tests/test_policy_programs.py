@@ -12,15 +12,16 @@ import pytest
 
 from simulmt.analysis.points import curve_series
 from simulmt.analysis.runs import find_runs
-from simulmt.builders import build_policy
-from simulmt.decoding.instance import Instance, read_instances
+from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
+from simulmt.files.instances import read_instances
 from simulmt.live.interpreter import END, interpret, print_events
 from simulmt.live.translator import Translator
+from simulmt.parts.builders import build_policy
 from simulmt.programs.evaluate import evaluate
-from simulmt.run_directory import read_record
 from simulmt.saved import checkpoint
 from simulmt.scoring.scores import Scores
+from simulmt.system.disk import read_record
 from small_runs import LONGER, configuration
 from zoo import yaml_of
 

@@ -17,7 +17,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from simulmt.builders import MODELS
+from simulmt.parts.builders import MODELS
 from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
 from simulmt.training.run_name import run_name, within

@@ -11,18 +11,18 @@ from typing import cast
 
 import pytest
 
-from simulmt import ending, processes
-from simulmt.decoding.split_decoder import SplitDecoder
-from simulmt.ending import ENDS_WITH, TERMINATED
 from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
+from simulmt.scoring.split_decoder import SplitDecoder
+from simulmt.system import ending, processes
+from simulmt.system.ending import ENDS_WITH, TERMINATED
 from simulmt.training.launch import find_environment
 from simulmt.training.run import make_trainer
 from small_runs import ROOT, SMALL, configuration
 
 CHILD = """
 import os, time
-from simulmt.ending import end_with
+from simulmt.system.ending import end_with
 end_with(os.getppid())
 print("ready", flush=True)
 time.sleep(60)
@@ -62,7 +62,7 @@ def test_a_process_ends_with_its_killed_parent():
 
 BEGUN = """
 import sys, threading, time
-from simulmt import ending
+from simulmt.system import ending
 ending.begin()
 slow = {"torch", "hydra", "numpy"} & {*sys.modules}
 assert not slow, slow

@@ -7,10 +7,10 @@ import sys
 
 import torch
 
+from simulmt.files.run_directory import read_provenance
 from simulmt.programs import provenance as module
 from simulmt.programs.export import export
 from simulmt.programs.provenance import provenance
-from simulmt.run_directory import read_provenance
 from small_runs import configuration
 
 

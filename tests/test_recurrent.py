@@ -12,13 +12,13 @@ from torch import Tensor
 
 import zoo
 from simulmt.attention import Attention
-from simulmt.builders import MODELS, build_mechanism
 from simulmt.errors import UserError
 from simulmt.models.dropout import Dropout
 from simulmt.models.lstm import LSTM
 from simulmt.models.model import Model
 from simulmt.models.rnmt_plus import Encoder
-from simulmt.vocabulary import Vocabulary
+from simulmt.models.vocabulary import Vocabulary
+from simulmt.parts.builders import MODELS, build_mechanism
 
 
 def settings(name: str) -> dict[str, Any]:

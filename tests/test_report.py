@@ -31,7 +31,7 @@ from simulmt.analysis.names import row_names
 from simulmt.analysis.points import Point, Series, curve_series
 from simulmt.analysis.report import report
 from simulmt.analysis.runs import find_runs
-from simulmt.run_directory import read_json, write_json
+from simulmt.system.disk import read_json, write_json
 
 
 def names_and_lines(folder: Path) -> tuple[list[str], list[str]]:

@@ -10,8 +10,8 @@ from reported import OPTIONS, SOFT, VERBFINAL, WAIT_K, make_runs, table_rows
 from simulmt.analysis.report import report
 from simulmt.analysis.runs import find_runs
 from simulmt.errors import UserError
-from simulmt.run_directory import read_json, write_json
 from simulmt.scoring.conventions import CONVENTIONS
+from simulmt.system.disk import read_json, write_json
 
 
 @pytest.mark.parametrize("name", ["simuleval", "omnisteval", "ictnlp"])

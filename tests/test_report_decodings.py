@@ -16,7 +16,7 @@ from simulmt.analysis.names import row_names
 from simulmt.analysis.points import curve_series
 from simulmt.analysis.report import report
 from simulmt.analysis.runs import find_runs
-from simulmt.decoding.instance import write_instances
+from simulmt.files.instances import write_instances
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Text
 

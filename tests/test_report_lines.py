@@ -12,8 +12,8 @@ from simulmt.analysis.points import curve_series
 from simulmt.analysis.report import report
 from simulmt.analysis.runs import find_runs
 from simulmt.analysis.titles import TITLES
-from simulmt.decoding.instance import write_instances
 from simulmt.errors import UserError
+from simulmt.files.instances import write_instances
 from simulmt.scoring.score import score
 
 

@@ -11,8 +11,9 @@ import pytest
 from made_up import evaluate_run, make_decoded_run, make_instances, make_run, make_scores
 from reported import QUICK, Page, rows, table_rows
 from simulmt.analysis.report import report
-from simulmt.decoding.instance import Instance, write_instances
+from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
+from simulmt.files.instances import write_instances
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Text
 

@@ -20,6 +20,7 @@ from simulmt.analysis.points import curve_series, offline_bleu
 from simulmt.analysis.report import report
 from simulmt.analysis.runs import find_runs
 from simulmt.errors import UserError
+from simulmt.files.instances import to_json
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +192,7 @@ def test_runs_that_cannot_be_used_are_listed_with_the_reason(sweep, capsys):
     (places["log"] / "instances.log").write_text("{")
     other, short = make_instances(0.5), make_instances(0.1)[:-1]
     for name, instances in (("other", other), ("short", short)):
-        lines = "".join(one.to_json() + "\n" for one in instances)
+        lines = "".join(to_json(one) + "\n" for one in instances)
         (places[name] / "instances.log").write_text(lines, encoding="utf-8")
     (places["begun"] / "test_scores.json").unlink()
     (places["begun"] / "metrics.csv").write_text("step,train/loss\n19,6.0\n39,5.0\n")

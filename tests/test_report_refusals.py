@@ -8,9 +8,8 @@ from made_up import make_run
 from reported import OPTIONS, SOFT, WAIT_K, make_runs
 from simulmt.analysis.report import report
 from simulmt.analysis.runs import find_runs
-from simulmt.disk import check_writable
 from simulmt.errors import UserError
-from simulmt.run_directory import write_json
+from simulmt.system.disk import check_writable, write_json
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"parameters": "many"}'])

@@ -6,18 +6,12 @@ import json
 
 import pytest
 
-from simulmt import run_directory
 from simulmt.errors import UserError
-from simulmt.metrics import read_columns
+from simulmt.files import run_directory
+from simulmt.files.metrics import read_columns
+from simulmt.files.run_directory import Training, Traits, check_own
 from simulmt.programs.outcome import Outcome
-from simulmt.run_directory import (
-    Training,
-    Traits,
-    check_own,
-    read_record,
-    replacing,
-    write_json,
-)
+from simulmt.system.disk import read_record, replacing, write_json
 
 RECORDS = [
     Traits(False, False, {"k": 3, "delta": 0.5}),

@@ -17,9 +17,9 @@ from simulmt.errors import UserError
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.export import export
 from simulmt.programs.train import train
-from simulmt.run_directory import read_record
 from simulmt.saved.checkpoint import load_subwords
 from simulmt.scoring.scores import Decoding, Scores
+from simulmt.system.disk import read_record
 from small_runs import (
     ROOT,
     SMALL,
@@ -170,7 +170,7 @@ def test_given_subwords_are_read_from_whatever_has_them(finished, tmp_path):
 
 
 def test_given_subwords_are_refused_before_any_text_is_read(tmp_path, cache, monkeypatch):
-    monkeypatch.setattr("simulmt.builders.Data.read", pytest.fail)
+    monkeypatch.setattr("simulmt.parts.builders.Data.read", pytest.fail)
     with pytest.raises(UserError, match=r"subwords.model=none.model: .*; give a SentencePiece"):
         run(tmp_path, cache, "data.subwords.model=none.model")
     (tmp_path / "some.txt").write_text("no model")

@@ -12,8 +12,8 @@ import sacrebleu.utils
 from simulmt.data.reader import read_text
 from simulmt.errors import UserError
 from simulmt.programs.evaluate import evaluate
-from simulmt.run_directory import read_record
 from simulmt.scoring.scores import Scores
+from simulmt.system.disk import read_record
 from small_runs import SMALL, configuration
 
 pytestmark = pytest.mark.usefixtures("no_pictures")

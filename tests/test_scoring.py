@@ -5,18 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from simulmt.decoding.instance import (
-    Instance,
-    read_instances,
-    word_delays,
-    word_positions,
-    write_instances,
-)
+from simulmt.decoding.instance import Instance, word_delays, word_positions
 from simulmt.errors import UserError
-from simulmt.run_directory import read_record, write_json
-from simulmt.scoring.conventions import CONVENTIONS, METRICS
+from simulmt.files.instances import read_instances, to_json, write_instances
+from simulmt.latency import METRICS
+from simulmt.scoring.conventions import CONVENTIONS
 from simulmt.scoring.score import bleu, score
 from simulmt.scoring.scores import Computing, Decoding, Scores, Text
+from simulmt.system.disk import read_record, write_json
 
 KEYS = {"index", "prediction", "delays", "prediction_length", "reference", "source"}
 
@@ -162,7 +158,7 @@ def test_an_instance_needs_a_delay_for_each_word():
 
 
 def test_instances_log_has_simulevals_keys_in_words():
-    record = json.loads(CORPUS[1].to_json())
+    record = json.loads(to_json(CORPUS[1]))
     assert set(record) == KEYS | {"source_length"}
     assert record["delays"] == [1, 4]
     assert (record["prediction_length"], record["source_length"]) == (2, 4)
@@ -174,13 +170,13 @@ def test_instances_log_round_trip(tmp_path):
     back = read_instances(tmp_path / "instances.log")
     assert [i.index for i in back] == [0, 1, 2, 3, 9]
     assert back[-1] == odd
-    assert [i.to_json() for i in back[:-1]] == [i.to_json() for i in CORPUS]
+    assert [to_json(i) for i in back[:-1]] == [to_json(i) for i in CORPUS]
     assert score(back[:-1])["paper", "word"] == score(CORPUS)["paper", "word"]
     assert value(score(back), "DAL", "subword") is None
 
 
 def test_a_log_of_simuleval_with_its_own_keys_is_read(tmp_path):
-    record = {**json.loads(CORPUS[0].to_json()), "elapsed": [0, 0, 0, 0], "metric": {}}
+    record = {**json.loads(to_json(CORPUS[0])), "elapsed": [0, 0, 0, 0], "metric": {}}
     (tmp_path / "instances.log").write_text(json.dumps(record) + "\n\n")
     assert read_instances(tmp_path / "instances.log")[0].delays == (3, 4, 4, 4)
 
@@ -192,20 +188,20 @@ def test_a_log_of_simuleval_with_its_own_keys_is_read(tmp_path):
         ("[1, 2]", "the line is"),
         ('{"index": 1}', "Field required"),
         (
-            CORPUS[1].to_json().replace("[1, 4]", '[1, "4"]'),
+            to_json(CORPUS[1]).replace("[1, 4]", '[1, "4"]'),
             "delays.1 is '4': Input should be",
         ),
-        (CORPUS[1].to_json().replace("[1, 4]", "[1]"), "1 delays for the 2 words"),
-        (CORPUS[1].to_json().replace('source_length": 4', 'source_length": 5'), "source_length"),
+        (to_json(CORPUS[1]).replace("[1, 4]", "[1]"), "1 delays for the 2 words"),
+        (to_json(CORPUS[1]).replace('source_length": 4', 'source_length": 5'), "source_length"),
         (
-            CORPUS[1].to_json().replace('index": 1', 'index": true'),
+            to_json(CORPUS[1]).replace('index": 1', 'index": true'),
             "index is True",
         ),
     ],
 )
 def test_a_damaged_line_is_named(tmp_path, line, said):
     path = tmp_path / "instances.log"
-    path.write_text(CORPUS[0].to_json() + "\n" + line + "\n")
+    path.write_text(to_json(CORPUS[0]) + "\n" + line + "\n")
     with pytest.raises(UserError, match="line 2") as caught:
         read_instances(path)
     assert said in str(caught.value)
@@ -236,7 +232,7 @@ def test_elapsed_times_go_into_the_log_and_back(tmp_path):
 def test_elapsed_times_that_cannot_be(tmp_path, elapsed):
     with pytest.raises(ValueError, match="'elapsed' is"):
         instance(0, elapsed=elapsed)
-    record = json.loads(CORPUS[0].to_json()) | {"elapsed": elapsed}
+    record = json.loads(to_json(CORPUS[0])) | {"elapsed": elapsed}
     (tmp_path / "instances.log").write_text(json.dumps(record) + "\n")
     with pytest.raises(UserError, match=r"line 1: .*elapsed"):
         read_instances(tmp_path / "instances.log")
@@ -244,7 +240,7 @@ def test_elapsed_times_that_cannot_be(tmp_path, elapsed):
 
 @pytest.mark.parametrize("elapsed", ["3", [None] * 4, [True] * 4, {"a": 1}])
 def test_elapsed_that_is_no_list_of_times(tmp_path, elapsed):
-    record = json.loads(CORPUS[0].to_json()) | {"elapsed": elapsed}
+    record = json.loads(to_json(CORPUS[0])) | {"elapsed": elapsed}
     (tmp_path / "instances.log").write_text(json.dumps(record) + "\n")
     with pytest.raises(UserError, match=r"line 1: .*elapsed.* Input should be a valid"):
         read_instances(tmp_path / "instances.log")

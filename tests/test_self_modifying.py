@@ -7,10 +7,10 @@ import torch
 
 import zoo
 from simulmt.attention import Moment
-from simulmt.builders import build_mechanism
-from simulmt.data.encoded import Batch
 from simulmt.models.model import Model
+from simulmt.objective.batch import Batch
 from simulmt.objective.self_modifying import SelfModifying, prefix
+from simulmt.parts.builders import build_mechanism
 
 DRAW = torch.tensor([0.0, 0.3, 0.6, 0.999])
 

@@ -16,7 +16,7 @@ from serving import (
     untimed,
     words_of,
 )
-from simulmt.decoding.instance import read_instances
+from simulmt.files.instances import read_instances
 from simulmt.programs.serve import policy_offers
 from simulmt.saved import checkpoint
 from simulmt.serve import panes as serve_panes

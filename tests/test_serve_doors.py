@@ -106,7 +106,8 @@ def test_the_log_has_a_line_an_event_and_the_text_only_if_asked(at, run):
 
 def start(*words: object, code: str = "") -> subprocess.Popen[str]:
     heard = "signal.signal(signal.SIGINT, signal.default_int_handler)"  # also if pytest ignores it
-    program = f"import signal, sys; {heard}; {code}\nfrom simulmt.cli import main; main('serve')"
+    program = f"import signal, sys; {heard}; {code}\n"
+    program += "from simulmt.programs.cli import main; main('serve')"
     command = [sys.executable, "-c", program, *map(str, words), "port=0"]
     return subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -13,7 +13,7 @@ from reported import QUICK, ROOT, rows
 from simulmt.analysis.intervals import Resampled, holm, middle, p_value
 from simulmt.analysis.report import report
 from simulmt.analysis.significance import ResampledLine, ResampledPoint, compare
-from simulmt.decoding.instance import write_instances
+from simulmt.files.instances import write_instances
 from simulmt.scoring.score import score
 
 DALS = [2, 3, 4, 5, 6]

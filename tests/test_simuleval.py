@@ -15,8 +15,9 @@ from commands import ROOT, Answer, type_in
 from simulmt.data.text import normalise
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.greedy import greedy
-from simulmt.decoding.instance import read_instances, word_delays
+from simulmt.decoding.instance import word_delays
 from simulmt.decoding.policies import LocalAgreement
+from simulmt.files.instances import read_instances
 from simulmt.live.translator import Translator
 from small_runs import LONGER
 from zoo import EOS

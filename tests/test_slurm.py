@@ -18,7 +18,8 @@ from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 
 from cluster import Cluster, NoSlurmError, cluster
 from simulmt.errors import UserError
-from simulmt.run_directory import Provenance, write_json
+from simulmt.files.run_directory import Provenance
+from simulmt.system.disk import write_json
 from simulmt.training.launch import find_environment
 from simulmt.training.resume import choose_resume
 from small_runs import ROOT, TINY

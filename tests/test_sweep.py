@@ -17,6 +17,7 @@ from omegaconf import DictConfig
 
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
+from simulmt.files.run_directory import Provenance
 from simulmt.programs import sweep
 from simulmt.programs.outcome import (
     SWEEP,
@@ -26,8 +27,8 @@ from simulmt.programs.outcome import (
     write_table,
 )
 from simulmt.programs.plain import plain
-from simulmt.run_directory import Provenance, write_json
 from simulmt.scoring.score import score
+from simulmt.system.disk import write_json
 from simulmt.training.callbacks import selection
 from simulmt.training.loggers import MetricsFile
 from simulmt.training.ranks import refuse_differences

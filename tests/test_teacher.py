@@ -6,12 +6,12 @@ import pytest
 import torch
 
 import zoo
-from simulmt.configuration import Configuration
 from simulmt.data.encoded import EncodedSplit
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
 from simulmt.objective.likelihood import token_losses
 from simulmt.objective.teacher import Joint, Pretrained, distance
+from simulmt.parts.configuration import Configuration
 from simulmt.programs.export import export
 from simulmt.programs.teacher import choose_teacher
 from simulmt.programs.train import train

@@ -11,7 +11,7 @@ from matplotlib.image import imread
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 
-from simulmt.decoding.instance import read_instances
+from simulmt.files.instances import read_instances
 from simulmt.options import flat_options
 from simulmt.programs.plain import plain
 from simulmt.programs.train import train

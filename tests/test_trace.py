@@ -10,13 +10,13 @@ import pytest
 import torch
 
 import zoo
+from simulmt.analysis.trace import Trace, record, trace_sentence
 from simulmt.data.corpus import Split
 from simulmt.data.subwords import Subwords
 from simulmt.decoding import own_decision
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.instance import word_positions
-from simulmt.decoding.split_decoder import write_down
-from simulmt.decoding.trace import Trace, record, trace_sentence
+from simulmt.scoring.split_decoder import write_down
 from zoo import EOS, MECHANISMS
 
 CPU = torch.device("cpu")

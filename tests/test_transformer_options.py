@@ -8,12 +8,12 @@ import pytest
 import torch
 
 import zoo
-from simulmt.builders import build_mechanism
 from simulmt.decoding.streaming import units
 from simulmt.laws import LAWS, Case, check
 from simulmt.laws.small import transformer
 from simulmt.models.layers import FeedForward, LayerOptions
-from simulmt.vocabulary import Vocabulary
+from simulmt.models.vocabulary import Vocabulary
+from simulmt.parts.builders import build_mechanism
 
 OPTIONS = {"activation": "silu", "output_bias": True}
 OPENING = Vocabulary(size=9, pad=8, unk=1, bos=8, eos=0, begins=(True,) * 9, opening=(2,))

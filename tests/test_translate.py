@@ -15,15 +15,15 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
+from simulmt.files.instances import read_instances
 from simulmt.live.translator import LONGEST, Translator
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.export import export
 from simulmt.programs.translate import translate
-from simulmt.run_directory import read_record
 from simulmt.saved import checkpoint
 from simulmt.scoring.scores import Scores
+from simulmt.system.disk import read_record
 from small_runs import LONGER, ROOT, configuration, killed
 from test_picture import data_of
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from simulmt.data.verbfinal import verbfinal
-from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
+from simulmt.files.instances import read_instances
 from simulmt.live.translator import Translator
 from small_runs import LONGER
 

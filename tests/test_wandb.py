@@ -15,8 +15,8 @@ import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from pytorch_lightning.loggers import WandbLogger
 
-from simulmt.configuration import Configuration
 from simulmt.options import flat_options
+from simulmt.parts.configuration import Configuration
 from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
 from simulmt.programs.train import train

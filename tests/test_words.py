@@ -14,8 +14,8 @@ from simulmt.decoding.greedy import greedy
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
+from simulmt.models.vocabulary import Vocabulary
 from simulmt.saved import checkpoint
-from simulmt.vocabulary import Vocabulary
 from small_runs import assert_same_scores, configuration, run
 from zoo import EOS
 

@@ -11,12 +11,12 @@ import pytest
 import yaml
 from _pytest.mark import ParameterSet
 
-from simulmt.builders import build_mechanism
 from simulmt.laws.case import Case
 from simulmt.laws.sentences import VOCABULARY as SPECIAL
 from simulmt.laws.sentences import brief, forced_steps, sentences
 from simulmt.laws.small import BY_WORD, GUIDED, REENCODING, SMALL, VARIANTS
 from simulmt.models.model import Model
+from simulmt.parts.builders import build_mechanism
 
 __all__ = ["GUIDED", "REENCODING", "SMALL", "brief", "forced_steps", "sentences"]
 

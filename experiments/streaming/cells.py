@@ -14,7 +14,6 @@ import yaml  # type: ignore[import-untyped, unused-ignore]
 from torch import Tensor
 
 from simulmt.attention.schedules import MonotonicHeads
-from simulmt.builders import build_mechanism, build_model
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.greedy import greedy
@@ -23,7 +22,8 @@ from simulmt.decoding.instance import word_delays
 from simulmt.live.translator import Translator
 from simulmt.models.lstm import LSTM
 from simulmt.models.model import Model
-from simulmt.vocabulary import Vocabulary
+from simulmt.models.vocabulary import Vocabulary
+from simulmt.parts.builders import build_mechanism, build_model
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 CPU = torch.device("cpu")

@@ -26,11 +26,11 @@ from cells import CONF, Cell, Counts, compare, options_of
 from rich.console import Console
 from rich.progress import track
 
-from simulmt import builders
-from simulmt.builders import build_mechanism
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
+from simulmt.parts import builders
+from simulmt.parts.builders import build_mechanism
 
 MODELS = ("transformer", "rnmt_plus", "luong")
 LONG = 200  # words of the longest sentence

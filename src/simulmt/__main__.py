@@ -1,6 +1,6 @@
 """`python -m simulmt VERB ...`."""
 
-from simulmt.cli import main
+from simulmt.programs.cli import main
 
 if __name__ == "__main__":
     main()

@@ -17,11 +17,15 @@ Half-precision delays are computed in float32, since bfloat16 cannot distinguish
 from 256.
 """
 
-from typing import TypeAlias
+from collections import ChainMap
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
+
+from simulmt import __version__
 
 Delays: TypeAlias = Float[Tensor, "B T"]
 """The delay of each target unit, padded."""
@@ -204,3 +208,45 @@ def _lag(delays: Delays, source_length: Size, pace_length: Size) -> Delays:
 def _mean(values: Delays, mask: Bool[Tensor, "B T"]) -> Latency:
     """The mean of each row over the entries in the mask; 0 for an empty mask."""
     return values.masked_fill(~mask, 0).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
+
+
+class Metric(NamedTuple):
+    """A latency metric, and whose length its formula takes.
+
+    Attributes:
+        name: The name that papers use.
+        formula: A function of this file.
+        length: `hyp` (the translation), `ref` (the reference), `max` (the longer of the two),
+            `src` (the source), or empty if none.
+    """
+
+    name: str
+    formula: Callable[..., Tensor]
+    length: str = "hyp"
+
+    def values(
+        self, delays: Tensor, source: Tensor, target: Tensor, reference: Tensor
+    ) -> list[float]:
+        """Return the metric of each sentence; NaN where the formula does not define it."""
+        lengths = {"ref": [reference], "max": [reference], "src": [source]}
+        return list(self.formula(delays, source, target, *lengths.get(self.length, [])).tolist())
+
+    def signature(self, *fields: str) -> str:
+        """Return how the metric is counted, as sacreBLEU does: `AL|g:ref|u:word|eos:no|v:0.1.0`."""
+        length = [f"g:{self.length}"] if self.length else []
+        return "|".join([self.name, *length, *fields, "eos:no", f"v:{__version__}"])
+
+
+METRICS = {
+    "AP": Metric("AP", average_proportion),
+    "AL": Metric("AL", average_lagging),
+    "AL_ref": Metric("AL", average_lagging, "ref"),
+    "LAAL": Metric("LAAL", length_adaptive_average_lagging, "max"),
+    "DAL": Metric("DAL", differentiable_average_lagging),
+    "CW": Metric("CW", consecutive_wait, ""),
+}
+"""The latencies of the papers, and of the oracle."""
+ADDED: dict[str, Metric] = {}
+"""Latencies of plugins, by names that no latency of the papers has."""
+COUNTED = ChainMap(ADDED, METRICS)
+"""The latencies of the convention `paper`; what is added to them is added to `ADDED`."""

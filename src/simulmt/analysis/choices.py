@@ -8,8 +8,9 @@ from annotated_types import Ge, Le, MinLen
 from pydantic import AfterValidator
 
 from simulmt.errors import UserError
+from simulmt.latency import ADDED
 from simulmt.options import Config, Finite, Natural, Positive, construct, pick
-from simulmt.scoring.conventions import ADDED, CONVENTIONS
+from simulmt.scoring.conventions import CONVENTIONS
 
 _LATENCIES = ("DAL", "AL", "AP", "LAAL", *ADDED)
 _LISTS = ("latency", "published", "line", "formats", "compare_at")  # or one value

@@ -73,17 +73,6 @@ def draw_curve(
     return figure
 
 
-def draw_validations(points: Sequence[tuple[float, ...]]) -> Figure:
-    """Draw the (latency, quality) of every validation, joined in the order of training."""
-    figure, (axes,) = make_panels(1, 1, 5.4, 4.0)
-    axes.set(xlabel="DAL (source words)", ylabel="BLEU")
-    axes.set_title("every validation, in the order of training", fontsize=11, pad=14)
-    axes.plot(*np.array(points).reshape(-1, 2).T, **line_styles([False])[0])
-    for x, y in points[-1:]:
-        axes.annotate("last", (x, y), xytext=(7, 7), textcoords="offset points")
-    return figure
-
-
 def _within(points: Sequence[Point], shown: tuple[float, float] | None) -> list[Point]:
     """Return the points whose quality is in a range."""
     return [point for point in points if shown is None or shown[0] <= point.quality <= shown[1]]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from simulmt.analysis.intervals import resample, sentence_counts
 from simulmt.analysis.run import Run
-from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
-from simulmt.run_directory import INSTANCES, Traits
+from simulmt.files.instances import read_instances
+from simulmt.files.run_directory import INSTANCES, Traits
 from simulmt.scoring.conventions import CONVENTIONS
 from simulmt.scoring.score import score
 

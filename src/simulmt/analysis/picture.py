@@ -16,12 +16,11 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from simulmt.analysis.panel import Handles, Panel, circle_key, draw_circles, draw_sheet, more
-from simulmt.decoding.trace import Trace
-from simulmt.disk import check_writable, writing
+from simulmt.analysis.trace import Trace
 from simulmt.errors import UserError
 from simulmt.options import pick
 from simulmt.page import single_file
-from simulmt.run_directory import write_texts
+from simulmt.system.disk import check_writable, write_texts, writing
 
 KINDS = (".png", ".svg", ".pdf", ".html")
 """The suffixes of pictures, and of the page."""
@@ -38,7 +37,7 @@ def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union
     """Write a picture or a page of where every head looked and stopped.
 
     Args:
-        traces: The sentences, as `simulmt.decoding.trace.trace_sentence` gives them, in subwords or
+        traces: The sentences, as `simulmt.analysis.trace.trace_sentence` gives them, in subwords or
             `in_words`.
         path: The file; .png, .svg and .pdf are pictures, which show the beginning of a long
             sentence, .html is a page that plays the sentences back. The same sentences give the

@@ -21,11 +21,11 @@ from simulmt.analysis.significance import COLUMNS, matched_pairs
 from simulmt.analysis.style import save
 from simulmt.analysis.table import left_columns, score_table, selection_table
 from simulmt.analysis.target import REMEDY, inline_svg, write_html, write_rows
-from simulmt.console import console, say
-from simulmt.disk import check_writable, writing
 from simulmt.errors import UserError
+from simulmt.files.run_directory import INSTANCES, METRICS
 from simulmt.options import Config
-from simulmt.run_directory import INSTANCES, METRICS
+from simulmt.system.console import console, say
+from simulmt.system.disk import check_writable, writing
 
 
 def report(options: Config, home: Path = Path()) -> None:

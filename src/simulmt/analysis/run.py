@@ -8,8 +8,9 @@ from typing import Any, Literal, TypeAlias
 
 from simulmt.analysis.intervals import Resampled
 from simulmt.decoding.instance import Instance
-from simulmt.run_directory import Provenance, Training, Traits
-from simulmt.scoring.conventions import ADDED, CONVENTIONS, UNITS
+from simulmt.files.run_directory import Provenance, Training, Traits
+from simulmt.latency import ADDED
+from simulmt.scoring.conventions import CONVENTIONS, UNITS
 from simulmt.scoring.scores import Figures, Scores
 
 Row: TypeAlias = dict[str, Any]

@@ -6,18 +6,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from simulmt import run_directory as files
 from simulmt.analysis.intervals import resample, sentence_counts
 from simulmt.analysis.run import Run
-from simulmt.builders import build_mechanism
-from simulmt.configuration import Setup
-from simulmt.decoding.instance import read_instances
 from simulmt.errors import UserError
-from simulmt.metrics import read_columns
+from simulmt.files import run_directory as files
+from simulmt.files.instances import read_instances
+from simulmt.files.metrics import read_columns
+from simulmt.files.run_directory import Training, Traits, read_provenance
 from simulmt.options import flat_options
-from simulmt.run_directory import Training, Traits, read_json, read_provenance, read_record
+from simulmt.parts.builders import build_mechanism
+from simulmt.parts.configuration import Setup
 from simulmt.scoring.conventions import CONVENTIONS
 from simulmt.scoring.scores import Decoding, Scores
+from simulmt.system.disk import read_json, read_record
 
 _NEAR = 1e-6  # rounding: scores and log have the same text
 

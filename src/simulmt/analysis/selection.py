@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from simulmt.analysis.run import Row, Run
 from simulmt.analysis.titles import title
-from simulmt.metrics import read_columns
+from simulmt.files.metrics import read_columns
 
 
 class Dev(NamedTuple):

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from simulmt.analysis.path import draw_path, render_path, typical_places
 from simulmt.analysis.table import score_table
-from simulmt.console import console, say
 from simulmt.data.corpus import Split
 from simulmt.data.manifest import Manifest, same_text
 from simulmt.data.text import word_count
 from simulmt.decoding.instance import Instance
-from simulmt.ending import is_first
-from simulmt.run_directory import INSTANCES, PICTURE
+from simulmt.files.run_directory import INSTANCES, PICTURE
 from simulmt.scoring.guards import residue
 from simulmt.scoring.scores import Scores
+from simulmt.system.console import console, say
+from simulmt.system.ending import is_first
 
 
 def dropped(name: str, split: Split) -> None:

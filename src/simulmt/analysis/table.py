@@ -6,7 +6,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from simulmt.analysis.run import Row, Run
-from simulmt.scoring.conventions import ADDED, CONVENTIONS, UNITS
+from simulmt.latency import ADDED
+from simulmt.scoring.conventions import CONVENTIONS, UNITS
 from simulmt.scoring.scores import Figures, Scores
 
 _PAPER = ("BLEU", "chrF", "AL", "DAL", "AP", "LAAL")

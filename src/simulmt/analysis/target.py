@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from simulmt.run_directory import replacing, write_texts
+from simulmt.system.disk import replacing, write_texts
 
 REMEDY = "choose another folder: to=DIR"
 _TEMPLATES = Environment(

@@ -4,7 +4,7 @@
     Mechanism(schedule=Monotonic(noise=3.0, energy_bias=-1.0, mass_preservation=True),
               span=Lookback(), heads="all")
 
-Each file of `conf/mechanism` describes one; `simulmt.builders` looks its names up.
+Each file of `conf/mechanism` describes one; `simulmt.parts.builders` looks its names up.
 """
 
 import dataclasses

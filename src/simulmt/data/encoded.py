@@ -3,38 +3,24 @@
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
-from simulmt.console import counted
 from simulmt.data.corpus import Split
 from simulmt.data.lines import as_lines
 from simulmt.data.ragged import Ragged
 from simulmt.data.store import SIDES, Entry, digest, write_sides
 from simulmt.data.tokenizer import ENCODER, Tokenizer
 from simulmt.data.workers import in_order
-from simulmt.vocabulary import Vocabulary
+from simulmt.models.vocabulary import Vocabulary
+from simulmt.objective.batch import Batch
+from simulmt.system.console import counted
 
 _BLOCK = 10_000  # pairs
-
-
-class Batch(NamedTuple):
-    """B pairs; every row ends in EOS, then padding up to the longest row of its side."""
-
-    source: Int[Tensor, "B S"]
-    source_mask: Bool[Tensor, "B S"]
-    """True for real tokens, EOS among them."""
-    target: Int[Tensor, "B T"]
-    target_mask: Bool[Tensor, "B T"]
-    """True for real tokens, EOS among them."""
-    target_input: Int[Tensor, "B T"]
-    """The decoder's input: BOS, then the target without its EOS."""
-    index: Int[Tensor, "B"]  # type: ignore[assignment]  # hides tuple.index
-    """The places of the pairs in their split."""
 
 
 class EncodedSplit:

@@ -6,13 +6,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from simulmt.console import console
 from simulmt.data.corpus import Corpus, LazySplits, Split
 from simulmt.data.pairs import BLOCK, Block
 from simulmt.data.reader import Shard, read_pairs, read_shards
 from simulmt.data.sacrebleu_sets import find_set, is_test_set
 from simulmt.errors import UserError
 from simulmt.options import Count
+from simulmt.system.console import console
 
 _TEXT = ("string", "large_string", "string_view")
 

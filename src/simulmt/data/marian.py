@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from simulmt.data.tokenizer import SPACE, UNKNOWN, Tokenizer, beginnings, open_model
 from simulmt.errors import UserError
-from simulmt.vocabulary import Vocabulary
+from simulmt.models.vocabulary import Vocabulary
 
 SOURCE, TARGET, IDS = "source.spm", "target.spm", "vocab.json"
 SPECIAL = "special_ids.json"

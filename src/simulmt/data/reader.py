@@ -10,7 +10,6 @@ from unicodedata import unidata_version
 
 import numpy as np
 
-from simulmt.console import counted
 from simulmt.data.corpus import Corpus, LazySplits, Split
 from simulmt.data.files import FilePair, find_pairs
 from simulmt.data.lines import Lines
@@ -22,6 +21,7 @@ from simulmt.data.text import NORMALISATION
 from simulmt.data.workers import in_order
 from simulmt.errors import UserError
 from simulmt.options import Count
+from simulmt.system.console import counted
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 import socket
 from pathlib import Path
 
-from simulmt.console import busy, note
 from simulmt.data.files import FilePair
 from simulmt.errors import UserError
-from simulmt.lock import alone
+from simulmt.system.console import busy, note
+from simulmt.system.lock import alone
 
 PREFIX = "sacrebleu:"
 """What is before the name of a test set."""

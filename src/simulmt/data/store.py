@@ -18,10 +18,9 @@ from typing import Any
 from numpy.typing import DTypeLike
 
 from simulmt.data.ragged import Ragged
-from simulmt.disk import writing
 from simulmt.errors import UserError
-from simulmt.lock import alone
-from simulmt.run_directory import read_record, write_json
+from simulmt.system.disk import read_record, write_json, writing
+from simulmt.system.lock import alone
 
 _RECORD, _ENDS = "about.json", ".ends"
 _REMEDY = "set `cache` to another folder"

@@ -15,8 +15,8 @@ from simulmt.data import store
 from simulmt.data.text import NORMALISATION, normalise
 from simulmt.data.tokenizer import MOST_SUBWORDS, UNKNOWN, Tokenizer, beginnings, open_model
 from simulmt.errors import UserError
+from simulmt.models.vocabulary import Vocabulary
 from simulmt.options import Config
-from simulmt.vocabulary import Vocabulary
 
 SUBWORDS = "subwords.model"
 """The name of the file that holds it."""

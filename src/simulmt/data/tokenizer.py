@@ -13,7 +13,7 @@ from simulmt.data.lines import lines_of
 from simulmt.data.ragged import Ragged, bounds
 from simulmt.data.text import normalise
 from simulmt.errors import UserError
-from simulmt.vocabulary import Vocabulary
+from simulmt.models.vocabulary import Vocabulary
 
 UNKNOWN = "\u2047"  # ⁇, the text that the unknown subword decodes to
 SPACE = "\u2581"

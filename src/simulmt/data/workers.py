@@ -10,8 +10,8 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from typing import Any, TypeVar
 
-from simulmt.ending import end_with
 from simulmt.errors import UserError
+from simulmt.system.ending import end_with
 
 T = TypeVar("T")
 R = TypeVar("R")

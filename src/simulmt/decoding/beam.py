@@ -21,7 +21,7 @@ from simulmt.decoding.policy import length_limit
 from simulmt.decoding.search import Search
 from simulmt.models.model import Model
 from simulmt.models.results import DecoderStep, State, select
-from simulmt.vocabulary import Vocabulary
+from simulmt.models.vocabulary import Vocabulary
 
 
 class Beams(NamedTuple):

@@ -1,37 +1,10 @@
-"""The record of one decoded sentence, and SimulEval's `instances.log`."""
+"""One decoded sentence, and its delays and positions in words."""
 
-import json
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
-from pathlib import Path
-from textwrap import shorten
-from typing import Annotated
-
-from annotated_types import Ge, Le
-from pydantic import TypeAdapter, ValidationError
-
-from simulmt.errors import UserError
-from simulmt.run_directory import replacing
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Line:
-    """The fields of an instance in `instances.log`, in their order."""
-
-    index: int
-    prediction: str
-    delays: tuple[Annotated[int, Ge(0), Le(1_000_000)], ...]
-    elapsed: tuple[float, ...] = ()
-    prediction_length: int
-    reference: str
-    source: str
-    source_length: int
-
-
-_LINE = TypeAdapter(_Line)
 
 
 @dataclass(frozen=True)
@@ -100,70 +73,6 @@ class Instance:
     def reference_length(self) -> int:
         """Number of words of the reference."""
         return len(self.reference.split())
-
-    def to_json(self) -> str:
-        """One line of SimulEval's `instances.log`, in words, without a line end.
-
-        `elapsed` is left out if the times were not measured, since scorers take zeros for times.
-        """
-        keys = (field.name for field in fields(_Line) if field.name != "elapsed" or self.elapsed)
-        return json.dumps({key: getattr(self, key) for key in keys}, ensure_ascii=False)
-
-
-def write_instances(path: Path, instances: Iterable[Instance]) -> None:
-    """Write a SimulEval `instances.log`, ordered by sentence index."""
-    ordered = sorted(instances, key=lambda instance: instance.index)
-    text = "".join(instance.to_json() + "\n" for instance in ordered)
-    with replacing(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8", newline="\n")
-
-
-def read_instances(path: Path) -> list[Instance]:
-    """The instances of a SimulEval `instances.log`; unknown keys and empty lines are ignored.
-
-    SimulEval writes an `elapsed` of zeros for text; such an `elapsed` counts as not measured.
-
-    Raises:
-        UserError: the file cannot be read, or a line is corrupt; the message names the line.
-    """
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error})") from error
-    instances = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            instances.append(_parse(line))
-        except ValueError as error:
-            raise UserError(
-                f"{path}, line {number}: {shorten(str(error), 200)}; decode again, or remove the "
-                "line"
-            ) from error
-    return instances
-
-
-def _parse(text: bytes) -> Instance:
-    """The instance of one line of an `instances.log`; ValueError if the line is corrupt."""
-    try:
-        line = _LINE.validate_json(text, strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"])) or "the line"
-        raise ValueError(f"{name} is {first['input']!r:.80}: {first['msg']}") from None
-    instance = Instance(
-        index=line.index,
-        source=line.source,
-        reference=line.reference,
-        prediction=line.prediction,
-        delays=line.delays,
-        elapsed=line.elapsed if any(line.elapsed) else (),
-    )
-    said, found = ((i.prediction_length, i.source_length) for i in (line, instance))
-    if said != found:
-        raise ValueError(f"prediction_length and source_length are {said}, the texts have {found}")
-    return instance
 
 
 def word_delays(

@@ -11,7 +11,7 @@ from simulmt.attention.words import either
 from simulmt.decoding.policy import length_limit, likeliest
 from simulmt.models.model import Model
 from simulmt.models.results import DecoderStep, State
-from simulmt.vocabulary import Vocabulary
+from simulmt.models.vocabulary import Vocabulary
 
 LengthLimit: TypeAlias = Callable[[Int[Tensor, "B"]], Int[Tensor, "B"]]
 """The most subwords that may be written after so many source tokens."""

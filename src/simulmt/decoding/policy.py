@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from simulmt.attention import Mechanism
-from simulmt.vocabulary import Vocabulary
+from simulmt.models.vocabulary import Vocabulary
 
 Word = tuple[int, ...]
 """The subwords of a target word."""

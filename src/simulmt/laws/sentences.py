@@ -6,7 +6,7 @@ from torch import Tensor
 
 from simulmt.decoding import forced
 from simulmt.models.model import Model
-from simulmt.vocabulary import Vocabulary
+from simulmt.models.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(30, begins=tuple(n < 4 or n % 2 > 0 for n in range(30)))
 

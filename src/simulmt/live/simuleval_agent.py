@@ -18,12 +18,12 @@ from simuleval.agents import TextToTextAgent
 from simuleval.agents.actions import Action, ReadAction, WriteAction
 from simuleval.utils import entrypoint
 
-from simulmt.builders import build_policy
 from simulmt.decoding.policies import OWN
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
 from simulmt.options import Config
 from simulmt.parts import load
+from simulmt.parts.builders import build_policy
 from simulmt.saved import checkpoint
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from simulmt.data.corpus import Split
 from simulmt.decoding.instance import Instance
-from simulmt.decoding.split_decoder import write_down
 from simulmt.live.translator import Translator
 from simulmt.scoring.scores import Computing
+from simulmt.scoring.split_decoder import write_down
 
 
 def translate_timed(

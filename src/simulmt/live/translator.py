@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 
-from simulmt.builders import pick_device
 from simulmt.data.text import normalise
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.by_policy import PolicyStream
@@ -14,6 +13,7 @@ from simulmt.decoding.incremental import SentenceStream
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.models.model import Model
+from simulmt.parts.builders import pick_device
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import UNTURNED, Trained
 

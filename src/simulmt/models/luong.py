@@ -17,9 +17,9 @@ from simulmt.models.dropout import Dropout
 from simulmt.models.model import Model, check_width
 from simulmt.models.projection import Projection
 from simulmt.models.results import DecoderStep, Translation, all_losses, join_layers, join_steps
+from simulmt.models.vocabulary import Vocabulary
+from simulmt.ops.precision import wide
 from simulmt.options import Few, Share, Width, limited
-from simulmt.precision import wide
-from simulmt.vocabulary import Vocabulary
 
 Layers = tuple[Float[Tensor, "B L D"], Float[Tensor, "B L D"]]
 """Hidden states and cells of L layers."""

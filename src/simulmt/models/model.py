@@ -20,7 +20,7 @@ from simulmt.attention.clock import Clock, ClockState, Side
 from simulmt.attention.words import Moves, OncePerWord, ends_of_words
 from simulmt.errors import UserError
 from simulmt.models.results import DecoderStep, State, Translation
-from simulmt.vocabulary import Vocabulary
+from simulmt.models.vocabulary import Vocabulary
 
 
 class Model(nn.Module, ABC):

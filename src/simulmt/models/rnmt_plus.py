@@ -20,8 +20,8 @@ from simulmt.models.lstm import LSTM, LSTMState, reverse
 from simulmt.models.model import Model, check_width, is_causal
 from simulmt.models.projection import Projection
 from simulmt.models.results import DecoderStep, Translation, all_losses, join_layers, join_steps
+from simulmt.models.vocabulary import Vocabulary
 from simulmt.options import Few, Share, Width, limited
-from simulmt.vocabulary import Vocabulary
 
 PLAIN_LAYERS = 2
 """Number of layers at the bottom of encoder and decoder without residual connections."""

@@ -23,7 +23,7 @@ from simulmt.attention.plan import Stops
 from simulmt.errors import UserError
 from simulmt.models.projection import Projection
 from simulmt.models.results import DecoderStep, Translation
-from simulmt.precision import wide
+from simulmt.ops.precision import wide
 
 _NEVER = torch.iinfo(torch.long).max
 """The read length of a state that none may see, since it is not computed yet."""

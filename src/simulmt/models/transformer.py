@@ -26,8 +26,8 @@ from simulmt.models.projection import Projection
 from simulmt.models.reencoding import REENCODING, PrefixAttention, encode_prefixes
 from simulmt.models.results import DecoderStep, State, Translation, all_losses, join_layers
 from simulmt.models.several_states import StateChooser, States
+from simulmt.models.vocabulary import Vocabulary
 from simulmt.options import Few, Share, Width, limited
-from simulmt.vocabulary import Vocabulary
 
 BY_WORD = "by_word"
 """The value of `model.encoder` with which a token sees all of its own word."""

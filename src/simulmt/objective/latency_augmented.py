@@ -15,10 +15,10 @@ from torch import Tensor
 from simulmt import latency
 from simulmt.attention import Losses, Mechanism, Moment
 from simulmt.attention.mechanism import Unit
-from simulmt.data.encoded import Batch
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.models.results import Translation
+from simulmt.objective.batch import Batch
 from simulmt.objective.delays import VARIANCES, Alignments, expected_delays, weighted_delay
 from simulmt.objective.likelihood import token_losses
 from simulmt.objective.objective import Loss, Objective, grown

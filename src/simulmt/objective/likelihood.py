@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from simulmt.models.projection import Projection
-from simulmt.precision import wider
+from simulmt.ops.precision import wider
 
 _TOKENS = 512
 """Tokens in a chunk, at least. Each chunk reads the weight again, which takes as long as the

@@ -19,13 +19,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from simulmt.attention import Mechanism, Moment
-from simulmt.data.encoded import Batch
 from simulmt.models.model import Model
+from simulmt.objective.batch import Batch
 from simulmt.objective.likelihood import token_losses
 from simulmt.objective.objective import Loss, Objective, grown
 from simulmt.ops.hidden_markov import forward_algorithm, log_likelihood
+from simulmt.ops.precision import wide
 from simulmt.options import Natural, Share, Weight, limited
-from simulmt.precision import wide
 
 
 @limited

@@ -12,8 +12,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from simulmt.attention import Mechanism, Moment
-from simulmt.data.encoded import Batch
 from simulmt.models.model import Model
+from simulmt.objective.batch import Batch
 
 
 class Loss(NamedTuple):

@@ -20,14 +20,14 @@ from torch.utils.checkpoint import checkpoint
 from simulmt.attention import Mechanism, Moment
 from simulmt.attention.memory import first
 from simulmt.attention.moment import uniform
-from simulmt.data.encoded import Batch
 from simulmt.models.model import Model
 from simulmt.models.projection import Projection
 from simulmt.models.results import Translation
+from simulmt.objective.batch import Batch
 from simulmt.objective.likelihood import token_losses
 from simulmt.objective.objective import Loss, Objective, grown
+from simulmt.ops.precision import wide
 from simulmt.options import Natural, Share, Weight, limited
-from simulmt.precision import wide
 
 _ROWS = 1024
 """Tokens whose probabilities are held at a time."""

@@ -18,8 +18,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from simulmt.attention import Source
-from simulmt.data.encoded import Batch
 from simulmt.models.model import Model
+from simulmt.objective.batch import Batch
 from simulmt.objective.likelihood import token_losses
 from simulmt.options import Weight, limited
 

@@ -11,14 +11,13 @@ from omegaconf import DictConfig
 from simulmt.alignment.aligner import align_text, check_installed
 from simulmt.alignment.links import format_links
 from simulmt.alignment.symmetrise import SYMMETRISE
-from simulmt.builders import build_corpus
 from simulmt.data.corpus import Split
 from simulmt.data.text import text_lines
-from simulmt.disk import check_writable
 from simulmt.errors import UserError
 from simulmt.options import Config, construct, pick
+from simulmt.parts.builders import build_corpus
 from simulmt.programs.plain import plain
-from simulmt.run_directory import write_texts
+from simulmt.system.disk import check_writable, write_texts
 
 
 @dataclass(frozen=True)

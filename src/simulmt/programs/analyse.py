@@ -13,19 +13,19 @@ from simulmt.analysis.studies.aer import attention_links
 from simulmt.analysis.studies.run_set import AttentionLinks, DecodedTestSet, RunSet, write_result
 from simulmt.analysis.target import REMEDY
 from simulmt.attention.attention import Attention
-from simulmt.builders import build_corpus, build_search, pick_device
-from simulmt.configuration import Setup
 from simulmt.data.batches import ordered_batches
 from simulmt.data.corpus import Corpus, Split
 from simulmt.data.encoded import EncodedSplit
-from simulmt.decoding.split_decoder import SplitDecoder
-from simulmt.disk import check_writable
+from simulmt.files.run_directory import CONFIG
 from simulmt.models.model import Model
 from simulmt.options import construct, pick
+from simulmt.parts.builders import build_corpus, build_search, pick_device
+from simulmt.parts.configuration import Setup
 from simulmt.programs.plain import plain
-from simulmt.run_directory import CONFIG, read_json
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained, text_cache
+from simulmt.scoring.split_decoder import SplitDecoder
+from simulmt.system.disk import check_writable, read_json
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,19 @@ from typing import Annotated
 from annotated_types import Ge, Le
 
 from simulmt.attention import Mechanism
-from simulmt.builders import Data, build_mechanism, build_objective, build_search, outline_model
-from simulmt.configuration import Configuration
 from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.objective import Objective
 from simulmt.options import Config, construct
+from simulmt.parts.builders import (
+    Data,
+    build_mechanism,
+    build_objective,
+    build_search,
+    outline_model,
+)
+from simulmt.parts.configuration import Configuration
 from simulmt.programs import teacher
 from simulmt.training.loggers import Open, choose_logger
 from simulmt.training.optimiser import Adam, make_adam

@@ -20,12 +20,12 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from simulmt.disk import explain
-from simulmt.ending import BAD_INPUT, INTERRUPTED, drop_output
 from simulmt.errors import UserError
-from simulmt.plugins import CONF, HOME, conf_folders, named
+from simulmt.files.plugins import CONF, HOME, conf_folders, named
+from simulmt.files.run_directory import absent, remove_empty
 from simulmt.programs.help import groups_of
-from simulmt.run_directory import absent, remove_empty
+from simulmt.system.disk import explain
+from simulmt.system.ending import BAD_INPUT, INTERRUPTED, drop_output
 from simulmt.training.run_name import run_name, within
 
 PLACES = {"train": ("sweep", "run_or_sweep"), "import": ("marian", "import_model")}

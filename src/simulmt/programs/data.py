@@ -5,8 +5,6 @@ from pathlib import Path
 from typing_extensions import NotRequired
 
 from simulmt.analysis import summary
-from simulmt.builders import Data
-from simulmt.console import busy, say
 from simulmt.data.corpus import SPLITS, Corpus
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.manifest import Manifest
@@ -14,7 +12,9 @@ from simulmt.data.subwords import Subwords
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.errors import UserError
 from simulmt.options import Config, asked_of, check, construct
+from simulmt.parts.builders import Data
 from simulmt.saved.checkpoint import load_subwords
+from simulmt.system.console import busy, say
 
 
 def build_data(data: Data, cache: Path) -> tuple[Corpus, Tokenizer, dict[str, EncodedSplit]]:

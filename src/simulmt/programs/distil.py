@@ -21,28 +21,27 @@ import torch
 from omegaconf import DictConfig
 from torch.multiprocessing.spawn import ProcessExitedException, spawn
 
-from simulmt import ending
 from simulmt.analysis import summary
-from simulmt.builders import pick_device
-from simulmt.console import counted, say
 from simulmt.data.corpus import SPLITS, Split
 from simulmt.data.files import FilePair
 from simulmt.data.reader import read_pairs
 from simulmt.data.workers import cores
-from simulmt.decoding.lines import LineTranslator
-from simulmt.disk import writing
 from simulmt.errors import UserError
-from simulmt.lock import alone
-from simulmt.memory import enough_memory
+from simulmt.live.lines import LineTranslator
 from simulmt.options import Config, Count, Few, Tokens, construct
 from simulmt.parts import load
+from simulmt.parts.builders import pick_device
 from simulmt.programs.command import end
 from simulmt.programs.lines import append, begin, check_same, digest_of, search_of, whole_lines
 from simulmt.programs.plain import plain
 from simulmt.programs.provenance import provenance
-from simulmt.run_directory import read_json, replacing, write_json
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
+from simulmt.system import ending
+from simulmt.system.console import counted, say
+from simulmt.system.disk import read_json, replacing, write_json, writing
+from simulmt.system.lock import alone
+from simulmt.system.memory import enough_memory
 
 RECORD = "distil.json"
 """The last file of a folder: a folder that has it is finished."""

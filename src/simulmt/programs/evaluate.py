@@ -12,30 +12,31 @@ from omegaconf import DictConfig
 
 from simulmt.analysis import summary
 from simulmt.analysis.table import score_table
-from simulmt.builders import build_policy, other_policy, pick_device
-from simulmt.console import console, watch
 from simulmt.data.corpus import SPLITS, Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.files import FilePair
 from simulmt.data.reader import read_pairs
 from simulmt.data.sacrebleu_sets import PREFIX, find_set, is_test_set
 from simulmt.data.text import ENDINGS
-from simulmt.decoding.instance import Instance, write_instances
+from simulmt.decoding.instance import Instance
 from simulmt.decoding.search import GREEDY
-from simulmt.decoding.split_decoder import SplitDecoder
-from simulmt.disk import check_writable
 from simulmt.errors import UserError
+from simulmt.files.instances import write_instances
+from simulmt.files.run_directory import EVALUATED, EVALUATION, INSTANCES, run_of
 from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
-from simulmt.memory import enough_memory
 from simulmt.options import FOLDER_NAME, Config, FolderName, Tokens, construct, is_folder_name
+from simulmt.parts.builders import build_policy, other_policy, pick_device
 from simulmt.programs.lines import search_of
 from simulmt.programs.plain import Dials, plain
-from simulmt.run_directory import EVALUATED, EVALUATION, INSTANCES, run_of, write_json
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Computing, Decoding, Scores, Text
+from simulmt.scoring.split_decoder import SplitDecoder
+from simulmt.system.console import console, watch
+from simulmt.system.disk import check_writable, write_json
+from simulmt.system.memory import enough_memory
 
 _evaluated: dict[str, Scores] = {}
 """The scores of the decodings that this process has made with -m."""

@@ -6,12 +6,13 @@ from typing import Literal
 
 from omegaconf import DictConfig
 
-from simulmt import run_directory as files
+from simulmt.files import run_directory as files
 from simulmt.options import construct
 from simulmt.programs.plain import plain
 from simulmt.saved import checkpoint, exported
 from simulmt.saved.marian import export as marian
 from simulmt.scoring.scores import Scores
+from simulmt.system.disk import read_record
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,26 @@ def export(cfg: DictConfig) -> None:
         return
     home = trained.path if trained.path.is_dir() else files.run_of(trained.path)
     scores = _test_scores(trained.path, home) if home else None
-    exported.write(trained, options.to, scores, files.read_provenance(home) if home else None)
-    known = "" if scores else " (no test scores beside the checkpoint: the card has none)"
-    print(f"{trained.path} exported to {options.to}{known}")
+    provenance = files.read_provenance(home) if home else None
+    records = {files.EVALUATED: scores, files.PROVENANCE: provenance}
+    known = {name: record for name, record in records.items() if record is not None}
+    exported.write(trained, options.to, known, _table(scores) if scores else [])
+    missing = "" if scores else " (no test scores beside the checkpoint: the card has none)"
+    print(f"{trained.path} exported to {options.to}{missing}")
 
 
 def _test_scores(path: Path, home: Path) -> Scores | None:
     """Return the scores of a run's tested checkpoint, or those of an exported folder."""
     file = home / (files.EVALUATED if path == home else files.SCORES)
     scored = path in (home, files.tested_checkpoint(home)) and file.is_file()
-    return files.read_record(file, Scores) if scored else None
+    return read_record(file, Scores) if scored else None
+
+
+def _table(scores: Scores) -> list[str]:
+    """Return quality and word latency as Markdown, each with its signature."""
+    figures = scores["paper", "word"]
+    lines = []
+    for name in ("BLEU", "chrF", "AL", "DAL", "AP"):
+        signature = figures[name].signature.replace("|", "\\|")
+        lines.append(f"| {name} | {figures[name].form()} | `{signature}` |")
+    return ["| | | signature |", "|---|---:|---|", *lines]

@@ -8,7 +8,7 @@ import yaml
 
 import simulmt
 from simulmt.errors import UserError
-from simulmt.plugins import CONF, HOME, conf_folders, named
+from simulmt.files.plugins import CONF, HOME, conf_folders, named
 
 _PRESETS = "experiments"
 _OTHERS = """\

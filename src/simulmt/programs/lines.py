@@ -7,17 +7,16 @@ from pathlib import Path
 
 import torch
 
-from simulmt.builders import build_search
-from simulmt.console import say
 from simulmt.data.store import digest
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import Search
-from simulmt.disk import writing
 from simulmt.errors import UserError
-from simulmt.lock import alone
 from simulmt.models.model import Model
-from simulmt.run_directory import read_json, write_json
+from simulmt.parts.builders import build_search
 from simulmt.saved.trained import Trained
+from simulmt.system.console import say
+from simulmt.system.disk import read_json, write_json, writing
+from simulmt.system.lock import alone
 
 
 def search_of(

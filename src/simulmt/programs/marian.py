@@ -34,7 +34,7 @@ def import_model(cfg: DictConfig) -> None:
         raise UserError(f"from={options.folder}: there is no such folder")
     trained = marian.read(options.folder, options.target)
     trained.build()  # raises if the model could not be loaded from the folder
-    exported.write(trained, options.to, None, None)
+    exported.write(trained, options.to, {})
     described, model = trained.manifest, trained.setup.model
     print(
         f"{described.name} {described.pair}: {model['encoder_layers']} + {model['decoder_layers']} "

@@ -20,11 +20,11 @@ from omegaconf import DictConfig
 from rich.table import Column, Table
 from rich.text import Text
 
-from simulmt.console import console, say
-from simulmt.ending import BAD_INPUT, ENDS_WITH, listen
 from simulmt.errors import UserError
 from simulmt.programs.plain import plain
-from simulmt.run_directory import read_record, replacing, write_json
+from simulmt.system.console import console, say
+from simulmt.system.disk import read_record, replacing, write_json
+from simulmt.system.ending import BAD_INPUT, ENDS_WITH, listen
 
 SWEEP = "SIMULMT_SWEEP"
 """Environment variable with the folder of the running sweep, which holds the record of each run, a

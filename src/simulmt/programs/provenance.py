@@ -15,8 +15,8 @@ from subprocess import DEVNULL, SubprocessError, check_output
 
 import torch
 
-from simulmt.cli import COMMAND
-from simulmt.run_directory import Provenance
+from simulmt.files.run_directory import Provenance
+from simulmt.programs.cli import COMMAND
 
 _NONE: Mapping[str, str] = {}
 _PACKAGES = ("simulmt", "pytorch-lightning", "numba", "sentencepiece", "sacrebleu")

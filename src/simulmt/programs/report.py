@@ -3,7 +3,7 @@
 from omegaconf import DictConfig
 
 from simulmt.analysis import report as comparison
-from simulmt.plugins import CONF, HOME
+from simulmt.files.plugins import CONF, HOME
 from simulmt.programs.plain import plain
 
 

@@ -13,16 +13,16 @@ from omegaconf import DictConfig
 from pydantic import StringConstraints
 
 from simulmt.decoding.policies import OWN, POLICIES
-from simulmt.ending import TERMINATED
 from simulmt.errors import UserError
+from simulmt.files.plugins import CONF, HOME, conf_folders
 from simulmt.options import Config, construct, pick
-from simulmt.plugins import CONF, HOME, conf_folders
 from simulmt.programs.help import head
 from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint
 from simulmt.serve.messages import PolicyOffer, Setting
 from simulmt.serve.models import Served, options_of
 from simulmt.serve.sessions import Limits, Sessions
+from simulmt.system.ending import TERMINATED
 
 _OPEN = "lets other machines use the models, without a password and unencrypted"
 

@@ -6,11 +6,11 @@ With `init_freeze=N` the parameters of that run are frozen for the first N updat
 import re
 from textwrap import shorten
 
-from simulmt.console import say
 from simulmt.data.manifest import Manifest, check_manifest
 from simulmt.models.model import Model
 from simulmt.saved.checkpoint import load_matching
 from simulmt.saved.trained import Trained
+from simulmt.system.console import say
 from simulmt.training.freezing import NOTHING_FROZEN, Frozen
 
 

@@ -26,17 +26,17 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from simulmt.console import say
-from simulmt.ending import BAD_INPUT, ENDS_WITH, end_with, killed_by
 from simulmt.errors import UserError
-from simulmt.lock import BusyError
-from simulmt.metrics import read_columns
+from simulmt.files.metrics import read_columns
+from simulmt.files.run_directory import CONFIG, remove_empty
 from simulmt.options import Config
 from simulmt.programs.choices import Sweep, check_choices
 from simulmt.programs.outcome import FAILED, SWEEP, Outcome, find_outcomes, write_outcome
 from simulmt.programs.plain import hydra_record, plain
 from simulmt.programs.train import train
-from simulmt.run_directory import CONFIG, remove_empty
+from simulmt.system.console import say
+from simulmt.system.ending import BAD_INPUT, ENDS_WITH, end_with, killed_by
+from simulmt.system.lock import BusyError
 from simulmt.training.resume import State, alone_in, read_state
 
 LOCKED = "SIMULMT_LOCKED"

@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import TypeAlias
 
 from simulmt.attention import FullSentence, Lookback, Mechanism
-from simulmt.builders import build_model, outline_model
-from simulmt.configuration import Configuration
 from simulmt.data.manifest import Manifest, check_manifest
 from simulmt.errors import UserError
 from simulmt.models.reencoding import REENCODING
+from simulmt.models.vocabulary import Vocabulary
 from simulmt.objective.teacher import Joint, Pretrained, Teacher
 from simulmt.options import Weight, construct, pick
+from simulmt.parts.builders import build_model, outline_model
+from simulmt.parts.configuration import Configuration
 from simulmt.saved import checkpoint as checkpoints
-from simulmt.vocabulary import Vocabulary
 
 FULL = Mechanism(schedule=FullSentence(), span=Lookback(), name="full")
 """The mechanism of a teacher: attention to the whole sentence."""

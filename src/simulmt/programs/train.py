@@ -9,20 +9,15 @@ import pytorch_lightning as pl
 from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
 from omegaconf import DictConfig
 
-from simulmt import ending
-from simulmt import run_directory as files
 from simulmt.analysis import summary
-from simulmt.builders import build_model, build_objective
-from simulmt.console import say, watch
 from simulmt.data.batches import check_enough
 from simulmt.data.manifest import Manifest, manifest
 from simulmt.data.tokenizer import Tokenizer
-from simulmt.decoding.instance import write_instances
 from simulmt.decoding.search import GREEDY
-from simulmt.decoding.split_decoder import SplitDecoder
-from simulmt.ending import is_first, is_worker
-from simulmt.memory import enough_memory
+from simulmt.files import run_directory as files
+from simulmt.files.instances import write_instances
 from simulmt.parts import needed_by
+from simulmt.parts.builders import build_model, build_objective
 from simulmt.programs.choices import Choices, check_choices
 from simulmt.programs.data import build_data, say_data
 from simulmt.programs.plain import plain
@@ -33,6 +28,12 @@ from simulmt.saved.checkpoint import passport
 from simulmt.saved.trained import Trained
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores
+from simulmt.scoring.split_decoder import SplitDecoder
+from simulmt.system import ending
+from simulmt.system.console import say, watch
+from simulmt.system.disk import write_json, write_texts
+from simulmt.system.ending import is_first, is_worker
+from simulmt.system.memory import enough_memory
 from simulmt.training.callbacks import count_parameters, flat
 from simulmt.training.compiled import check_compiler
 from simulmt.training.datamodule import TranslationData
@@ -125,7 +126,7 @@ def _train(
         chosen = fit(trainer, module, data, resume, folder, plan.average)
         scores = _test(trainer, module, tested, folder, chosen)
     if is_first():  # last: a run that has its scores is finished
-        files.write_json(folder / files.SCORES, scores)
+        write_json(folder / files.SCORES, scores)
 
 
 def _module(
@@ -159,7 +160,7 @@ def _describe(
     """Write configuration, provenance, the traits of the policy and the manifest of the data."""
     if is_first():
         mechanism, settings = choices.mechanism, choices.settings
-        files.write_texts(folder / files.HYDRA, record)
+        write_texts(folder / files.HYDRA, record)
         contents = {
             files.CONFIG: settings,
             files.PROVENANCE: provenance(choices.plan.accelerator, needed_by(settings)),
@@ -167,7 +168,7 @@ def _describe(
             files.MANIFEST: described,  # last: with this file the run has begun
         }
         for name, content in contents.items():
-            files.write_json(folder / name, content)
+            write_json(folder / name, content)
 
 
 def _test(

@@ -14,19 +14,19 @@ from typing import Literal
 from omegaconf import DictConfig
 from rich.console import Console
 
-from simulmt.builders import build_policy, other_policy
-from simulmt.console import note, watch
 from simulmt.data.text import normalise, text_lines
-from simulmt.decoding.lines import LineTranslator
 from simulmt.errors import UserError
 from simulmt.live import interpreter
+from simulmt.live.lines import LineTranslator
 from simulmt.live.translator import LONGEST, Translator
-from simulmt.memory import enough_memory
 from simulmt.options import Config, Count, Tokens, construct
+from simulmt.parts.builders import build_policy, other_policy
 from simulmt.programs.lines import append, begin, digest_of, search_of
 from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
+from simulmt.system.console import note, watch
+from simulmt.system.memory import enough_memory
 
 PICTURED = 20
 """The most sentences that a picture shows."""
@@ -184,7 +184,7 @@ def remember(words: Iterable[str], sentences: dict[int, str]) -> Iterator[str]:
 def draw(translator: Translator, sentences: Mapping[int, str], options: Options) -> None:
     """Write the picture of the first of `sentences`, which have the numbers of their lines."""
     from simulmt.analysis.picture import write_picture  # noqa: PLC0415  (takes a while to import,
-    from simulmt.decoding.trace import trace_sentence  # noqa: PLC0415   and mostly for nothing)
+    from simulmt.analysis.trace import trace_sentence  # noqa: PLC0415   and mostly for nothing)
 
     model, subwords, device = translator.model, translator.subwords, translator.device
     first = [*sentences.items()][:PICTURED]

@@ -19,11 +19,12 @@ from simulmt.data.subwords import SUBWORDS, Subwords
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.data.tokenizers import tokenizer_of
 from simulmt.errors import UserError
+from simulmt.files.run_directory import AVERAGE, BEST, is_exported, tested_checkpoint
 from simulmt.options import Config
 from simulmt.parts import needed_by
-from simulmt.run_directory import AVERAGE, BEST, is_exported, replacing, tested_checkpoint
 from simulmt.saved import exported
 from simulmt.saved.trained import Trained, check_finite, fill
+from simulmt.system.disk import replacing
 
 _PREFIX = "model."
 _FOLDER = 0x10  # in the attributes of a zip member

@@ -11,6 +11,7 @@ README.md           a model card
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
@@ -23,19 +24,11 @@ from simulmt import __version__
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.data.tokenizers import load_tokenizer
 from simulmt.errors import UserError
+from simulmt.files.run_directory import CONFIG, WEIGHTS
 from simulmt.options import SAME_RUN, Config
-from simulmt.run_directory import (
-    CONFIG,
-    EVALUATED,
-    PROVENANCE,
-    WEIGHTS,
-    Provenance,
-    read_json,
-    write_json,
-)
 from simulmt.saved.new_folder import new_folder
 from simulmt.saved.trained import Trained, check_finite
-from simulmt.scoring.scores import Scores
+from simulmt.system.disk import read_json, write_json
 
 CARD = "README.md"
 _NOT_THE_MODEL = (*SAME_RUN, "trainer", "init_from", "init_freeze", "teacher")
@@ -43,15 +36,15 @@ _NOT_THE_MODEL = (*SAME_RUN, "trainer", "init_from", "init_freeze", "teacher")
 
 
 def write(
-    trained: Trained, folder: Path, scores: Scores | None, provenance: Provenance | None
+    trained: Trained, folder: Path, records: Mapping[str, object], results: Sequence[str] = ()
 ) -> None:
     """Write a trained model into a new or empty folder, whole or not at all.
 
     Args:
         trained: the model.
         folder: created if absent.
-        scores: the scores on its test set, if known.
-        provenance: where its training comes from, if known.
+        records: further dataclasses to write as JSON, by the names of their files.
+        results: the lines of the model card about its test set, as Markdown.
 
     Raises:
         UserError: the folder is not empty, or cannot be written.
@@ -69,10 +62,9 @@ def write(
             (unfinished / name).write_bytes(content)
         digests = _digests(described, trained.subwords, weights)
         write_json(unfinished / CONFIG, {**described, "sha256": digests})
-        for name, record in {EVALUATED: scores, PROVENANCE: provenance}.items():
-            if record is not None:
-                write_json(unfinished / name, record)
-        (unfinished / CARD).write_text(card(trained, scores), encoding="utf-8", newline="\n")
+        for name, record in records.items():
+            write_json(unfinished / name, record)
+        (unfinished / CARD).write_text(card(trained, results), encoding="utf-8", newline="\n")
 
 
 def read(folder: Path) -> Trained:
@@ -119,7 +111,7 @@ def _digests(described: Config, subwords: Tokenizer, weights: bytes) -> dict[str
     return {name: sha256(content).hexdigest() for name, content in contents.items()}
 
 
-def card(trained: Trained, scores: Scores | None) -> str:
+def card(trained: Trained, results: Sequence[str]) -> str:
     """Return the model card as Markdown."""
     setup, manifest = trained.setup, trained.manifest
     facts = {
@@ -139,8 +131,8 @@ def card(trained: Trained, scores: Scores | None) -> str:
         facts["needs"] = ", ".join(f"{name} {version}" for name, version in trained.needs.items())
     lines = [f"# {setup.mechanism['name']} on {setup.model['name']}, {manifest.pair}", ""]
     lines += [f"- **{name}**: {value}" for name, value in facts.items()]
-    if scores:
-        lines += ["", "## On its test set", "", *_table(scores)]
+    if results:
+        lines += ["", "## On its test set", "", *results]
     lines += [
         "", "## Use", "", "```bash", "simulmt translate checkpoint=THIS_FOLDER", "```", "",
         "```python", "from simulmt.live.translator import Translator", "",
@@ -154,13 +146,3 @@ def card(trained: Trained, scores: Scores | None) -> str:
 def _listed(options: Config) -> str:
     rest = [f"{key}={value}" for key, value in options.items() if key != "name"]
     return ", ".join([str(options["name"]), *rest])
-
-
-def _table(scores: Scores) -> list[str]:
-    """Return quality and word latency, each with its signature."""
-    figures = scores["paper", "word"]
-    lines = []
-    for name in ("BLEU", "chrF", "AL", "DAL", "AP"):
-        signature = figures[name].signature.replace("|", "\\|")
-        lines.append(f"| {name} | {figures[name].form()} | `{signature}` |")
-    return ["| | | signature |", "|---|---:|---|", *lines]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from simulmt.disk import writing
 from simulmt.errors import UserError
+from simulmt.system.disk import writing
 
 
 @contextmanager

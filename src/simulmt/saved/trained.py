@@ -10,17 +10,17 @@ from textwrap import shorten
 
 from torch import Tensor, nn
 
-from simulmt.builders import build_corpus, build_mechanism, outline_model
-from simulmt.configuration import Setup
 from simulmt.data.corpus import Corpus, Split
 from simulmt.data.manifest import Manifest, check_manifest, manifest
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.policy import Policy
 from simulmt.errors import UserError
+from simulmt.files.plugins import MODULE
 from simulmt.models.model import Model
 from simulmt.options import Config, convert, pick
 from simulmt.parts import check_loaded
-from simulmt.plugins import MODULE
+from simulmt.parts.builders import build_corpus, build_mechanism, outline_model
+from simulmt.parts.configuration import Setup
 
 UNTURNED: Mapping[str, float] = {}
 

@@ -4,60 +4,19 @@ AL of one paper is not AL of another: the unit, the length that sets the pace an
 differ. A convention names one such choice, and each of its figures carries a signature.
 """
 
-from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from torch import Tensor
-
-from simulmt import __version__, latency
+from simulmt.latency import (
+    COUNTED,
+    METRICS,
+    Metric,
+    average_token_delay,
+    yet_another_average_lagging,
+)
 from simulmt.scoring.degeneracy import FIGURES, OMNISTEVAL
 
-
-class Metric(NamedTuple):
-    """A latency metric, and whose length its formula takes.
-
-    Attributes:
-        name: The name that papers use.
-        formula: A function of `simulmt.latency`.
-        length: `hyp` (the translation), `ref` (the reference), `max` (the longer of the two),
-            `src` (the source), or empty if none.
-    """
-
-    name: str
-    formula: Callable[..., Tensor]
-    length: str = "hyp"
-
-    def values(
-        self, delays: Tensor, source: Tensor, target: Tensor, reference: Tensor
-    ) -> list[float]:
-        """Return the metric of each sentence; NaN where the formula does not define it."""
-        lengths = {"ref": [reference], "max": [reference], "src": [source]}
-        return list(self.formula(delays, source, target, *lengths.get(self.length, [])).tolist())
-
-    def signature(self, *fields: str) -> str:
-        """Return how the metric is counted, as sacreBLEU does: `AL|g:ref|u:word|eos:no|v:0.1.0`."""
-        length = [f"g:{self.length}"] if self.length else []
-        return "|".join([self.name, *length, *fields, "eos:no", f"v:{__version__}"])
-
-
-_AP = Metric("AP", latency.average_proportion)
-_AL = Metric("AL", latency.average_lagging)
-_LAAL = Metric("LAAL", latency.length_adaptive_average_lagging, "max")
-_DAL = Metric("DAL", latency.differentiable_average_lagging)
-_CW = Metric("CW", latency.consecutive_wait, "")
-_AP_REF, _AL_REF = _AP._replace(length="ref"), _AL._replace(length="ref")
-_CW_SRC = _CW._replace(length="src")
-_YAAL = Metric("YAAL", latency.yet_another_average_lagging, "max")
-_ATD = Metric("ATD", latency.average_token_delay, "")
-
-METRICS = {"AP": _AP, "AL": _AL, "AL_ref": _AL_REF, "LAAL": _LAAL, "DAL": _DAL, "CW": _CW}
-"""The latencies of the papers, and of the oracle."""
-ADDED: dict[str, Metric] = {}
-"""Latencies of plugins, by names that no latency of the papers has."""
-COUNTED = ChainMap(ADDED, METRICS)
-"""The latencies of the convention `paper`; what is added to them is added to `ADDED`."""
 UNITS = ("word", "subword")
 
 
@@ -103,6 +62,13 @@ class Convention:
         """Return the fields of a signature for the unit and the delays."""
         clipping = () if self.clipped else ("clip:no",)
         return (f"u:{unit}", *clipping, *((self.scorer,) if self.scorer else ()))
+
+
+_AP, _AL_REF, _DAL = METRICS["AP"], METRICS["AL_ref"], METRICS["DAL"]
+_AL, _LAAL = METRICS["AL"], METRICS["LAAL"]
+_AP_REF, _CW_SRC = _AP._replace(length="ref"), METRICS["CW"]._replace(length="src")
+_YAAL = Metric("YAAL", yet_another_average_lagging, "max")
+_ATD = Metric("ATD", average_token_delay, "")
 
 
 def _named(*metrics: Metric) -> dict[str, Metric]:

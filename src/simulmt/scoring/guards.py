@@ -10,7 +10,7 @@ from html.entities import html5
 
 from simulmt.data.tokenizer import UNKNOWN
 from simulmt.decoding.instance import Instance
-from simulmt.run_directory import INSTANCES
+from simulmt.files.run_directory import INSTANCES
 
 _NAMED = "|".join(name for name in html5 if name.endswith(";"))  # `apos;`, but not `D;`
 _KINDS = {

@@ -22,7 +22,8 @@ from simulmt import __version__
 from simulmt.data.corpus import oracle_delays
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
-from simulmt.scoring.conventions import CASED, CONVENTIONS, METRICS, UNITS, Bleu, Convention, Metric
+from simulmt.latency import METRICS, Metric
+from simulmt.scoring.conventions import CASED, CONVENTIONS, UNITS, Bleu, Convention
 from simulmt.scoring.degeneracy import degeneracy
 from simulmt.scoring.scores import ComputationAware, Computing, Decoding, Figures, Score, Scores
 

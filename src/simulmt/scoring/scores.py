@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from simulmt.decoding.search import Search
-from simulmt.scoring.conventions import ADDED, CONVENTIONS
+from simulmt.latency import ADDED
+from simulmt.scoring.conventions import CONVENTIONS
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from functools import lru_cache
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
-from simulmt.builders import build_mechanism, build_policy, pick_device
 from simulmt.decoding.policy import Policy
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 from simulmt.options import asked_of
+from simulmt.parts.builders import build_mechanism, build_policy, pick_device
 from simulmt.saved.trained import Trained
 from simulmt.serve.messages import ModelOffer, Option, PolicyOffer, Setting
 

@@ -14,19 +14,13 @@ from pytorch_lightning.utilities import rank_zero_only
 from torch import nn
 
 from simulmt.decoding.instance import Instance
-from simulmt.decoding.split_decoder import SplitDecoder
-from simulmt.metrics import read_columns
-from simulmt.run_directory import (
-    SAMPLES,
-    STEP,
-    TRAINING,
-    Training,
-    replacing,
-    write_json,
-)
+from simulmt.files.metrics import read_columns
+from simulmt.files.run_directory import SAMPLES, STEP, TRAINING, Training
 from simulmt.scoring.conventions import UNITS
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Scores
+from simulmt.scoring.split_decoder import SplitDecoder
+from simulmt.system.disk import replacing, write_json
 from simulmt.training.lines import listed
 from simulmt.training.loggers import sample, show_samples
 from simulmt.training.module import TranslationModule

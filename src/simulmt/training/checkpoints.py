@@ -8,8 +8,9 @@ import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
-from simulmt.run_directory import CHECKPOINTS, replacing
+from simulmt.files.run_directory import CHECKPOINTS
 from simulmt.saved.checkpoint import read_checkpoint
+from simulmt.system.disk import replacing
 
 Content: TypeAlias = dict[str, Any]
 """What Lightning puts into a checkpoint."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import pytorch_lightning as pl
 
-from simulmt.console import say
 from simulmt.data.batches import BucketBatches, check_budget, ordered_batches
-from simulmt.data.encoded import Batch, EncodedSplit
-from simulmt.processes import rank_and_world_size
+from simulmt.data.encoded import EncodedSplit
+from simulmt.objective.batch import Batch
+from simulmt.system.console import say
+from simulmt.system.processes import rank_and_world_size
 
 _AHEAD = 4  # batches
 

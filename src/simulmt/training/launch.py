@@ -23,9 +23,17 @@ from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalEx
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, get_error_handler
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from simulmt.disk import explain
-from simulmt.ending import BAD_INPUT, ENDS_WITH, end, is_first, is_worker, killed_by, launched
 from simulmt.errors import UserError
+from simulmt.system.disk import explain
+from simulmt.system.ending import (
+    BAD_INPUT,
+    ENDS_WITH,
+    end,
+    is_first,
+    is_worker,
+    killed_by,
+    launched,
+)
 
 _PATIENCE = 8
 """Seconds that the ranks have to end after a signal."""

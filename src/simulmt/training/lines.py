@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import pytorch_lightning as pl
 from torch import Tensor
 
-from simulmt.console import EVERY, say
-from simulmt.ending import is_first
+from simulmt.system.console import EVERY, say
+from simulmt.system.ending import is_first
 
 _FIGURES = {
     "train/loss": "loss {:.3f}",

@@ -13,12 +13,12 @@ from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
 from simulmt.decoding.instance import Instance
-from simulmt.disk import writing
-from simulmt.ending import is_first
 from simulmt.errors import UserError
-from simulmt.metrics import read_metrics
+from simulmt.files.metrics import read_metrics
+from simulmt.files.run_directory import METRICS
 from simulmt.options import Config, asked_of, check, pick
-from simulmt.run_directory import METRICS, replacing
+from simulmt.system.disk import replacing, writing
+from simulmt.system.ending import is_first
 from simulmt.training.board import Board
 from simulmt.training.tensorboard import TensorBoard
 from simulmt.training.weights_and_biases import WeightsAndBiases

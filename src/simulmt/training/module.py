@@ -11,9 +11,9 @@ from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 
 from simulmt.attention import Moment
-from simulmt.data.encoded import Batch
 from simulmt.models.model import Model
 from simulmt.objective import Loss, Objective
+from simulmt.objective.batch import Batch
 from simulmt.options import Config
 from simulmt.training.compiled import compiled
 from simulmt.training.finite import FiniteUpdates, check_parameters

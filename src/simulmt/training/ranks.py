@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import pytorch_lightning as pl
 
-from simulmt import ending
 from simulmt.errors import UserError
 from simulmt.options import Config, flat_options
-from simulmt.processes import gather
+from simulmt.system import ending
+from simulmt.system.processes import gather
 
 
 class OneRun(pl.Callback):

@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from simulmt.console import say
 from simulmt.data.manifest import Manifest, check_manifest
 from simulmt.errors import UserError
-from simulmt.lock import alone, lock_of
-from simulmt.options import SAME_RUN, Config, convert, flat_options
-from simulmt.parts import needed_by
-from simulmt.run_directory import (
+from simulmt.files.run_directory import (
     CONFIG,
     LAST,
     MARK,
     absent,
     is_finished,
-    read_json,
     read_provenance,
     remove_empty,
 )
+from simulmt.options import SAME_RUN, Config, convert, flat_options
+from simulmt.parts import needed_by
 from simulmt.saved.checkpoint import read_checkpoint
+from simulmt.system.console import say
+from simulmt.system.disk import read_json
+from simulmt.system.lock import alone, lock_of
 
 _THE_SAME = ("model", "mechanism", "teacher", "optim")
 """The groups of options that a resumed run must not change."""

@@ -4,10 +4,7 @@ import logging
 from itertools import count
 from pathlib import Path
 
-from simulmt.console import say
-from simulmt.disk import writing
-from simulmt.ending import is_first
-from simulmt.run_directory import (
+from simulmt.files.run_directory import (
     AVERAGE,
     CONFIG,
     LEFT_BY_KILLS,
@@ -15,6 +12,9 @@ from simulmt.run_directory import (
     RESULTS,
     step_checkpoints,
 )
+from simulmt.system.console import say
+from simulmt.system.disk import writing
+from simulmt.system.ending import is_first
 from simulmt.training.resume import is_own
 
 

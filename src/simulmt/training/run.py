@@ -14,12 +14,12 @@ from lightning_fabric.plugins.environments.cluster_environment import ClusterEnv
 from pytorch_lightning.callbacks import Callback, EarlyStopping
 from pytorch_lightning.loggers import Logger
 
-from simulmt.console import console
-from simulmt.decoding.split_decoder import SplitDecoder
 from simulmt.errors import UserError
+from simulmt.files.run_directory import AVERAGE, BEST, STEP, step_checkpoints
 from simulmt.options import Config, Count, Few, Natural
-from simulmt.run_directory import AVERAGE, BEST, STEP, step_checkpoints
 from simulmt.saved.checkpoint import average_checkpoints, load_weights
+from simulmt.scoring.split_decoder import SplitDecoder
+from simulmt.system.console import console
 from simulmt.training.callbacks import Progress, SimultaneousDecoding, TrainingRecord
 from simulmt.training.checkpoints import WholeFiles, keep
 from simulmt.training.datamodule import TranslationData

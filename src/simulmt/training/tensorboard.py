@@ -9,9 +9,10 @@ from pathlib import Path
 
 from pytorch_lightning.loggers import TensorBoardLogger
 
-from simulmt.metrics import read_columns
+from simulmt.files.metrics import read_columns
+from simulmt.files.run_directory import CONFIG, PICTURE, TENSORBOARD
 from simulmt.options import Config, flat_options
-from simulmt.run_directory import CONFIG, PICTURE, TENSORBOARD, read_json
+from simulmt.system.disk import read_json
 from simulmt.training.board import Board
 
 FINAL = ("test/BLEU", "test/chrF", "test/word/AL", "test/word/AP", "test/word/DAL")
@@ -35,14 +36,17 @@ class TensorBoard(Board, TensorBoardLogger):
     def show_results(self, folder: Path, step: int) -> None:
         """Show a path and the curve of all validations as images; the options beside the scores."""
         # seconds to import
+        from matplotlib.figure import Figure  # noqa: PLC0415
         from matplotlib.image import imread  # noqa: PLC0415
-
-        from simulmt.analysis.curve import draw_validations  # noqa: PLC0415
 
         writer = self.experiment
         writer.add_image("test/path", imread(folder / PICTURE), step, dataformats="HWC")
         points = read_columns(folder, "valid/word/DAL", "valid/BLEU")
-        writer.add_figure("valid/curve", draw_validations(points), step)
+        curve = Figure(figsize=(5.4, 4.0), layout="constrained")
+        axes = curve.subplots()
+        axes.set(xlabel="DAL (source words)", ylabel="BLEU", title="every validation, in order")
+        axes.plot(*zip(*points, strict=True), marker="o")
+        writer.add_figure("valid/curve", curve, step)
         config, scores = flat_options(read_json(folder / CONFIG)), read_columns(folder, *FINAL)
         options = {name: str(x) if isinstance(x, list) else x for name, x in config.items()}
         self.log_hyperparams(options, dict(zip(FINAL, scores[-1], strict=True)), step)

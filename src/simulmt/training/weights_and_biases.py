@@ -15,11 +15,12 @@ from typing import Literal
 
 from pytorch_lightning.loggers import WandbLogger
 
-from simulmt.configuration import WEIGHTS, Configuration
-from simulmt.console import say
-from simulmt.metrics import read_columns
+from simulmt.files.metrics import read_columns
+from simulmt.files.run_directory import PICTURE, WANDB_ID
 from simulmt.options import Config
-from simulmt.run_directory import PICTURE, WANDB_ID, replacing
+from simulmt.parts.configuration import WEIGHTS, Configuration
+from simulmt.system.console import say
+from simulmt.system.disk import replacing
 from simulmt.training.board import Board
 
 UPDATES = "trainer/global_step"

@@ -12,11 +12,11 @@ from simulmt.analysis.run import Row
 from simulmt.analysis.studies.run_set import AttentionLinks, LinkSource, Result, RunSet, gold_links
 from simulmt.analysis.style import COLOURS, DARK, Style, draw_legend, make_panels, name_rows
 from simulmt.attention.attention import Attention
-from simulmt.data.encoded import Batch
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.forced import Forced, force, stops, strongest, word_weights
 from simulmt.errors import UserError
 from simulmt.models.model import Model
+from simulmt.objective.batch import Batch
 
 _OF_LAYER, _OF_ALL = "attention of a layer", "attention of all layers"
 _OF_HEAD = "where a head stops"

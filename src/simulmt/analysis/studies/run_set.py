@@ -13,10 +13,11 @@ from simulmt.analysis.run import Row, Run
 from simulmt.analysis.style import save
 from simulmt.analysis.target import REMEDY, write_rows
 from simulmt.data.corpus import Corpus, Split
-from simulmt.decoding.instance import Instance, read_instances
-from simulmt.disk import writing
+from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
-from simulmt.run_directory import INSTANCES
+from simulmt.files.instances import read_instances
+from simulmt.files.run_directory import INSTANCES
+from simulmt.system.disk import writing
 
 _OF_RUN = ("name", "folder", "mechanism", "model", "k", "lambda", "lambda_var", "seed", "data")
 

@@ -20,8 +20,8 @@ from simulmt.attention.memory import first, places
 from simulmt.attention.moment import Moment, uniform
 from simulmt.attention.plan import Plan, Stand, Stops
 from simulmt.attention.source import Source
+from simulmt.ops.precision import wide
 from simulmt.options import Share, limited
-from simulmt.precision import wide
 
 _Lead = Annotated[float, Gt(0), Le(LONGEST)]
 

@@ -26,8 +26,8 @@ from simulmt.attention.plan import Plan, Stand, Stops
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
 from simulmt.attention.scores import Score
 from simulmt.attention.scores.score import products
+from simulmt.ops.precision import wide, wider
 from simulmt.options import Positive, Share, limited
-from simulmt.precision import wide, wider
 
 LEAST = 1e-4
 """What is added to the sigmoid, so that no source token is shut out."""

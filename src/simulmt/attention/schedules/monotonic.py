@@ -21,8 +21,8 @@ from simulmt.attention.plan import Odds, Plan, Stand
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
 from simulmt.attention.scores import Perceptron, Score
 from simulmt.ops.noise import noisy_
+from simulmt.ops.precision import wide, wider
 from simulmt.options import Finite, Positive, Weight, limited
-from simulmt.precision import wide, wider
 
 
 @limited

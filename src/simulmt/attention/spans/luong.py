@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from simulmt.attention.initial import xavier
 from simulmt.attention.memory import places
 from simulmt.attention.spans.span import Look, PlainSpan, Span, SpanRecipe, Traits
+from simulmt.ops.precision import wide, wider
 from simulmt.options import Count, limited
-from simulmt.precision import wide, wider
 
 
 @limited

@@ -11,15 +11,16 @@ from simulmt.data.marian import IDS, SOURCE, SPECIAL, TARGET
 from simulmt.data.subwords import SUBWORDS
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.errors import UserError
+from simulmt.files.run_directory import CONFIG, WEIGHTS
+from simulmt.models.vocabulary import Vocabulary
 from simulmt.options import Config, flat_options
-from simulmt.run_directory import CONFIG, WEIGHTS, write_json
 from simulmt.saved.exported import CARD
 from simulmt.saved.marian.config import OPTIONS, ModelFields
 from simulmt.saved.marian.folder import GENERATION, TOKENIZER
 from simulmt.saved.marian.weights import to_marian
 from simulmt.saved.new_folder import new_folder
 from simulmt.saved.trained import Trained
-from simulmt.vocabulary import Vocabulary
+from simulmt.system.disk import write_json
 
 _OFFERED = {
     "mechanism.schedule": ("full_sentence",),

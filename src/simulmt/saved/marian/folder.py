@@ -27,14 +27,14 @@ from simulmt.data.marian import (
 )
 from simulmt.data.text import NORMALISATION
 from simulmt.errors import UserError
+from simulmt.files.run_directory import CONFIG, WEIGHTS
+from simulmt.models.vocabulary import Vocabulary
 from simulmt.options import Config
-from simulmt.run_directory import CONFIG, WEIGHTS
 from simulmt.saved.checkpoint import read_torch
 from simulmt.saved.exported import CARD, read_tensors
 from simulmt.saved.marian.config import GenerationFields, ModelFields, TokenizerFields, read_fields
 from simulmt.saved.marian.weights import from_marian
 from simulmt.saved.trained import Trained
-from simulmt.vocabulary import Vocabulary
 
 PICKLED = "pytorch_model.bin"
 TOKENIZER, GENERATION = "tokenizer_config.json", "generation_config.json"

@@ -1,6 +1,6 @@
 """Decodes a whole split in batches, which the processes of a run share."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -9,13 +9,24 @@ from simulmt.data.batches import ordered_batches
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.tokenizer import Tokenizer
+from simulmt.decoding.decoder import Decode, decoder
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.instance import Instance, word_delays
-from simulmt.decoding.lines import decoder, hypotheses
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import Search
 from simulmt.models.model import Model
-from simulmt.processes import gather, rank_and_world_size
+from simulmt.system.processes import gather, rank_and_world_size
+
+
+def hypotheses(
+    model: Model, encoded: EncodedSplit, batches: Iterable[list[int]], decode: Decode
+) -> Iterator[tuple[int, Hypothesis]]:
+    """Yield each sentence of some batches, by its place, with its translation."""
+    device = model.begins.device
+    for rows in batches:
+        batch = encoded.batch(rows)
+        found = decode(model, batch.source.to(device), batch.source_mask.to(device))
+        yield from zip(rows, found, strict=True)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, track
 from rich.status import Status
 
-from simulmt.ending import is_first
+from simulmt.system.ending import is_first
 
 T = TypeVar("T")
 EVERY = 60.0

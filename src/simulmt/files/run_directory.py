@@ -1,24 +1,16 @@
 """The run directory: the names of its files, and how they are written and read.
 
 A run keeps everything in one folder, and every file of that folder is named here and nowhere else.
-Files are written whole: a reader, or a restart after a kill, never meets half of one.
 """
 
-import json
-import os
 import re
-import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
-from simulmt.disk import writing
 from simulmt.errors import UserError
-from simulmt.options import convert
-
-T = TypeVar("T")
+from simulmt.system.disk import UNFINISHED, read_json, read_record
 
 MARK = ".simulmt"  # stands in each run directory
 CONFIG = "config.json"  # what is trained, resolved
@@ -43,8 +35,7 @@ TENSORBOARD = "tensorboard"
 EVALUATION = "evaluation"  # a folder for each evaluation, with instances, picture and:
 EVALUATED = "scores.json"
 
-_UNFINISHED = ".tmp"
-LEFT_BY_KILLS = tuple(f"{place}*{_UNFINISHED}" for place in ("", f"{CHECKPOINTS}/", f"{SAMPLES}/"))
+LEFT_BY_KILLS = tuple(f"{place}*{UNFINISHED}" for place in ("", f"{CHECKPOINTS}/", f"{SAMPLES}/"))
 RESULTS = (SCORES, INSTANCES, PICTURE)
 FILES = (MANIFEST, CONFIG, TRAITS, PROVENANCE, TRAINING, METRICS, WANDB_ID)
 OF_LOGGERS = (TENSORBOARD, "wandb")
@@ -116,64 +107,6 @@ class Training:
     device: str
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path beside `path` to write to, and move that file to `path` once it is written.
-
-    Raises:
-        UserError: the file cannot be written; what stood under `path` stays.
-    """
-    unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}{_UNFINISHED}")
-    with writing(path):
-        try:
-            yield unfinished
-            with unfinished.open("rb+") as file:
-                os.fsync(file.fileno())  # or a power cut could leave an empty file under the name
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
-
-
-def write_json(path: Path, content: object) -> None:
-    """Write plain values or a dataclass as indented JSON, the same bytes for the same content."""
-    text = json.dumps(_to_plain(content), indent=2, ensure_ascii=False, allow_nan=False)
-    with replacing(path) as unfinished:
-        unfinished.write_text(text + "\n", encoding="utf-8", newline="\n")
-
-
-def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write text files by name; the folder is made if there are any."""
-    for name, text in texts.items():
-        with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        with replacing(folder / name) as unfinished:
-            unfinished.write_text(text, encoding="utf-8")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Return the object that a JSON file holds.
-
-    Raises:
-        UserError: the file cannot be read, or holds something else.
-    """
-    return read_record(path, dict[str, Any])
-
-
-def read_record(path: Path, kind: type[T]) -> T:
-    """Return the dataclass that `write_json` wrote.
-
-    Raises:
-        UserError: the file cannot be read, or does not hold the fields of the dataclass.
-    """
-    try:
-        return convert(json.loads(path.read_bytes()), kind)
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise UserError(
-            f"{path} is absent or corrupt ({type(error).__name__}: {error}); remove it, and run "
-            "the program that writes it again"
-        ) from None
-
-
 def read_provenance(folder: Path) -> Provenance | None:
     """Return where the training of a run or an exported model comes from; None if not known.
 
@@ -243,14 +176,3 @@ def step_checkpoints(folder: Path) -> list[Path]:
 def run_of(checkpoint: Path) -> Path | None:
     """Return the directory of the run that a checkpoint file lies in; None if it lies elsewhere."""
     return checkpoint.parents[1] if checkpoint.parent.name == CHECKPOINTS else None
-
-
-def _to_plain(value: Any) -> Any:
-    """Return dataclasses as dictionaries without the fields that hold their default."""
-    if is_dataclass(value):
-        items = {field.name: getattr(value, field.name) for field in fields(value)}
-        usual = {field.name: field.default for field in fields(value)}
-        value = {name: item for name, item in items.items() if item != usual[name]}
-    if isinstance(value, Mapping):
-        return {str(key): _to_plain(item) for key, item in value.items()}
-    return value

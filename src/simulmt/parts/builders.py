@@ -34,10 +34,10 @@ from simulmt.models.luong import Luong
 from simulmt.models.model import Model
 from simulmt.models.rnmt_plus import RnmtPlus
 from simulmt.models.transformer import Transformer
+from simulmt.models.vocabulary import Vocabulary
 from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.teacher import Teacher
 from simulmt.options import Config, Tokens, asked_of, check, construct, pick
-from simulmt.vocabulary import Vocabulary
 
 T = TypeVar("T")
 USUAL = "usual"

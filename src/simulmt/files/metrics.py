@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from simulmt.run_directory import METRICS
+from simulmt.files.run_directory import METRICS
 
 
 def read_metrics(folder: Path) -> list[dict[str, str]]:

@@ -5,8 +5,9 @@ import shlex
 import sys
 from pathlib import Path
 
-from simulmt import __version__, ending
+from simulmt import __version__
 from simulmt.errors import UserError
+from simulmt.system import ending
 
 VERBS = (
     *("train", "evaluate", "translate", "serve", "report", "analyse", "align", "distil"),

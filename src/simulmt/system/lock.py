@@ -8,8 +8,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from simulmt.console import say
 from simulmt.errors import UserError
+from simulmt.system.console import say
 
 _REMINDER = 600
 """Seconds between two lines about a lock that is waited for."""

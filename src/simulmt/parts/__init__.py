@@ -20,18 +20,18 @@ from simulmt.attention.schedule import ScheduleRecipe
 from simulmt.attention.schedules import SCHEDULES
 from simulmt.attention.scores import SCORES, ScoreFactory
 from simulmt.attention.spans import SPANS, SpanRecipe
-from simulmt.builders import CORPORA, MODELS
-from simulmt.console import note
 from simulmt.data.corpus import Corpus
 from simulmt.decoding.policies import POLICIES
 from simulmt.decoding.policy import Policy
 from simulmt.errors import UserError
+from simulmt.files.plugins import broken, called, installed, locate, version_of
+from simulmt.latency import COUNTED, Metric
 from simulmt.models.model import Model
 from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.latency_augmented import LATENCIES
 from simulmt.options import Config, flat_options, limited
-from simulmt.plugins import broken, called, installed, locate, version_of
-from simulmt.scoring.conventions import COUNTED, Metric
+from simulmt.parts.builders import CORPORA, MODELS
+from simulmt.system.console import note
 
 VARIABLE = "parts"
 """The name that a plugin gives to its parts."""

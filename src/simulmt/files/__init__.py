@@ -1,0 +1,1 @@
+"""Run directories, records and metrics: every file of a run has its name here."""

@@ -1,0 +1,97 @@
+"""SimulEval's `instances.log`: a line of JSON for each decoded sentence."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from textwrap import shorten
+from typing import Annotated
+
+from annotated_types import Ge, Le
+from pydantic import TypeAdapter, ValidationError
+
+from simulmt.decoding.instance import Instance
+from simulmt.errors import UserError
+from simulmt.system.disk import replacing
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Line:
+    """The fields of an instance in `instances.log`, in their order."""
+
+    index: int
+    prediction: str
+    delays: tuple[Annotated[int, Ge(0), Le(1_000_000)], ...]
+    elapsed: tuple[float, ...] = ()
+    prediction_length: int
+    reference: str
+    source: str
+    source_length: int
+
+
+_LINE = TypeAdapter(_Line)
+
+
+def to_json(instance: Instance) -> str:
+    """Return the line of an instance, in words, without a line end.
+
+    `elapsed` is left out if the times were not measured, since scorers take zeros for times.
+    """
+    keys = (field.name for field in fields(_Line) if field.name != "elapsed" or instance.elapsed)
+    return json.dumps({key: getattr(instance, key) for key in keys}, ensure_ascii=False)
+
+
+def write_instances(path: Path, instances: Iterable[Instance]) -> None:
+    """Write a SimulEval `instances.log`, ordered by sentence index."""
+    ordered = sorted(instances, key=lambda instance: instance.index)
+    text = "".join(to_json(instance) + "\n" for instance in ordered)
+    with replacing(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
+
+
+def read_instances(path: Path) -> list[Instance]:
+    """The instances of a SimulEval `instances.log`; unknown keys and empty lines are ignored.
+
+    SimulEval writes an `elapsed` of zeros for text; such an `elapsed` counts as not measured.
+
+    Raises:
+        UserError: the file cannot be read, or a line is corrupt; the message names the line.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error})") from error
+    instances = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            instances.append(_parse(line))
+        except ValueError as error:
+            raise UserError(
+                f"{path}, line {number}: {shorten(str(error), 200)}; decode again, or remove the "
+                "line"
+            ) from error
+    return instances
+
+
+def _parse(text: bytes) -> Instance:
+    """The instance of one line of an `instances.log`; ValueError if the line is corrupt."""
+    try:
+        line = _LINE.validate_json(text, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"])) or "the line"
+        raise ValueError(f"{name} is {first['input']!r:.80}: {first['msg']}") from None
+    instance = Instance(
+        index=line.index,
+        source=line.source,
+        reference=line.reference,
+        prediction=line.prediction,
+        delays=line.delays,
+        elapsed=line.elapsed if any(line.elapsed) else (),
+    )
+    said, found = ((i.prediction_length, i.source_length) for i in (line, instance))
+    if said != found:
+        raise ValueError(f"prediction_length and source_length are {said}, the texts have {found}")
+    return instance

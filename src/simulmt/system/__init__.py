@@ -1,0 +1,1 @@
+"""The process, its terminal, its memory, and the disk."""

@@ -1,0 +1,129 @@
+"""Files: written whole, read as records, and one line for what cannot be written.
+
+A reader, or a restart after a kill, never meets half a file.
+"""
+
+import errno
+import json
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, TypeVar
+
+from simulmt.errors import UserError
+from simulmt.options import convert
+
+T = TypeVar("T")
+UNFINISHED = ".tmp"
+"""Ends the name of a file that is not whole yet, or was left by a kill."""
+
+_REMEDY = "make room there, or choose another folder"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def writing(place: Path, remedy: str = _REMEDY) -> Iterator[None]:
+    """Turn the OSError of a file or folder that cannot be written into a UserError."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        cause: BaseException | None = error  # torch raises a RuntimeError after its file's OSError
+        while cause is not None and not isinstance(cause, OSError):
+            cause = cause.__cause__ or cause.__context__
+        if cause is None:
+            raise
+        reason = cause.strerror or cause
+        raise UserError(f"{place} cannot be written ({reason}); {remedy}") from None
+
+
+def explain(error: OSError) -> str:
+    """Return a line for an error of the system that no part of the program has explained."""
+    reason = error.strerror or error
+    if error.filename is None:
+        return f"the output cannot be written ({reason}); {_REMEDY}"
+    remedy = _REMEDY if error.errno in _FULL else "check the path and its permissions"
+    return f"{error.filename}: {reason}; {remedy}"
+
+
+def check_writable(folder: Path, remedy: str = _REMEDY) -> None:
+    """Reject a folder that cannot be written or made, before any long work; leaves no trace.
+
+    Raises:
+        UserError: the folder, or the nearest existing folder above it, takes no file.
+    """
+    with writing(folder, remedy):
+        there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        TemporaryFile(dir=there).close()
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a path beside `path` to write to, and move that file to `path` once it is written.
+
+    Raises:
+        UserError: the file cannot be written; what stood under `path` stays.
+    """
+    unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}{UNFINISHED}")
+    with writing(path):
+        try:
+            yield unfinished
+            with unfinished.open("rb+") as file:
+                os.fsync(file.fileno())  # or a power cut could leave an empty file under the name
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write plain values or a dataclass as indented JSON, the same bytes for the same content."""
+    text = json.dumps(_to_plain(content), indent=2, ensure_ascii=False, allow_nan=False)
+    with replacing(path) as unfinished:
+        unfinished.write_text(text + "\n", encoding="utf-8", newline="\n")
+
+
+def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write text files by name; the folder is made if there are any."""
+    for name, text in texts.items():
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        with replacing(folder / name) as unfinished:
+            unfinished.write_text(text, encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object that a JSON file holds.
+
+    Raises:
+        UserError: the file cannot be read, or holds something else.
+    """
+    return read_record(path, dict[str, Any])
+
+
+def read_record(path: Path, kind: type[T]) -> T:
+    """Return the dataclass that `write_json` wrote.
+
+    Raises:
+        UserError: the file cannot be read, or does not hold the fields of the dataclass.
+    """
+    try:
+        return convert(json.loads(path.read_bytes()), kind)
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise UserError(
+            f"{path} is absent or corrupt ({type(error).__name__}: {error}); remove it, and run "
+            "the program that writes it again"
+        ) from None
+
+
+def _to_plain(value: Any) -> Any:
+    """Return dataclasses as dictionaries without the fields that hold their default."""
+    if is_dataclass(value):
+        items = {field.name: getattr(value, field.name) for field in fields(value)}
+        usual = {field.name: field.default for field in fields(value)}
+        value = {name: item for name, item in items.items() if item != usual[name]}
+    if isinstance(value, Mapping):
+        return {str(key): _to_plain(item) for key, item in value.items()}
+    return value
