@@ -27,7 +27,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from simulmt.analysis.intervals import (
-    Counts,
+    SentenceCounts,
     mean_of_seeds,
     middle,
     p_value,
@@ -49,7 +49,7 @@ SHARES = (2, 4)  # of a beta distribution: a third of the words are wrong
 NOISE = (0.95, 1.0, 1.05)
 
 
-Made: TypeAlias = dict[tuple[int, float], Counts]
+Made: TypeAlias = dict[tuple[int, float], SentenceCounts]
 """The outputs by wait and noise."""
 
 
@@ -73,7 +73,7 @@ SETTINGS = (
 )
 
 
-def outputs(text: Split, shares: Sequence[float], wait: int, factor: float) -> Counts:
+def outputs(text: Split, shares: Sequence[float], wait: int, factor: float) -> SentenceCounts:
     """The counts of several outputs of each sentence, (OUTPUTS, sentences, 12).
 
     The first words wait for `wait` source words, or one more. Who waits longer makes fewer
@@ -109,7 +109,7 @@ def line(
     return ResampledLine("", points)
 
 
-def sacrebleus(differences: Counts) -> float:
+def sacrebleus(differences: SentenceCounts) -> float:
     """The p value of `sacrebleu.significance`, of the test set's difference and the resampled."""
     sizes = np.abs(differences)
     return float(1 + (sizes[1:] - sizes[1:].mean() > sizes[0]).sum()) / len(sizes)

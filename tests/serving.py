@@ -57,7 +57,7 @@ def running(
     """Serves runs on a free port of this machine."""
     offers, log = policy_offers([]), io.StringIO()
     models = [Served(run.name, checkpoint.load(run), "cpu", offers) for run in runs]
-    listening = server.listen("127.0.0.1", 0)
+    listening = server.open_socket("127.0.0.1", 0)
     url = server.address(listening)
     started = threading.Event()
     made: list[Any] = []

@@ -15,7 +15,7 @@ import zoo
 from simulmt.alignment.aligner import LONGEST, align_text
 from simulmt.alignment.error_rate import error_rate
 from simulmt.alignment.links import Gold, form, format_links, known_links, parse_links, read_links
-from simulmt.alignment.prediction import Kind, accuracies, judge, project
+from simulmt.alignment.prediction import LinkKind, accuracies, judge, project
 from simulmt.alignment.symmetrise import grow_diag_final_and, intersection
 from simulmt.analysis.studies.aer import attention_links
 from simulmt.analysis.studies.run_set import LinkSource
@@ -142,16 +142,25 @@ def test_judging_by_hand():
         links("0-0 1-1 2-2 5-2 3-3 4-4"),
     )
     counts = judge(output, [1, 1, 3, 3, 5, 6, 6], ours, reference, theirs)
-    assert counts[Kind.ABSENT].tolist() == [3, 1]  # man; sells, the last of whose words is unread;
-    assert counts[Kind.PRESENT].tolist() == [2, 2]  # The, another word than a; present: the, hat
-    assert counts[Kind.UNLINKED].tolist() == [2, 1]  # today has no link in the reference, either
+    assert counts[LinkKind.ABSENT].tolist() == [
+        3,
+        1,
+    ]  # man; sells, the last of whose words is unread;
+    assert counts[LinkKind.PRESENT].tolist() == [
+        2,
+        2,
+    ]  # The, another word than a; present: the, hat
+    assert counts[LinkKind.UNLINKED].tolist() == [
+        2,
+        1,
+    ]  # today has no link in the reference, either
     np.testing.assert_allclose(accuracies(counts), [100 / 3, 100, 50])
     assert np.isnan(accuracies(np.zeros((3, 2), np.int64))).all()
 
 
 def test_a_reference_word_makes_one_word_right():
     counts = judge(["no", "no", "no"], [1, 1, 1], links("0-0 0-1 0-2"), ["no"], links("0-0"))
-    assert counts[Kind.PRESENT].tolist() == [3, 1]
+    assert counts[LinkKind.PRESENT].tolist() == [3, 1]
 
 
 def test_the_oracle_writes_no_absent_word():

@@ -200,7 +200,7 @@ def test_a_full_disk_leaves_nothing_and_is_one_line(tmp_path: Path) -> None:
 def test_text_that_changes_while_it_is_read_is_refused(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def change(files: pairs.FilePair) -> Iterator[pairs.Block]:
+    def change(files: pairs.FilePair) -> Iterator[pairs.PairBlock]:
         yield from pairs.raw_blocks(files)
         files.source.write_text("new\n" * len(SPLIT))
 

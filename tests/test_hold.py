@@ -17,7 +17,7 @@ from simulmt.attention.clock import Ticks, Timetable
 from simulmt.attention.memory import places
 from simulmt.attention.plan import Expected, Odds, Stops
 from simulmt.attention.schedules import Monotonic, MonotonicHeads
-from simulmt.attention.scores import Score
+from simulmt.attention.scores import ScoreFunction
 from simulmt.attention.spans import Look
 from simulmt.attention.spans.span import PlainSpan
 from simulmt.errors import UserError
@@ -92,7 +92,9 @@ class Learned(Monotonic):
     mass_preservation: bool = True
     kind: type[MonotonicHeads] = Heads
 
-    def build(self, dim: int, heads: int, score: Callable[[int, int], Score]) -> MonotonicHeads:
+    def build(
+        self, dim: int, heads: int, score: Callable[[int, int], ScoreFunction]
+    ) -> MonotonicHeads:
         return self.kind(self, score(dim, heads), heads)
 
 

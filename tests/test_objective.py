@@ -15,7 +15,7 @@ from simulmt.models.results import Translation
 from simulmt.objective import LatencyAugmented
 from simulmt.objective.batch import Batch
 from simulmt.objective.delays import (
-    Alignments,
+    ExpectedAlignments,
     alignment_variance,
     expected_delays,
     head_divergence,
@@ -130,14 +130,14 @@ def test_mass_that_ran_off_the_end_counts_as_the_whole_source():
 def test_equal_heads_weigh_alike_and_do_not_diverge():
     delays = torch.full((1, 3, 2), 2.5)
     assert weighted_delay(delays).tolist() == [[2.5, 2.5]]
-    assert head_divergence(Alignments([], torch.ones(1, 1), delays)).tolist() == [[0, 0]]
+    assert head_divergence(ExpectedAlignments([], torch.ones(1, 1), delays)).tolist() == [[0, 0]]
 
 
 def test_the_variance_of_an_alignment_is_that_of_its_places():
     _, alpha, *_ = example()
     place = torch.tensor([[1, 1, 2, 3, 3, 4]]).expand(3, -1)  # words
     delays = torch.zeros(3, 8, 5)
-    seen = alignment_variance(Alignments([alpha, alpha.flip(1)], place, delays))
+    seen = alignment_variance(ExpectedAlignments([alpha, alpha.flip(1)], place, delays))
     for b, row in enumerate(alpha.tolist()):
         for i in range(5):
             variances = []

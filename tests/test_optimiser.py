@@ -12,7 +12,7 @@ import yaml
 
 from simulmt.errors import UserError
 from simulmt.training.module import TranslationModule
-from simulmt.training.optimiser import InverseSquareRoot, RnmtPlus, make_adam
+from simulmt.training.optimiser import InverseSquareRoot, RnmtPlusRate, make_adam
 
 GROUP = Path(__file__).parents[1] / "conf" / "optim"
 ADAM = {"beta1": 0.9, "beta2": 0.98, "eps": 1e-9}
@@ -38,7 +38,7 @@ def test_the_square_root_peaks_when_the_warm_up_ends():
 
 def test_rnmt_plus_grows_to_n_stays_and_falls_to_a_half():
     n, warmup, start, end = 8, 50, 8000, 16000
-    rate = RnmtPlus(lr=1e-4, replicas=n, warmup=warmup, decay_start=start, decay_end=end)
+    rate = RnmtPlusRate(lr=1e-4, replicas=n, warmup=warmup, decay_start=start, decay_end=end)
     assert rate.factor(0) == 1
     ramp = [rate.factor(update) for update in range(n * warmup + 1)]
     assert ramp == sorted(ramp)
@@ -52,14 +52,14 @@ def test_rnmt_plus_grows_to_n_stays_and_falls_to_a_half():
 
 
 def test_a_single_replica_never_exceeds_its_learning_rate():
-    rate = RnmtPlus(lr=1e-4, replicas=1, warmup=50, decay_start=100, decay_end=200)
+    rate = RnmtPlusRate(lr=1e-4, replicas=1, warmup=50, decay_start=100, decay_end=200)
     shares = [rate.factor(update) for update in range(400)]
     assert set(shares[:101]) == {1}
     assert shares == sorted(shares, reverse=True)
 
 
 def test_a_decay_before_the_end_of_the_growth_takes_the_lower_of_the_two():
-    rate = RnmtPlus(lr=1e-4, replicas=32, warmup=500, decay_start=400_000, decay_end=1_200_000)
+    rate = RnmtPlusRate(lr=1e-4, replicas=32, warmup=500, decay_start=400_000, decay_end=1_200_000)
     shares = [rate.factor(update) for update in range(40_000)]
     peak = shares.index(max(shares))
     assert 400_000 / 32 < peak < 32 * 500

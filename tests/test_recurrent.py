@@ -16,7 +16,7 @@ from simulmt.errors import UserError
 from simulmt.models.dropout import Dropout
 from simulmt.models.lstm import LSTM
 from simulmt.models.model import Model
-from simulmt.models.rnmt_plus import Encoder
+from simulmt.models.rnmt_plus import RnmtPlusEncoder
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.parts.builders import MODELS, build_mechanism
 
@@ -132,7 +132,7 @@ def test_only_the_first_decoder_layer_is_bound_step_to_step(encoder: str) -> Non
 def test_residual_connections_begin_after_the_second_layer() -> None:
     """What the first two layers give is carried past all others, but nothing past the first two."""
     x, mask = torch.randn(2, 5, 8), torch.ones(2, 5, dtype=torch.bool)
-    encoder = Encoder(8, 5, causal=True, dropout=Dropout(0.0))
+    encoder = RnmtPlusEncoder(8, 5, causal=True, dropout=Dropout(0.0))
     second = encoder.forwards[1](encoder.forwards[0](x))
     for layer in encoder.forwards[2:]:
         silence(layer)

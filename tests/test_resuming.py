@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 
 from simulmt.errors import UserError
-from simulmt.training.callbacks import Progress
+from simulmt.training.callbacks import TrainingBar
 from simulmt.training.run import Patience
 from small_runs import LONGER, metrics, run, weights
 
@@ -135,7 +135,7 @@ def test_the_bar_of_a_resumed_run_never_shows_more_than_the_total(tmp_path, cach
         if task == bar.train_progress_bar_id:
             shown.append((current, bar.progress.tasks[task].total))
 
-    monkeypatch.setattr(Progress, "_update", update)
+    monkeypatch.setattr(TrainingBar, "_update", update)
     monkeypatch.setattr(
         "simulmt.training.run.console", Console(file=StringIO(), force_terminal=True)
     )

@@ -22,7 +22,7 @@ from simulmt.attention.clock import Clock, ClockRecipe
 from simulmt.attention.memory import Memory
 from simulmt.attention.plan import NO_LOSSES, Stops, reweighted
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
-from simulmt.attention.scores import Score
+from simulmt.attention.scores import ScoreFunction
 from simulmt.laws import hold
 from simulmt.models.model import Model
 from simulmt.training.module import sentence_draws
@@ -38,14 +38,14 @@ class Information(ScheduleRecipe):
     learned: ClassVar[bool] = False
     dials: ClassVar[tuple[str, ...]] = ("enough",)
 
-    def build(self, dim: int, heads: int, score: Callable[[int, int], Score]) -> Schedule:
+    def build(self, dim: int, heads: int, score: Callable[[int, int], ScoreFunction]) -> Schedule:
         return InformationMatrix(self.enough, score(dim, 1))
 
 
 class InformationMatrix(Schedule):
     """`T_ij = sigmoid(e_ij)`, one matrix for all heads of a layer."""
 
-    def __init__(self, enough: float, score: Score) -> None:
+    def __init__(self, enough: float, score: ScoreFunction) -> None:
         super().__init__()
         self.enough = enough
         self.score = score

@@ -137,7 +137,7 @@ def test_bad_options_are_refused_in_one_line(run):
     from small_runs import configuration
 
     here = f"checkpoint={run}"
-    with server.listen("127.0.0.1", 0) as taken:
+    with server.open_socket("127.0.0.1", 0) as taken:
         port = f"port={taken.getsockname()[1]}"
         for words, why in [
             ([here, port], "choose an address of this machine and a free port"),

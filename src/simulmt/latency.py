@@ -29,14 +29,17 @@ from simulmt import __version__
 
 Delays: TypeAlias = Float[Tensor, "B T"]
 """The delay of each target unit, padded."""
-Size: TypeAlias = Shaped[Tensor, "B"]
+Length: TypeAlias = Shaped[Tensor, "B"]
 """The length of each sentence."""
 Latency: TypeAlias = Float[Tensor, "B"]
 """The latency of each sentence."""
 
 
 def average_proportion(
-    delays: Delays, source_length: Size, target_length: Size, reference_length: Size | None = None
+    delays: Delays,
+    source_length: Length,
+    target_length: Length,
+    reference_length: Length | None = None,
 ) -> Latency:
     r"""Average proportion of the source read before a target unit is written (AP).
 
@@ -55,7 +58,10 @@ def average_proportion(
 
 
 def average_lagging(
-    delays: Delays, source_length: Size, target_length: Size, reference_length: Size | None = None
+    delays: Delays,
+    source_length: Length,
+    target_length: Length,
+    reference_length: Length | None = None,
 ) -> Latency:
     r"""Average lagging behind an ideal translator that writes at the source's pace (AL).
 
@@ -81,7 +87,7 @@ def average_lagging(
 
 
 def length_adaptive_average_lagging(
-    delays: Delays, source_length: Size, target_length: Size, reference_length: Size
+    delays: Delays, source_length: Length, target_length: Length, reference_length: Length
 ) -> Latency:
     r"""Length-adaptive average lagging, which does not reward long translations (LAAL).
 
@@ -93,7 +99,7 @@ def length_adaptive_average_lagging(
 
 
 def yet_another_average_lagging(
-    delays: Delays, source_length: Size, target_length: Size, reference_length: Size
+    delays: Delays, source_length: Length, target_length: Length, reference_length: Length
 ) -> Latency:
     r"""Average lagging of the units written before the source ends (YAAL).
 
@@ -116,7 +122,7 @@ def yet_another_average_lagging(
 
 
 def differentiable_average_lagging(
-    delays: Delays, source_length: Size, target_length: Size
+    delays: Delays, source_length: Length, target_length: Length
 ) -> Latency:
     r"""Average lagging in which writing a unit takes time (DAL).
 
@@ -136,7 +142,7 @@ def differentiable_average_lagging(
     return _mean(lag.cummax(dim=1).values, written)
 
 
-def average_token_delay(delays: Delays, source_length: Size, target_length: Size) -> Latency:
+def average_token_delay(delays: Delays, source_length: Length, target_length: Length) -> Latency:
     r"""Average time from the end of a source unit to the end of its target unit (ATD).
 
     .. math::
@@ -168,7 +174,7 @@ def average_token_delay(delays: Delays, source_length: Size, target_length: Size
 
 
 def consecutive_wait(
-    delays: Delays, source_length: Size, target_length: Size, read_length: Size | None = None
+    delays: Delays, source_length: Length, target_length: Length, read_length: Length | None = None
 ) -> Latency:
     r"""Consecutive wait: the average number of source units in a run of reads (CW).
 
@@ -190,7 +196,7 @@ def consecutive_wait(
     return read.masked_fill(runs == 0, 0) / runs.clamp(min=1)
 
 
-def _prepared(delays: Delays, target_length: Size) -> tuple[Delays, Bool[Tensor, "B T"]]:
+def _prepared(delays: Delays, target_length: Length) -> tuple[Delays, Bool[Tensor, "B T"]]:
     """The delays in float32 or float64; and True for written units, False for padding."""
     if delays.dtype not in {torch.float32, torch.float64}:
         delays = delays.float()
@@ -198,7 +204,7 @@ def _prepared(delays: Delays, target_length: Size) -> tuple[Delays, Bool[Tensor,
     return delays, written
 
 
-def _lag(delays: Delays, source_length: Size, pace_length: Size) -> Delays:
+def _lag(delays: Delays, source_length: Length, pace_length: Length) -> Delays:
     """`g_i - (i-1)/gamma` with `gamma = pace_length / source_length`."""
     steps = torch.arange(delays.shape[1], device=delays.device, dtype=delays.dtype)
     source_per_target = source_length.to(delays) / pace_length.to(delays).clamp(min=1)

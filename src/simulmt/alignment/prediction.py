@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from simulmt.alignment.links import Links, form
 
-Counts = NDArray[np.int64]
+LinkCounts = NDArray[np.int64]
 
 
-class Kind(IntEnum):
+class LinkKind(IntEnum):
     """The kinds of an output word: the rows of the counts of `judge`."""
 
     ABSENT = 0
@@ -32,7 +32,7 @@ def judge(
     links: Links,
     reference: Sequence[str],
     reference_links: Links,
-) -> Counts:
+) -> LinkCounts:
     """The number of output words of each kind, and how many of them are right: shape (3, 2).
 
     Two words are the same if their `form` is. A reference word makes at most one output word
@@ -45,12 +45,12 @@ def judge(
         reference: the words of the reference.
         reference_links: links of source and reference.
     """
-    counts = np.zeros((len(Kind), 2), dtype=np.int64)
+    counts = np.zeros((len(LinkKind), 2), dtype=np.int64)
     linked, known = _by_target(links, len(output)), _by_target(reference_links, len(reference))
     unmatched = [*zip(map(form, reference), known, strict=True)]
     for word, delay, sources in zip(map(form, output), delays, linked, strict=True):
         absent = max(sources, default=-1) >= delay  # source words are counted from 0
-        kind = (Kind.ABSENT if absent else Kind.PRESENT) if sources else Kind.UNLINKED
+        kind = (LinkKind.ABSENT if absent else LinkKind.PRESENT) if sources else LinkKind.UNLINKED
         matches = (
             candidate
             for candidate in unmatched
@@ -85,7 +85,7 @@ def project(output: Sequence[str], reference: Sequence[str], links: Links) -> Li
     )
 
 
-def accuracies(counts: Counts) -> NDArray[np.float64]:
+def accuracies(counts: LinkCounts) -> NDArray[np.float64]:
     """The percentage of right words of each kind, NaN without words: (..., 3, 2) to (..., 3)."""
     words, right = counts[..., 0], counts[..., 1]
     percentages = np.full(words.shape, np.nan)

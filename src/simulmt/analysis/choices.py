@@ -27,7 +27,7 @@ Range: TypeAlias = Annotated[tuple[Finite, Finite], AfterValidator(_in_order)]
 
 
 @dataclass(frozen=True)
-class Choices:
+class ReportOptions:
     """Checked options; `conf/report.yaml` explains each of them.
 
     Raises:
@@ -72,7 +72,7 @@ class Choices:
             raise UserError("select needs ranges of latency, such as ranges=[[3,4],[4,5]]")
 
 
-def read_choices(options: Config) -> Choices:
+def read_choices(options: Config) -> ReportOptions:
     """Return the options, with the defaults of `to` and `unit`.
 
     Raises:
@@ -82,7 +82,7 @@ def read_choices(options: Config) -> Choices:
     defaults = {"to": options.get("runs"), "unit": units[0]}
     filled = {**options, **{k: v for k, v in defaults.items() if options.get(k) is None}}
     filled |= {key: _listed(options[key]) for key in _LISTS if key in options}
-    return construct(Choices, filled, "")
+    return construct(ReportOptions, filled, "")
 
 
 def _listed(value: Any) -> list[Any]:

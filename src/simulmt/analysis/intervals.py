@@ -21,15 +21,15 @@ SEED = 12345
 """The default of sacreBLEU."""
 _ORDER = 4
 
-Counts = NDArray[np.float64]
+SentenceCounts = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Resampled:
     """BLEU and DAL of the test set, then of each resample in the order of the draws: (1 + R,)."""
 
-    bleu: Counts
-    dal: Counts
+    bleu: SentenceCounts
+    dal: SentenceCounts
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -37,14 +37,14 @@ class Resampled:
         return middle(self.bleu[1:])
 
 
-def middle(samples: Counts) -> tuple[float, float]:
+def middle(samples: SentenceCounts) -> tuple[float, float]:
     """Return the bounds of the middle 95%: sacreBLEU cuts off 1/40 at either end, too."""
     ordered = np.sort(samples)
     cut = len(ordered) // 40
     return float(ordered[cut]), float(ordered[-cut - 1])
 
 
-def p_value(differences: Counts) -> float:
+def p_value(differences: SentenceCounts) -> float:
     """Return twice the smaller share of resampled differences on either side of 0, two-sided.
 
     One is added to the count and to the resamples (Davison and Hinkley 1997, section 4.2).
@@ -63,14 +63,14 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 @lru_cache(maxsize=1)
-def draw(sentences: int, samples: int) -> Counts:
+def draw(sentences: int, samples: int) -> SentenceCounts:
     """Return how often each resample draws each sentence, (samples, sentences)."""
     random = np.random.default_rng(SEED)
     drawn = (random.choice(sentences, sentences) for _ in range(samples))
     return np.array([np.bincount(row, minlength=sentences) for row in drawn], dtype=np.float64)
 
 
-def sentence_counts(log: Sequence[Instance], convention: Convention) -> Counts:
+def sentence_counts(log: Sequence[Instance], convention: Convention) -> SentenceCounts:
     """Return what BLEU and DAL sum up of each sentence, (N, 12).
 
     These are the lengths of prediction and reference, the matched and all n-grams, DAL in words (a
@@ -85,7 +85,7 @@ def sentence_counts(log: Sequence[Instance], convention: Convention) -> Counts:
     return np.column_stack([counts, sentence_dals(log, convention.clipped), written])
 
 
-def resample(counts: Counts, samples: int) -> Resampled:
+def resample(counts: SentenceCounts, samples: int) -> Resampled:
     """Return BLEU and DAL of a corpus and of its resamples.
 
     Args:
@@ -115,8 +115,10 @@ def mean_of_seeds(seeds: Mapping[str, Resampled]) -> Resampled:
     samples = len(seeds[names[0]].bleu) - 1
     drawn = random.integers(len(names), size=(max(len(names) - 1, 1), samples))
 
-    def mean(figure: str) -> Counts:
-        figures: Counts = np.stack([getattr(seeds[name], figure) for name in names])  # (N, 1 + R)
+    def mean(figure: str) -> SentenceCounts:
+        figures: SentenceCounts = np.stack(
+            [getattr(seeds[name], figure) for name in names]
+        )  # (N, 1 + R)
         resampled = np.take_along_axis(figures[:, 1:], drawn, axis=0)
         return np.append(figures[:, 0].mean(), resampled.mean(axis=0))
 

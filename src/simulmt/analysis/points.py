@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from simulmt.analysis.intervals import SEED
 from simulmt.analysis.names import differing, effective_options, variants
-from simulmt.analysis.run import Kind, Row, Run
+from simulmt.analysis.run import Row, Run, RunKind
 
 _OWN_COLUMN = ("name", "model.name", "data.name")
 _OF_STREAMING = ("model.encoder", "model.average_embedding", "data.batch_tokens")
@@ -55,7 +55,7 @@ class Series:
     name: str
     points: Sequence[Point]
     offline: bool = False
-    kind: Kind = "trained"
+    kind: RunKind = "trained"
 
     @property
     def best(self) -> float:

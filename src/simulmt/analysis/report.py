@@ -6,7 +6,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from simulmt.analysis.choices import Choices, read_choices
+from simulmt.analysis.choices import ReportOptions, read_choices
 from simulmt.analysis.curve import draw_curve
 from simulmt.analysis.lines import Lines, find_lines
 from simulmt.analysis.names import row_names
@@ -66,7 +66,7 @@ def report(options: Config, home: Path = Path()) -> None:
     say(f"written: {', '.join(map(str, written))}")
 
 
-def _read(choices: Choices) -> RunList:
+def _read(choices: ReportOptions) -> RunList:
     """Return the runs with their logs, and print which were left out, and why."""
     listed = find_runs(choices.runs, test=choices.test)
     check_writable(choices.to, REMEDY)
@@ -81,7 +81,7 @@ def _read(choices: Choices) -> RunList:
 
 
 def _write(
-    choices: Choices, listed: RunList, lines: Lines, published: Mapping[str, Sequence[Series]]
+    choices: ReportOptions, listed: RunList, lines: Lines, published: Mapping[str, Sequence[Series]]
 ) -> list[Path]:
     """Write all files, and return their paths."""
     runs, to = listed.runs, choices.to
@@ -123,7 +123,11 @@ def _write(
 
 
 def _draw(
-    runs: Sequence[Run], published: Sequence[Series], latency: str, lines: Lines, choices: Choices
+    runs: Sequence[Run],
+    published: Sequence[Series],
+    latency: str,
+    lines: Lines,
+    choices: ReportOptions,
 ) -> tuple[list[Path], Markup]:
     """Draw the curve of one latency that some run has.
 
@@ -159,7 +163,7 @@ def _draw(
     return files, inline_svg(figure, latency, about, titles)
 
 
-def _select(choices: Choices, runs: Sequence[Run]) -> list[Row]:
+def _select(choices: ReportOptions, runs: Sequence[Run]) -> list[Row]:
     """Return a row for each mechanism and range."""
     latency = str(choices.select).upper()
     rows, unknown = select_runs(runs, row_names(runs), latency, choices.ranges)

@@ -15,7 +15,7 @@ from simulmt.scoring.scores import Figures, Scores
 
 Row: TypeAlias = dict[str, Any]
 """A line of a CSV file, by column."""
-Kind: TypeAlias = Literal["trained", "policy", "other", "published"]
+RunKind: TypeAlias = Literal["trained", "policy", "other", "published"]
 """How a line's models came to be: trained as they are, made simultaneous by a policy when decoding,
 another system by its log, or published figures."""
 _OF_MECHANISM = ("k", "emission_rate", "chunk", "window", "score", "noise", "mass_preservation")
@@ -78,7 +78,7 @@ class Run:
         return not self.model
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> RunKind:
         """How the model came to be."""
         return "other" if self.foreign else "policy" if self.policy else "trained"
 

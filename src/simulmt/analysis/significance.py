@@ -7,7 +7,14 @@ from itertools import combinations
 
 import numpy as np
 
-from simulmt.analysis.intervals import Counts, Resampled, holm, mean_of_seeds, middle, p_value
+from simulmt.analysis.intervals import (
+    Resampled,
+    SentenceCounts,
+    holm,
+    mean_of_seeds,
+    middle,
+    p_value,
+)
 from simulmt.analysis.points import Series, curve_series
 from simulmt.analysis.run import Row, Run
 
@@ -37,7 +44,7 @@ class ResampledLine:
     name: str
     points: Sequence[ResampledPoint]
 
-    def bleu(self, dal: Counts) -> Counts:
+    def bleu(self, dal: SentenceCounts) -> SentenceCounts:
         """Return BLEU at a DAL, both (1 + R,); beyond an end of the line, that of the end."""
         dals = np.stack([point.mean.dal for point in self.points], axis=1)  # (1 + R, points)
         bleus = np.stack([point.mean.bleu for point in self.points], axis=1)
@@ -48,7 +55,7 @@ class ResampledLine:
         right = np.minimum(left + 1, last)
         x, y, step = dals[rows, left], bleus[rows, left], dals[rows, right] - dals[rows, left]
         share = np.clip((dal - x) / np.where(step > 0, step, 1), 0, 1)
-        bleu: Counts = y + share * (bleus[rows, right] - y)
+        bleu: SentenceCounts = y + share * (bleus[rows, right] - y)
         return bleu
 
     def around(self, dal: float) -> Sequence[ResampledPoint]:

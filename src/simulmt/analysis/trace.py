@@ -107,7 +107,7 @@ def _texts(pieces: Sequence[str], starts: Sequence[int]) -> tuple[str, ...]:
     return tuple("".join(pieces[a:b]).replace("▁", " ").strip() for a, b in spans)
 
 
-class Record(NamedTuple):
+class TracedTokens(NamedTuple):
     """The translation of one sentence in ids, with its attention."""
 
     hypothesis: Hypothesis
@@ -145,7 +145,7 @@ def trace_sentence(
 
 
 @torch.inference_mode()
-def record(model: Model, source: Sequence[int], device: torch.device) -> Record:
+def record(model: Model, source: Sequence[int], device: torch.device) -> TracedTokens:
     """The greedy translation of one sentence, with its attention.
 
     A second, forced pass of the decoder yields the attention, so that batches need not keep it.
@@ -164,4 +164,4 @@ def record(model: Model, source: Sequence[int], device: torch.device) -> Record:
     steps = [*forced_steps(model, model.encode(ids, mask), target_input, target)]
     weights = torch.stack([torch.stack(step.weights, 1)[0] for step in steps])  # (T + 1, L, H, S)
     # the last step ends the translation
-    return Record(hypothesis, int(steps[-1].read), weights[:-1].double().cpu().numpy())
+    return TracedTokens(hypothesis, int(steps[-1].read), weights[:-1].double().cpu().numpy())

@@ -30,7 +30,7 @@ from simulmt.attention.plan import (
     together,
 )
 from simulmt.attention.schedule import Schedule
-from simulmt.attention.scores import Score, join_heads, no_keys, split_heads
+from simulmt.attention.scores import ScoreFunction, join_heads, no_keys, split_heads
 from simulmt.attention.source import Source
 from simulmt.attention.spans import Look, Span, weights
 from simulmt.attention.words import Moves, standing
@@ -91,7 +91,7 @@ class Attention(nn.Module):
         self,
         schedule: Schedule | None,
         span: Span,
-        score: Score,
+        score: ScoreFunction,
         heads: int,
         project: int | None,
     ) -> None:

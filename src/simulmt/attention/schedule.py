@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from simulmt.attention.memory import Memory
 from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Plan, Stand
-from simulmt.attention.scores import Score
+from simulmt.attention.scores import ScoreFunction
 
 ScheduleState = Any
 """A schedule between two calls in training: a tensor, or a named tuple of tensors, with a row for
@@ -83,7 +83,7 @@ class ScheduleRecipe(ABC):
         return False
 
     @abstractmethod
-    def build(self, dim: int, heads: int, score: Callable[[int, int], Score]) -> Schedule:
+    def build(self, dim: int, heads: int, score: Callable[[int, int], ScoreFunction]) -> Schedule:
         """The schedule of one layer.
 
         Args:

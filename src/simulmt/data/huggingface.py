@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from simulmt.data.corpus import Corpus, LazySplits, Split
-from simulmt.data.pairs import BLOCK, Block
+from simulmt.data.pairs import BLOCK, PairBlock
 from simulmt.data.reader import Shard, read_pairs, read_shards
 from simulmt.data.sacrebleu_sets import find_set, is_test_set
 from simulmt.errors import UserError
@@ -117,9 +117,9 @@ def _library() -> Any:
     return datasets
 
 
-def _blocks(dataset: Any, where: str) -> Iterator[Block]:
+def _blocks(dataset: Any, where: str) -> Iterator[PairBlock]:
     """The texts of both columns; null is an empty text."""
     for start in range(0, len(dataset), BLOCK):
         rows = dataset[start : start + BLOCK].values()
         sources, targets = ([(text or "").encode() for text in column] for column in rows)
-        yield Block((where, where), start + 1, sources, targets)
+        yield PairBlock((where, where), start + 1, sources, targets)

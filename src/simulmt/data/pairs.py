@@ -17,7 +17,7 @@ BLOCK = 10_000
 """The most pairs of a block."""
 
 
-class Block(NamedTuple):
+class PairBlock(NamedTuple):
     """Raw lines of both sides, and what they are from."""
 
     names: tuple[str, str]
@@ -37,7 +37,7 @@ class Pairs(NamedTuple):
     """The pairs that were left out, by reason."""
 
 
-def raw_blocks(files: FilePair) -> Iterator[Block]:
+def raw_blocks(files: FilePair) -> Iterator[PairBlock]:
     """The raw lines of two files.
 
     Raises:
@@ -56,10 +56,10 @@ def raw_blocks(files: FilePair) -> Iterator[Block]:
             )
         if not sources:
             return
-        yield Block(names, first, sources, targets)
+        yield PairBlock(names, first, sources, targets)
 
 
-def clean(block: Block, max_words: int | None) -> Pairs:
+def clean(block: PairBlock, max_words: int | None) -> Pairs:
     """Normalise the pairs of a block, and leave out what is empty or too long.
 
     Args:

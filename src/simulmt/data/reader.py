@@ -13,7 +13,7 @@ import numpy as np
 from simulmt.data.corpus import Corpus, LazySplits, Split
 from simulmt.data.files import FilePair, find_pairs
 from simulmt.data.lines import Lines
-from simulmt.data.pairs import Block, clean, raw_blocks
+from simulmt.data.pairs import PairBlock, clean, raw_blocks
 from simulmt.data.ragged import Ragged
 from simulmt.data.sacrebleu_sets import find_set, is_test_set
 from simulmt.data.store import SIDES, Entry, digest, digest_of_file, write_sides
@@ -37,7 +37,7 @@ class Shard:
 
     name: str
     files: Sequence[Path]
-    blocks: Callable[[], Iterator[Block]]
+    blocks: Callable[[], Iterator[PairBlock]]
     taken: Sequence[str] = ()
 
     @property

@@ -29,7 +29,7 @@ SIDES = ("source", "target")
 
 
 @dataclass(frozen=True)
-class Record:
+class EntryRecord:
     """The SHA-256 in hex of an entry's files, and the facts that its maker has returned."""
 
     sha256: dict[str, str]
@@ -49,7 +49,7 @@ class Entry:
     make: Callable[[Path], Mapping[str, Any]]
 
     @cached_property
-    def record(self) -> Record:
+    def record(self) -> EntryRecord:
         """The record; the entry is made if there is none.
 
         Raises:
@@ -67,7 +67,7 @@ class Entry:
         self._intact(used)
         return used
 
-    def _intact(self, used: Sequence[Path] = ()) -> Record:
+    def _intact(self, used: Sequence[Path] = ()) -> EntryRecord:
         """Return the record of the entry, which is made unless the used files are as they were."""
         if (record := self._read(used)) is None:
             with writing(self.folder, f"make room there, or {_REMEDY}"):
@@ -76,21 +76,21 @@ class Entry:
                     record = self._read(used) or self._make()
         return record
 
-    def _read(self, used: Sequence[Path]) -> Record | None:
+    def _read(self, used: Sequence[Path]) -> EntryRecord | None:
         try:
-            record = read_record(self.folder / _RECORD, Record)
+            record = read_record(self.folder / _RECORD, EntryRecord)
             intact = all(digest_of_file(file) == record.sha256.get(file.name) for file in used)
         except (UserError, OSError):
             return None
         return record if intact else None
 
-    def _make(self) -> Record:
+    def _make(self) -> EntryRecord:
         shutil.rmtree(self.folder, ignore_errors=True)  # corrupt, or of a process that was killed
         self.folder.mkdir()
         try:
             facts = dict(self.make(self.folder))
             files = sorted(self.folder.iterdir())
-            record = Record({file.name: digest_of_file(file) for file in files}, facts)
+            record = EntryRecord({file.name: digest_of_file(file) for file in files}, facts)
             write_json(self.folder / _RECORD, record)
         except BaseException:
             shutil.rmtree(self.folder, ignore_errors=True)

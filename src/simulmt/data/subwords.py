@@ -26,7 +26,7 @@ _IDS = {f"{name}_id": getattr(_SPECIAL, name) for name in ("pad", "unk", "bos", 
 _RUN = {"num_threads": 1, "minloglevel": 3, "max_sentence_length": 1 << 16}
 _FIXED = {**_IDS, **_RUN, "unk_surface": UNKNOWN, "normalization_rule_name": "identity"}
 _PROBE = "\u2581A\u2581\u00b4\u2581\u00bd"  # A ´ ½: SentencePiece's normalisers change this text
-Size: TypeAlias = Annotated[int, Ge(5), Le(MOST_SUBWORDS)]  # 4 are special
+VocabularySize: TypeAlias = Annotated[int, Ge(5), Le(MOST_SUBWORDS)]  # 4 are special
 Coverage: TypeAlias = Annotated[float, Ge(0.98), Le(1)]
 
 
@@ -71,7 +71,7 @@ class Subwords(Tokenizer):
     def train(
         cls,
         sentences: Iterable[str],
-        size: Size,
+        size: VocabularySize,
         kind: Literal["unigram", "bpe"] = "unigram",
         *,
         character_coverage: Coverage = 1.0,

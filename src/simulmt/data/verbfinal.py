@@ -27,8 +27,8 @@ from simulmt.data.corpus import SPLITS, Corpus, Split
 from simulmt.data.verbfinal_grammar import (
     Clause,
     English,
+    LexicalWord,
     Phrase,
-    Word,
     draw_clause,
     draw_object,
     draw_subject,
@@ -38,7 +38,7 @@ from simulmt.data.verbfinal_grammar import (
     subordinate_clause,
 )
 
-Size: TypeAlias = Annotated[int, Ge(0), Le(1_000_000)]
+CorpusSize: TypeAlias = Annotated[int, Ge(0), Le(1_000_000)]
 """The number of sentence pairs of a split."""
 
 
@@ -54,7 +54,7 @@ def present_perfect(rng: random.Random) -> Phrase:
     aspect = gloss(*rng.choice(lexicon.ASPECTS))
     clause = draw_clause(rng, (), aspect=aspect.german)
     verb, plural = rng.choice(lexicon.VERBS), clause.subject.plural
-    finite, participle = Word("haben" if plural else "hat"), Word(verb.perfect)
+    finite, participle = LexicalWord("haben" if plural else "hat"), LexicalWord(verb.perfect)
     has = English("have" if plural else "has", (finite, *aspect.german))
     bought = English(verb.past_participle, (participle,))
     return main_clause(clause, Phrase([finite, participle], [has, *aspect.english, bought]))
@@ -183,7 +183,7 @@ def _draw_split(rng: random.Random, size: int, seen: set[str], unique: bool) -> 
     return Split(sources, targets, links)
 
 
-def verbfinal(seed: int, train: Size, valid: Size, test: Size) -> Corpus:
+def verbfinal(seed: int, train: CorpusSize, valid: CorpusSize, test: CorpusSize) -> Corpus:
     """The corpus of a seed: the same seed and sizes give the same corpus on every platform.
 
     The sources of `valid` and `test` are unique and occur in no other split; `train` repeats

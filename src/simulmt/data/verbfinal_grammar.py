@@ -16,7 +16,7 @@ NOMINATIVE, ACCUSATIVE = 0, 4  # the first column of a case in `lexicon.DETERMIN
 
 
 @dataclass(eq=False, slots=True)
-class Word:
+class LexicalWord:
     """One German word in a sentence; words of equal text differ."""
 
     text: str
@@ -26,14 +26,14 @@ class English(NamedTuple):
     """An English word and the German words that must be read before it can be written."""
 
     text: str
-    links: tuple[Word, ...]
+    links: tuple[LexicalWord, ...]
 
 
 @dataclass(slots=True)
 class Phrase:
     """A part of a sentence in both languages, each in its own order."""
 
-    german: list[Word] = field(default_factory=list)
+    german: list[LexicalWord] = field(default_factory=list)
     english: list[English] = field(default_factory=list)
 
     def __add__(self, other: "Phrase") -> "Phrase":
@@ -60,7 +60,7 @@ def gloss(german: str, english: str) -> Phrase:
     """A phrase of fixed words; "|" divides both sides into pieces that translate one by one."""
     phrase = Phrase()
     for piece, translation in zip(german.split("|"), english.split("|"), strict=True):
-        words = [Word(text) for text in piece.split()]
+        words = [LexicalWord(text) for text in piece.split()]
         phrase.german += words
         phrase.english += [English(text, tuple(words)) for text in translation.split()]
     return phrase
@@ -94,7 +94,7 @@ def noun_phrase(
     form = forms[column]
     if form == "-":
         return phrase
-    article, following = Word(form), phrase.german[0]
+    article, following = LexicalWord(form), phrase.german[0]
     needs_next = determiner == "a" or form == "diese"  # "a" or "an", "this" or "these"
     links = (article, following) if needs_next else (article,)
     if determiner == "a" and phrase.english[0].text[0] in "aeiou":
@@ -133,7 +133,7 @@ def draw_clause(
     *,
     chance: float = 0.5,
     fronting: float = 0.4,
-    aspect: Sequence[Word] = (),
+    aspect: Sequence[LexicalWord] = (),
 ) -> Clause:
     """Subject, object and 0 to 3 adverbials of a clause whose verb comes last.
 

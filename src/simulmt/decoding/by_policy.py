@@ -13,7 +13,7 @@ from torch import Tensor
 
 from simulmt.decoding.drafting import Drafter, shown
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.listening import Listener, grouped, listen, padded
+from simulmt.decoding.listening import Listener, encode_units, grouped, padded
 from simulmt.decoding.overruled import overruled
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import GREEDY, Search
@@ -122,7 +122,7 @@ def _listen(reading: Sequence[tuple[PolicyStream, Sequence[int]]]) -> None:
     """Let a group of sentences read a word each."""
     model, listeners = reading[0][0].model, [one.listener for one, _ in reading]
     if model.extends:
-        decoders = listen(listeners, [word for _, word in reading]).alone()
+        decoders = encode_units(listeners, [word for _, word in reading]).alone()
         for listener, decoder in zip(listeners, decoders, strict=True):
             listener.decoder = decoder
         return

@@ -2,7 +2,7 @@
 
 `simulmt.decoding.streaming` defines the result. Source states, keys, values and the decoder's state
 are kept; after a read only the step that waited for more of the source is repeated. A model's
-`listen` may cost more: with `model.encoder=reencoding` the whole prefix is encoded again.
+`encode_units` may cost more: with `model.encoder=reencoding` the whole prefix is encoded again.
 
 Sentences at different points read and write in one batch; a single sentence is a batch of one.
 """
@@ -13,7 +13,7 @@ from itertools import zip_longest
 import torch
 
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.listening import Listener, grouped, listen, padded
+from simulmt.decoding.listening import Listener, encode_units, grouped, padded
 from simulmt.decoding.own_decision import LengthLimit
 from simulmt.decoding.streaming import take_step
 from simulmt.models.joined import Joined
@@ -68,7 +68,7 @@ def _read(streams: Sequence[SentenceStream], units: Sequence[Sequence[int]]) -> 
     """Let a group of sentences read, and write until each wants to read on."""
     model, listeners = streams[0].model, [stream.listener for stream in streams]
     if model.causal:
-        _write(streams, listen(listeners, units))
+        _write(streams, encode_units(listeners, units))
         return
     for listener, unit in zip(listeners, units, strict=True):
         listener.prefix += unit

@@ -48,7 +48,7 @@ def grouped(listeners: Sequence[Listener], units: Sequence[Sequence[int]]) -> li
     return [*groups.values()]
 
 
-def listen(listeners: Sequence[Listener], units: Sequence[Sequence[int]]) -> Joined:
+def encode_units(listeners: Sequence[Listener], units: Sequence[Sequence[int]]) -> Joined:
     """Encode the next tokens of a group of sentences.
 
     Returns:

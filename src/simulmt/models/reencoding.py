@@ -50,7 +50,7 @@ def encode_prefixes(
     return encode(again, visible).reshape(B, S, S, D)
 
 
-class Prefixes(NamedTuple):
+class EncodedPrefixes(NamedTuple):
     """The source as it was after each of the last P reads; the last prefix has all S tokens."""
 
     keys: Float[Tensor, "B P H S d"]
@@ -58,7 +58,7 @@ class Prefixes(NamedTuple):
     mask: Bool[Tensor, "B S"]
     finished: Bool[Tensor, "B"]
 
-    def seen(self, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> "Prefixes":
+    def seen(self, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> "EncodedPrefixes":
         """The memory when so many tokens had been read; all prefixes until then are needed."""
         return self._replace(mask=first(self.mask, read), finished=finished)
 
@@ -86,18 +86,18 @@ class PrefixAttention(nn.Module):
             )
         self.attention = attention
 
-    def memory(self, source: Source) -> Prefixes:
+    def memory(self, source: Source) -> EncodedPrefixes:
         """Keys and values of all prefixes, computed once for all later calls."""
         return self._projected(source, source.mask)
 
-    def extend(self, memory: Prefixes, source: Source) -> Prefixes:
+    def extend(self, memory: EncodedPrefixes, source: Source) -> EncodedPrefixes:
         """The newest prefix alone: the next token is written after all of it has been read."""
         return self._projected(source, torch.cat([memory.mask, source.mask], 1))
 
     def forward(
         self,
         query: Float[Tensor, "B T D"],
-        memory: Prefixes,
+        memory: EncodedPrefixes,
         state: Any,
         plan: Plan | None,
         moment: Moment,
@@ -117,7 +117,7 @@ class PrefixAttention(nn.Module):
     def step(
         self,
         query: Float[Tensor, "B 1 D"],
-        memory: Prefixes,
+        memory: EncodedPrefixes,
         state: Any,
         stand: Stand | Moves | None,
     ) -> Stepped:
@@ -127,7 +127,7 @@ class PrefixAttention(nn.Module):
         stepped = self.attention.step(query, own, None, stand)
         return stepped._replace(wants_to_read=stand.wants_to_read)
 
-    def _projected(self, source: Source, mask: Bool[Tensor, "B S"]) -> Prefixes:
+    def _projected(self, source: Source, mask: Bool[Tensor, "B S"]) -> EncodedPrefixes:
         assert source.prefixes is not None, "the encoder of a re-encoding model gives prefixes"
         B, P = source.prefixes.shape[:2]
         rows = source._replace(
@@ -135,9 +135,9 @@ class PrefixAttention(nn.Module):
         )
         own = self.attention.memory(rows)
         keys, values = (x.view(B, P, *x.shape[1:]) for x in (own.soft_keys, own.values))
-        return Prefixes(keys, values, mask, source.finished)
+        return EncodedPrefixes(keys, values, mask, source.finished)
 
-    def _read(self, memory: Prefixes, stops: Int[Tensor, "B T"]) -> Memory:
+    def _read(self, memory: EncodedPrefixes, stops: Int[Tensor, "B T"]) -> Memory:
         """The prefix that each step has read; every step becomes a row of its own."""
         P, S = memory.keys.shape[1], memory.mask.shape[1]
         rows = torch.arange(len(stops), device=stops.device)[:, None]

@@ -79,7 +79,7 @@ class RnmtPlus(Model):
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=dim**-0.5)
         self.dropout = Dropout(dropout)
-        self.encoder = Encoder(dim, encoder_layers, self.causal, self.dropout)
+        self.encoder = RnmtPlusEncoder(dim, encoder_layers, self.causal, self.dropout)
         self.decoder = nn.ModuleList(LSTM(2 * dim, dim) for _ in range(decoder_layers))
         self.source_attention = mechanism.attention(dim, heads, RECURRENT)
         self.output = nn.Linear(2 * dim, vocabulary.size)
@@ -190,7 +190,7 @@ class RnmtPlus(Model):
         return cast("list[LSTM]", [*self.decoder])
 
 
-class Encoder(nn.Module):
+class RnmtPlusEncoder(nn.Module):
     """LSTM layers with residual connections after the second.
 
     Args:

@@ -46,7 +46,7 @@ class States(NamedTuple):
     """Sums of the source states up to each token."""
 
 
-class Block(NamedTuple):
+class StateBlock(NamedTuple):
     """The n states to compute at a target step; the last K are those of the next token."""
 
     tokens: Int[Tensor, "B n"]
@@ -116,7 +116,7 @@ class StateChooser(nn.Module):
         later = states.sums[:, -1:] + sums_of(source.states)
         return states._replace(sums=torch.cat([states.sums, later], 1))
 
-    def block(self, token: Int[Tensor, "B"], states: States, ticks: Ticks) -> Block:
+    def block(self, token: Int[Tensor, "B"], states: States, ticks: Ticks) -> StateBlock:
         """The states to compute at a target step.
 
         Args:
@@ -136,7 +136,7 @@ class StateChooser(nn.Module):
         own = stop.where(new[:, needed], _NEVER)
         among = torch.cat([states.place, place], 1), torch.cat([states.read, own], 1)
         grown = states._replace(tokens=tokens, place=among[0], read=among[1], done=done | ready)
-        return Block(
+        return StateBlock(
             tokens=tokens.gather(1, place // K),
             position=place // K,
             visible=_sees(place, own, *among),
@@ -160,7 +160,7 @@ class StateChooser(nn.Module):
         self,
         last: Float[Tensor, "B K D"],
         weights: Sequence[Float[Tensor, "B H n S"]],
-        block: Block,
+        block: StateBlock,
         output: Projection,
     ) -> DecoderStep:
         """The step of the first state that translates and has read no less than the last token.

@@ -36,7 +36,7 @@ def weighted_delay(delays: Float[Tensor, "B LH T"]) -> Float[Tensor, "B T"]:
     return (delays.softmax(1) * delays).sum(1)
 
 
-class Alignments(NamedTuple):
+class ExpectedAlignments(NamedTuple):
     """Where all heads of a model stop."""
 
     alphas: Sequence[Float[Tensor, "B H T S"]]
@@ -47,13 +47,13 @@ class Alignments(NamedTuple):
     """Expected delays of the heads of all layers."""
 
 
-def head_divergence(alignments: Alignments) -> Float[Tensor, "B T"]:
+def head_divergence(alignments: ExpectedAlignments) -> Float[Tensor, "B T"]:
     """`1/H sum_h (g_h - mean of g)^2`, the variance of the delays over the heads (MMA eq. 16)."""
     delays = alignments.delays
     return (delays - delays.mean(1, keepdim=True)).square().mean(1)
 
 
-def alignment_variance(alignments: Alignments) -> Float[Tensor, "B T"]:
+def alignment_variance(alignments: ExpectedAlignments) -> Float[Tensor, "B T"]:
     """`E[j^2] - E[j]^2`, the variance of the place where a head stops, averaged over heads (EMMA).
 
     It is computed as `E[(j - E[j])^2]`, which does not cancel. Lost mass has no place.

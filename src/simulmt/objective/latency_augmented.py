@@ -19,7 +19,7 @@ from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.models.results import Translation
 from simulmt.objective.batch import Batch
-from simulmt.objective.delays import VARIANCES, Alignments, expected_delays, weighted_delay
+from simulmt.objective.delays import VARIANCES, ExpectedAlignments, expected_delays, weighted_delay
 from simulmt.objective.likelihood import token_losses
 from simulmt.objective.objective import Loss, Objective, grown
 from simulmt.objective.teacher import Teacher
@@ -173,7 +173,9 @@ class LatencyAugmented(Objective):
         place = ends.cumsum(-1) - ends.long() + 1  # of a subword, or of its word, from 1
         delays = expected_delays(alphas, place, self.lost_mass * lengths[0])
         lag = self.latency(weighted_delay(delays), *lengths).sum()
-        variance = self.variance(Alignments(alphas, place, delays)) * batch.target_mask  # (B, T)
+        variance = (
+            self.variance(ExpectedAlignments(alphas, place, delays)) * batch.target_mask
+        )  # (B, T)
         return lag, (variance.sum(-1) / lengths[1]).sum()
 
     def _weighed(self, losses: Losses) -> Mapping[str, Float[Tensor, ""]]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-Run: TypeAlias = Callable[..., None]
+Backend: TypeAlias = Callable[..., None]
 """Runs the kernel of an operation, or of its adjoint: `run(name, inputs, outputs, *integers)`.
 
 `name` is the operation's, with `_adjoint` for its adjoint; `inputs` are contiguous, `outputs` wait
@@ -50,7 +50,7 @@ HIDDEN_MARKOV = Operation(
 )
 
 
-def operator(prefix: str, operation: Operation, run: Run) -> Any:
+def operator(prefix: str, operation: Operation, run: Backend) -> Any:
     """The differentiable operator `simulmt::{prefix}{name}`, registered with its adjoint.
 
     Args:
@@ -92,7 +92,7 @@ def operator(prefix: str, operation: Operation, run: Run) -> Any:
 
 
 def _register(
-    prefix: str, name: str, arguments: Sequence[str], run: Run, like: Sequence[int]
+    prefix: str, name: str, arguments: Sequence[str], run: Backend, like: Sequence[int]
 ) -> Any:
     """An operator whose outputs have the shapes of the arguments at the places `like`."""
 

@@ -21,7 +21,7 @@ from simulmt.system.disk import check_writable, write_texts
 
 
 @dataclass(frozen=True)
-class Options:
+class AlignOptions:
     """The options of `conf/align.yaml`, which explains each of them."""
 
     source: Path | None
@@ -48,7 +48,7 @@ def align(cfg: DictConfig) -> None:
     Raises:
         UserError: anything a user can put right.
     """
-    options = construct(Options, plain(cfg), "")
+    options = construct(AlignOptions, plain(cfg), "")
     check_installed()
     if options.to:
         check_writable(options.to.absolute().parent)
@@ -64,7 +64,7 @@ def align(cfg: DictConfig) -> None:
         sys.stdout.write(text)
 
 
-def _splits(options: Options) -> Sequence[Split]:
+def _splits(options: AlignOptions) -> Sequence[Split]:
     """Return the pairs to align; for another split than `train`, the training pairs as well."""
     if options.source is None or options.target is None:
         splits = build_corpus(options.data or {}).splits

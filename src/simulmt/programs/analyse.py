@@ -29,7 +29,7 @@ from simulmt.system.disk import check_writable, read_json
 
 
 @dataclass(frozen=True)
-class Options:
+class AnalyseOptions:
     """The options of `conf/analyse.yaml`, which explains each of them."""
 
     study: Any
@@ -49,7 +49,7 @@ def analyse(cfg: DictConfig) -> None:
     Raises:
         UserError: anything a user can put right.
     """
-    options = construct(Options, plain(cfg), "")
+    options = construct(AnalyseOptions, plain(cfg), "")
     study, folder = pick(STUDIES, options.study, "study"), options.runs
     reader = _Reader(options.data_root, pick_device(options.device))
     found, target = find_runs(folder, decodings=False), options.to or folder / "analysis"

@@ -22,7 +22,7 @@ from simulmt.parts.configuration import Configuration
 from simulmt.programs import teacher
 from simulmt.training.loggers import Open, choose_logger
 from simulmt.training.optimiser import Adam, make_adam
-from simulmt.training.run import Plan
+from simulmt.training.run import TrainingPlan
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Choices:
 
     settings: Config
     config: Configuration
-    plan: Plan
+    plan: TrainingPlan
     mechanism: Mechanism
     data: Data
     teacher: teacher.Build
@@ -60,7 +60,7 @@ def check_choices(settings: Config) -> Choices:
             other.
     """
     config = Configuration.of(settings)
-    plan = construct(Plan, config.trainer, "trainer")
+    plan = construct(TrainingPlan, config.trainer, "trainer")
     mechanism = build_mechanism(config.mechanism)
     data = Data.of(config.data)
     model = outline_model(config.model, mechanism, data.vocabulary)
@@ -83,7 +83,11 @@ def check_choices(settings: Config) -> Choices:
 
 
 def exclusions(
-    config: Configuration, plan: Plan, mechanism: Mechanism, model: Model, objective: Objective
+    config: Configuration,
+    plan: TrainingPlan,
+    mechanism: Mechanism,
+    model: Model,
+    objective: Objective,
 ) -> list[tuple[bool, str]]:
     """Return what options exclude each other: whether they do here, and a line about it."""
     weights = ", ".join(f"{k}={v:g}" for k, v in objective.weights(plan.max_updates).items())

@@ -51,7 +51,7 @@ _REMEDY = "batch_tokens, beam or processes"
 
 
 @dataclass(frozen=True)
-class Options:
+class DistilOptions:
     """The options of `conf/distil.yaml`, which explains each of them."""
 
     checkpoint: Path
@@ -98,7 +98,7 @@ class Work:
         folder: The folder of the corpus.
     """
 
-    options: Options
+    options: DistilOptions
     teacher: Trained
     translate: LineTranslator
     text: str
@@ -114,11 +114,11 @@ def distil(cfg: DictConfig) -> None:
     Raises:
         UserError: anything a user can put right.
     """
-    options, (rank, world) = construct(Options, plain(cfg), ""), ending.launched()
+    options, (rank, world) = construct(DistilOptions, plain(cfg), ""), ending.launched()
     device = pick_device(options.device).type
     here = options.processes or (cores() if device == "cpu" and world == 1 else 1)
     world *= here
-    ending.listen()
+    ending.handle_signals()
     try:
         with enough_memory(_REMEDY, device, here):
             work = prepare(options)
@@ -130,10 +130,10 @@ def distil(cfg: DictConfig) -> None:
                     _start(options, here, rank * here, world)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; {_GOES_ON}") from None
-    join(work, world)
+    join_blocks(work, world)
 
 
-def _start(options: Options, here: int, first: int, world: int) -> None:
+def _start(options: DistilOptions, here: int, first: int, world: int) -> None:
     """Translate some shards in processes of their own, which end with this one and one another."""
     logging.getLogger(spawn.__module__).setLevel(logging.ERROR)  # names each that it ends
     given = options, here, first, world, os.getpid()
@@ -148,7 +148,9 @@ def _start(options: Options, here: int, first: int, world: int) -> None:
             process.kill()
 
 
-def _translate(n: int, options: Options, here: int, first: int, world: int, parent: int) -> None:
+def _translate(
+    n: int, options: DistilOptions, here: int, first: int, world: int, parent: int
+) -> None:
     """Translate shard `first + n` in a process that `_start` has started."""
     ending.end_with(parent)
     os.environ["RANK"] = str(first + n)  # the first one shows its progress
@@ -160,7 +162,7 @@ def _translate(n: int, options: Options, here: int, first: int, world: int, pare
         end(str(error))
 
 
-def prepare(options: Options) -> Work:
+def prepare(options: DistilOptions) -> Work:
     """Return the teacher, loaded, and the text; nothing is written.
 
     Raises:
@@ -230,7 +232,7 @@ def translate(work: Work, rank: int, world: int) -> None:
     deque(counted(done, "translating", int, len(lines) // world), maxlen=0)
 
 
-def join(work: Work, world: int) -> None:
+def join_blocks(work: Work, world: int) -> None:
     """Join the shards once all are complete, and print how to train on the corpus."""
     folder, pairs = work.folder, len(work.splits["train"])
     with alone(folder):
@@ -290,7 +292,7 @@ def _show(work: Work, record: Config) -> None:
     print(f"to train on it: simulmt train data=text {words}")
 
 
-def _text(options: Options, trained: Trained) -> tuple[str, dict[str, Split]]:
+def _text(options: DistilOptions, trained: Trained) -> tuple[str, dict[str, Split]]:
     """Return the name of the text to translate, and its splits."""
     cache = options.cache.expanduser()
     if options.source is None:

@@ -43,7 +43,7 @@ _evaluated: dict[str, Scores] = {}
 
 
 @dataclass(frozen=True)
-class Options:
+class EvaluateOptions:
     """The options of `conf/evaluate.yaml`, which explains each of them."""
 
     checkpoint: Path
@@ -127,7 +127,7 @@ def evaluate(cfg: DictConfig) -> None:
     Raises:
         UserError: anything a user can put right.
     """
-    options = construct(Options, plain(cfg), "")
+    options = construct(EvaluateOptions, plain(cfg), "")
     device, policy = pick_device(options.device), build_policy(options.policy)
     trained, word_ms = checkpoint.load(options.checkpoint), options.word_ms
     model = trained.build(options.dial, policy).to(device)
@@ -163,7 +163,7 @@ def evaluate(cfg: DictConfig) -> None:
     summary.computing(scores)
 
 
-def _text(options: Options, trained: Trained) -> tuple[FilePair | None, Split]:
+def _text(options: EvaluateOptions, trained: Trained) -> tuple[FilePair | None, Split]:
     """Return the files to score, None for a split of the model's own data, and their text."""
     if is_test_set(options.split):
         described = trained.manifest
@@ -186,7 +186,7 @@ def _decode(
     return decode(translator.model, translator.device, watch), None
 
 
-def _folder(options: Options, path: Path) -> Path:
+def _folder(options: EvaluateOptions, path: Path) -> Path:
     """Return a folder in the run's directory, or beside a checkpoint that lies elsewhere."""
     home = path if path.is_dir() else run_of(path) or path.parent
     changes = (f"{name}{value}" for name, value in options.changes.items())

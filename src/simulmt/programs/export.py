@@ -16,7 +16,7 @@ from simulmt.system.disk import read_record
 
 
 @dataclass(frozen=True)
-class Options:
+class ExportOptions:
     """The options of `conf/export.yaml`, which explains each of them."""
 
     checkpoint: Path
@@ -31,7 +31,7 @@ def export(cfg: DictConfig) -> None:
     Raises:
         UserError: no such checkpoint, a folder that is in use, or a model that the format has not.
     """
-    options = construct(Options, plain(cfg), "")
+    options = construct(ExportOptions, plain(cfg), "")
     trained = checkpoint.load(options.checkpoint)
     trained.build()  # raises if the model could not be loaded from the folder
     if options.format == "marian":

@@ -13,7 +13,7 @@ from simulmt.saved.marian import folder as marian
 
 
 @dataclass(frozen=True)
-class Options:
+class ImportOptions:
     """The options of `conf/import.yaml`, which explains each of them; `from` is a keyword."""
 
     folder: Path
@@ -29,7 +29,7 @@ def import_model(cfg: DictConfig) -> None:
         UserError: no such model, one that has no equal here, or a folder that is in use.
     """
     given = plain(cfg)
-    options = construct(Options, {"folder": given.pop("from"), **given}, "")
+    options = construct(ImportOptions, {"folder": given.pop("from"), **given}, "")
     if not options.folder.is_dir():
         raise UserError(f"from={options.folder}: there is no such folder")
     trained = marian.read(options.folder, options.target)

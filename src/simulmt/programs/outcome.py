@@ -24,7 +24,7 @@ from simulmt.errors import UserError
 from simulmt.programs.plain import plain
 from simulmt.system.console import console, say
 from simulmt.system.disk import read_record, replacing, write_json
-from simulmt.system.ending import BAD_INPUT, ENDS_WITH, listen
+from simulmt.system.ending import BAD_INPUT, ENDS_WITH, handle_signals
 
 SWEEP = "SIMULMT_SWEEP"
 """Environment variable with the folder of the running sweep, which holds the record of each run, a
@@ -92,7 +92,7 @@ class SweepEnd(Callback):
         name = f".sweep-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         os.environ[SWEEP] = str(Path(config.hydra.sweep.dir).resolve() / name)
         os.environ[ENDS_WITH] = str(os.getpid())  # the workers of a launcher, too
-        listen()
+        handle_signals()
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Finish what was postponed, compare all finished runs, and print and write the outcomes.

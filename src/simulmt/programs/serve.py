@@ -28,7 +28,7 @@ _OPEN = "lets other machines use the models, without a password and unencrypted"
 
 
 @dataclass(frozen=True)
-class Options(Limits):
+class ServeOptions(Limits):
     """The options of `conf/serve.yaml`, which explains each of them."""
 
     checkpoint: Path
@@ -51,14 +51,16 @@ def serve(cfg: DictConfig) -> None:
     Raises:
         UserError: anything a user can put right.
     """
-    options = construct(Options, plain(cfg), "")
+    options = construct(ServeOptions, plain(cfg), "")
     try:
         from simulmt.serve import app, server  # noqa: PLC0415  (an extra)
     except ModuleNotFoundError as error:
         raise UserError(
             f"serve needs {error.name}, which is not installed: pip install 'simulmt[serve]'"
         ) from None
-    with server.listen(options.host, options.port) as listening:  # before the models are loaded
+    with server.open_socket(
+        options.host, options.port
+    ) as listening:  # before the models are loaded
         application = app.application(_sessions(options), options.origins)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
         print(f"open {server.address(listening)} in a browser; Ctrl-C ends the server", flush=True)
@@ -67,7 +69,7 @@ def serve(cfg: DictConfig) -> None:
         server.server(application, options.message_bytes).run(sockets=[listening])
 
 
-def _sessions(options: Options) -> Sessions:
+def _sessions(options: ServeOptions) -> Sessions:
     """Load the models, and return the sessions that use them: of one pane or, if asked, of two."""
     offers = policy_offers(options.plugins)
     settings = [_setting(0, options.policy, options.dial)]

@@ -37,7 +37,7 @@ from simulmt.programs.train import train
 from simulmt.system.console import say
 from simulmt.system.ending import BAD_INPUT, ENDS_WITH, end_with, killed_by
 from simulmt.system.lock import BusyError
-from simulmt.training.resume import State, alone_in, read_state
+from simulmt.training.resume import InterruptedRun, alone_in, read_state
 
 LOCKED = "SIMULMT_LOCKED"
 """Environment variable with the run directory that the sweep has locked for the processes of a
@@ -124,7 +124,11 @@ def _may_postpone(chosen: HydraConf) -> bool:
 
 def _run(config: Config, folder: Path, words: Sequence[str], options: Sweep) -> Outcome:
     """Train a run until it is finished or has failed too often."""
-    state = State("new", "sweep.restart=true") if options.restart else read_state(folder, config)
+    state = (
+        InterruptedRun("new", "sweep.restart=true")
+        if options.restart
+        else read_state(folder, config)
+    )
     if state.kind == "finished":
         return Outcome("skipped", "already finished", 0)
     reasons = [state.reason] if state.reason else []

@@ -39,7 +39,7 @@ from simulmt.training.compiled import check_compiler
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.freezing import NOTHING_FROZEN
 from simulmt.training.launch import find_environment, reported, run_ranks
-from simulmt.training.lines import tell
+from simulmt.training.lines import print_line
 from simulmt.training.loggers import open_loggers, show_results, show_samples
 from simulmt.training.machine import prepare_machine
 from simulmt.training.module import TranslationModule
@@ -69,7 +69,7 @@ def train(
     Raises:
         UserError: anything a user can put right; mostly before any long work starts.
     """
-    ending.listen()
+    ending.handle_signals()
     folder = Path(run_directory)
     with reported():
         choices = check_choices(plain(cfg))
@@ -186,7 +186,7 @@ def _test(
     instances = decoder(module.model, module.device, watch)
     scores = score(instances, decoder.split.needs, Decoding.by(decoder.search, chosen, "test"))
     figures = scores["paper", "word"]
-    tell(f"test BLEU {figures['BLEU'].form(1)}, test DAL {figures['DAL'].form()} words")
+    print_line(f"test BLEU {figures['BLEU'].form(1)}, test DAL {figures['DAL'].form()} words")
     if is_first():
         write_instances(folder / files.INSTANCES, instances)
     summary.results(f"{module.model.mechanism.name} on test", scores, instances, chosen, folder)

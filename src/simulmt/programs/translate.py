@@ -33,7 +33,7 @@ PICTURED = 20
 
 
 @dataclass(frozen=True)
-class Options:
+class TranslateOptions:
     """The options of `conf/translate.yaml`, which explains each of them."""
 
     checkpoint: Path
@@ -76,7 +76,7 @@ def translate(cfg: DictConfig) -> None:
     Raises:
         UserError: anything a user can put right.
     """
-    options, sentences = construct(Options, plain(cfg), ""), dict[int, str]()
+    options, sentences = construct(TranslateOptions, plain(cfg), ""), dict[int, str]()
     trained = checkpoint.load(options.checkpoint)
     policy = build_policy(options.policy)
     translator = Translator.of(trained, options.device, policy, options.dial)
@@ -93,7 +93,7 @@ def translate(cfg: DictConfig) -> None:
 
 
 def translate_lines(
-    trained: Trained, translator: Translator, lines: Sequence[str], options: Options
+    trained: Trained, translator: Translator, lines: Sequence[str], options: TranslateOptions
 ) -> None:
     """Translate in batches, as `train.py` translated the test set, to standard output or a file.
 
@@ -181,7 +181,7 @@ def remember(words: Iterable[str], sentences: dict[int, str]) -> Iterator[str]:
         yield word
 
 
-def draw(translator: Translator, sentences: Mapping[int, str], options: Options) -> None:
+def draw(translator: Translator, sentences: Mapping[int, str], options: TranslateOptions) -> None:
     """Write the picture of the first of `sentences`, which have the numbers of their lines."""
     from simulmt.analysis.picture import write_picture  # noqa: PLC0415  (takes a while to import,
     from simulmt.analysis.trace import trace_sentence  # noqa: PLC0415   and mostly for nothing)

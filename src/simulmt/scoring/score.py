@@ -31,7 +31,7 @@ _ROWS_AT_ONCE = 4096
 _OF_ELAPSED = CONVENTIONS["omnisteval"]  # the only scorer of computation-aware latency of text
 
 
-class Delays(NamedTuple):
+class UnitDelays(NamedTuple):
     """The delays and lengths of one sentence, in words or in subwords."""
 
     delays: Sequence[float]
@@ -133,7 +133,7 @@ def _by_convention(
     return {name: figures[name] for name in convention.figures}
 
 
-def _degeneracy(rows: Sequence[Delays], *fields: str) -> Figures:
+def _degeneracy(rows: Sequence[UnitDelays], *fields: str) -> Figures:
     """Return OmniSTEval's test of a policy."""
     written = [row for row in rows if row.delays]
     yaal = _OF_ELAPSED.metrics["YAAL"].values(*_tensors(written)) if written else []
@@ -149,7 +149,7 @@ def _computation_aware(ordered: Sequence[Instance]) -> ComputationAware | None:
     measured = [instance for instance in ordered if instance.elapsed]
     if not measured:
         return None
-    rows = [Delays(i.elapsed, i.source_length, i.reference_length) for i in measured]
+    rows = [UnitDelays(i.elapsed, i.source_length, i.reference_length) for i in measured]
     unit, *rest = _OF_ELAPSED.fields("word")
     figures = _latency(rows, _OF_ELAPSED.metrics, unit, "d:ca", *rest)
     return ComputationAware(figures, len(measured))
@@ -209,13 +209,13 @@ def _erasure(ordered: Sequence[Instance]) -> Score | None:
     return Score(erased / words if words else None, signature)
 
 
-def _initial_delays(rows: Iterable[Delays]) -> dict[int, int]:
+def _initial_delays(rows: Iterable[UnitDelays]) -> dict[int, int]:
     """Return the number of sentences by first delay (MILk, figure 7), smallest delay first."""
     counts = Counter(int(row.delays[0]) for row in rows if row.delays)
     return dict(sorted(counts.items()))
 
 
-def _latency(rows: Iterable[Delays], metrics: Mapping[str, Metric], *fields: str) -> Figures:
+def _latency(rows: Iterable[UnitDelays], metrics: Mapping[str, Metric], *fields: str) -> Figures:
     """Return the means over the sentences that have delays, counted in float64."""
     written = [row for row in rows if row.delays]
     starts = range(0, len(written), _ROWS_AT_ONCE)
@@ -229,30 +229,30 @@ def _latency(rows: Iterable[Delays], metrics: Mapping[str, Metric], *fields: str
     return scores
 
 
-def _rows(ordered: Sequence[Instance], unit: str, clipped: bool = True) -> list[Delays]:
+def _rows(ordered: Sequence[Instance], unit: str, clipped: bool = True) -> list[UnitDelays]:
     """Return the delays of all sentences in a unit."""
     if unit == "subword":
         rows = [
-            Delays(i.subword_delays, i.subword_source_length, i.subword_reference_length)
+            UnitDelays(i.subword_delays, i.subword_source_length, i.subword_reference_length)
             for i in ordered
         ]
     else:
-        rows = [Delays(i.delays, i.source_length, i.reference_length) for i in ordered]
+        rows = [UnitDelays(i.delays, i.source_length, i.reference_length) for i in ordered]
     return [_clip(row) for row in rows] if clipped else rows
 
 
-def _clip(row: Delays) -> Delays:
+def _clip(row: UnitDelays) -> UnitDelays:
     return row._replace(delays=tuple(min(delay, row.source_length) for delay in row.delays))
 
 
-def _oracle_delays(instance: Instance, oracle: Sequence[Sequence[int]]) -> Delays:
+def _oracle_delays(instance: Instance, oracle: Sequence[Sequence[int]]) -> UnitDelays:
     if not 0 <= instance.index < len(oracle):
         raise ValueError(f"sentence {instance.index} has no oracle: there are {len(oracle)}")
     delays = oracle_delays(oracle[instance.index])
-    return _clip(Delays(delays, instance.source_length, len(delays)))
+    return _clip(UnitDelays(delays, instance.source_length, len(delays)))
 
 
-def _tensors(rows: Sequence[Delays]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _tensors(rows: Sequence[UnitDelays]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return delays (B, T), padded with 0, and lengths (B,) of source, hypothesis and reference."""
     source = torch.tensor([row.source_length for row in rows])
     target = torch.tensor([len(row.delays) for row in rows])

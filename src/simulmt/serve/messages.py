@@ -193,9 +193,9 @@ class Welcome:
     type: Literal["welcome"] = "welcome"
 
 
-Event: TypeAlias = Welcome | Step | Panes | Notice
+FromServer: TypeAlias = Welcome | Step | Panes | Notice
 
 
-def text_of(event: Event) -> str:
+def text_of(event: FromServer) -> str:
     """Return the text of an event; ASCII, so that any string in it can be sent."""
     return json.dumps(asdict(event))

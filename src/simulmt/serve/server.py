@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from simulmt.errors import UserError
 
 
-def listen(host: str, port: int) -> socket.socket:
+def open_socket(host: str, port: int) -> socket.socket:
     """Return a socket that listens.
 
     Args:

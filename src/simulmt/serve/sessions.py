@@ -69,7 +69,7 @@ class Session:
         except UserError as error:
             self.tell(Notice(str(error)[:300], "fault"))
 
-    def tell(self, event: messages.Event) -> None:
+    def tell(self, event: messages.FromServer) -> None:
         """Have an event sent; who does not read what it is sent is closed."""
         if self.unsent.qsize() > 2 * self._limits.waiting + UNSENT:
             self.end(f"the connection is too slow: {self.unsent.qsize()} events wait for it")

@@ -77,7 +77,7 @@ def end_with(parent: int) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def listen() -> None:
+def handle_signals() -> None:
     """From now on, close all files when SIGTERM comes, and end with status 143."""
     for number in (signal.SIGTERM, *[signal.SIGINT] * is_worker()):
         signal.signal(number, _terminate)

@@ -29,7 +29,7 @@ SAMPLED = 5
 """The number of sentences of the development set that every validation shows."""
 
 
-class Progress(RichProgressBar):
+class TrainingBar(RichProgressBar):
     """Lightning's progress bar with the figures that lines show."""
 
     def get_metrics(

@@ -60,7 +60,7 @@ def _in_folder(folder: str | os.PathLike[str] | None, state: Content) -> Content
     return state | moved | {"best_k_models": scores, "dirpath": folder}
 
 
-def keep(folder: Path, name: str, monitor: str, **more: Any) -> Checkpoints:
+def checkpoint_callback(folder: Path, name: str, monitor: str, **more: Any) -> Checkpoints:
     """Return a callback that keeps the checkpoints where `monitor` is greatest."""
     return Checkpoints(
         folder / CHECKPOINTS,

@@ -25,7 +25,7 @@ _log = logging.getLogger("simulmt")
 
 
 @dataclass(eq=False)
-class Lines(pl.Callback):
+class ProgressLines(pl.Callback):
     """Prints the progress of the training.
 
     Args:
@@ -39,7 +39,7 @@ class Lines(pl.Callback):
         self._began = self._last = time.monotonic()
         self._first = trainer.global_step
         if self._first:
-            tell(f"resumed at update {self._first:,} of {trainer.max_steps:,}")
+            print_line(f"resumed at update {self._first:,} of {trainer.max_steps:,}")
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: object
@@ -56,7 +56,7 @@ class Lines(pl.Callback):
         """Say why the training has ended."""
         done, planned = trainer.global_step, trainer.max_steps
         early = f" of {planned:,} updates: the last validations brought no improvement"
-        tell(f"trained for {done:,}{early if done < planned else ' updates, as planned'}")
+        print_line(f"trained for {done:,}{early if done < planned else ' updates, as planned'}")
 
     def _tell(self, trainer: pl.Trainer, validated: bool) -> None:
         now = time.monotonic()
@@ -69,10 +69,10 @@ class Lines(pl.Callback):
             for name, value in trainer.callback_metrics.items()
             if validated or not name.startswith("valid/")
         }
-        tell(f"update {done:,} of {planned:,}: {', '.join(listed(figures))}{left}")
+        print_line(f"update {done:,} of {planned:,}: {', '.join(listed(figures))}{left}")
 
 
-def tell(line: str) -> None:
+def print_line(line: str) -> None:
     """Print a line, and write it into the log."""
     say(line)
     if is_first():

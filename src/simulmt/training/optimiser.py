@@ -41,7 +41,7 @@ class InverseSquareRoot:
 
 
 @dataclass(frozen=True)
-class RnmtPlus:
+class RnmtPlusRate:
     """RNMT+'s schedule for n synchronous replicas (Chen et al. 2018, section 4).
 
     `lr_t = lr * min(1 + t (n - 1) / (n p), n, n (2n)^((s - n t) / (e - s)))`, t = 0, 1, ...
@@ -79,7 +79,7 @@ class RnmtPlus:
 
 LEARNING_RATES: dict[str, Callable[..., LearningRate]] = {
     "inverse_sqrt": InverseSquareRoot,
-    "rnmt_plus": RnmtPlus,
+    "rnmt_plus": RnmtPlusRate,
 }
 
 

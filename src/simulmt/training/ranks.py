@@ -29,7 +29,7 @@ class OneRun(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """End on SIGTERM without the other processes, for which Lightning's handler would wait."""
-        ending.listen()
+        ending.handle_signals()
 
 
 def refuse_differences(configurations: Sequence[Mapping[str, object]]) -> None:

@@ -30,14 +30,14 @@ _THE_SAME = ("model", "mechanism", "teacher", "optim")
 
 
 @dataclass(frozen=True)
-class State:
+class InterruptedRun:
     """The state of a run, and the reason."""
 
     kind: Literal["new", "half", "finished"]
     reason: str = ""
 
 
-def read_state(folder: Path, config: Config) -> State:
+def read_state(folder: Path, config: Config) -> InterruptedRun:
     """Return the state of the run in a directory; a run with other settings counts as new.
 
     Args:
@@ -45,17 +45,19 @@ def read_state(folder: Path, config: Config) -> State:
         config: the configuration that is to be trained.
     """
     if not (folder / CONFIG).is_file():
-        return State("new")
+        return InterruptedRun("new")
     try:
         if changed := differences(read_json(folder / CONFIG), config) + _edited(folder, config):
-            return State("new", f"settings changed: {', '.join(changed)}")
+            return InterruptedRun("new", f"settings changed: {', '.join(changed)}")
         if is_finished(folder):
-            return State("finished")
+            return InterruptedRun("finished")
         if not (folder / LAST).is_file():
-            return State("new")
-        return State("half", f"from update {read_checkpoint(folder / LAST).get('global_step')}")
+            return InterruptedRun("new")
+        return InterruptedRun(
+            "half", f"from update {read_checkpoint(folder / LAST).get('global_step')}"
+        )
     except UserError as error:
-        return State("new", str(error))
+        return InterruptedRun("new", str(error))
 
 
 def is_done(choice: str | None, folder: Path, config: Config) -> bool:

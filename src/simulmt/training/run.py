@@ -20,10 +20,10 @@ from simulmt.options import Config, Count, Few, Natural
 from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.scoring.split_decoder import SplitDecoder
 from simulmt.system.console import console
-from simulmt.training.callbacks import Progress, SimultaneousDecoding, TrainingRecord
-from simulmt.training.checkpoints import WholeFiles, keep
+from simulmt.training.callbacks import SimultaneousDecoding, TrainingBar, TrainingRecord
+from simulmt.training.checkpoints import WholeFiles, checkpoint_callback
 from simulmt.training.datamodule import TranslationData
-from simulmt.training.lines import Lines, tell
+from simulmt.training.lines import ProgressLines, print_line
 from simulmt.training.module import TranslationModule
 from simulmt.training.ranks import OneRun
 
@@ -41,7 +41,7 @@ for _name in ("pytorch_lightning", "lightning_fabric"):
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """The options of `conf/trainer`, which explains each of them."""
 
     accelerator: Literal["cpu", "gpu", "auto"]
@@ -112,7 +112,7 @@ class Patience(EarlyStopping):
 
 
 def make_trainer(
-    plan: Plan,
+    plan: TrainingPlan,
     folder: Path,
     valid: SplitDecoder,
     loggers: list[Logger],
@@ -156,19 +156,19 @@ def make_trainer(
     )
 
 
-def _callbacks(plan: Plan, folder: Path, valid: SplitDecoder, bar: bool) -> list[Callback]:
+def _callbacks(plan: TrainingPlan, folder: Path, valid: SplitDecoder, bar: bool) -> list[Callback]:
     """Return what decodes, records, saves, stops and shows the training."""
     callbacks: list[Callback] = [
         TrainingRecord(folder),
         SimultaneousDecoding(valid, plan.dal_range, folder),
-        keep(folder, Path(BEST).stem, "valid/selection", save_last=False),
-        keep(folder, STEP, "step", save_top_k=plan.average, save_last=True),
-        Lines(each_minute=not bar),
+        checkpoint_callback(folder, Path(BEST).stem, "valid/selection", save_last=False),
+        checkpoint_callback(folder, STEP, "step", save_top_k=plan.average, save_last=True),
+        ProgressLines(each_minute=not bar),
     ]
     if plan.patience is not None:
         callbacks.append(Patience("valid/selection", mode="max", patience=plan.patience))
     if bar:
-        callbacks.append(Progress())
+        callbacks.append(TrainingBar())
     return callbacks
 
 
@@ -205,5 +205,5 @@ def fit(
     update = load_weights(module.model, checkpoint)
     mean = f"the mean of the last {average} validated checkpoints"
     best = f"update {update:,}, the best on the development set"
-    tell(f"testing {mean if average > 1 else best}")
+    print_line(f"testing {mean if average > 1 else best}")
     return checkpoint

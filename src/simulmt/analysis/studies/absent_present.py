@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from simulmt.alignment.aligner import align_text
 from simulmt.alignment.links import Links
-from simulmt.alignment.prediction import Counts, Kind, accuracies, judge, project
+from simulmt.alignment.prediction import LinkCounts, LinkKind, accuracies, judge, project
 from simulmt.analysis.intervals import draw, middle
 from simulmt.analysis.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet, gold_links
@@ -66,7 +66,7 @@ def absent_present(run_set: RunSet, *, links: str | None = None) -> Result:
     return Result(_draw(rows), rows)
 
 
-def summarise(counts: Counts) -> Row:
+def summarise(counts: LinkCounts) -> Row:
     """Return the columns of all words, and of each kind: `absent_words`, `absent_share` and so on.
 
     `share` is the share of the kind, and `accuracy` how many of its words are right, in percent;
@@ -81,7 +81,7 @@ def summarise(counts: Counts) -> Row:
     sums = np.tensordot(draw(len(counts), SAMPLES), counts, 1).astype(np.int64)
     resampled = accuracies(sums)  # (samples, 3)
     summary: Row = {"words": words}
-    for kind, accuracy, samples in zip(Kind, accuracies(total), resampled.T, strict=True):
+    for kind, accuracy, samples in zip(LinkKind, accuracies(total), resampled.T, strict=True):
         name, number = kind.name.lower(), int(total[kind, 0])
         low, high = middle(samples[~np.isnan(samples)]) if number else (None, None)
         summary |= {

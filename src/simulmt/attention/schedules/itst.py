@@ -24,7 +24,7 @@ from simulmt.attention.memory import Memory, places
 from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Plan, Stand, Stops
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
-from simulmt.attention.scores import Score
+from simulmt.attention.scores import ScoreFunction
 from simulmt.attention.scores.score import products
 from simulmt.ops.precision import wide, wider
 from simulmt.options import Positive, Share, limited
@@ -57,7 +57,7 @@ class Itst(ScheduleRecipe):
     delta_decay: Positive
     full: Share
 
-    def build(self, dim: int, heads: int, score: Callable[[int, int], Score]) -> Schedule:
+    def build(self, dim: int, heads: int, score: Callable[[int, int], ScoreFunction]) -> Schedule:
         """The information of one layer, whatever the model's usual score."""
         return Information(self, dim, heads)
 

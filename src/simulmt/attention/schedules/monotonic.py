@@ -19,7 +19,7 @@ from simulmt.attention.memory import Memory, places
 from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Odds, Plan, Stand
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
-from simulmt.attention.scores import Perceptron, Score
+from simulmt.attention.scores import Perceptron, ScoreFunction
 from simulmt.ops.noise import noisy_
 from simulmt.ops.precision import wide, wider
 from simulmt.options import Finite, Positive, Weight, limited
@@ -53,7 +53,7 @@ class Monotonic(ScheduleRecipe):
         """Heads need not stop at EOS."""
         return not self.mass_preservation
 
-    def build(self, dim: int, heads: int, score: Callable[[int, int], Score]) -> Schedule:
+    def build(self, dim: int, heads: int, score: Callable[[int, int], ScoreFunction]) -> Schedule:
         """The heads of one layer, with a score and an `r` of their own."""
         make = Perceptron if self.energies == "perceptron" else score
         return MonotonicHeads(self, make(dim, heads), heads)
@@ -68,7 +68,7 @@ class MonotonicHeads(Schedule):
         heads: number of heads H.
     """
 
-    def __init__(self, options: Monotonic, score: Score, heads: int) -> None:
+    def __init__(self, options: Monotonic, score: ScoreFunction, heads: int) -> None:
         super().__init__()
         self.options = options
         self.score = score

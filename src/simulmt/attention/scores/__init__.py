@@ -7,7 +7,7 @@ from simulmt.attention.scores.additive import Additive, NormalisedAdditive
 from simulmt.attention.scores.luong import Dot, General, Location
 from simulmt.attention.scores.perceptron import Perceptron
 from simulmt.attention.scores.scaled_dot_product import ScaledDotProduct
-from simulmt.attention.scores.score import Score, Uniform, join_heads, no_keys, split_heads
+from simulmt.attention.scores.score import ScoreFunction, Uniform, join_heads, no_keys, split_heads
 
 __all__ = [
     "SCORES",
@@ -18,15 +18,15 @@ __all__ = [
     "NormalisedAdditive",
     "Perceptron",
     "ScaledDotProduct",
-    "Score",
     "ScoreFactory",
+    "ScoreFunction",
     "Uniform",
     "join_heads",
     "no_keys",
     "split_heads",
 ]
 
-ScoreFactory = Callable[[int, int], Score]
+ScoreFactory = Callable[[int, int], ScoreFunction]
 """Builds a score from the width of the states and the number of heads."""
 
 SCORES: dict[str, ScoreFactory] = {

@@ -10,10 +10,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from simulmt.attention.initial import xavier
-from simulmt.attention.scores.score import Score, split_heads
+from simulmt.attention.scores.score import ScoreFunction, split_heads
 
 
-class Additive(Score):
+class Additive(ScoreFunction):
     """`v^T tanh(W_s s + W_h h + b)`, for soft energies (Bahdanau et al. 2014).
 
     Args:
@@ -40,7 +40,7 @@ class Additive(Score):
         return torch.einsum("bhtsd,hd->bhts", self.hidden(query, keys), self.v)
 
 
-class NormalisedAdditive(Score):
+class NormalisedAdditive(ScoreFunction):
     """`g v^T / ||v|| tanh(W_s s + W_h h + b)`, for selection energies (Raffel et al. 2017, eq. 16).
 
     The offset r of the paper's equation is a parameter of the schedule, not of the score.

@@ -5,10 +5,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from simulmt.attention.initial import xavier
-from simulmt.attention.scores.score import Score, no_keys, products, split_heads
+from simulmt.attention.scores.score import ScoreFunction, no_keys, products, split_heads
 
 
-class Dot(Score):
+class Dot(ScoreFunction):
     """`s^T h`; each head compares its own slice of s and h."""
 
     def __init__(self, dim: int, heads: int) -> None:
@@ -35,7 +35,7 @@ class General(Dot):
         (self.key,) = xavier(nn.Linear(dim, dim, bias=False))
 
 
-class Location(Score):
+class Location(ScoreFunction):
     """`(W s)_j`: an energy for each source position, whatever token stands there.
 
     W has `PLACES` positions. Positions beyond the last of them get no weight, as in the paper,

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from simulmt.attention.initial import xavier
-from simulmt.attention.scores.score import Score, products, split_heads
+from simulmt.attention.scores.score import ScoreFunction, products, split_heads
 
 
-class ProjectedDotProduct(Score, ABC):
+class ProjectedDotProduct(ScoreFunction, ABC):
     """`q(s) . k(h) / sqrt(d_head)`, each head with its slice of what q and k give.
 
     Args:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from simulmt.attention.softmax import masked_softmax
 
 
-class Score(nn.Module, ABC):
+class ScoreFunction(nn.Module, ABC):
     """Compares decoder states with source states; built from (width, heads)."""
 
     linear: ClassVar[bool] = True
@@ -52,7 +52,7 @@ class Score(nn.Module, ABC):
         return masked_softmax(energy, visible) @ values
 
 
-class Uniform(Score):
+class Uniform(ScoreFunction):
     """An energy of zero for every position, for a span that lets a head see one position only."""
 
     def __init__(self, heads: int) -> None:

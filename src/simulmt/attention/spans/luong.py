@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from simulmt.attention.initial import xavier
 from simulmt.attention.memory import places
-from simulmt.attention.spans.span import Look, PlainSpan, Span, SpanRecipe, Traits
+from simulmt.attention.spans.span import Look, PlainSpan, Span, SpanRecipe, SpanTraits
 from simulmt.ops.precision import wide, wider
 from simulmt.options import Count, limited
 
@@ -31,9 +31,9 @@ class Window(PlainSpan):
     gaussian: bool
 
     @property
-    def traits(self) -> Traits:
+    def traits(self) -> SpanTraits:
         """D positions ahead; dampened by the Gaussian."""
-        return Traits(ahead=self.window, dampens=self.gaussian)
+        return SpanTraits(ahead=self.window, dampens=self.gaussian)
 
     def look(
         self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B #H T"], length: int
@@ -82,9 +82,9 @@ class Guess(nn.Module, Span):
         )
 
     @property
-    def traits(self) -> Traits:
+    def traits(self) -> SpanTraits:
         """Dampened by the Gaussian."""
-        return Traits(dampens=True)
+        return SpanTraits(dampens=True)
 
     def look(
         self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B #H T"], length: int

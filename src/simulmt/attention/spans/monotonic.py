@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from simulmt.attention.memory import places
-from simulmt.attention.spans.span import Look, PlainSpan, Traits
+from simulmt.attention.spans.span import Look, PlainSpan, SpanTraits
 from simulmt.ops import expected_attention
 from simulmt.options import Count, limited
 
@@ -19,9 +19,9 @@ class Stopped(PlainSpan):
     takes_score: ClassVar[bool] = False
 
     @property
-    def traits(self) -> Traits:
+    def traits(self) -> SpanTraits:
         """One position, which needs no score."""
-        return Traits(scored=False)
+        return SpanTraits(scored=False)
 
     def look(
         self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B #H T"], length: int
@@ -48,9 +48,9 @@ class Chunk(PlainSpan):
     chunk: Count
 
     @property
-    def traits(self) -> Traits:
+    def traits(self) -> SpanTraits:
         """A chunk of one state needs no score."""
-        return Traits(scored=self.chunk > 1)
+        return SpanTraits(scored=self.chunk > 1)
 
     def look(
         self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B #H T"], length: int
@@ -71,9 +71,9 @@ class Lookback(PlainSpan):
     """Everything read (MILk, Arivazhagan et al. 2019, eq. 14; MMA-IL; wait-k; soft attention)."""
 
     @property
-    def traits(self) -> Traits:
+    def traits(self) -> SpanTraits:
         """A head sees all positions that it has read."""
-        return Traits(unlimited=True)
+        return SpanTraits(unlimited=True)
 
     def look(
         self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B #H T"], length: int

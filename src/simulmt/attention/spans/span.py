@@ -15,7 +15,7 @@ from torch import Tensor
 from simulmt.attention.softmax import masked_softmax
 
 
-class Traits(NamedTuple):
+class SpanTraits(NamedTuple):
     """The properties of a span that an attention depends on."""
 
     scored: bool = True
@@ -40,9 +40,9 @@ class Span(ABC):
     """Where the heads of one layer look."""
 
     @property
-    def traits(self) -> Traits:
+    def traits(self) -> SpanTraits:
         """The properties of the span; by default a head sees several of the positions read."""
-        return Traits()
+        return SpanTraits()
 
     @abstractmethod
     def look(
