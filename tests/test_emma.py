@@ -96,7 +96,7 @@ def test_an_overruled_model_is_an_offline_one_that_says_when_its_heads_would_sto
         watch = heads.score.register_forward_pre_hook
         watch(lambda _, given, heads=heads: queries.__setitem__(heads, given[0]))
     source = torch.tensor([[5, 6, 7, 8]])
-    heard = soft.listen(source, None)[0]._replace(finished=torch.tensor([True]))
+    heard = soft.encode_next(source, None)[0]._replace(finished=torch.tensor([True]))
     state, other = overruled(made).start(heard), soft.start(heard)
     for token in (made.vocabulary.bos, 9, 10):
         step = overruled(made).step(torch.tensor([token]), state)

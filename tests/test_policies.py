@@ -135,7 +135,7 @@ def literal(made: Model, policy: Policy, tokens: list[int]) -> Hypothesis:
             for token in [made.vocabulary.bos, *sentence.written.tokens][:-1]:
                 state = made.step(torch.tensor([token]), state).state
         else:
-            source, heard = made.listen(torch.tensor([tokens[start : read.subwords]]), heard)
+            source, heard = made.encode_next(torch.tensor([tokens[start : read.subwords]]), heard)
             source = source._replace(finished=yes)  # never waits
             state = kept = made.start(source) if kept is None else made.extend(kept, source)
         start = read.subwords

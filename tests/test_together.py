@@ -195,9 +195,9 @@ def test_sentences_that_have_begun_share_a_pass(kind: str) -> None:
     for n, translator in enumerate(translators):
         for _ in range(n + 1):
             translator.read(word)
-    with patch.object(made, "listen", wraps=made.listen) as listen:
+    with patch.object(made, "encode_next", wraps=made.encode_next) as encode_next:
         read_together(translators, [word] * 6)
-    assert [len(call.args[0]) for call in listen.call_args_list] == [6]
+    assert [len(call.args[0]) for call in encode_next.call_args_list] == [6]
 
 
 def test_joined_states_are_the_same_alone_and_need_no_others() -> None:

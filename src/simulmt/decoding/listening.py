@@ -58,7 +58,7 @@ def encode_units(listeners: Sequence[Listener], units: Sequence[Sequence[int]]) 
     tokens = torch.tensor([[*unit] for unit in units], device=model.begins.device)
     encoders = join([one.encoder for one in listeners])
     decoders = join([one.decoder for one in listeners])
-    source, heard = model.listen(tokens, encoders.state)
+    source, heard = model.encode_next(tokens, encoders.state)
     after = encoders.grown(heard).alone()
     for one, unit, own in zip(listeners, units, after, strict=True):
         one.prefix += unit

@@ -160,7 +160,7 @@ def _listen_to(made: Model, source: Int[Tensor, "B S"]) -> None:
     whole = made.encode(source, torch.ones_like(source, dtype=torch.bool))
     heard, state, place = None, None, 0
     for unit in _units(made, source):
-        piece, heard = made.listen(unit, heard)
+        piece, heard = made.encode_next(unit, heard)
         place += unit.shape[1]
         _same_place(piece, whole, place)
         state = made.start(piece) if state is None else made.extend(state, piece)
@@ -187,7 +187,7 @@ def _units(made: Model, source: Int[Tensor, "B S"]) -> Iterator[Int[Tensor, "B N
 
 
 def _same_place(piece: Source, whole: Source, place: int) -> None:
-    """Require the same states from `listen` and `encode`, of the tokens up to `place`."""
+    """Require the same states from `encode_next` and `encode`, of the tokens up to `place`."""
     newest = slice(place - piece.tokens.shape[1], place)
     if piece.prefixes is not None:  # later tokens change the states of earlier ones
         assert whole.prefixes is not None, "what listens to prefixes encodes prefixes"

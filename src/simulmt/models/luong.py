@@ -83,7 +83,7 @@ class Luong(Model):
         self.source_attention = mechanism.attention(dim, heads, RECURRENT)
         self.combine = nn.Linear(2 * dim, dim, bias=False)
         self.output = nn.Linear(dim, vocabulary.size)
-        self.confidence = self.says_how_sure(dim)
+        self.confidence = self.confidence_head(dim)
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
         """States of the source, each from its prefix alone."""
@@ -111,7 +111,9 @@ class Luong(Model):
             first += piece.shape[1]
         states, alphas = torch.cat(vectors, 1), join_steps(steps)
         output = Projection(self.output.weight, self.output.bias)
-        return Translation(states, output, alphas, all_losses(plan, steps), self.sure(states))
+        return Translation(
+            states, output, alphas, all_losses(plan, steps), self.confidence_logit(states)
+        )
 
     def start(self, source: Source) -> LuongState:
         """The decoder before the first target step."""
@@ -120,11 +122,13 @@ class Luong(Model):
         fed = torch.zeros_like(states[:, 0])
         return LuongState(zeros, zeros, fed, memory, None, self.clock_state(source))
 
-    def listen(self, tokens: Int[Tensor, "B N"], heard: Layers | None) -> tuple[Source, Layers]:
+    def encode_next(
+        self, tokens: Int[Tensor, "B N"], state: Layers | None
+    ) -> tuple[Source, Layers]:
         """Encode the next source tokens."""
         x = self.dropout(self.source_embedding(tokens))
-        states, after = run(self.encoder, x, heard)
-        return self.following(tokens, states), after
+        states, after = run(self.encoder, x, state)
+        return self.next_source(tokens, states), after
 
     def extend(self, state: LuongState, source: Source) -> LuongState:
         """The decoder after more of the source has been read."""
@@ -155,7 +159,9 @@ class Luong(Model):
             fed=vector,
             attention=stepped.state,
         )
-        return join_layers(self.output(vector), after, stand, [stepped], self.sure(vector))
+        return join_layers(
+            self.output(vector), after, stand, [stepped], self.confidence_logit(vector)
+        )
 
     def embedded(
         self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side

@@ -30,8 +30,8 @@ class Model(nn.Module, ABC):
         vocabulary: the subwords, shared by both languages.
         mechanism: builds the clock, if a clock decides when to read.
         dim: width D of the model.
-        causal: whether source states depend on their prefix only, so that `listen` can encode the
-            next tokens.
+        causal: True if source states depend on their prefix only, so that `encode_next` can encode
+            the next tokens.
 
     Raises:
         UserError: the mechanism gives a token several states, and the decoder takes one.
@@ -51,7 +51,7 @@ class Model(nn.Module, ABC):
     """Whether `extend` keeps all that `encode` gives, as of causal encoders that do not run
     again."""
     reads_words: bool
-    """Whether `listen` takes whole words."""
+    """Whether `encode_next` takes whole words."""
     joins: bool = False
     """Whether sentences that have come differently far may listen and step in one batch, their
     states joined by `simulmt.models.joined`."""
@@ -111,12 +111,12 @@ class Model(nn.Module, ABC):
         """The decoder before its first target step, from the source tokens read so far."""
 
     @abstractmethod
-    def listen(self, tokens: Int[Tensor, "B N"], heard: State | None) -> tuple[Source, State]:
+    def encode_next(self, tokens: Int[Tensor, "B N"], state: State | None) -> tuple[Source, State]:
         """Encode the next source tokens of each sentence.
 
         Args:
             tokens: any number of them; one word, or EOS, if the model `reads_words`.
-            heard: the encoder's state after the tokens before; None before the first one.
+            state: the encoder's state after the tokens before; None before the first one.
 
         Returns:
             Their part of what `encode` gives at once, and the encoder's state after them.
@@ -124,7 +124,7 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def extend(self, state: State, source: Source) -> State:
-        """The decoder after more of the source has been read; `source` comes from `listen`."""
+        """The decoder after more of the source has been read; `source` comes from `encode_next`."""
 
     @abstractmethod
     def seen(self, state: State, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> State:
@@ -164,11 +164,11 @@ class Model(nn.Module, ABC):
     ) -> Float[Tensor, "B N D"]:
         """Embedded tokens for a clock, as of `simulmt.attention.clock.Embed`."""
 
-    def says_how_sure(self, width: int) -> nn.Linear | None:
+    def confidence_head(self, width: int) -> nn.Linear | None:
         """The layer that turns last states of some width into a confidence, if there is one."""
         return nn.Linear(width, 1) if self.mechanism.confident else None
 
-    def sure(self, states: Float[Tensor, "*N E"]) -> Float[Tensor, "*N"] | None:
+    def confidence_logit(self, states: Float[Tensor, "*N E"]) -> Float[Tensor, "*N"] | None:
         """The logit of the confidence at each of the decoder's last states."""
         return None if self.confidence is None else self.confidence(states)[..., 0]
 
@@ -189,7 +189,7 @@ class Model(nn.Module, ABC):
         """Where the words of a source end; EOS is a word of its own."""
         return ends_of_words(source, mask, self.begins, self.vocabulary.opening)
 
-    def following(
+    def next_source(
         self,
         tokens: Int[Tensor, "B N"],
         states: Float[Tensor, "B N D"],

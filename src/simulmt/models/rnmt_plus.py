@@ -83,7 +83,7 @@ class RnmtPlus(Model):
         self.decoder = nn.ModuleList(LSTM(2 * dim, dim) for _ in range(decoder_layers))
         self.source_attention = mechanism.attention(dim, heads, RECURRENT)
         self.output = nn.Linear(2 * dim, vocabulary.size)
-        self.confidence = self.says_how_sure(2 * dim)
+        self.confidence = self.confidence_head(2 * dim)
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
         """States of the source."""
@@ -104,7 +104,9 @@ class RnmtPlus(Model):
             x = residual(number, x, y)
         states, alphas = torch.cat([x, context], -1), join_steps(steps)
         output = Projection(self.output.weight, self.output.bias)
-        return Translation(states, output, alphas, all_losses(plan, steps), self.sure(states))
+        return Translation(
+            states, output, alphas, all_losses(plan, steps), self.confidence_logit(states)
+        )
 
     def _first(
         self,
@@ -137,16 +139,16 @@ class RnmtPlus(Model):
             clock=self.clock_state(source),
         )
 
-    def listen(
-        self, tokens: Int[Tensor, "B N"], heard: tuple[LSTMState, ...] | None
+    def encode_next(
+        self, tokens: Int[Tensor, "B N"], state: tuple[LSTMState, ...] | None
     ) -> tuple[Source, tuple[LSTMState, ...]]:
         """Encode the next source tokens with the causal encoder."""
         states = []
         for x in self.dropout(self.source_embedding(tokens)).unbind(1):
-            state, heard = self.encoder.step(x, heard)
-            states.append(state)
-        assert heard is not None, "there is a token to listen to"
-        return self.following(tokens, torch.stack(states, 1)), heard
+            newest, state = self.encoder.step(x, state)
+            states.append(newest)
+        assert state is not None, "there is a token to encode"
+        return self.next_source(tokens, torch.stack(states, 1)), state
 
     def extend(self, state: RnmtState, source: Source) -> RnmtState:
         """The decoder after more of the source has been read."""
@@ -177,7 +179,9 @@ class RnmtPlus(Model):
             x = residual(number, x, self.dropout(after[-1].hidden))
         states = torch.cat([x, context], -1)
         state = state._replace(layers=tuple(after), context=context, attention=stepped.state)
-        return join_layers(self.output(states), state, stand, [stepped], self.sure(states))
+        return join_layers(
+            self.output(states), state, stand, [stepped], self.confidence_logit(states)
+        )
 
     def embedded(
         self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side

@@ -33,7 +33,7 @@ BY_WORD = "by_word"
 """The value of `model.encoder` with which a token sees all of its own word."""
 
 
-class Heard(NamedTuple):
+class EncoderState(NamedTuple):
     """The state of the encoder between two source tokens."""
 
     layers: Encoded
@@ -129,7 +129,7 @@ class Transformer(Model):
         self.average = AverageEmbedding(dim) if average_embedding else None
         self.encoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
-        self.confidence = self.says_how_sure(dim)
+        self.confidence = self.confidence_head(dim)
         self.several = StateChooser(mechanism, dim) if mechanism.several_states else None
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
@@ -184,7 +184,7 @@ class Transformer(Model):
         alphas = tuple(attended.alpha for attended in layers if attended.alpha is not None)
         states, losses = self.decoder_norm(x), all_losses(plan, layers, len(layers))
         projection = Projection(output, self.output_bias)
-        found = Translation(states, projection, alphas, losses, self.sure(states))
+        found = Translation(states, projection, alphas, losses, self.confidence_logit(states))
         return found if self.several is None else self.several.of_each_token(found, source, plan)
 
     def start(self, source: Source) -> TransformerState:
@@ -195,32 +195,38 @@ class Transformer(Model):
             self.decoder.start(source), written, self.clock_state(source), several
         )
 
-    def listen(self, tokens: Int[Tensor, "B N"], heard: State | None) -> tuple[Source, State]:
+    def encode_next(self, tokens: Int[Tensor, "B N"], state: State | None) -> tuple[Source, State]:
         """Encode the next source tokens, or with re-encoding the whole prefix again."""
-        return self._listen_again(tokens, heard) if self.reencodes else self._listen(tokens, heard)
+        return (
+            self._reencode_next(tokens, state)
+            if self.reencodes
+            else self._encode_next(tokens, state)
+        )
 
-    def _listen_again(
-        self, tokens: Int[Tensor, "B N"], heard: Int[Tensor, "B s"] | None
+    def _reencode_next(
+        self, tokens: Int[Tensor, "B N"], state: Int[Tensor, "B s"] | None
     ) -> tuple[Source, Int[Tensor, "B n"]]:
-        prefix = tokens if heard is None else torch.cat([heard, tokens], 1)
+        prefix = tokens if state is None else torch.cat([state, tokens], 1)
         whole = torch.ones_like(prefix, dtype=torch.bool)[:, None, None]
         states = self._encoded(self._embed(prefix), whole)
         newest = states[:, -tokens.shape[1] :]
-        return self.following(tokens, newest, prefixes=states[:, None]), prefix
+        return self.next_source(tokens, newest, prefixes=states[:, None]), prefix
 
-    def _listen(self, tokens: Int[Tensor, "B N"], heard: Heard | None) -> tuple[Source, Heard]:
+    def _encode_next(
+        self, tokens: Int[Tensor, "B N"], state: EncoderState | None
+    ) -> tuple[Source, EncoderState]:
         none = self.embedding.weight.new_zeros(len(tokens), self.dim)
-        step, total = (torch.zeros_like(tokens[:, 0]), none) if heard is None else heard[1:]
+        step, total = (torch.zeros_like(tokens[:, 0]), none) if state is None else state[1:]
         x, N = self._embed(tokens, step[:, None]), tokens.shape[1]
-        past = heard.layers if heard else self.encoder.start(x)
+        past = state.layers if state else self.encoder.start(x)
         before = past[0][0].shape[2]
         # inside a word, a token may see those that follow
         visible = visible_after(before, x, step[:, None], causal=not self.sees_words)
         visible = emphasised(self.clock, visible, tokens, "source", before, step[:, None])
         x, layers = self.encoder.step(x, past, visible)
         averages, total = self._averaged(tokens, total, step)
-        source = self.following(tokens, self.encoder_norm(x), averages)
-        return source, Heard(layers, step + N, total)
+        source = self.next_source(tokens, self.encoder_norm(x), averages)
+        return source, EncoderState(layers, step + N, total)
 
     def extend(self, state: TransformerState, source: Source) -> TransformerState:
         """The decoder after more of the source has been read."""
@@ -251,7 +257,7 @@ class Transformer(Model):
         output = Projection(self.embedding.weight, self.output_bias)
         states = self.decoder_norm(x)[:, 0]
         after = state._replace(layers=layers, step=state.step + 1)
-        return join_layers(output(states), after, stand, steps, self.sure(states))
+        return join_layers(output(states), after, stand, steps, self.confidence_logit(states))
 
     def _step_of_several(
         self, several: StateChooser, token: Int[Tensor, "B"], state: TransformerState

@@ -102,7 +102,7 @@ class LatencyAugmented(Objective):
             return 1.0
         return grown(update, self.hold, self.warmup)
 
-    def settled(self, update: int) -> bool:
+    def at_full_weight(self, update: int) -> bool:
         """Whether the latency weights have reached their final values."""
         return self.strength(update) == 1.0
 

@@ -69,7 +69,7 @@ class MarginalLikelihood(Objective):
         """The factor of the latency, from 0 to 1, at an update, from 0."""
         return grown(update, self.hold, self.warmup)
 
-    def settled(self, update: int) -> bool:
+    def at_full_weight(self, update: int) -> bool:
         """Whether the latency has its whole weight."""
         return self.latency == 0 or self.strength(update) == 1.0
 

@@ -52,7 +52,7 @@ class Objective(nn.Module, ABC):
         """Whether a weighted part of the objective depends on expected delays."""
 
     @abstractmethod
-    def settled(self, update: int) -> bool:
+    def at_full_weight(self, update: int) -> bool:
         """Whether all weights have reached their final values at an update, from 0."""
 
     @abstractmethod

@@ -73,7 +73,7 @@ class SelfModifying(Objective):
         """The weight of the prefixes' terms, from 0 to 1, at an update, from 0."""
         return grown(update, self.hold, self.warmup)
 
-    def settled(self, update: int) -> bool:
+    def at_full_weight(self, update: int) -> bool:
         """Whether the prefixes' terms have their whole weight."""
         return self.strength(update) == 1.0
 

@@ -109,12 +109,12 @@ def exclusions(
             "lambda=0 and lambda_var=0, or choose a mechanism with learned heads such as mma_il",
         ),
         (
-            not objective.settled(last),
+            not objective.at_full_weight(last),
             f"objective.hold and objective.warmup end after trainer.max_updates={plan.max_updates},"
             " so lambda would never reach its value: lower them",
         ),
         (
-            not objective.settled(patient),
+            not objective.at_full_weight(patient),
             f"trainer.patience={plan.patience} validations of {plan.validate_every} updates could "
             "end the run before lambda is in force (objective.hold, objective.warmup): raise it",
         ),

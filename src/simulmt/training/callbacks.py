@@ -79,7 +79,7 @@ class SimultaneousDecoding(pl.Callback):
         assert isinstance(pl_module, TranslationModule)
         instances = self.decoder(pl_module.model, pl_module.device)
         scores = score(instances, None)
-        in_force = pl_module.objective.settled(trainer.global_step)
+        in_force = pl_module.objective.at_full_weight(trainer.global_step)
         chosen_by = {"valid/selection": selection(scores, self.dal_range, in_force)}
         pl_module.log_dict(flat(scores, "valid") | chosen_by, prog_bar=True)
         if trainer.is_global_zero:
