@@ -49,7 +49,7 @@ def test_a_hard_step_is_attention_to_moved_states(name):
         stand = clock.step(clock.start(source), source.tokens[:, 0])
     else:
         schedule = plain.schedule
-        stand = schedule.step(query, memory.memory, schedule.initial_position(memory.memory))
+        stand = schedule.step(query, memory, schedule.initial_position(memory))
     share = torch.ones(3, 1, 7).double() if stand.weight is None else stand.weight
     stepped = guided.step(query, memory, None, stand if mechanism.clocked else None)
     for row in range(3):

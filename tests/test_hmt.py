@@ -59,7 +59,7 @@ def test_the_decoder_is_that_of_the_paper() -> None:
     for q, (i, n) in enumerate(states):
         for k, (j, m) in enumerate(states):
             sees[..., q, k] = (j, m) <= (i, n) and c(j, m, S) <= c(i, n, S)
-    x = made._embed(target)[:, [i - 1 for i, _ in states]]
+    x = made.embed(target)[:, [i - 1 for i, _ in states]]
     plan = Plan(Stops(torch.tensor([[[c(i, n, S) for i, n in states]]])))
     for layer in made.decoder:
         x, _ = layer(x, sees, layer.source_attention.memory(encoded), plan, TRAINED)

@@ -124,7 +124,7 @@ class RandomWait(ClockRecipe, Clock):
         mask = torch.arange(state.mask.shape[1]) < read[:, None]
         return Waiting(state.written, mask, finished)
 
-    def step(self, state: Waiting, token: Tensor) -> Stand:
+    def step(self, state: Waiting, token: Tensor, moves: Tensor | None = None) -> Stand:
         wanted, read = state.written + self.k, state.mask.sum(1)
         return Stand(
             position=wanted.minimum(read)[:, None],

@@ -35,7 +35,7 @@ def test_the_clock_is_that_of_the_paper(kind: str, k: float) -> None:
     target = torch.randint(4, zoo.VOCABULARY, (4, 7))
     target[:, 0] = zoo.BOS
     clock, begin = clock_of(made), torch.zeros(1, 1, dtype=torch.long)
-    plan = made.planned(made.encode(source, mask), target, Moment())
+    plan = made.clock.plan(made.encode(source, mask), target, Moment())
     for row, length in enumerate(mask.sum(1).tolist()):
         one = clock.information(source[row : row + 1], begin, "source")[0].tolist()
         two = clock.information(target[row : row + 1], begin, "target")[0].tolist()
@@ -101,9 +101,9 @@ def test_training_draws_k_after_a_time_with_the_whole_source() -> None:
     target = torch.randint(4, zoo.VOCABULARY, (6, 5))
     encoded, draw = made.encode(source, mask), torch.linspace(0, 0.99, 6)
     length = mask.sum(1)
-    early = made.planned(encoded, target, Moment(1, 100, draw)).alignment.position
+    early = made.clock.plan(encoded, target, Moment(1, 100, draw)).alignment.position
     assert torch.equal(early[:, 0], length[:, None].expand(6, 5))
-    late = made.planned(encoded, target, Moment(50, 100, draw)).alignment.position
+    late = made.clock.plan(encoded, target, Moment(50, 100, draw)).alignment.position
     assert late[0, 0, 0] < length[0], "the first sentence draws 1"
     assert late[-1, 0, 0] == length[-1], "the last one draws its length"
 

@@ -9,7 +9,7 @@ The same object serves training (`forward`) and inference (`step`), the Transfor
 steps at once) and recurrent models (one step at a time). The caller keeps the state between calls.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -21,6 +21,7 @@ from simulmt.attention.moment import Moment
 from simulmt.attention.plan import (
     NO_LOSSES,
     Losses,
+    Moves,
     Odds,
     Plan,
     Stand,
@@ -33,7 +34,8 @@ from simulmt.attention.schedule import Schedule
 from simulmt.attention.scores import ScoreFunction, join_heads, no_keys, split_heads
 from simulmt.attention.source import Source
 from simulmt.attention.spans import Look, Span, weights
-from simulmt.attention.words import Moves, standing
+from simulmt.attention.state import State
+from simulmt.attention.words import Standing, standing
 from simulmt.ops import expected_alignment_and_attention
 
 
@@ -46,7 +48,7 @@ class Attended(NamedTuple):
     positions that the span looks ahead."""
     stops: Int[Tensor, "B #H T"] | None
     """Known positions of the heads, which no gradient can move."""
-    state: Any
+    state: State
     """State for the next call, where a schedule decides."""
     losses: Losses = NO_LOSSES
 
@@ -60,7 +62,7 @@ class Stepped(NamedTuple):
     """Where each head stopped, from 1; 0 once it has run off the end."""
     read: Int[Tensor, "B"]
     """Source tokens that the slowest head needs to have read."""
-    state: Any
+    state: State
     """State for the next step, where a schedule decides."""
     wants_to_read: Bool[Tensor, "B"]
     """Where True, the other fields are void: read another source token and take the step again."""
@@ -137,7 +139,7 @@ class Attention(nn.Module):
         self,
         query: Float[Tensor, "B T D"],
         memory: Memory,
-        state: Any,
+        state: State,
         plan: Plan | None,
         moment: Moment,
     ) -> Attended:
@@ -184,7 +186,7 @@ class Attention(nn.Module):
         self,
         query: Float[Tensor, "B 1 D"],
         memory: Memory,
-        state: Any,
+        state: State,
         stand: Stand | Moves | None,
     ) -> Stepped:
         """One target step with hard decisions; the caller then reads or writes.
@@ -231,13 +233,14 @@ class Attention(nn.Module):
         return Looked(self._context(beta, memory), beta)
 
     def _decide(
-        self, query: Float[Tensor, "B 1 D"], memory: Memory, state: Any, moves: Moves | None
+        self, query: Float[Tensor, "B 1 D"], memory: Memory, state: State, moves: Moves | None
     ) -> Stand:
         """The schedule's decision, and the state to carry to the next step."""
         assert self.schedule is not None, "where no clock decides, a schedule does"
-        before = None if moves is None else state
+        before = state if isinstance(state, Standing) else None
         own = state if before is None else before.state
         own = self.schedule.initial_position(memory) if own is None else own
+        assert isinstance(own, Tensor), "positions of heads"
         stand = self.schedule.step(query, memory, own)
         return stand if moves is None else standing(stand, before, moves.allowed)
 

@@ -1,4 +1,4 @@
-"""Clocks: policies that decide *before* the decoder when to read, for all layers and heads alike.
+"""Clocks: policies that decide *before* the decoder when to read, once for all layers and heads.
 
 A clock sees the source and the target written so far, but no state of the decoder (wait-k; Ma et
 al. 2019). A frozen recipe such as `WaitK(k=3)` holds a clock's options; `build` makes the clock of
@@ -6,23 +6,32 @@ a model from the recipe. A clock without parameters is its own recipe.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    runtime_checkable,
+)
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from simulmt.attention.memory import first, places
 from simulmt.attention.moment import Moment
-from simulmt.attention.plan import Plan, Stand, Stops
+from simulmt.attention.plan import Moves, Plan, Stand, Stops
 from simulmt.attention.source import Source
+from simulmt.attention.state import State
 from simulmt.errors import UserError
 
 _CHECKED = 64
-ClockState = Any
-"""A clock between two target steps: nested named tuples of tensors, a row for each sentence."""
-
-
+ClockState = TypeVar("ClockState", bound=State, default=Any)
+"""The state of a clock between two target steps."""
 Side: TypeAlias = Literal["source", "target"]
 
 
@@ -39,12 +48,12 @@ class Embed(Protocol):
         """
 
 
-class Clock(ABC):
-    """Says how much of the source is read before each target token."""
+class Clock(ABC, Generic[ClockState]):
+    """Decides how much of the source is read before each target token."""
 
     @abstractmethod
-    def plan(self, source: Source, target: Int[Tensor, "B T"], moment: Moment) -> Plan:
-        """Known stops for T target steps of training.
+    def plan(self, source: Source, target: Int[Tensor, "B T"], moment: Moment) -> Plan | None:
+        """Known stops for T target steps of training; None where a schedule decides.
 
         Args:
             source: whole sentences.
@@ -68,11 +77,23 @@ class Clock(ABC):
     def seen(
         self, state: ClockState, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]
     ) -> ClockState:
-        """The state if just `read` source tokens had been read, and EOS only if `finished`."""
+        """The state as if only `read` source tokens had been read, and EOS only if `finished`."""
 
     @abstractmethod
-    def step(self, state: ClockState, token: Int[Tensor, "B"]) -> Stand:
-        """Decide one target step of inference; `token` is the last token written."""
+    def step(
+        self, state: ClockState, token: Int[Tensor, "B"], moves: Bool[Tensor, "B"] | None = None
+    ) -> Stand | Moves | None:
+        """The decision for one target step of inference.
+
+        Args:
+            state: the state before the step.
+            token: the last token written.
+            moves: True where a target word begins, for mechanisms that write whole words; other
+                clocks do not use it. None: where `token` begins a word.
+
+        Returns:
+            Where all heads stand. Where a schedule decides, which heads may read on; None for all.
+        """
 
     def emphasis(
         self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
@@ -85,6 +106,35 @@ class Clock(ABC):
             side: whose tokens they are.
         """
         return None
+
+
+class NeverDecides(Clock[None]):
+    """The clock of a mechanism whose schedule decides in each layer.
+
+    Args:
+        writes_words: True if heads may read on only where a target word begins.
+    """
+
+    def __init__(self, writes_words: bool) -> None:
+        self.writes_words = writes_words
+
+    def plan(self, source: Source, target: Int[Tensor, "B T"], moment: Moment) -> None:
+        """Nothing."""
+
+    def start(self, source: Source) -> None:
+        """Nothing."""
+
+    def extend(self, state: None, source: Source) -> None:
+        """Nothing."""
+
+    def seen(self, state: None, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> None:
+        """Nothing."""
+
+    def step(
+        self, state: None, token: Int[Tensor, "B"], moves: Bool[Tensor, "B"] | None = None
+    ) -> Moves | None:
+        """The heads that may read on."""
+        return Moves(moves) if moves is not None and self.writes_words else None
 
 
 class ClockRecipe(ABC):
@@ -120,7 +170,7 @@ class Ticks(NamedTuple):
     """The tokens at which a head may stop: all, or the last ones of words."""
 
 
-class Timetable(ClockRecipe, Clock, ABC):
+class Timetable(ClockRecipe, Clock[Ticks], ABC):
     """A clock that depends on the number of the target step alone; its own recipe."""
 
     @abstractmethod
@@ -166,7 +216,9 @@ class Timetable(ClockRecipe, Clock, ABC):
         """The number of source tokens read is given."""
         return state._replace(read=read, finished=finished)
 
-    def step(self, state: Ticks, token: Int[Tensor, "B"]) -> Stand:
+    def step(
+        self, state: Ticks, token: Int[Tensor, "B"], moves: Bool[Tensor, "B"] | None = None
+    ) -> Stand:
         """Stand at the wanted position, or at the end of what has been read."""
         wanted = self.wanted(state.written + 1)
         stops = state.stops & first(state.stops, state.read)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from simulmt.attention.attention import Attention
-from simulmt.attention.clock import Clock, ClockRecipe, Embed, SeveralStates
+from simulmt.attention.clock import Clock, ClockRecipe, Embed, NeverDecides, SeveralStates
 from simulmt.attention.schedule import ScheduleRecipe
 from simulmt.attention.scores import ScoreFactory, Uniform
 from simulmt.attention.spans import SpanRecipe
@@ -113,9 +113,11 @@ class Mechanism:
             raise UserError(f"dial: {error}") from None
         return dataclasses.replace(self, schedule=schedule)
 
-    def clock(self, dim: int, embed: Embed) -> Clock | None:
-        """The clock of a model of width `dim`; None where a schedule decides in every layer."""
-        return self.schedule.build(dim, embed) if isinstance(self.schedule, ClockRecipe) else None
+    def clock(self, dim: int, embed: Embed) -> Clock:
+        """The clock of a model of width `dim`; it never decides where a schedule decides."""
+        if isinstance(self.schedule, ClockRecipe):
+            return self.schedule.build(dim, embed)
+        return NeverDecides(self.writes_words)
 
     def attention(self, dim: int, heads: int, usual: Usual = TRANSFORMER) -> Attention:
         """A fresh attention for one layer.

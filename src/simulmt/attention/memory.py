@@ -21,6 +21,8 @@ class Memory(NamedTuple):
     """Whether EOS, the last token of the sentence, has been read."""
     ends: Bool[Tensor, "B S"] | None = None
     """True where a word ends, if words are read as a whole."""
+    averages: Float[Tensor, "B H S d"] | None = None
+    """Projected average embeddings of each prefix (`simulmt.models.average_embedding`)."""
 
     @property
     def stops(self) -> Bool[Tensor, "B S"]:
@@ -47,7 +49,7 @@ class Memory(NamedTuple):
         return ends & self.finished[:, None]
 
     def seen(self, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> "Memory":
-        """The memory of a causal encoder's states when so many of its tokens had been read."""
+        """The memory of a causal encoder as if only its first `read` tokens had been read."""
         return self._replace(mask=first(self.mask, read), finished=finished)
 
 

@@ -5,12 +5,13 @@ Positions count from 1; a head at 0 has run off the end of the source without st
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from simulmt.attention.state import State
 from simulmt.ops import expected_alignment
 
 Losses = Mapping[str, Float[Tensor, "B"]]
@@ -19,7 +20,7 @@ NO_LOSSES: Losses = {}
 
 
 class Stops(NamedTuple):
-    """Heads that stand at known positions. Clocks plan for all heads alike: H is 1."""
+    """Heads that stand at known positions. Clocks plan for all heads together: H is 1."""
 
     position: Int[Tensor, "B #H T"]
 
@@ -58,7 +59,7 @@ class Plan(NamedTuple):
     weight: Float[Tensor, "B #H T S"] | None = None
     """Factor of the attention, which is then renormalised; None for 1."""
     losses: Losses = NO_LOSSES
-    state: Any = None
+    state: State = None
     """State that a schedule with known stops carries to the next steps."""
 
     def steps(self, first: int, last: int) -> "Plan":
@@ -76,12 +77,23 @@ class Stand(NamedTuple):
 
     position: Int[Tensor, "B #H"]
     """The last source position that each head has read."""
-    state: Any
+    state: State
     """State that the clock or the schedule carries to the next target step."""
     wants_to_read: Bool[Tensor, "B"]
     """Whether another source token must be read before this step can be taken."""
     weight: Float[Tensor, "B #H S"] | None = None
     """Factor of the attention, which is then renormalised; None for 1."""
+
+
+class Moves(NamedTuple):
+    """Which heads of schedules may read on at a step; the others stay where they stand."""
+
+    allowed: Bool[Tensor, "B"]
+
+
+def carried(decision: Stand | Moves | None) -> State:
+    """The state that a clock carries to the next target step; None where a schedule decides."""
+    return decision.state if isinstance(decision, Stand) else None
 
 
 def together(stands: Sequence[Stand]) -> Plan:

@@ -9,22 +9,23 @@ layer from the recipe.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from typing_extensions import TypeVar
 
 from simulmt.attention.memory import Memory
 from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Plan, Stand
 from simulmt.attention.scores import ScoreFunction
+from simulmt.attention.state import State
 
-ScheduleState = Any
-"""A schedule between two calls in training: a tensor, or a named tuple of tensors, with a row for
-each sentence."""
+ScheduleState = TypeVar("ScheduleState", bound=State, default=Any)
+"""The state of a schedule between two calls in training."""
 
 
-class Schedule(nn.Module, ABC):
+class Schedule(nn.Module, ABC, Generic[ScheduleState]):
     """When the heads of one layer stop reading."""
 
     @abstractmethod

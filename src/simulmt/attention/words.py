@@ -9,19 +9,18 @@ subword to be predicted. So in training a clock moves on at the first step and a
 begins a word, since the next subword may begin another one; learned heads may move at every step.
 """
 
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention.clock import Clock, ClockState, Side
+from simulmt.attention.clock import Clock, Side
 from simulmt.attention.memory import first
 from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Plan, Stand, Stops
 from simulmt.attention.source import Source
-
-T = TypeVar("T")
+from simulmt.attention.state import State, either
 
 
 def ends_of_words(
@@ -30,12 +29,12 @@ def ends_of_words(
     begins: Bool[Tensor, "V"],
     opening: tuple[int, ...] = (),
 ) -> Bool[Tensor, "B S"]:
-    """True at the last token of each source word; EOS is a word of its own.
+    """True at the last token of each source word; EOS is a separate word.
 
     Args:
         tokens: the source.
         mask: True for real tokens.
-        begins: whether each subword begins a word.
+        begins: True for each subword that begins a word.
         opening: the tokens that open a sentence; they belong to its first word.
     """
     following = begins[tokens[:, 1:]] | ~mask[:, 1:]
@@ -45,16 +44,10 @@ def ends_of_words(
     return ends
 
 
-class Moves(NamedTuple):
-    """Whether the heads of schedules may read on; otherwise they stay where they stand."""
-
-    allowed: Bool[Tensor, "B"]
-
-
 class Standing(NamedTuple):
     """The state of a clock or a schedule between two target steps, and where its heads stand."""
 
-    state: Any
+    state: State
     position: Int[Tensor, "B #H"]
     weight: Float[Tensor, "B #H S"] | None = None
     """What a clock that weighs attention gave the word; 1 before the first word."""
@@ -66,7 +59,7 @@ def standing(stand: Stand, before: Standing | None, moves: Bool[Tensor, "B"]) ->
     Args:
         stand: the decision.
         before: the state before it; None before the first step, at which all heads move.
-        moves: whether heads may move at this step.
+        moves: True where heads may move at this step.
     """
     after = stand._replace(state=Standing(stand.state, stand.position))
     if before is None:
@@ -79,25 +72,21 @@ def standing(stand: Stand, before: Standing | None, moves: Bool[Tensor, "B"]) ->
     return either(moves, after, stays)
 
 
-class OncePerWord(nn.Module):
+class OncePerWord(nn.Module, Clock[Standing]):
     """A clock that decides once for each target word.
 
     Args:
         clock: takes a step for each word; the tokens that it sees begin words.
+        begins: True for each subword that begins a word.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, begins: Bool[Tensor, "V"]) -> None:
         super().__init__()
-        self.clock = clock
+        self.clock, self.begins = clock, begins
 
-    def plan(
-        self,
-        source: Source,
-        target: Int[Tensor, "B T"],
-        moment: Moment,
-        moves: Bool[Tensor, "B T"],
-    ) -> Plan:
-        """The clock's plan for its moves, spread over the steps at which it stays."""
+    def plan(self, source: Source, target: Int[Tensor, "B T"], moment: Moment) -> Plan:
+        """The clock's plan for the first subwords, spread over the others."""
+        moves = self.begins.to(target.device)[target]
         word = moves.cumsum(-1) - 1  # (B, T)
         elsewhere = target.shape[1]
         place = word.masked_fill(~moves, elsewhere)
@@ -106,6 +95,7 @@ class OncePerWord(nn.Module):
             words_of = moves & first(moves, moment.lengths)
             moment = moment._replace(lengths=words_of.sum(-1))
         plan = self.clock.plan(source, words, moment)
+        assert plan is not None, "the clock of a recipe plans"
         assert isinstance(plan.alignment, Stops), "clocks plan known stops"
         position = plan.alignment.position.gather(2, word[:, None])
         weight = plan.weight
@@ -121,42 +111,34 @@ class OncePerWord(nn.Module):
         return self.clock.emphasis(tokens, start, side)
 
     def start(self, source: Source) -> Standing:
-        """The state before the first target step, from the source tokens read so far."""
+        """No target step taken yet."""
         nowhere, weight = torch.zeros_like(source.tokens[:, :1]), source.states.new_ones(())
         weight = weight.expand(source.mask.shape)[:, None]
         return Standing(self.clock.start(source), nowhere, weight)
 
-    def extend(self, state: ClockState, source: Source) -> ClockState:
-        """The state after more of the source has been read."""
+    def extend(self, state: Standing, source: Source) -> Standing:
+        """The clock after more of the source has been read, and heads where they stand."""
+        assert state.weight is not None, "from `start`"
         unseen = source.tokens.shape[1]  # from where the heads stand, so that any weight will do
         weight = nn.functional.pad(state.weight, (0, unseen), value=1)
         return state._replace(state=self.clock.extend(state.state, source), weight=weight)
 
     def seen(
-        self, state: ClockState, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]
-    ) -> ClockState:
-        """The state if just `read` source tokens had been read, and EOS only if `finished`."""
+        self, state: Standing, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]
+    ) -> Standing:
+        """The clock as if only `read` source tokens had been read, and heads where they stand."""
         return state._replace(state=self.clock.seen(state.state, read, finished))
 
-    def step(self, state: ClockState, token: Int[Tensor, "B"], moves: Bool[Tensor, "B"]) -> Stand:
-        """The clock's decision where the heads may move; elsewhere they stay."""
+    def step(
+        self, state: Standing, token: Int[Tensor, "B"], moves: Bool[Tensor, "B"] | None = None
+    ) -> Stand:
+        """The clock's decision where a word begins; elsewhere the heads stay."""
+        moves = self.begins.to(token.device)[token] if moves is None else moves
         decided = self.clock.step(state.state, token)
-        stand = standing(decided, state._replace(weight=None), moves)
-        if decided.weight is None:
-            return stand._replace(state=stand.state._replace(weight=state.weight))
-        weight = either(moves, decided.weight, state.weight)
-        return stand._replace(weight=weight, state=stand.state._replace(weight=weight))
-
-
-def either(rows: Bool[Tensor, "B"], one: T, other: T) -> T:
-    """The rows of `one` where True, those of `other` elsewhere; both are nested named tuples."""
-    return cast("T", _either(rows, one, other))
-
-
-def _either(rows: Bool[Tensor, "B"], one: Any, other: Any) -> Any:
-    if one is None:
-        return None
-    if isinstance(one, Tensor):
-        return torch.where(rows.view(-1, *[1] * (one.dim() - 1)), one, other)
-    parts = [_either(rows, *pair) for pair in zip(one, other, strict=True)]
-    return one._make(parts) if hasattr(one, "_make") else tuple(parts)
+        assert isinstance(decided, Stand), "the clock of a recipe decides"
+        stand, weight = standing(decided, state, moves), state.weight
+        if decided.weight is not None:
+            weight = either(moves, decided.weight, weight)
+            stand = stand._replace(weight=weight)
+        assert isinstance(stand.state, Standing), "from `standing`"
+        return stand._replace(state=stand.state._replace(weight=weight))

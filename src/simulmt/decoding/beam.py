@@ -16,11 +16,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from simulmt.attention.state import State, select
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.policy import length_limit
 from simulmt.decoding.search import Search
 from simulmt.models.model import Model
-from simulmt.models.results import DecoderStep, State, select
+from simulmt.models.results import DecoderStep
 from simulmt.models.vocabulary import Vocabulary
 
 

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from simulmt.attention.state import State, select
 from simulmt.decoding.drafting import Drafter, shown
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.listening import Listener, encode_units, grouped, padded
@@ -20,7 +21,6 @@ from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Read, Sentence
 from simulmt.models.joined import join
 from simulmt.models.model import Model
-from simulmt.models.results import State, select
 
 
 @torch.inference_mode()
@@ -173,4 +173,5 @@ def _start(model: Model, source: Int[Tensor, "B S"], reads: Sequence[Read]) -> S
     place = torch.arange(source.shape[1], device=source.device)
     source = source.masked_fill(place >= length[:, None], eos)
     mask = place < seen[:, None]
-    return model.start(model.encode(source.masked_fill(~mask, pad), mask))
+    state: State = model.start(model.encode(source.masked_fill(~mask, pad), mask))
+    return state

@@ -13,12 +13,13 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from simulmt.attention.state import State, select
 from simulmt.decoding.beam import search_from
 from simulmt.decoding.policy import Draft, Policy, Subword, Word, length_limit, likeliest
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Read, Sentence
 from simulmt.models.model import Model
-from simulmt.models.results import DecoderStep, State, select
+from simulmt.models.results import DecoderStep
 
 
 @dataclass(eq=False)
@@ -161,7 +162,8 @@ class Drafter:
 
     def _seen(self, state: State, read: Int[Tensor, "B"]) -> State:
         """The decoder that sees so much and never waits for more."""
-        return self.model.seen(state, read, torch.ones_like(read, dtype=torch.bool))
+        after: State = self.model.seen(state, read, torch.ones_like(read, dtype=torch.bool))
+        return after
 
     def _say(self, number: int, step: DecoderStep, rows: Sequence[_Row]) -> list[Subword]:
         """What the decoder says at a step of each sentence; after whole words a word begins."""

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from simulmt.attention.state import select
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.own_decision import LengthLimit, decide, next_step
 from simulmt.models.model import Model
-from simulmt.models.results import select
 
 
 @torch.inference_mode()

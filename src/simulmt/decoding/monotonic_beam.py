@@ -22,11 +22,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from simulmt.attention.state import select
 from simulmt.decoding.beam import Beams, Sentences, search_from
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.search import Search
 from simulmt.models.model import Model
-from simulmt.models.results import select
 
 
 @torch.inference_mode()

@@ -15,7 +15,7 @@ def overruled(model: Model) -> Model:
     Args:
         model: a schedule decides in its layers.
     """
-    assert model.clock is None, "a clock has no heads to overrule"
+    assert not model.mechanism.clocked, "a clock has no heads to overrule"
     other, waits = copy.copy(model), FullSentence()
     other.mechanism, other.clock = replace(model.mechanism, schedule=waits), waits
     return other

@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from simulmt.attention.words import either
+from simulmt.attention.state import State, either
 from simulmt.decoding.policy import length_limit, likeliest
 from simulmt.models.model import Model
-from simulmt.models.results import DecoderStep, State
+from simulmt.models.results import DecoderStep
 from simulmt.models.vocabulary import Vocabulary
 
 LengthLimit: TypeAlias = Callable[[Int[Tensor, "B"]], Int[Tensor, "B"]]

@@ -10,10 +10,11 @@ from itertools import pairwise, takewhile
 
 import torch
 
+from simulmt.attention.state import State
 from simulmt.decoding.hypothesis import Hypothesis
 from simulmt.decoding.own_decision import Decision, LengthLimit, decide, next_step
 from simulmt.models.model import Model
-from simulmt.models.results import DecoderStep, State
+from simulmt.models.results import DecoderStep
 
 CPU = torch.device("cpu")
 
@@ -85,7 +86,7 @@ def replay(model: Model, prefix: Sequence[int], written: Hypothesis, device: tor
     source = torch.tensor([[*prefix]], device=device)
     mask = torch.ones_like(source, dtype=torch.bool)
     encoded = model.encode(source, mask)
-    state = model.start(encoded._replace(finished=source[:, -1] == model.vocabulary.eos))
+    state: State = model.start(encoded._replace(finished=source[:, -1] == model.vocabulary.eos))
     tokens = [model.vocabulary.bos, *written.tokens]
     for token, following in pairwise(tokens):
         moves = model.begins[[following]]

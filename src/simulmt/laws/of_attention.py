@@ -53,7 +53,7 @@ def layers(case: Case) -> list[Layer]:
     source, _ = sentences(3, 7, vocabulary=made.vocabulary)
     mask = torch.arange(7) < torch.tensor([7, 4, 1])[:, None]
     encoded = made.encode(source, mask)
-    clocked = made.planned(encoded, targets(3, 5, vocabulary=made.vocabulary), TRAINED)
+    clocked = made.clock.plan(encoded, targets(3, 5, vocabulary=made.vocabulary), TRAINED)
     steps = 5
     if clocked is not None and isinstance(clocked.alignment, Stops):
         steps = clocked.alignment.position.shape[-1]  # more if tokens have several states

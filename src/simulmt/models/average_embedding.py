@@ -14,18 +14,17 @@ see, and moves the average of the values by `V f_g`. It remains to compute
 decides where to stop from z_j alone, since a shift of its energies would change its decisions.
 """
 
-from typing import Any, NamedTuple
-
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
 from simulmt.attention import Attended, Attention, Memory, Moment, Plan, Source, Stand, Stepped
 from simulmt.attention.initial import xavier
 from simulmt.attention.memory import places
+from simulmt.attention.plan import Moves
 from simulmt.attention.scores import join_heads, split_heads
-from simulmt.attention.words import Moves
+from simulmt.attention.state import State
 from simulmt.errors import UserError
 
 
@@ -60,18 +59,6 @@ class AverageEmbedding(nn.Module):
         return self.project(average), totals[:, -1]
 
 
-class Guided(NamedTuple):
-    """The source as a guided attention sees it."""
-
-    memory: Memory
-    averages: Float[Tensor, "B H S d"]
-    """`V f_g` for each g, by head."""
-
-    def seen(self, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> "Guided":
-        """The memory when so many tokens had been read."""
-        return self._replace(memory=self.memory.seen(read, finished))
-
-
 class GuidedAttention(nn.Module):
     """An attention over `z_j + f_g` instead of `z_j`, for any schedule and most spans.
 
@@ -92,41 +79,42 @@ class GuidedAttention(nn.Module):
             )
         self.attention = attention
 
-    def memory(self, source: Source) -> Guided:
+    def memory(self, source: Source) -> Memory:
         """Keys and values of the source states, and `V f_g`, computed once for all later calls."""
-        return Guided(self.attention.memory(source), self._projected(source))
+        return self.attention.memory(source)._replace(averages=self._projected(source))
 
-    def extend(self, memory: Guided, source: Source) -> Guided:
+    def extend(self, memory: Memory, source: Source) -> Memory:
         """The memory with more source states."""
-        longer = self.attention.extend(memory.memory, source)
-        return Guided(longer, torch.cat([memory.averages, self._projected(source)], 2))
+        averages = torch.cat([_averages(memory), self._projected(source)], 2)
+        return self.attention.extend(memory, source)._replace(averages=averages)
 
     def forward(
         self,
         query: Float[Tensor, "B T D"],
-        memory: Guided,
-        state: Any,
+        memory: Memory,
+        state: State,
         plan: Plan | None,
         moment: Moment,
     ) -> Attended:
         """Contexts of T target steps of training."""
-        attended = self.attention(query, memory.memory, state, plan, moment)
-        if attended.alpha is None:
+        attended: Attended = self.attention(query, memory, state, plan, moment)
+        if attended.stops is not None:
             added = self._at(attended.stops, memory)
         else:
-            added = attended.alpha.to(memory.averages.dtype) @ memory.averages
-        context = attended.context + self._output(added)
-        return attended._replace(context=context)  # type: ignore[no-any-return]
+            assert attended.alpha is not None, "where no stops are known"
+            averages = _averages(memory)
+            added = attended.alpha.to(averages.dtype) @ averages
+        return attended._replace(context=attended.context + self._output(added))
 
     def step(
         self,
         query: Float[Tensor, "B 1 D"],
-        memory: Guided,
-        state: Any,
+        memory: Memory,
+        state: State,
         stand: Stand | Moves | None,
     ) -> Stepped:
         """One target step with hard decisions."""
-        stepped = self.attention.step(query, memory.memory, state, stand)
+        stepped = self.attention.step(query, memory, state, stand)
         added = self._at(stepped.position[..., None], memory)
         return stepped._replace(context=stepped.context + self._output(added))
 
@@ -136,14 +124,20 @@ class GuidedAttention(nn.Module):
         weight: Tensor = self.attention.value.weight  # type: ignore[assignment]
         return split_heads(functional.linear(source.averages, weight), self.attention.heads)
 
-    def _at(self, position: Int[Tensor, "B #H T"], memory: Guided) -> Float[Tensor, "B H T d"]:
+    def _at(self, position: Int[Tensor, "B #H T"], memory: Memory) -> Float[Tensor, "B H T d"]:
         """`V f_g` for heads at `position`; g counts the tokens that the span looks ahead, too."""
         position = position.expand(-1, self.attention.heads, -1)
         ahead = position + self.attention.traits.ahead
-        read = memory.memory.whole(ahead.minimum(memory.memory.length[:, None, None]))
-        place = (read - 1).clamp(min=0)[..., None].expand(*read.shape, memory.averages.shape[-1])
-        return memory.averages.gather(2, place) * (position > 0)[..., None]
+        read = memory.whole(ahead.minimum(memory.length[:, None, None]))
+        averages = _averages(memory)
+        place = (read - 1).clamp(min=0)[..., None].expand(*read.shape, averages.shape[-1])
+        return averages.gather(2, place) * (position > 0)[..., None]
 
     def _output(self, x: Float[Tensor, "B H T d"]) -> Float[Tensor, "B T D"]:
         weight: Tensor = self.attention.output.weight  # type: ignore[assignment]
         return functional.linear(join_heads(x), weight)
+
+
+def _averages(memory: Memory) -> Float[Tensor, "B H S d"]:
+    assert memory.averages is not None, "from the memory of a guided attention"
+    return memory.averages

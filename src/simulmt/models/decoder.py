@@ -2,14 +2,25 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention import TRAINED, Attended, Attention, Moment, Plan, Source, Stand, Stepped
+from simulmt.attention import (
+    TRAINED,
+    Attended,
+    Attention,
+    Memory,
+    Moment,
+    Plan,
+    Source,
+    Stand,
+    Stepped,
+)
 from simulmt.attention.attention import Looked
-from simulmt.attention.words import Moves
+from simulmt.attention.plan import Moves
+from simulmt.attention.state import State
 from simulmt.models.average_embedding import GuidedAttention
 from simulmt.models.layers import FeedForward, LayerOptions, SelfAttention
 from simulmt.models.reencoding import PrefixAttention
@@ -24,10 +35,14 @@ class LayerState(NamedTuple):
 
     self_keys: Float[Tensor, "B H t d"]
     self_values: Float[Tensor, "B H t d"]
-    memory: Any
+    memory: Memory
     """The source as the layer's attention sees it."""
-    attention: Any
+    attention: State
     """The schedule's state; None before the first step, and where a clock decides."""
+
+
+Attend: TypeAlias = Callable[[SourceAttention, Float[Tensor, "B N D"], LayerState], A]
+"""What more steps ask the attention of a layer."""
 
 
 class DecoderLayer(nn.Module):
@@ -46,7 +61,7 @@ class DecoderLayer(nn.Module):
         self,
         x: Float[Tensor, "B T D"],
         visible: Tensor | None,
-        memory: Any,
+        memory: Memory,
         plan: Plan | None,
         moment: Moment,
     ) -> tuple[Tensor, Attended]:
@@ -65,56 +80,23 @@ class DecoderLayer(nn.Module):
         empty = self.self_attention.empty(source.states)
         return LayerState(empty, empty, self.source_attention.memory(source), None)
 
-    def step(
-        self,
-        x: Float[Tensor, "B 1 D"],
-        visible: Tensor | None,
-        state: LayerState,
-        stand: Stand | Moves | None,
-    ) -> tuple[Tensor, LayerState, Stepped]:
-        """One target step: output, next state, and the result of the attention to the source.
-
-        `visible` is as in `SelfAttention.step`.
-        """
-        attend = partial(
-            self.source_attention.step, memory=state.memory, state=state.attention, stand=stand
-        )
-        x, after, stepped = self._go_on(x, visible, state, attend)
-        return x, after._replace(attention=stepped.state), stepped
-
-    def replay(
-        self, x: Float[Tensor, "B N D"], visible: Tensor | None, state: LayerState, plan: Plan
-    ) -> tuple[Float[Tensor, "B N D"], LayerState]:
-        """The outputs of N target steps that a clock has planned, and the state after the last."""
-        attend = partial(
-            self.source_attention, memory=state.memory, state=None, plan=plan, moment=TRAINED
-        )
-        x, after, _ = self._go_on(x, visible, state, attend)
-        return x, after
-
-    def look(
-        self, x: Float[Tensor, "B N D"], visible: Tensor | None, state: LayerState, plan: Plan
-    ) -> tuple[Float[Tensor, "B N D"], LayerState, Float[Tensor, "B H N S"]]:
-        """As `replay`, with the attention to the source; for an `Attention` without additions."""
-        assert isinstance(self.source_attention, Attention), "checked when the model was built"
-        attend = partial(self.source_attention.look, memory=state.memory, plan=plan)
-        x, after, looked = self._go_on(x, visible, state, attend)
-        return x, after, looked.weights
-
-    def _go_on(
+    def go_on(
         self,
         x: Float[Tensor, "B N D"],
         visible: Tensor | None,
         state: LayerState,
-        attend: Callable[[Tensor], A],
+        attend: Attend[A],
     ) -> tuple[Float[Tensor, "B N D"], LayerState, A]:
-        """The outputs of N more steps, the state with what they wrote, and what `attend` gave."""
+        """The outputs of N more steps, the state with what they wrote, and what `attend` returned.
+
+        `visible` is as in `SelfAttention.step`.
+        """
         h = self.around_self.before(x)
         written, keys, values = self.self_attention.step(
             h, state.self_keys, state.self_values, visible
         )
         x = self.around_self.after(x, written)
-        attended = attend(self.around_source.before(x))
+        attended = attend(self.source_attention, self.around_source.before(x), state)
         x = self.around_source.after(x, attended.context)
         x = self.around_feed_forward(x, self.feed_forward)
         return x, state._replace(self_keys=keys, self_values=values), attended
@@ -146,7 +128,7 @@ class Decoder(nn.ModuleList):
         """The state before the first target step."""
         return tuple(layer.start(source) for layer in self._layers())
 
-    def longer(self, before: Decoded, source: Source) -> Decoded:
+    def extended(self, before: Decoded, source: Source) -> Decoded:
         """The state after more of the source has been read."""
         return tuple(
             state._replace(memory=layer.source_attention.extend(state.memory, source))
@@ -161,32 +143,43 @@ class Decoder(nn.ModuleList):
         stand: Stand | Moves | None,
     ) -> tuple[Float[Tensor, "B 1 D"], Decoded, list[Stepped]]:
         """One target step: output, next state, and each layer's attention to the source."""
-        after, found = list[LayerState](), list[Stepped]()
-        for layer, state in zip(self._layers(), before, strict=True):
-            x, next_state, stepped = layer.step(x, visible, state, stand)
-            after.append(next_state)
-            found.append(stepped)
-        return x, tuple(after), found
+
+        def attend(attention: SourceAttention, h: Tensor, state: LayerState) -> Stepped:
+            return attention.step(h, state.memory, state.attention, stand)
+
+        x, after, found = self._go_on(x, visible, before, attend)
+        states = (s._replace(attention=f.state) for s, f in zip(after, found, strict=True))
+        return x, tuple(states), found
 
     def replay(
         self, x: Float[Tensor, "B N D"], visible: Tensor | None, before: Decoded, plan: Plan
     ) -> Decoded:
         """The state after N target steps that a clock has planned."""
-        after = list[LayerState]()
-        for layer, state in zip(self._layers(), before, strict=True):
-            x, next_state = layer.replay(x, visible, state, plan)
-            after.append(next_state)
-        return tuple(after)
+
+        def attend(attention: SourceAttention, h: Tensor, state: LayerState) -> Attended:
+            return attention(h, state.memory, None, plan, TRAINED)  # type: ignore[no-any-return]
+
+        return self._go_on(x, visible, before, attend)[1]
 
     def look(
         self, x: Float[Tensor, "B N D"], visible: Tensor | None, before: Decoded, plan: Plan
-    ) -> tuple[Float[Tensor, "B N D"], Decoded, list[Float[Tensor, "B H N S"]]]:
-        """Outputs of N states that a clock has planned, next state, and attention to the source."""
-        after, found = list[LayerState](), list[Tensor]()
+    ) -> tuple[Float[Tensor, "B N D"], Decoded, list[Looked]]:
+        """As `step`, for N states that a clock has planned and attention without additions."""
+
+        def attend(attention: SourceAttention, h: Tensor, state: LayerState) -> Looked:
+            assert isinstance(attention, Attention), "checked when the model was built"
+            return attention.look(h, state.memory, plan)
+
+        return self._go_on(x, visible, before, attend)
+
+    def _go_on(
+        self, x: Float[Tensor, "B N D"], visible: Tensor | None, before: Decoded, attend: Attend[A]
+    ) -> tuple[Float[Tensor, "B N D"], Decoded, list[A]]:
+        after, found = list[LayerState](), list[A]()
         for layer, state in zip(self._layers(), before, strict=True):
-            x, next_state, weights = layer.look(x, visible, state, plan)
+            x, next_state, attended = layer.go_on(x, visible, state, attend)
             after.append(next_state)
-            found.append(weights)
+            found.append(attended)
         return x, tuple(after), found
 
     def _layers(self) -> Iterable[DecoderLayer]:
@@ -194,5 +187,5 @@ class Decoder(nn.ModuleList):
 
 
 def seen(states: Decoded, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> Decoded:
-    """A decoder's state if just `read` source tokens had been read."""
+    """A decoder's state as if only `read` source tokens had been read."""
     return tuple(state._replace(memory=state.memory.seen(read, finished)) for state in states)

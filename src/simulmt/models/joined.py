@@ -10,13 +10,13 @@ hides the padding of its self-attention.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from simulmt.models.results import State, select
+from simulmt.attention.state import State, each, select
 
 
 class Own(NamedTuple):
@@ -37,35 +37,35 @@ class Joined:
     """
 
     state: State
-    own: Any = None
+    own: State = None
 
     def grown(self, after: State) -> "Joined":
         """The rows after a pass of the model, which has appended the same number to each."""
-        own = _each(_lengthened, self.state, self.own, after)
-        return Joined(_each(_closed_up, after, self.own, self.state), own)
+        own = each(_lengthened, self.state, self.own, after)
+        return Joined(each(_closed_up, after, self.own, self.state), own)
 
     def select(self, rows: Sequence[int]) -> "Joined":
         """Some of the rows, in their order."""
         if len(rows) == len(self):
             return self
         places = torch.tensor(rows, device=_first(self.state).device)
-        own = _each(lambda _, own: own and Own(own.dim, own.lengths[places]), self.state, self.own)
+        own = each(lambda _, own: own and Own(own.dim, own.lengths[places]), self.state, self.own)
         return Joined(select(self.state, places), own)
 
     def alone(self) -> list[State]:
         """The state of each sentence by itself, in memory of its own."""
         if len(self) == 1 and self.own is None:
             return [self.state]
-        rows = _each(_rows, self.state, self.own)
-        return [_each(lambda _, own, n=n: own[n], self.state, rows) for n in range(len(self))]
+        rows = each(_rows, self.state, self.own)
+        return [each(lambda _, own, n=n: own[n], self.state, rows) for n in range(len(self))]
 
     def __len__(self) -> int:
         return len(_first(self.state))
 
 
-def form(state: State) -> object:
+def form(state: object) -> object:
     """Where a state has tensors, and where None; states of one form can be joined."""
-    return None if state is None else isinstance(state, Tensor) or tuple(map(form, state))
+    return tuple(map(form, state)) if isinstance(state, tuple) else state is None
 
 
 def join(states: Sequence[State]) -> Joined:
@@ -76,30 +76,15 @@ def join(states: Sequence[State]) -> Joined:
     """
     if len(states) == 1 or states[0] is None:
         return Joined(states[0])
-    own = _each(_own, *states)
-    return Joined(_each(_padded, states[0], own, *states[1:]), own)
+    own = each(_own, *states)
+    return Joined(each(_padded, states[0], own, *states[1:]), own)
 
 
-def _each(function: Callable[..., Any], state: State, *others: Any) -> Any:
-    """The results of a function for each tensor of a state, nested as the state.
-
-    The function also takes what the others have in the place of the tensor; None in place of a part
-    of another stands for None throughout the part.
-    """
-    if state is None:
-        return None
-    if isinstance(state, Tensor):
-        return function(state, *others)
-    nothing = [None] * len(state)
-    columns = zip(state, *(nothing if other is None else other for other in others), strict=True)
-    parts = [_each(function, *column) for column in columns]
-    return state._make(parts) if hasattr(state, "_make") else tuple(parts)
-
-
-def _first(state: State) -> Tensor:
+def _first(state: object) -> Tensor:
     """Any tensor of a state."""
-    while not isinstance(state, Tensor):
-        state = next(part for part in state if part is not None)
+    if isinstance(state, tuple):
+        return _first(next(part for part in state if part is not None))
+    assert isinstance(state, Tensor), "states have tensors"
     return state
 
 

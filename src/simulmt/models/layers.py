@@ -12,7 +12,6 @@ from torch.nn import functional
 from simulmt.attention.clock import Clock, Side
 from simulmt.attention.initial import xavier
 from simulmt.attention.scores import ScaledDotProduct, join_heads, split_heads
-from simulmt.attention.words import OncePerWord
 from simulmt.models.dropout import Dropout
 
 ActivationName: TypeAlias = Literal["relu", "silu", "gelu"]
@@ -165,7 +164,7 @@ def visible_after(
 
 
 def emphasised(
-    clock: Clock | OncePerWord | None,
+    clock: Clock,
     visible: Bool[Tensor, "*#N M"] | None,
     tokens: Int[Tensor, "B N"],
     side: Side,
@@ -175,15 +174,13 @@ def emphasised(
     """The mask of self-attention, as energies if the clock gives tokens some for themselves.
 
     Args:
-        clock: decides when to read, if a clock does.
+        clock: gives the energies.
         visible: which of M positions these tokens see; None for all up to their own.
         tokens: those of the source, or the decoder's input.
         side: whose tokens they are.
         before: the number of earlier positions, M - N.
         start: the place of the first token in each sentence; None for 0.
     """
-    if clock is None:
-        return visible
     start = tokens.new_zeros(1, 1) if start is None else start
     energy = clock.emphasis(tokens, start, side)
     if energy is None:

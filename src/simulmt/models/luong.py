@@ -5,41 +5,26 @@ feeds the softmax and, with input feeding, joins the embedding of the next step.
 from zeros and not from the encoder's last state, which a streaming model has not reached yet.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Memory, Moment, Source
-from simulmt.attention.clock import ClockState, Side
+from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Moment, Source
+from simulmt.attention.clock import Side
 from simulmt.models.dropout import Dropout
-from simulmt.models.model import Model, check_width
-from simulmt.models.projection import Projection
-from simulmt.models.results import DecoderStep, Translation, all_losses, join_layers, join_steps
+from simulmt.models.lstm import LSTMState
+from simulmt.models.model import check_width
+from simulmt.models.recurrent import Layers, Output, RecurrentModel, RecurrentState
+from simulmt.models.results import Translation
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.ops.precision import wide
 from simulmt.options import Few, Share, Width, limited
 
-Layers = tuple[Float[Tensor, "B L D"], Float[Tensor, "B L D"]]
-"""Hidden states and cells of L layers."""
-
-
-class LuongState(NamedTuple):
-    """The state of the decoder between two target steps."""
-
-    hidden: Float[Tensor, "B L D"]
-    cell: Float[Tensor, "B L D"]
-    fed: Float[Tensor, "B D"]
-    """The attentional vector of the previous step."""
-    memory: Memory
-    attention: Any
-    """The schedule's state; None before the first step, and where a clock decides."""
-    clock: ClockState | None
-
 
 @limited
-class Luong(Model):
+class Luong(RecurrentModel):
     """Stacked unidirectional LSTMs with an attention on top.
 
     Args:
@@ -58,7 +43,6 @@ class Luong(Model):
     """
 
     usual_beam: ClassVar[int] = 5
-    joins: bool = True
 
     def __init__(
         self,
@@ -85,17 +69,17 @@ class Luong(Model):
         self.output = nn.Linear(dim, vocabulary.size)
         self.confidence = self.confidence_head(dim)
 
-    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
-        """States of the source, each from its prefix alone."""
-        states, _ = run(self.encoder, self.dropout(self.source_embedding(source)), None)
-        finished = torch.ones_like(mask[:, 0])
-        return Source(source, states, mask, finished, ends=self.ends(source, mask))
+    def encoded(
+        self, embedded: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]
+    ) -> Float[Tensor, "B S D"]:
+        """States of whole sentences, each from its prefix alone."""
+        return run(self.encoder, embedded, None)[0]
 
     def decode(
         self, source: Source, target_input: Int[Tensor, "B T"], moment: Moment = TRAINED
     ) -> Translation:
         """Teacher forcing: step by step with input feeding, else all steps at once."""
-        plan = self.planned(source, target_input, moment)
+        plan = self.clock.plan(source, target_input, moment)
         memory = self.source_attention.memory(source)
         embedded = self.dropout(self.target_embedding(target_input))
         pieces = embedded.split(1, 1) if self.input_feeding else [embedded]
@@ -109,18 +93,7 @@ class Luong(Model):
             fed, stood = self._vector(s, steps[-1].context), steps[-1].state
             vectors.append(fed)
             first += piece.shape[1]
-        states, alphas = torch.cat(vectors, 1), join_steps(steps)
-        output = Projection(self.output.weight, self.output.bias)
-        return Translation(
-            states, output, alphas, all_losses(plan, steps), self.confidence_logit(states)
-        )
-
-    def start(self, source: Source) -> LuongState:
-        """The decoder before the first target step."""
-        memory, states = self.source_attention.memory(source), source.states
-        zeros = states.new_zeros(len(states), self.decoder.num_layers, states.shape[-1])
-        fed = torch.zeros_like(states[:, 0])
-        return LuongState(zeros, zeros, fed, memory, None, self.clock_state(source))
+        return self.translation(torch.cat(vectors, 1), plan, steps)
 
     def encode_next(
         self, tokens: Int[Tensor, "B N"], state: Layers | None
@@ -130,38 +103,28 @@ class Luong(Model):
         states, after = run(self.encoder, x, state)
         return self.next_source(tokens, states), after
 
-    def extend(self, state: LuongState, source: Source) -> LuongState:
-        """The decoder after more of the source has been read."""
-        memory = self.source_attention.extend(state.memory, source)
-        return state._replace(memory=memory, clock=self.longer(state.clock, source))
+    def initial_layers(self, states: Float[Tensor, "B S D"]) -> Layers:
+        """Zeros."""
+        zeros = states.new_zeros(len(states), self.decoder.num_layers, states.shape[-1])
+        return (LSTMState(zeros, zeros),)
 
-    def seen(
-        self, state: LuongState, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]
-    ) -> LuongState:
-        """The decoder that sees only the first `read` source tokens."""
-        clock = self.clock_seen(state.clock, read, finished)
-        return state._replace(memory=state.memory.seen(read, finished), clock=clock)
+    def query(
+        self, embedded: Float[Tensor, "B D"], state: RecurrentState
+    ) -> tuple[Float[Tensor, "B 1 D"], Layers]:
+        """The state of the top layer, and all layers."""
+        x = torch.cat([embedded, state.fed], -1) if self.input_feeding else embedded
+        return run(self.decoder, x[:, None], state.layers)
 
-    def step(
-        self, token: Int[Tensor, "B"], state: LuongState, moves: Bool[Tensor, "B"] | None = None
-    ) -> DecoderStep:
-        """One target step."""
-        stand = self.ticked(state.clock, token, moves)
-        x = self.dropout(self.target_embedding(token))[:, None]
-        if self.input_feeding:
-            x = torch.cat([x, state.fed[:, None]], -1)
-        s, (hidden, cell) = run(self.decoder, x, (state.hidden, state.cell))
-        stepped = self.source_attention.step(s, state.memory, state.attention, stand)
-        vector = self._vector(s, stepped.context)[:, 0]
-        after = state._replace(
-            hidden=hidden,
-            cell=cell,
-            fed=vector,
-            attention=stepped.state,
-        )
-        return join_layers(
-            self.output(vector), after, stand, [stepped], self.confidence_logit(vector)
-        )
+    def attended(
+        self,
+        query: Float[Tensor, "B 1 D"],
+        context: Float[Tensor, "B 1 D"],
+        layers: Layers,
+        state: RecurrentState,
+    ) -> Output:
+        """The attentional vector."""
+        vector = self._vector(query, context)[:, 0]
+        return Output(vector, vector, layers)
 
     def embedded(
         self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
@@ -181,15 +144,15 @@ def stacked(inputs: int, dim: int, layers: int, dropout: float) -> nn.LSTM:
 
 
 def run(layers: nn.LSTM, x: Float[Tensor, "B N I"], before: Layers | None) -> tuple[Tensor, Layers]:
-    """States of all steps, and the layers' state after the last step.
+    """States (B, N, D) of all steps, and the state of all layers (B, L, D) after the last step.
 
     Autocast is off: on a GPU it would compute in float16 here, whatever precision is set.
     """
     with torch.autocast(x.device.type, enabled=False):
-        states, (hidden, cell) = layers(wide(x), None if before is None else _turned(*before))
-    return states, _turned(hidden, cell)
+        states, after = layers(wide(x), None if before is None else _turned(before[0]))
+    return states, (_turned(after),)
 
 
-def _turned(hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+def _turned(state: tuple[Tensor, Tensor]) -> LSTMState:
     """(B, L, D) as torch lays it out, (L, B, D); or back."""
-    return hidden.transpose(0, 1).contiguous(), cell.transpose(0, 1).contiguous()
+    return LSTMState(*(x.transpose(0, 1).contiguous() for x in state))

@@ -1,29 +1,29 @@
 """The interface of translation models for training and decoding."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar, Generic, cast
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from typing_extensions import TypeVar
 
-from simulmt.attention import (
-    TRAINED,
-    Mechanism,
-    Moment,
-    Plan,
-    Source,
-    Stand,
-)
-from simulmt.attention.clock import Clock, ClockState, Side
-from simulmt.attention.words import Moves, OncePerWord, ends_of_words
+from simulmt.attention import TRAINED, Mechanism, Moment, Source
+from simulmt.attention.clock import Clock, Side
+from simulmt.attention.state import State
+from simulmt.attention.words import OncePerWord, ends_of_words
 from simulmt.errors import UserError
-from simulmt.models.results import DecoderStep, State, Translation
+from simulmt.models.results import DecoderStep, Translation
 from simulmt.models.vocabulary import Vocabulary
 
+DecoderState = TypeVar("DecoderState", bound=State, default=Any)
+"""The state of a model's decoder between two target steps."""
+EncoderState = TypeVar("EncoderState", bound=State, default=Any)
+"""The state of a model's encoder between two source tokens."""
 
-class Model(nn.Module, ABC):
+
+class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
     """A translation model with a pluggable mechanism.
 
     Args:
@@ -66,14 +66,13 @@ class Model(nn.Module, ABC):
                 f"{type(self).__name__} cannot; take model=transformer"
             )
         self.vocabulary, self.mechanism, self.dim = vocabulary, mechanism, dim
-        clock = mechanism.clock(dim, self.embedded)
-        self.clock: Clock | OncePerWord | None = clock
-        if clock is not None and mechanism.writes_words:
-            self.clock = OncePerWord(clock)
+        self._begins = torch.from_numpy(np.array(vocabulary.begins or [True] * vocabulary.size))
+        self.clock: Clock = mechanism.clock(dim, self.embedded)
+        if mechanism.clocked and mechanism.writes_words:
+            self.clock = OncePerWord(self.clock, self._begins)
         self.confidence: nn.Linear | None = None
         self.causal = self.extends = causal
         self.reads_words = mechanism.reads_words
-        self._begins = torch.from_numpy(np.array(vocabulary.begins or [True] * vocabulary.size))
 
     @abstractmethod
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
@@ -107,11 +106,13 @@ class Model(nn.Module, ABC):
         return self.decode(self.encode(source, source_mask), target_input, moment)
 
     @abstractmethod
-    def start(self, source: Source) -> State:
+    def start(self, source: Source) -> DecoderState:
         """The decoder before its first target step, from the source tokens read so far."""
 
     @abstractmethod
-    def encode_next(self, tokens: Int[Tensor, "B N"], state: State | None) -> tuple[Source, State]:
+    def encode_next(
+        self, tokens: Int[Tensor, "B N"], state: EncoderState | None
+    ) -> tuple[Source, EncoderState]:
         """Encode the next source tokens of each sentence.
 
         Args:
@@ -123,11 +124,13 @@ class Model(nn.Module, ABC):
         """
 
     @abstractmethod
-    def extend(self, state: State, source: Source) -> State:
+    def extend(self, state: DecoderState, source: Source) -> DecoderState:
         """The decoder after more of the source has been read; `source` comes from `encode_next`."""
 
     @abstractmethod
-    def seen(self, state: State, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> State:
+    def seen(
+        self, state: DecoderState, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]
+    ) -> DecoderState:
         """The decoder that sees only the first `read` of the source tokens that `state` holds.
 
         For causal encoders, whose states do not depend on what follows; for others `read` has to
@@ -136,7 +139,7 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def step(
-        self, token: Int[Tensor, "B"], state: State, moves: Bool[Tensor, "B"] | None = None
+        self, token: Int[Tensor, "B"], state: DecoderState, moves: Bool[Tensor, "B"] | None = None
     ) -> DecoderStep:
         """One target step with hard decisions.
 
@@ -147,7 +150,7 @@ class Model(nn.Module, ABC):
                 rule of training: a clock moves on if `token` begins a word, a schedule always.
         """
 
-    def replay(self, tokens: Int[Tensor, "B N"], state: State) -> State:
+    def replay(self, tokens: Int[Tensor, "B N"], state: DecoderState) -> DecoderState:
         """The decoder after target steps whose results are known.
 
         Args:
@@ -155,7 +158,7 @@ class Model(nn.Module, ABC):
             state: the decoder before them, for which no step asks for more of the source.
         """
         for token in tokens.unbind(1):
-            state = self.step(token, state).state
+            state = cast("DecoderState", self.step(token, state).state)
         return state
 
     @abstractmethod
@@ -200,44 +203,6 @@ class Model(nn.Module, ABC):
         mask = torch.ones_like(tokens, dtype=torch.bool)
         ends, finished = self.ends(tokens, mask), tokens[:, -1] == self.vocabulary.eos
         return Source(tokens, states, mask, finished, averages, prefixes, ends)
-
-    def planned(
-        self, source: Source, target_input: Int[Tensor, "B T"], moment: Moment
-    ) -> Plan | None:
-        """The clock's plan for a whole target; None where a schedule decides in each layer."""
-        if isinstance(self.clock, OncePerWord):
-            return self.clock.plan(source, target_input, moment, self.begins[target_input])
-        return None if self.clock is None else self.clock.plan(source, target_input, moment)
-
-    def clock_state(self, source: Source) -> ClockState | None:
-        """The clock before the first target step."""
-        return None if self.clock is None else self.clock.start(source)
-
-    def longer(self, state: ClockState | None, source: Source) -> ClockState | None:
-        """The clock after more of the source has been read."""
-        return None if self.clock is None else self.clock.extend(state, source)
-
-    def clock_seen(
-        self, state: ClockState | None, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]
-    ) -> ClockState | None:
-        """The clock if just `read` source tokens had been read."""
-        return None if self.clock is None else self.clock.seen(state, read, finished)
-
-    def ticked(
-        self,
-        state: ClockState | None,
-        token: Int[Tensor, "B"],
-        moves: Bool[Tensor, "B"] | None,
-    ) -> Stand | Moves | None:
-        """The clock's decision for one target step.
-
-        Where a schedule decides in each layer, whether its heads may move; None if they may.
-        """
-        if isinstance(self.clock, OncePerWord):
-            return self.clock.step(state, token, self.begins[token] if moves is None else moves)
-        if self.clock is not None:
-            return self.clock.step(state, token)
-        return Moves(moves) if moves is not None and self.mechanism.writes_words else None
 
 
 def check_width(dim: int, heads: int, each: int = 1) -> None:

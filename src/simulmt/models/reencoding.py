@@ -7,7 +7,6 @@ al. 2021) avoid that cost.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -25,9 +24,9 @@ from simulmt.attention import (
     Stepped,
 )
 from simulmt.attention.clock import ClockRecipe
-from simulmt.attention.memory import first, places
-from simulmt.attention.plan import Stops
-from simulmt.attention.words import Moves
+from simulmt.attention.memory import places
+from simulmt.attention.plan import Moves, Stops
+from simulmt.attention.state import State
 from simulmt.errors import UserError
 
 REENCODING = "reencoding"
@@ -50,21 +49,11 @@ def encode_prefixes(
     return encode(again, visible).reshape(B, S, S, D)
 
 
-class EncodedPrefixes(NamedTuple):
-    """The source as it was after each of the last P reads; the last prefix has all S tokens."""
-
-    keys: Float[Tensor, "B P H S d"]
-    values: Float[Tensor, "B P H S v"]
-    mask: Bool[Tensor, "B S"]
-    finished: Bool[Tensor, "B"]
-
-    def seen(self, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> "EncodedPrefixes":
-        """The memory when so many tokens had been read; all prefixes until then are needed."""
-        return self._replace(mask=first(self.mask, read), finished=finished)
-
-
 class PrefixAttention(nn.Module):
     """An attention over the states of the prefix that has been read, encoded as a whole.
+
+    The keys and values of its memory have a dimension P after the batch, for the source as it was
+    after each of the last P reads; the last prefix has all S tokens.
 
     Args:
         attention: the attention over the states of one prefix.
@@ -86,19 +75,19 @@ class PrefixAttention(nn.Module):
             )
         self.attention = attention
 
-    def memory(self, source: Source) -> EncodedPrefixes:
+    def memory(self, source: Source) -> Memory:
         """Keys and values of all prefixes, computed once for all later calls."""
         return self._projected(source, source.mask)
 
-    def extend(self, memory: EncodedPrefixes, source: Source) -> EncodedPrefixes:
+    def extend(self, memory: Memory, source: Source) -> Memory:
         """The newest prefix alone: the next token is written after all of it has been read."""
         return self._projected(source, torch.cat([memory.mask, source.mask], 1))
 
     def forward(
         self,
         query: Float[Tensor, "B T D"],
-        memory: EncodedPrefixes,
-        state: Any,
+        memory: Memory,
+        state: State,
         plan: Plan | None,
         moment: Moment,
     ) -> Attended:
@@ -117,8 +106,8 @@ class PrefixAttention(nn.Module):
     def step(
         self,
         query: Float[Tensor, "B 1 D"],
-        memory: EncodedPrefixes,
-        state: Any,
+        memory: Memory,
+        state: State,
         stand: Stand | Moves | None,
     ) -> Stepped:
         """One target step from the prefix that has been read."""
@@ -127,22 +116,22 @@ class PrefixAttention(nn.Module):
         stepped = self.attention.step(query, own, None, stand)
         return stepped._replace(wants_to_read=stand.wants_to_read)
 
-    def _projected(self, source: Source, mask: Bool[Tensor, "B S"]) -> EncodedPrefixes:
+    def _projected(self, source: Source, mask: Bool[Tensor, "B S"]) -> Memory:
         assert source.prefixes is not None, "the encoder of a re-encoding model gives prefixes"
         B, P = source.prefixes.shape[:2]
         rows = source._replace(
             states=source.prefixes.flatten(0, 1), mask=mask.repeat_interleave(P, 0)
         )
         own = self.attention.memory(rows)
-        keys, values = (x.view(B, P, *x.shape[1:]) for x in (own.soft_keys, own.values))
-        return EncodedPrefixes(keys, values, mask, source.finished)
+        parts = [x.view(B, P, *x.shape[1:]) for x in own[:3]]  # keys and values
+        return Memory(parts[0], parts[1], parts[2], mask, source.finished)
 
-    def _read(self, memory: EncodedPrefixes, stops: Int[Tensor, "B T"]) -> Memory:
+    def _read(self, memory: Memory, stops: Int[Tensor, "B T"]) -> Memory:
         """The prefix that each step has read; every step becomes a row of its own."""
-        P, S = memory.keys.shape[1], memory.mask.shape[1]
+        P, S = memory.values.shape[1], memory.mask.shape[1]
         rows = torch.arange(len(stops), device=stops.device)[:, None]
         prefix = (stops - 1 - (S - P)).clamp(min=0)  # the first prefix has S - P + 1 tokens
-        keys, values = (x[rows, prefix].flatten(0, 1) for x in (memory.keys, memory.values))
+        parts = [x[rows, prefix].flatten(0, 1) for x in memory[:3]]
         mask = memory.mask[:, None] & (torch.arange(S, device=stops.device) < stops[..., None])
         ended = torch.ones_like(stops, dtype=torch.bool).flatten()
-        return Memory(keys[..., :0], keys, values, mask.flatten(0, 1), ended)
+        return Memory(parts[0], parts[1], parts[2], mask.flatten(0, 1), ended)

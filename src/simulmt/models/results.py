@@ -1,21 +1,15 @@
 """What a model returns for a whole target and for one step, put together from its layers."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from simulmt.attention import Attended, Losses, Plan, Stand, Stepped
-from simulmt.attention.words import Moves
+from simulmt.attention import Attended, Losses, Plan, Stepped
+from simulmt.attention.state import State
 from simulmt.models.projection import Projection
-
-T = TypeVar("T")
-
-State = Any
-"""The state of a decoder or an encoder between two steps: nested named tuples of tensors, whose
-first dimension is the batch. What is as long as the source or the target grows at its end."""
 
 
 class Translation(NamedTuple):
@@ -60,12 +54,6 @@ class DecoderStep(NamedTuple):
     `readiness` of its layers; None if the model does not say."""
 
 
-def join_steps(attended: Sequence[Attended]) -> tuple[Float[Tensor, "B H T S"], ...]:
-    """The expected alignment of one layer from its steps; empty where stops are known."""
-    alphas = [step.alpha for step in attended if step.alpha is not None]
-    return (torch.cat(alphas, 2),) if alphas else ()
-
-
 def all_losses(plan: Plan | None, attended: Sequence[Attended], layers: int = 1) -> Losses:
     """The losses of a clock's plan, or the mean over the layers of the schedules' losses.
 
@@ -86,7 +74,6 @@ def all_losses(plan: Plan | None, attended: Sequence[Attended], layers: int = 1)
 def join_layers(
     logits: Float[Tensor, "B V"],
     state: State,
-    stand: Stand | Moves | None,
     layers: Sequence[Stepped],
     confidence: Float[Tensor, "B"] | None = None,
 ) -> DecoderStep:
@@ -94,32 +81,17 @@ def join_layers(
 
     Args:
         logits: the logits of the next token.
-        state: the decoder's next state, but for its clock.
-        stand: the clock's decision, if a clock decides.
+        state: the decoder's next state.
         layers: the results of the layers that attend to the source.
         confidence: how sure the model is of the next token, as a logit.
     """
     ready = [layer.readiness for layer in layers if layer.readiness is not None]
     return DecoderStep(
         logits=logits,
-        state=state._replace(clock=stand.state if isinstance(stand, Stand) else None),
+        state=state,
         positions=torch.cat([layer.position for layer in layers], 1),  # (B, L*H)
         read=torch.stack([layer.read for layer in layers]).amax(0),
         wants_to_read=torch.stack([layer.wants_to_read for layer in layers]).any(0),
         weights=tuple(layer.weights for layer in layers),
         confidence=torch.stack(ready).amin(0) if ready else confidence,
     )
-
-
-def select(state: T, rows: Tensor) -> T:
-    """The state of some rows of the batch, given by their numbers or by a mask."""
-    return cast("T", _select(state, rows))
-
-
-def _select(state: Any, rows: Tensor) -> Any:
-    if state is None:
-        return None
-    if isinstance(state, Tensor):
-        return state[rows]
-    parts = [_select(part, rows) for part in state]
-    return state._make(parts) if hasattr(state, "_make") else tuple(parts)

@@ -7,19 +7,19 @@ step by step: the other layers and the encoder run over whole sequences.
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from typing import ClassVar, Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Memory, Moment, Plan, Source
-from simulmt.attention.clock import ClockState, Side
+from simulmt.attention.clock import Side
 from simulmt.models.dropout import Dropout
-from simulmt.models.lstm import LSTM, LSTMState, reverse
-from simulmt.models.model import Model, check_width, is_causal
-from simulmt.models.projection import Projection
-from simulmt.models.results import DecoderStep, Translation, all_losses, join_layers, join_steps
+from simulmt.models.lstm import LSTM, reverse
+from simulmt.models.model import check_width, is_causal
+from simulmt.models.recurrent import Layers, Output, RecurrentModel, RecurrentState
+from simulmt.models.results import Translation
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.options import Few, Share, Width, limited
 
@@ -27,19 +27,8 @@ PLAIN_LAYERS = 2
 """Number of layers at the bottom of encoder and decoder without residual connections."""
 
 
-class RnmtState(NamedTuple):
-    """The state of the decoder between two target steps."""
-
-    layers: tuple[LSTMState, ...]
-    context: Float[Tensor, "B D"]
-    memory: Memory
-    attention: Any
-    """The schedule's state; None before the first step, and where a clock decides."""
-    clock: ClockState | None
-
-
 @limited
-class RnmtPlus(Model):
+class RnmtPlus(RecurrentModel):
     """An LSTM encoder, an LSTM decoder, and one attention, queried by the first decoder layer.
 
     Args:
@@ -58,7 +47,6 @@ class RnmtPlus(Model):
     """
 
     usual_beam: ClassVar[int] = 20
-    joins: bool = True
 
     def __init__(
         self,
@@ -85,28 +73,24 @@ class RnmtPlus(Model):
         self.output = nn.Linear(2 * dim, vocabulary.size)
         self.confidence = self.confidence_head(2 * dim)
 
-    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
-        """States of the source."""
-        states = self.encoder(self.dropout(self.source_embedding(source)), mask)
-        finished = torch.ones_like(mask[:, 0])
-        return Source(source, states, mask, finished, ends=self.ends(source, mask))
+    def encoded(
+        self, embedded: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]
+    ) -> Float[Tensor, "B S D"]:
+        """States of whole sentences."""
+        return self.encoder(embedded, mask)  # type: ignore[no-any-return]
 
     def decode(
         self, source: Source, target_input: Int[Tensor, "B T"], moment: Moment = TRAINED
     ) -> Translation:
         """Teacher forcing: first layer and attention step by step, then the other layers."""
-        plan = self.planned(source, target_input, moment)
+        plan = self.clock.plan(source, target_input, moment)
         memory = self.source_attention.memory(source)
         embedded = self.dropout(self.target_embedding(target_input))
         x, context, steps = self._first(embedded, memory, plan, moment)
         for number, layer in enumerate(self._layers()[1:], 1):
             y = self.dropout(layer(torch.cat([x, context], -1)))
             x = residual(number, x, y)
-        states, alphas = torch.cat([x, context], -1), join_steps(steps)
-        output = Projection(self.output.weight, self.output.bias)
-        return Translation(
-            states, output, alphas, all_losses(plan, steps), self.confidence_logit(states)
-        )
+        return self.translation(torch.cat([x, context], -1), plan, steps)
 
     def _first(
         self,
@@ -129,19 +113,9 @@ class RnmtPlus(Model):
         x = self.dropout(torch.stack(outputs, 1))
         return x, torch.cat([step.context for step in steps], 1), steps
 
-    def start(self, source: Source) -> RnmtState:
-        """The decoder before the first target step."""
-        return RnmtState(
-            layers=tuple(layer.initial_state(source.states) for layer in self._layers()),
-            context=torch.zeros_like(source.states[:, 0]),
-            memory=self.source_attention.memory(source),
-            attention=None,
-            clock=self.clock_state(source),
-        )
-
     def encode_next(
-        self, tokens: Int[Tensor, "B N"], state: tuple[LSTMState, ...] | None
-    ) -> tuple[Source, tuple[LSTMState, ...]]:
+        self, tokens: Int[Tensor, "B N"], state: Layers | None
+    ) -> tuple[Source, Layers]:
         """Encode the next source tokens with the causal encoder."""
         states = []
         for x in self.dropout(self.source_embedding(tokens)).unbind(1):
@@ -150,38 +124,31 @@ class RnmtPlus(Model):
         assert state is not None, "there is a token to encode"
         return self.next_source(tokens, torch.stack(states, 1)), state
 
-    def extend(self, state: RnmtState, source: Source) -> RnmtState:
-        """The decoder after more of the source has been read."""
-        memory = self.source_attention.extend(state.memory, source)
-        return state._replace(memory=memory, clock=self.longer(state.clock, source))
+    def initial_layers(self, states: Float[Tensor, "B S D"]) -> Layers:
+        """Zeros."""
+        return tuple(layer.initial_state(states) for layer in self._layers())
 
-    def seen(
-        self, state: RnmtState, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]
-    ) -> RnmtState:
-        """The decoder that sees only the first `read` source tokens."""
-        clock = self.clock_seen(state.clock, read, finished)
-        return state._replace(memory=state.memory.seen(read, finished), clock=clock)
+    def query(
+        self, embedded: Float[Tensor, "B D"], state: RecurrentState
+    ) -> tuple[Float[Tensor, "B 1 D"], Layers]:
+        """The state of the first layer, and that layer alone."""
+        first = self._layers()[0].step(torch.cat([embedded, state.fed], -1), state.layers[0])
+        return first.hidden[:, None], (first,)
 
-    def step(
-        self, token: Int[Tensor, "B"], state: RnmtState, moves: Bool[Tensor, "B"] | None = None
-    ) -> DecoderStep:
-        """One target step through all layers."""
-        stand = self.ticked(state.clock, token, moves)
-        layers = self._layers()
-        embedded = self.dropout(self.target_embedding(token))
-        first = layers[0].step(torch.cat([embedded, state.context], -1), state.layers[0])
-        query = first.hidden[:, None]
-        stepped = self.source_attention.step(query, state.memory, state.attention, stand)
-        context = stepped.context[:, 0]
-        x, after = self.dropout(first.hidden), [first]
-        for number, layer in enumerate(layers[1:], 1):
-            after.append(layer.step(torch.cat([x, context], -1), state.layers[number]))
-            x = residual(number, x, self.dropout(after[-1].hidden))
-        states = torch.cat([x, context], -1)
-        state = state._replace(layers=tuple(after), context=context, attention=stepped.state)
-        return join_layers(
-            self.output(states), state, stand, [stepped], self.confidence_logit(states)
-        )
+    def attended(
+        self,
+        query: Float[Tensor, "B 1 D"],
+        context: Float[Tensor, "B 1 D"],
+        layers: Layers,
+        state: RecurrentState,
+    ) -> Output:
+        """The other layers, which see the context."""
+        x, fed = self.dropout(query[:, 0]), context[:, 0]
+        for number, layer in enumerate(self._layers()[1:], 1):
+            after = layer.step(torch.cat([x, fed], -1), state.layers[number])
+            layers = *layers, after
+            x = residual(number, x, self.dropout(after.hidden))
+        return Output(torch.cat([x, fed], -1), fed, layers)
 
     def embedded(
         self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
@@ -227,8 +194,8 @@ class RnmtPlusEncoder(nn.Module):
         return self.project(x)  # type: ignore[no-any-return]
 
     def step(
-        self, x: Float[Tensor, "B D"], before: tuple[LSTMState, ...] | None
-    ) -> tuple[Float[Tensor, "B D"], tuple[LSTMState, ...]]:
+        self, x: Float[Tensor, "B D"], before: Layers | None
+    ) -> tuple[Float[Tensor, "B D"], Layers]:
         """The state of one more token, and the layers' states after it; causal encoders only."""
         layers = cast("Sequence[LSTM]", self.forwards)
         before = before or tuple(layer.initial_state(x) for layer in layers)

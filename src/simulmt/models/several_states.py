@@ -8,21 +8,23 @@ At each state the model says how likely it is to translate there rather than to 
 Training computes all states. Decoding takes the first state that translates, from the present read
 length on. The states of a token that is written are computed once; a step that has to read on is
 taken again.
+
+Other mechanisms have one state of each token: `OneState` stands for that.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from simulmt.attention import Mechanism, Plan, Source
-from simulmt.attention.clock import SeveralStates, Ticks
-from simulmt.attention.plan import Stops
+from simulmt.attention.clock import Clock, SeveralStates, Ticks
+from simulmt.attention.plan import Stops, carried
+from simulmt.attention.state import State
 from simulmt.errors import UserError
-from simulmt.models.projection import Projection
-from simulmt.models.results import DecoderStep, Translation
+from simulmt.models.decoder import Decoded, Decoder
+from simulmt.models.results import DecoderStep, Translation, join_layers
 from simulmt.ops.precision import wide
 
 _NEVER = torch.iinfo(torch.long).max
@@ -52,12 +54,86 @@ class StateBlock(NamedTuple):
     tokens: Int[Tensor, "B n"]
     position: Int[Tensor, "B n"]
     """The place of each token in the target, from 0."""
+    read: Int[Tensor, "B n"]
+    """The source tokens that each state reads."""
     visible: Bool[Tensor, "B 1 n N"]
-    plan: Plan
     ready: Bool[Tensor, "B K"]
-    """Whether the source tokens that each state of the next token reads have been read."""
+    """True where the source tokens that a state of the next token reads have been read."""
     after: States
     """What is kept once the block is computed; `latest` is still that from before the step."""
+
+
+class TransformerState(NamedTuple):
+    """The state of the decoder between two target steps."""
+
+    layers: Decoded
+    step: Int[Tensor, "B"]
+    """Number of target tokens that the decoder has read as input, BOS included."""
+    clock: State
+    several: States | None = None
+    """The states of each target token, if it has several."""
+
+
+class Network(Protocol):
+    """The Transformer whose decoder takes a step."""
+
+    clock: Clock
+    decoder: Decoder
+
+    def embed(
+        self, tokens: Int[Tensor, "B N"], first: Int[Tensor, "B 1"]
+    ) -> Float[Tensor, "B N D"]:
+        """Tokens at the positions `first`, `first + 1`, ..."""
+
+    def next_inputs(
+        self, tokens: Int[Tensor, "B N"], state: TransformerState
+    ) -> tuple[Float[Tensor, "B N D"], Tensor | None]:
+        """The next target tokens, embedded, and the mask of their self-attention."""
+
+    def last_states(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
+        """The last states from the outputs of the last layer."""
+
+    def logits(self, states: Float[Tensor, "B D"]) -> Float[Tensor, "B V"]:
+        """The logits of the next tokens."""
+
+    def confidence_logit(self, states: Float[Tensor, "B D"]) -> Float[Tensor, "B"] | None:
+        """As of `Model`."""
+
+
+class OneState:
+    """One state of each target token."""
+
+    def spread(
+        self, x: Float[Tensor, "B T D"], plan: Plan | None
+    ) -> tuple[Float[Tensor, "B T D"], None]:
+        """The target tokens themselves, and causal self-attention."""
+        return x, None
+
+    def of_each_token(self, found: Translation, source: Source, plan: Plan | None) -> Translation:
+        """The translation itself."""
+        return found
+
+    def start(self, source: Source) -> None:
+        """Nothing is kept."""
+
+    def extend(self, states: States | None, source: Source) -> None:
+        """Nothing is kept."""
+
+    def step(
+        self,
+        network: Network,
+        token: Int[Tensor, "B"],
+        state: TransformerState,
+        moves: Bool[Tensor, "B"] | None,
+    ) -> DecoderStep:
+        """One target step through all layers."""
+        stand = network.clock.step(state.clock, token, moves)
+        x, visible = network.next_inputs(token[:, None], state)
+        x, layers, steps = network.decoder.step(x, visible, state.layers, stand)
+        states = network.last_states(x)[:, 0]
+        after = TransformerState(layers, state.step + 1, carried(stand))
+        confidence = network.confidence_logit(states)
+        return join_layers(network.logits(states), after, steps, confidence)
 
 
 class StateChooser(nn.Module):
@@ -111,8 +187,9 @@ class StateChooser(nn.Module):
         length = torch.zeros_like(source.tokens[:, 0])
         return States(none, none, none, none.bool(), length, sums_of(source.states))
 
-    def extend(self, states: States, source: Source) -> States:
+    def extend(self, states: States | None, source: Source) -> States:
         """The same after more of the source has been read."""
+        assert states is not None, "from `start`"
         later = states.sums[:, -1:] + sums_of(source.states)
         return states._replace(sums=torch.cat([states.sums, later], 1))
 
@@ -139,8 +216,8 @@ class StateChooser(nn.Module):
         return StateBlock(
             tokens=tokens.gather(1, place // K),
             position=place // K,
+            read=stop,
             visible=_sees(place, own, *among),
-            plan=Plan(Stops(stop[:, None])),
             ready=ready[:, -K:],
             after=grown,
         )
@@ -158,39 +235,42 @@ class StateChooser(nn.Module):
 
     def step(
         self,
-        last: Float[Tensor, "B K D"],
-        weights: Sequence[Float[Tensor, "B H n S"]],
-        block: StateBlock,
-        output: Projection,
+        network: Network,
+        token: Int[Tensor, "B"],
+        state: TransformerState,
+        moves: Bool[Tensor, "B"] | None,
     ) -> DecoderStep:
-        """The step of the first state that translates and has read no less than the last token.
-
-        Args:
-            last: the decoder's last states for the next token.
-            weights: each layer's attention to the source.
-            block: the block in which they were computed.
-            output: the output layer.
-
-        Returns:
-            The step, whose state is a `States`.
-        """
-        K = self.recipe.states
-        read = _reads(block.plan)[:, -K:]
-        logit = self.confident(last, block.after.sums, read)
-        translates = logit.sigmoid() >= self.recipe.threshold
-        translates[:, -1] = True
-        stops = translates & block.ready & (read >= block.after.latest[:, None])
-        rows = torch.arange(len(last), device=last.device)
-        chosen = rows, stops.long().argmax(1)
-        heads = sum(layer.shape[1] for layer in weights)
+        """The step of the first state that translates and has read no less than the last token."""
+        stand = network.clock.step(state.clock, token, moves)
+        clock = carried(stand)
+        assert isinstance(clock, Ticks), "HMT's states are on a timetable"
+        assert state.several is not None, "from `start`"
+        block = self.block(token, state.several, clock)
+        x = network.embed(block.tokens.view(-1, 1), block.position.view(-1, 1))
+        x = x.view(*block.tokens.shape, -1)
+        plan = Plan(Stops(block.read[:, None]))
+        x, layers, found = network.decoder.look(x, block.visible, state.layers, plan)
+        last, read = (y[:, -self.recipe.states :] for y in (network.last_states(x), block.read))
+        stops = self._stops(last, read, block)
+        chosen = torch.arange(len(token), device=token.device), stops.long().argmax(1)
+        after = block.after._replace(latest=read[chosen])
+        weights = [layer.weights[:, :, -self.recipe.states :].transpose(1, 2) for layer in found]
         return DecoderStep(
-            logits=output(last[chosen]),
-            state=block.after._replace(latest=read[chosen]),
-            positions=read[chosen][:, None].expand(-1, heads),
+            logits=network.logits(last[chosen]),
+            state=TransformerState(layers, state.step + 1, clock, after),
+            positions=read[chosen][:, None].expand(-1, sum(layer.shape[2] for layer in weights)),
             read=read[chosen],
             wants_to_read=~stops.any(1),
-            weights=tuple(layer[:, :, -K:].transpose(1, 2)[chosen] for layer in weights),
+            weights=tuple(layer[chosen] for layer in weights),
         )
+
+    def _stops(
+        self, last: Float[Tensor, "B K D"], read: Int[Tensor, "B K"], block: StateBlock
+    ) -> Bool[Tensor, "B K"]:
+        """The states of the next token that translate and have read no less than the last token."""
+        translates = self.confident(last, block.after.sums, read).sigmoid() >= self.recipe.threshold
+        translates[:, -1] = True
+        return translates & block.ready & (read >= block.after.latest[:, None])
 
 
 def sums_of(states: Float[Tensor, "B S D"]) -> Float[Tensor, "B S D"]:

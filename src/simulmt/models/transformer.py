@@ -12,11 +12,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from simulmt.attention import TRAINED, Mechanism, Moment, Source
-from simulmt.attention.clock import ClockState, Side, Ticks
+from simulmt.attention.clock import Side
 from simulmt.attention.plan import Stand, together
 from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
-from simulmt.models.decoder import Decoded, Decoder, DecoderLayer, SourceAttention, seen
+from simulmt.models.decoder import Decoder, DecoderLayer, SourceAttention, seen
 from simulmt.models.dropout import Dropout
 from simulmt.models.embedding import TiedEmbedding
 from simulmt.models.encoder import Encoded, Encoder, EncoderLayer
@@ -24,8 +24,8 @@ from simulmt.models.layers import ActivationName, LayerOptions, emphasised, visi
 from simulmt.models.model import Model, check_width, is_causal
 from simulmt.models.projection import Projection
 from simulmt.models.reencoding import REENCODING, PrefixAttention, encode_prefixes
-from simulmt.models.results import DecoderStep, State, Translation, all_losses, join_layers
-from simulmt.models.several_states import StateChooser, States
+from simulmt.models.results import DecoderStep, Translation, all_losses
+from simulmt.models.several_states import OneState, StateChooser, TransformerState
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.options import Few, Share, Width, limited
 
@@ -43,19 +43,8 @@ class EncoderState(NamedTuple):
     """Sum of the embeddings of these tokens."""
 
 
-class TransformerState(NamedTuple):
-    """The state of the decoder between two target steps."""
-
-    layers: Decoded
-    step: Int[Tensor, "B"]
-    """Number of target tokens that the decoder has read as input, BOS included."""
-    clock: ClockState | None
-    several: States | None = None
-    """The states of each target token, if it has several."""
-
-
 @limited
-class Transformer(Model):
+class Transformer(Model[TransformerState, EncoderState | Tensor]):
     """Encoder, decoder and tied embeddings.
 
     Args:
@@ -130,11 +119,11 @@ class Transformer(Model):
         self.encoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
         self.confidence = self.confidence_head(dim)
-        self.several = StateChooser(mechanism, dim) if mechanism.several_states else None
+        self.several = StateChooser(mechanism, dim) if mechanism.several_states else OneState()
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
         """States of the source, with averages or re-encoded prefixes if the model uses them."""
-        finished, x = torch.ones_like(mask[:, 0]), self._embed(source)
+        finished, x = torch.ones_like(mask[:, 0]), self.embed(source)
         ends = self.ends(source, mask)
         if self.reencodes:
             prefixes = encode_prefixes(self._encoded, x)
@@ -173,42 +162,40 @@ class Transformer(Model):
         self, source: Source, target_input: Int[Tensor, "B T"], moment: Moment = TRAINED
     ) -> Translation:
         """Teacher forcing: all target steps at once, layer by layer."""
-        plan = self.planned(source, target_input, moment)
+        plan = self.clock.plan(source, target_input, moment)
         embedding, output = self.embedding.twice()
-        x = self._embed(target_input, weight=embedding)
-        if self.several is None:
-            visible = emphasised(self.clock, None, target_input, "target")
-        else:
-            x, visible = self.several.spread(x, plan)
+        x = self.embed(target_input, weight=embedding)
+        x, visible = self.several.spread(x, plan)
+        visible = emphasised(self.clock, visible, target_input, "target")
         x, layers = self.decoder(x, visible, source, plan, moment)
         alphas = tuple(attended.alpha for attended in layers if attended.alpha is not None)
         states, losses = self.decoder_norm(x), all_losses(plan, layers, len(layers))
         projection = Projection(output, self.output_bias)
         found = Translation(states, projection, alphas, losses, self.confidence_logit(states))
-        return found if self.several is None else self.several.of_each_token(found, source, plan)
+        return self.several.of_each_token(found, source, plan)
 
     def start(self, source: Source) -> TransformerState:
         """The decoder before the first target step."""
         written = torch.zeros_like(source.tokens[:, 0])
-        several = None if self.several is None else self.several.start(source)
-        return TransformerState(
-            self.decoder.start(source), written, self.clock_state(source), several
-        )
+        layers, clock = self.decoder.start(source), self.clock.start(source)
+        return TransformerState(layers, written, clock, self.several.start(source))
 
-    def encode_next(self, tokens: Int[Tensor, "B N"], state: State | None) -> tuple[Source, State]:
+    def encode_next(
+        self, tokens: Int[Tensor, "B N"], state: EncoderState | Tensor | None
+    ) -> tuple[Source, EncoderState | Tensor]:
         """Encode the next source tokens, or with re-encoding the whole prefix again."""
-        return (
-            self._reencode_next(tokens, state)
-            if self.reencodes
-            else self._encode_next(tokens, state)
-        )
+        if self.reencodes:
+            assert not isinstance(state, EncoderState), "a prefix"
+            return self._reencode_next(tokens, state)
+        assert not isinstance(state, Tensor), "not a prefix"
+        return self._encode_next(tokens, state)
 
     def _reencode_next(
         self, tokens: Int[Tensor, "B N"], state: Int[Tensor, "B s"] | None
     ) -> tuple[Source, Int[Tensor, "B n"]]:
         prefix = tokens if state is None else torch.cat([state, tokens], 1)
         whole = torch.ones_like(prefix, dtype=torch.bool)[:, None, None]
-        states = self._encoded(self._embed(prefix), whole)
+        states = self._encoded(self.embed(prefix), whole)
         newest = states[:, -tokens.shape[1] :]
         return self.next_source(tokens, newest, prefixes=states[:, None]), prefix
 
@@ -217,7 +204,7 @@ class Transformer(Model):
     ) -> tuple[Source, EncoderState]:
         none = self.embedding.weight.new_zeros(len(tokens), self.dim)
         step, total = (torch.zeros_like(tokens[:, 0]), none) if state is None else state[1:]
-        x, N = self._embed(tokens, step[:, None]), tokens.shape[1]
+        x, N = self.embed(tokens, step[:, None]), tokens.shape[1]
         past = state.layers if state else self.encoder.start(x)
         before = past[0][0].shape[2]
         # inside a word, a token may see those that follow
@@ -230,17 +217,18 @@ class Transformer(Model):
 
     def extend(self, state: TransformerState, source: Source) -> TransformerState:
         """The decoder after more of the source has been read."""
-        layers = self.decoder.longer(state.layers, source)
-        if self.several is not None and state.several is not None:
-            state = state._replace(several=self.several.extend(state.several, source))
-        return state._replace(layers=layers, clock=self.longer(state.clock, source))
+        return state._replace(
+            layers=self.decoder.extended(state.layers, source),
+            clock=self.clock.extend(state.clock, source),
+            several=self.several.extend(state.several, source),
+        )
 
     def seen(
         self, state: TransformerState, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]
     ) -> TransformerState:
         """The decoder that sees only the first `read` source tokens."""
         layers = seen(state.layers, read, finished)
-        return state._replace(layers=layers, clock=self.clock_seen(state.clock, read, finished))
+        return state._replace(layers=layers, clock=self.clock.seen(state.clock, read, finished))
 
     def step(
         self,
@@ -249,56 +237,39 @@ class Transformer(Model):
         moves: Bool[Tensor, "B"] | None = None,
     ) -> DecoderStep:
         """One target step through all layers."""
-        if self.several is not None:
-            return self._step_of_several(self.several, token, state)
-        stand = self.ticked(state.clock, token, moves)
-        x, visible = self._next(token[:, None], state)
-        x, layers, steps = self.decoder.step(x, visible, state.layers, stand)
-        output = Projection(self.embedding.weight, self.output_bias)
-        states = self.decoder_norm(x)[:, 0]
-        after = state._replace(layers=layers, step=state.step + 1)
-        return join_layers(output(states), after, stand, steps, self.confidence_logit(states))
-
-    def _step_of_several(
-        self, several: StateChooser, token: Int[Tensor, "B"], state: TransformerState
-    ) -> DecoderStep:
-        """One target step: the next token in several states, and the one that translates."""
-        assert state.several is not None, "from `start`"
-        clock = state.clock
-        assert isinstance(clock, Ticks), "HMT's states are on a timetable"
-        block = several.block(token, state.several, clock)
-        x = self._embed(block.tokens.view(-1, 1), block.position.view(-1, 1))
-        x = x.view(*block.tokens.shape, self.dim)
-        x, layers, weights = self.decoder.look(x, block.visible, state.layers, block.plan)
-        output = Projection(self.embedding.weight, self.output_bias)
-        last = self.decoder_norm(x)[:, -several.recipe.states :]
-        step = several.step(last, weights, block, output)
-        clock = clock._replace(written=clock.written + 1)
-        state = TransformerState(layers, state.step + 1, clock, step.state)
-        return step._replace(state=state)
+        return self.several.step(self, token, state, moves)
 
     def replay(self, tokens: Int[Tensor, "B N"], state: TransformerState) -> TransformerState:
         """The decoder after N target steps, layer by layer if a clock decides."""
-        if self.clock is None or self.several is not None or not tokens.shape[1]:
-            return super().replay(tokens, state)  # type: ignore[no-any-return]
+        together_at_once = self.mechanism.clocked and not self.mechanism.several_states
+        if not together_at_once or not tokens.shape[1]:
+            return super().replay(tokens, state)
         clock, stands = state.clock, list[Stand]()
         for token in tokens.unbind(1):
-            stand = self.ticked(clock, token, None)
+            stand = self.clock.step(clock, token)
             assert isinstance(stand, Stand), "a clock decides"
             stands.append(stand)
             clock = stand.state
-        x, visible = self._next(tokens, state)
+        x, visible = self.next_inputs(tokens, state)
         layers = self.decoder.replay(x, visible, state.layers, together(stands))
         return TransformerState(layers, state.step + tokens.shape[1], clock)
 
-    def _next(
+    def next_inputs(
         self, tokens: Int[Tensor, "B N"], state: TransformerState
     ) -> tuple[Float[Tensor, "B N D"], Tensor | None]:
-        """The decoder's next inputs, embedded, and the mask of their self-attention."""
+        """The next target tokens, embedded, and the mask of their self-attention."""
         start, before = state.step[:, None], state.layers[0].self_keys.shape[2]
-        x = self._embed(tokens, start)
+        x = self.embed(tokens, start)
         visible = visible_after(before, x, start)
         return x, emphasised(self.clock, visible, tokens, "target", before, start)
+
+    def last_states(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
+        """The last states from the outputs of the last decoder layer."""
+        return self.decoder_norm(x)  # type: ignore[no-any-return]
+
+    def logits(self, states: Float[Tensor, "B D"]) -> Float[Tensor, "B V"]:
+        """The logits of the next tokens."""
+        return Projection(self.embedding.weight, self.output_bias)(states)
 
     def embedded(
         self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
@@ -306,7 +277,7 @@ class Transformer(Model):
         """Embedded tokens with their positions; both sides share the embeddings."""
         return self.embedding.placed(tokens, start)
 
-    def _embed(
+    def embed(
         self,
         tokens: Int[Tensor, "B N"],
         first: Int[Tensor, "B 1"] | None = None,

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
-from simulmt.attention.clock import Clock, ClockRecipe, Embed, Ticks, after
+from simulmt.attention.clock import Clock, Embed, Timetable, after
 from simulmt.attention.clocks.wait_k import Rate, WaitK, Waits
 from simulmt.attention.memory import places
 from simulmt.attention.moment import Moment, uniform
-from simulmt.attention.plan import Plan, Stand, Stops
+from simulmt.attention.plan import Plan, Stops
 from simulmt.attention.source import Source
 from simulmt.errors import UserError
 from simulmt.options import limited
@@ -18,7 +18,7 @@ from simulmt.options import limited
 
 @limited
 @dataclass(frozen=True)
-class MultiPath(ClockRecipe, Clock):
+class MultiPath(Timetable):
     """`g_i = min(k + floor((i - 1) / r), S)`, with a k for each sentence and update.
 
     In training k is uniform over `min(k_min, S), ..., min(k_max, S)`, where S counts
@@ -49,35 +49,18 @@ class MultiPath(ClockRecipe, Clock):
                 f"mechanism.k_min={self.k_min} with k_max={self.k_max}: k is drawn from k_min to "
                 "k_max; lower k_min, or raise k_max"
             )
-        return self
+        return super().build(dim, embed)
 
-    @property
-    def _fixed(self) -> WaitK:
-        return WaitK(self.k, self.emission_rate)
+    def wanted(self, step: Int[Tensor, "*N"]) -> Int[Tensor, "*N"]:
+        """Wait-k with the fixed k."""
+        return WaitK(self.k, self.emission_rate).wanted(step)
 
     def plan(self, source: Source, target: Int[Tensor, "B T"], moment: Moment) -> Plan:
         """Stops for a k drawn for each sentence; for the fixed k where there is no draw."""
         if moment.draw is None:
-            return self._fixed.plan(source, target, moment)
-        stops = source.stops
-        length = stops.sum(-1)  # (B,)
+            return super().plan(source, target, moment)
+        length = source.stops.sum(-1)  # (B,)
         least, most = length.clamp(max=self.k_min), length.clamp(max=self.k_max)
         k = uniform(moment.draw, least, most)
-        later = WaitK(1, self.emission_rate).wanted(places(target, target.shape[1])) - 1
-        return Plan(Stops(after(k[:, None] + later, stops)[:, None]))
-
-    def start(self, source: Source) -> Ticks:
-        """No target step taken yet."""
-        return self._fixed.start(source)
-
-    def extend(self, state: Ticks, source: Source) -> Ticks:
-        """The number of source tokens read grows."""
-        return self._fixed.extend(state, source)
-
-    def seen(self, state: Ticks, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> Ticks:
-        """The number of source tokens read is given."""
-        return self._fixed.seen(state, read, finished)
-
-    def step(self, state: Ticks, token: Int[Tensor, "B"]) -> Stand:
-        """Wait for the fixed k."""
-        return self._fixed.step(state, token)
+        later = self.wanted(places(target, target.shape[1])) - self.k
+        return Plan(Stops(after(k[:, None] + later, source.stops)[:, None]))

@@ -81,7 +81,7 @@ class Quantifier(nn.Module):
         return information
 
 
-class InformationClock(nn.Module, Clock):
+class InformationClock(nn.Module, Clock[Balance]):
     """Compares the information that is read with the information that is written.
 
     Args:
@@ -160,7 +160,9 @@ class InformationClock(nn.Module, Clock):
         """Only the first tokens count."""
         return state._replace(read=read, finished=finished)
 
-    def step(self, state: Balance, token: Int[Tensor, "B"]) -> Stand:
+    def step(
+        self, state: Balance, token: Int[Tensor, "B"], moves: Bool[Tensor, "B"] | None = None
+    ) -> Stand:
         """Stand where enough is read, or at the end of what has been read."""
         begin = state.written[:, None]
         own = self.information(token[:, None], begin, "target")[:, 0]

@@ -81,7 +81,7 @@ class Transported(NamedTuple):
     """Squared distance of their information from rows that add up to 1."""
 
 
-class Information(Schedule):
+class Information(Schedule[Transported]):
     """The information matrix of one layer, shared by its heads.
 
     Args:

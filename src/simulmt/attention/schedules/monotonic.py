@@ -59,7 +59,7 @@ class Monotonic(ScheduleRecipe):
         return MonotonicHeads(self, make(dim, heads), heads)
 
 
-class MonotonicHeads(Schedule):
+class MonotonicHeads(Schedule[Tensor]):
     """The heads of one layer, each with an `r` of its own.
 
     Args:

@@ -1,0 +1,44 @@
+"""States between two steps: nested named tuples of tensors, with a row for each sentence."""
+
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar, cast
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+State: TypeAlias = Tensor | tuple[object, ...] | None
+"""What a model, a clock or a schedule keeps between two steps. The first dimension of each tensor
+is the batch. What is as long as the source or the target grows at its end."""
+T = TypeVar("T")
+
+
+def select(state: T, rows: Tensor) -> T:
+    """The state of some rows of the batch, given by their numbers or by a mask."""
+    return cast("T", each(lambda x: x[rows], state))
+
+
+def either(rows: Bool[Tensor, "B"], one: T, other: T) -> T:
+    """The rows of `one` where True, those of `other` elsewhere; both are nested named tuples."""
+
+    def chosen(x: Tensor, y: Tensor) -> Tensor:
+        return torch.where(rows.view(-1, *[1] * (x.dim() - 1)), x, y)
+
+    return cast("T", each(chosen, one, other))
+
+
+def each(function: Callable[..., object], state: object, *others: object) -> State:
+    """The results of a function for each tensor of a state, nested as the state.
+
+    The function also takes what the others have in the place of the tensor; None in place of a part
+    of another stands for None throughout the part.
+    """
+    if state is None:
+        return None
+    if isinstance(state, Tensor):
+        return cast("State", function(state, *others))
+    assert isinstance(state, tuple), "states are nested tuples"
+    nothing = (None,) * len(state)
+    columns = zip(state, *(nothing if other is None else other for other in others), strict=True)
+    parts = [each(function, *column) for column in columns]
+    return state._make(parts) if hasattr(state, "_make") else tuple(parts)
