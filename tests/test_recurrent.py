@@ -150,7 +150,7 @@ def silence(layer: LSTM) -> None:
 
 def least(made: Model, source: Tensor, mask: Tensor, ahead: int) -> Tensor:
     """What heads that stop at once read: to the first end, the positions ahead, whole words."""
-    ends = made.ends(source, mask)
+    ends = made.encode(source, mask).ends
     rows = (mask if ends is None else ends).tolist()
     return torch.tensor(
         [

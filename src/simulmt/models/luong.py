@@ -13,11 +13,12 @@ from torch import Tensor, nn
 
 from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Moment, Source
 from simulmt.attention.clock import Side
+from simulmt.attention.plan import carried
 from simulmt.models.dropout import Dropout
 from simulmt.models.lstm import LSTMState
 from simulmt.models.model import check_width
-from simulmt.models.recurrent import Layers, Output, RecurrentModel, RecurrentState
-from simulmt.models.results import Translation
+from simulmt.models.recurrent import Layers, RecurrentModel, RecurrentState
+from simulmt.models.results import DecoderStep, Translation, join_layers
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.ops.precision import wide
 from simulmt.options import Few, Share, Width, limited
@@ -69,11 +70,10 @@ class Luong(RecurrentModel):
         self.output = nn.Linear(dim, vocabulary.size)
         self.confidence = self.confidence_head(dim)
 
-    def encoded(
-        self, embedded: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]
-    ) -> Float[Tensor, "B S D"]:
-        """States of whole sentences, each from its prefix alone."""
-        return run(self.encoder, embedded, None)[0]
+    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
+        """States of the source, each from its prefix alone."""
+        states, _ = run(self.encoder, self.dropout(self.source_embedding(source)), None)
+        return self.encoded(source, states, mask)
 
     def decode(
         self, source: Source, target_input: Int[Tensor, "B T"], moment: Moment = TRAINED
@@ -101,30 +101,29 @@ class Luong(RecurrentModel):
         """Encode the next source tokens."""
         x = self.dropout(self.source_embedding(tokens))
         states, after = run(self.encoder, x, state)
-        return self.next_source(tokens, states), after
+        return self.encoded(tokens, states), after
 
-    def initial_layers(self, states: Float[Tensor, "B S D"]) -> Layers:
-        """Zeros."""
-        zeros = states.new_zeros(len(states), self.decoder.num_layers, states.shape[-1])
-        return (LSTMState(zeros, zeros),)
+    def start(self, source: Source) -> RecurrentState:
+        """The decoder before the first target step; its layers start from zeros."""
+        B, _, D = source.states.shape
+        zeros = source.states.new_zeros(B, self.decoder.num_layers, D)
+        return self.start_with((LSTMState(zeros, zeros),), source)
 
-    def query(
-        self, embedded: Float[Tensor, "B D"], state: RecurrentState
-    ) -> tuple[Float[Tensor, "B 1 D"], Layers]:
-        """The state of the top layer, and all layers."""
-        x = torch.cat([embedded, state.fed], -1) if self.input_feeding else embedded
-        return run(self.decoder, x[:, None], state.layers)
-
-    def attended(
+    def step(
         self,
-        query: Float[Tensor, "B 1 D"],
-        context: Float[Tensor, "B 1 D"],
-        layers: Layers,
+        token: Int[Tensor, "B"],
         state: RecurrentState,
-    ) -> Output:
-        """The attentional vector."""
-        vector = self._vector(query, context)[:, 0]
-        return Output(vector, vector, layers)
+        moves: Bool[Tensor, "B"] | None = None,
+    ) -> DecoderStep:
+        """One target step."""
+        stand = self.clock.step(state.clock, token, moves)
+        x = self.dropout(self.target_embedding(token))
+        x = torch.cat([x, state.fed], -1) if self.input_feeding else x
+        s, layers = run(self.decoder, x[:, None], state.layers)
+        stepped = self.source_attention.step(s, state.memory, state.attention, stand)
+        vector = self._vector(s, stepped.context)[:, 0]
+        after = RecurrentState(layers, vector, state.memory, stepped.state, carried(stand))
+        return join_layers(self.output(vector), after, [stepped], self.confidence_logit(vector))
 
     def embedded(
         self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side

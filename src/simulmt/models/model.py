@@ -180,28 +180,28 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
         """For each subword of the vocabulary, whether it begins a word."""
         return self._begins.to(next(self.parameters()).device)
 
-    def ends(
-        self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
-    ) -> Bool[Tensor, "B S"] | None:
-        """Where the words of a source end, if words are read as a whole."""
-        return self.word_ends(source, mask) if self.reads_words else None
-
     def word_ends(
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
     ) -> Bool[Tensor, "B S"]:
-        """Where the words of a source end; EOS is a word of its own."""
+        """Where the words of a source end; EOS is a separate word."""
         return ends_of_words(source, mask, self.begins, self.vocabulary.opening)
 
-    def next_source(
+    def encoded(
         self,
         tokens: Int[Tensor, "B N"],
         states: Float[Tensor, "B N D"],
+        mask: Bool[Tensor, "B N"] | None = None,
         averages: Float[Tensor, "B N D"] | None = None,
-        prefixes: Float[Tensor, "B 1 S D"] | None = None,
+        prefixes: Float[Tensor, "B P M D"] | None = None,
     ) -> Source:
-        """The next encoded tokens of each sentence; EOS finishes it."""
-        mask = torch.ones_like(tokens, dtype=torch.bool)
-        ends, finished = self.ends(tokens, mask), tokens[:, -1] == self.vocabulary.eos
+        """Whole sentences with their states; without a mask the next tokens, which EOS finishes."""
+        finished = torch.ones_like(tokens[:, 0], dtype=torch.bool)
+        if mask is None:
+            mask, finished = (
+                torch.ones_like(tokens, dtype=torch.bool),
+                tokens[:, -1] == self.vocabulary.eos,
+            )
+        ends = self.word_ends(tokens, mask) if self.reads_words else None
         return Source(tokens, states, mask, finished, averages, prefixes, ends)
 
 

@@ -15,11 +15,12 @@ from torch import Tensor, nn
 
 from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Memory, Moment, Plan, Source
 from simulmt.attention.clock import Side
+from simulmt.attention.plan import carried
 from simulmt.models.dropout import Dropout
 from simulmt.models.lstm import LSTM, reverse
 from simulmt.models.model import check_width, is_causal
-from simulmt.models.recurrent import Layers, Output, RecurrentModel, RecurrentState
-from simulmt.models.results import Translation
+from simulmt.models.recurrent import Layers, RecurrentModel, RecurrentState
+from simulmt.models.results import DecoderStep, Translation, join_layers
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.options import Few, Share, Width, limited
 
@@ -73,11 +74,10 @@ class RnmtPlus(RecurrentModel):
         self.output = nn.Linear(2 * dim, vocabulary.size)
         self.confidence = self.confidence_head(2 * dim)
 
-    def encoded(
-        self, embedded: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]
-    ) -> Float[Tensor, "B S D"]:
-        """States of whole sentences."""
-        return self.encoder(embedded, mask)  # type: ignore[no-any-return]
+    def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
+        """States of the source."""
+        states = self.encoder(self.dropout(self.source_embedding(source)), mask)
+        return self.encoded(source, states, mask)
 
     def decode(
         self, source: Source, target_input: Int[Tensor, "B T"], moment: Moment = TRAINED
@@ -122,33 +122,35 @@ class RnmtPlus(RecurrentModel):
             newest, state = self.encoder.step(x, state)
             states.append(newest)
         assert state is not None, "there is a token to encode"
-        return self.next_source(tokens, torch.stack(states, 1)), state
+        return self.encoded(tokens, torch.stack(states, 1)), state
 
-    def initial_layers(self, states: Float[Tensor, "B S D"]) -> Layers:
-        """Zeros."""
-        return tuple(layer.initial_state(states) for layer in self._layers())
+    def start(self, source: Source) -> RecurrentState:
+        """The decoder before the first target step; its layers start from zeros."""
+        layers = tuple(layer.initial_state(source.states) for layer in self._layers())
+        return self.start_with(layers, source)
 
-    def query(
-        self, embedded: Float[Tensor, "B D"], state: RecurrentState
-    ) -> tuple[Float[Tensor, "B 1 D"], Layers]:
-        """The state of the first layer, and that layer alone."""
-        first = self._layers()[0].step(torch.cat([embedded, state.fed], -1), state.layers[0])
-        return first.hidden[:, None], (first,)
-
-    def attended(
+    def step(
         self,
-        query: Float[Tensor, "B 1 D"],
-        context: Float[Tensor, "B 1 D"],
-        layers: Layers,
+        token: Int[Tensor, "B"],
         state: RecurrentState,
-    ) -> Output:
-        """The other layers, which see the context."""
-        x, fed = self.dropout(query[:, 0]), context[:, 0]
-        for number, layer in enumerate(self._layers()[1:], 1):
-            after = layer.step(torch.cat([x, fed], -1), state.layers[number])
-            layers = *layers, after
-            x = residual(number, x, self.dropout(after.hidden))
-        return Output(torch.cat([x, fed], -1), fed, layers)
+        moves: Bool[Tensor, "B"] | None = None,
+    ) -> DecoderStep:
+        """One target step through all layers."""
+        stand = self.clock.step(state.clock, token, moves)
+        first, *others = self._layers()
+        x = torch.cat([self.dropout(self.target_embedding(token)), state.fed], -1)
+        after = [first.step(x, state.layers[0])]
+        query = after[0].hidden[:, None]
+        stepped = self.source_attention.step(query, state.memory, state.attention, stand)
+        x, context = self.dropout(after[0].hidden), stepped.context[:, 0]
+        for number, layer in enumerate(others, 1):
+            after.append(layer.step(torch.cat([x, context], -1), state.layers[number]))
+            x = residual(number, x, self.dropout(after[-1].hidden))
+        s = torch.cat([x, context], -1)
+        next_state = RecurrentState(
+            tuple(after), context, state.memory, stepped.state, carried(stand)
+        )
+        return join_layers(self.output(s), next_state, [stepped], self.confidence_logit(s))
 
     def embedded(
         self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side

@@ -79,6 +79,7 @@ class Network(Protocol):
 
     clock: Clock
     decoder: Decoder
+    decoder_norm: nn.Module
 
     def embed(
         self, tokens: Int[Tensor, "B N"], first: Int[Tensor, "B 1"]
@@ -89,9 +90,6 @@ class Network(Protocol):
         self, tokens: Int[Tensor, "B N"], state: TransformerState
     ) -> tuple[Float[Tensor, "B N D"], Tensor | None]:
         """The next target tokens, embedded, and the mask of their self-attention."""
-
-    def last_states(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
-        """The last states from the outputs of the last layer."""
 
     def logits(self, states: Float[Tensor, "B D"]) -> Float[Tensor, "B V"]:
         """The logits of the next tokens."""
@@ -130,7 +128,7 @@ class OneState:
         stand = network.clock.step(state.clock, token, moves)
         x, visible = network.next_inputs(token[:, None], state)
         x, layers, steps = network.decoder.step(x, visible, state.layers, stand)
-        states = network.last_states(x)[:, 0]
+        states = network.decoder_norm(x)[:, 0]
         after = TransformerState(layers, state.step + 1, carried(stand))
         confidence = network.confidence_logit(states)
         return join_layers(network.logits(states), after, steps, confidence)
@@ -250,7 +248,7 @@ class StateChooser(nn.Module):
         x = x.view(*block.tokens.shape, -1)
         plan = Plan(Stops(block.read[:, None]))
         x, layers, found = network.decoder.look(x, block.visible, state.layers, plan)
-        last, read = (y[:, -self.recipe.states :] for y in (network.last_states(x), block.read))
+        last, read = (y[:, -self.recipe.states :] for y in (network.decoder_norm(x), block.read))
         stops = self._stops(last, read, block)
         chosen = torch.arange(len(token), device=token.device), stops.long().argmax(1)
         after = block.after._replace(latest=read[chosen])

@@ -117,22 +117,21 @@ class Transformer(Model[TransformerState, EncoderState | Tensor]):
         self.output_bias = nn.Parameter(torch.zeros(vocabulary.size)) if output_bias else None
         self.average = AverageEmbedding(dim) if average_embedding else None
         self.encoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(dim) if pre else nn.Identity()
+        self.decoder_norm: nn.Module = nn.LayerNorm(dim) if pre else nn.Identity()
         self.confidence = self.confidence_head(dim)
         self.several = StateChooser(mechanism, dim) if mechanism.several_states else OneState()
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Source:
         """States of the source, with averages or re-encoded prefixes if the model uses them."""
-        finished, x = torch.ones_like(mask[:, 0]), self.embed(source)
-        ends = self.ends(source, mask)
+        x = self.embed(source)
         if self.reencodes:
-            prefixes = encode_prefixes(self._encoded, x)
-            return Source(source, prefixes[:, -1], mask, finished, prefixes=prefixes, ends=ends)
+            prefixes = encode_prefixes(self._states, x)
+            return self.encoded(source, prefixes[:, -1], mask, prefixes=prefixes)
         visible = emphasised(self.clock, self._visible(source, mask), source, "source")
-        states = self._encoded(x, visible)
+        states = self._states(x, visible)
         none = source.new_zeros(len(source))
         averages, _ = self._averaged(source, x.new_zeros(len(x), self.dim), none)
-        return Source(source, states, mask, finished, averages, ends=ends)
+        return self.encoded(source, states, mask, averages)
 
     def _visible(
         self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]
@@ -146,7 +145,7 @@ class Transformer(Model[TransformerState, EncoderState | Tensor]):
         word = torch.cat([torch.zeros_like(ended[:, :1]), ended[:, :-1]], 1)
         return (word[:, None] <= word[..., None])[:, None]
 
-    def _encoded(self, x: Float[Tensor, "B S D"], visible: Tensor | None) -> Tensor:
+    def _states(self, x: Float[Tensor, "B S D"], visible: Tensor | None) -> Tensor:
         return self.encoder_norm(self.encoder(x, visible))  # type: ignore[no-any-return]
 
     def _averaged(
@@ -185,23 +184,13 @@ class Transformer(Model[TransformerState, EncoderState | Tensor]):
     ) -> tuple[Source, EncoderState | Tensor]:
         """Encode the next source tokens, or with re-encoding the whole prefix again."""
         if self.reencodes:
-            assert not isinstance(state, EncoderState), "a prefix"
-            return self._reencode_next(tokens, state)
-        assert not isinstance(state, Tensor), "not a prefix"
-        return self._encode_next(tokens, state)
-
-    def _reencode_next(
-        self, tokens: Int[Tensor, "B N"], state: Int[Tensor, "B s"] | None
-    ) -> tuple[Source, Int[Tensor, "B n"]]:
-        prefix = tokens if state is None else torch.cat([state, tokens], 1)
-        whole = torch.ones_like(prefix, dtype=torch.bool)[:, None, None]
-        states = self._encoded(self.embed(prefix), whole)
-        newest = states[:, -tokens.shape[1] :]
-        return self.next_source(tokens, newest, prefixes=states[:, None]), prefix
-
-    def _encode_next(
-        self, tokens: Int[Tensor, "B N"], state: EncoderState | None
-    ) -> tuple[Source, EncoderState]:
+            assert not isinstance(state, EncoderState), "the prefix"
+            prefix = tokens if state is None else torch.cat([state, tokens], 1)
+            whole = torch.ones_like(prefix, dtype=torch.bool)[:, None, None]
+            states = self._states(self.embed(prefix), whole)
+            newest = states[:, -tokens.shape[1] :]
+            return self.encoded(tokens, newest, prefixes=states[:, None]), prefix
+        assert not isinstance(state, Tensor), "what the causal encoder keeps"
         none = self.embedding.weight.new_zeros(len(tokens), self.dim)
         step, total = (torch.zeros_like(tokens[:, 0]), none) if state is None else state[1:]
         x, N = self.embed(tokens, step[:, None]), tokens.shape[1]
@@ -212,7 +201,7 @@ class Transformer(Model[TransformerState, EncoderState | Tensor]):
         visible = emphasised(self.clock, visible, tokens, "source", before, step[:, None])
         x, layers = self.encoder.step(x, past, visible)
         averages, total = self._averaged(tokens, total, step)
-        source = self.next_source(tokens, self.encoder_norm(x), averages)
+        source = self.encoded(tokens, self.encoder_norm(x), averages=averages)
         return source, EncoderState(layers, step + N, total)
 
     def extend(self, state: TransformerState, source: Source) -> TransformerState:
@@ -241,8 +230,8 @@ class Transformer(Model[TransformerState, EncoderState | Tensor]):
 
     def replay(self, tokens: Int[Tensor, "B N"], state: TransformerState) -> TransformerState:
         """The decoder after N target steps, layer by layer if a clock decides."""
-        together_at_once = self.mechanism.clocked and not self.mechanism.several_states
-        if not together_at_once or not tokens.shape[1]:
+        at_once = self.mechanism.clocked and not self.mechanism.several_states
+        if not at_once or not tokens.shape[1]:
             return super().replay(tokens, state)
         clock, stands = state.clock, list[Stand]()
         for token in tokens.unbind(1):
@@ -262,10 +251,6 @@ class Transformer(Model[TransformerState, EncoderState | Tensor]):
         x = self.embed(tokens, start)
         visible = visible_after(before, x, start)
         return x, emphasised(self.clock, visible, tokens, "target", before, start)
-
-    def last_states(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
-        """The last states from the outputs of the last decoder layer."""
-        return self.decoder_norm(x)  # type: ignore[no-any-return]
 
     def logits(self, states: Float[Tensor, "B D"]) -> Float[Tensor, "B V"]:
         """The logits of the next tokens."""

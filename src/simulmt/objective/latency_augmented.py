@@ -21,7 +21,7 @@ from simulmt.models.results import Translation
 from simulmt.objective.batch import Batch
 from simulmt.objective.delays import VARIANCES, ExpectedAlignments, expected_delays, weighted_delay
 from simulmt.objective.likelihood import token_losses
-from simulmt.objective.objective import Loss, Objective, grown
+from simulmt.objective.objective import Loss, Objective
 from simulmt.objective.teacher import Teacher
 from simulmt.options import Finite, Natural, Share, Weight, limited, pick
 
@@ -73,7 +73,7 @@ class LatencyAugmented(Objective):
         terms: dict[str, Finite],
         teacher: Teacher | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(hold, warmup)
         self.lambda_ = lambda_
         self.lambda_var = lambda_var
         self.label_smoothing = label_smoothing
@@ -81,8 +81,6 @@ class LatencyAugmented(Objective):
         self.latency_unit = latency_unit
         self.variance = pick(VARIANCES, variance, "objective.variance")
         self.lost_mass = pick(LOST_MASS, lost_mass, "objective.lost_mass")
-        self.hold = hold
-        self.warmup = warmup
         self.terms = terms
         self.teacher = teacher
 
@@ -93,18 +91,12 @@ class LatencyAugmented(Objective):
         return ""
 
     def needs_delays(self) -> bool:
-        """Whether a latency weight is above 0."""
+        """True if a latency weight is above 0."""
         return self.lambda_ > 0 or self.lambda_var > 0
 
-    def strength(self, update: int) -> float:
-        """The factor of the latency weights, from 0 to 1, at an update, from 0."""
-        if not self.needs_delays():
-            return 1.0
-        return grown(update, self.hold, self.warmup)
-
-    def at_full_weight(self, update: int) -> bool:
-        """Whether the latency weights have reached their final values."""
-        return self.strength(update) == 1.0
+    def grows(self) -> bool:
+        """True if a latency weight is above 0."""
+        return self.needs_delays()
 
     def weights(self, update: int) -> Mapping[str, float]:
         """The weight of the latency under the name `lambda`."""

@@ -22,7 +22,7 @@ from simulmt.attention import Mechanism, Moment
 from simulmt.models.model import Model
 from simulmt.objective.batch import Batch
 from simulmt.objective.likelihood import token_losses
-from simulmt.objective.objective import Loss, Objective, grown
+from simulmt.objective.objective import Loss, Objective
 from simulmt.ops.hidden_markov import forward_algorithm, log_likelihood
 from simulmt.ops.precision import wide
 from simulmt.options import Natural, Share, Weight, limited
@@ -50,28 +50,18 @@ class MarginalLikelihood(Objective):
         hold: Natural,
         warmup: Natural,
     ) -> None:
-        super().__init__()
+        super().__init__(hold, warmup)
         self.label_smoothing = label_smoothing
         self.states = states
         self.latency = latency
-        self.hold = hold
-        self.warmup = warmup
 
     def misfit(self, mechanism: Mechanism) -> str:
         """A token needs several states."""
         return "" if mechanism.several_states else "each token has one state; take mechanism=hmt"
 
-    def needs_delays(self) -> bool:
-        """No: the expected delays are those of the states."""
-        return False
-
-    def strength(self, update: int) -> float:
-        """The factor of the latency, from 0 to 1, at an update, from 0."""
-        return grown(update, self.hold, self.warmup)
-
-    def at_full_weight(self, update: int) -> bool:
-        """Whether the latency has its whole weight."""
-        return self.latency == 0 or self.strength(update) == 1.0
+    def grows(self) -> bool:
+        """True if the latency has a weight."""
+        return self.latency > 0
 
     def weights(self, update: int) -> Mapping[str, float]:
         """The weight of the latency."""

@@ -31,7 +31,16 @@ class Loss(NamedTuple):
 
 
 class Objective(nn.Module, ABC):
-    """Runs a model on a batch, once or more often, and weighs the losses."""
+    """Runs a model on a batch, once or more often, and weighs the losses.
+
+    Args:
+        hold: number of first updates for which the weights that grow are 0.
+        warmup: updates over which these weights then grow linearly to their values.
+    """
+
+    def __init__(self, hold: int = 0, warmup: int = 0) -> None:
+        super().__init__()
+        self.hold, self.warmup = hold, warmup
 
     @abstractmethod
     def forward(self, model: Model, batch: Batch, moment: Moment) -> Loss:
@@ -47,19 +56,24 @@ class Objective(nn.Module, ABC):
         """Why the objective makes no sense for a mechanism, in words; empty if it does."""
         return ""
 
-    @abstractmethod
     def needs_delays(self) -> bool:
-        """Whether a weighted part of the objective depends on expected delays."""
+        """True if a weighted part of the objective depends on expected delays."""
+        return False
 
-    @abstractmethod
+    def grows(self) -> bool:
+        """True if any weight grows during training."""
+        return True
+
+    def strength(self, update: int) -> float:
+        """The factor of the weights that grow, from 0 to 1, at an update, from 0."""
+        if not self.grows():
+            return 1.0
+        return min(max((update + 1 - self.hold) / max(self.warmup, 1), 0.0), 1.0)
+
     def at_full_weight(self, update: int) -> bool:
-        """Whether all weights have reached their final values at an update, from 0."""
+        """True if all weights have reached their final values at an update, from 0."""
+        return self.strength(update) == 1.0
 
-    @abstractmethod
     def weights(self, update: int) -> Mapping[str, float]:
         """The weights in force at an update, from 0, by the names under which they are logged."""
-
-
-def grown(update: int, hold: int, warmup: int) -> float:
-    """A weight that is 0 for `hold` updates from update 0 on, then grows to 1 over `warmup`."""
-    return min(max((update + 1 - hold) / max(warmup, 1), 0.0), 1.0)
+        return {}

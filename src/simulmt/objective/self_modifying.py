@@ -9,8 +9,6 @@ the confidence c comes from the decoder's state on the prefix. A model that is s
 own prediction; one that is not pays for the help of the whole source.
 """
 
-from collections.abc import Mapping
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -25,7 +23,7 @@ from simulmt.models.projection import Projection
 from simulmt.models.results import Translation
 from simulmt.objective.batch import Batch
 from simulmt.objective.likelihood import token_losses
-from simulmt.objective.objective import Loss, Objective, grown
+from simulmt.objective.objective import Loss, Objective
 from simulmt.ops.precision import wide
 from simulmt.options import Natural, Share, Weight, limited
 
@@ -54,32 +52,14 @@ class SelfModifying(Objective):
         hold: Natural,
         warmup: Natural,
     ) -> None:
-        super().__init__()
+        super().__init__(hold, warmup)
         self.label_smoothing = label_smoothing
         self.penalty = penalty
         self.detach = detach
-        self.hold = hold
-        self.warmup = warmup
 
     def misfit(self, mechanism: Mechanism) -> str:
-        """The model has to say how sure it is."""
+        """The model needs a confidence."""
         return "" if mechanism.confident else "it has no confidence; take mechanism=sm2"
-
-    def needs_delays(self) -> bool:
-        """No: delays are decided after the decoder."""
-        return False
-
-    def strength(self, update: int) -> float:
-        """The weight of the prefixes' terms, from 0 to 1, at an update, from 0."""
-        return grown(update, self.hold, self.warmup)
-
-    def at_full_weight(self, update: int) -> bool:
-        """Whether the prefixes' terms have their whole weight."""
-        return self.strength(update) == 1.0
-
-    def weights(self, update: int) -> Mapping[str, float]:
-        """None that is logged."""
-        return {}
 
     def forward(self, model: Model, batch: Batch, moment: Moment) -> Loss:
         """The losses of a batch; those of prefixes in training alone."""
