@@ -32,6 +32,7 @@ from simulmt.attention.plan import (
 )
 from simulmt.attention.schedule import Schedule
 from simulmt.attention.scores import ScoreFunction, join_heads, no_keys, split_heads
+from simulmt.attention.shapes import Queries, Weights
 from simulmt.attention.source import Source
 from simulmt.attention.spans import Look, Span, weights
 from simulmt.attention.state import State
@@ -43,7 +44,7 @@ class Attended(NamedTuple):
     """The result of `forward` for T target steps. Either `alpha` or `stops` is None."""
 
     context: Float[Tensor, "B T D"]
-    alpha: Float[Tensor, "B H T S"] | None
+    alpha: Weights | None
     """Probability that j source tokens are read for step i: the expected alignment, moved on by the
     positions that the span looks ahead."""
     stops: Int[Tensor, "B #H T"] | None
@@ -74,7 +75,7 @@ class Looked(NamedTuple):
     """The result of `look` for T target steps."""
 
     context: Float[Tensor, "B T D"]
-    weights: Float[Tensor, "B H T S"]
+    weights: Weights
 
 
 class Attention(nn.Module):
@@ -126,18 +127,15 @@ class Attention(nn.Module):
     def extend(self, memory: Memory, source: Source) -> Memory:
         """The memory with more source states; only the new states are projected."""
         more = self.memory(source)
-        return Memory(
-            selection_keys=torch.cat([memory.selection_keys, more.selection_keys], 2),
-            soft_keys=torch.cat([memory.soft_keys, more.soft_keys], 2),
-            values=torch.cat([memory.values, more.values], 2),
-            mask=torch.cat([memory.mask, more.mask], 1),
-            finished=source.finished,
-            ends=None if more.ends is None else torch.cat([memory.stops, more.ends], 1),
-        )
+        pairs = zip(memory[:3], more[:3], strict=True)
+        selection, soft, values = (torch.cat(pair, 2) for pair in pairs)
+        mask = torch.cat([memory.mask, more.mask], 1)
+        ends = None if more.ends is None else torch.cat([memory.stops, more.ends], 1)
+        return Memory(selection, soft, values, mask, source.finished, ends)
 
     def forward(
         self,
-        query: Float[Tensor, "B T D"],
+        query: Queries,
         memory: Memory,
         state: State,
         plan: Plan | None,
@@ -166,9 +164,7 @@ class Attention(nn.Module):
         read = self._read(alpha, memory) if self.traits.ahead else alpha
         return Attended(self._context(beta, memory), read, None, state, plan.losses)
 
-    def expect(
-        self, query: Float[Tensor, "B T D"], memory: Memory, plan: Plan
-    ) -> tuple[Float[Tensor, "B H T S"], Float[Tensor, "B H T S"]]:
+    def expect(self, query: Queries, memory: Memory, plan: Plan) -> tuple[Weights, Weights]:
         """Expected alignment `alpha` and expected attention `beta` of a plan in odds."""
         energy, alignment = self.score(query, memory.soft_keys), plan.alignment
         assert not isinstance(alignment, Stops), "known stops need no expectation"
@@ -184,7 +180,7 @@ class Attention(nn.Module):
 
     def step(
         self,
-        query: Float[Tensor, "B 1 D"],
+        query: Queries,
         memory: Memory,
         state: State,
         stand: Stand | Moves | None,
@@ -218,7 +214,7 @@ class Attention(nn.Module):
             readiness=readiness,
         )
 
-    def look(self, query: Float[Tensor, "B T D"], memory: Memory, plan: Plan) -> Looked:
+    def look(self, query: Queries, memory: Memory, plan: Plan) -> Looked:
         """Contexts and attention of T target steps of inference, with known stops.
 
         Args:
@@ -232,9 +228,7 @@ class Attention(nn.Module):
         beta = reweighted(beta, plan.weight)
         return Looked(self._context(beta, memory), beta)
 
-    def _decide(
-        self, query: Float[Tensor, "B 1 D"], memory: Memory, state: State, moves: Moves | None
-    ) -> Stand:
+    def _decide(self, query: Queries, memory: Memory, state: State, moves: Moves | None) -> Stand:
         """The schedule's decision, and the state to carry to the next step."""
         assert self.schedule is not None, "where no clock decides, a schedule does"
         before = state if isinstance(state, Standing) else None
@@ -244,7 +238,7 @@ class Attention(nn.Module):
         stand = self.schedule.step(query, memory, own)
         return stand if moves is None else standing(stand, before, moves.allowed)
 
-    def _read(self, alpha: Float[Tensor, "B H T S"], memory: Memory) -> Float[Tensor, "B H T S"]:
+    def _read(self, alpha: Weights, memory: Memory) -> Weights:
         """Alpha moved on by the positions that a head looks ahead, at most to the last token."""
         stopped = torch.arange(alpha.shape[-1], device=alpha.device)
         last = stopped + self.traits.ahead
@@ -253,7 +247,7 @@ class Attention(nn.Module):
         return torch.zeros_like(alpha).scatter_add(-1, last[:, None, None].expand_as(alpha), alpha)
 
     def _attend(
-        self, query: Float[Tensor, "B T D"], memory: Memory, look: Look, weight: Tensor | None
+        self, query: Queries, memory: Memory, look: Look, weight: Tensor | None
     ) -> Float[Tensor, "B T D"]:
         if look.factor is not None:
             beta = weights(self.score(query, memory.soft_keys), look, memory.mask)
@@ -263,6 +257,6 @@ class Attention(nn.Module):
         context = self.score.attend(query, memory.soft_keys, memory.values, visible, shift)
         return self.output(join_heads(context))  # type: ignore[no-any-return]
 
-    def _context(self, beta: Float[Tensor, "B H T S"], memory: Memory) -> Float[Tensor, "B T D"]:
+    def _context(self, beta: Weights, memory: Memory) -> Float[Tensor, "B T D"]:
         context = beta.to(memory.values.dtype) @ memory.values  # (B, H, T, d)
         return self.output(join_heads(context))  # type: ignore[no-any-return]

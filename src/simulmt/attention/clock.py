@@ -24,7 +24,8 @@ from typing_extensions import TypeVar
 
 from simulmt.attention.memory import first, places
 from simulmt.attention.moment import Moment
-from simulmt.attention.plan import Moves, Plan, Stand, Stops
+from simulmt.attention.plan import MayMove, Moves, Plan, Stand, Stops
+from simulmt.attention.shapes import Starts, TokenIds
 from simulmt.attention.source import Source
 from simulmt.attention.state import State
 from simulmt.errors import UserError
@@ -39,9 +40,7 @@ Side: TypeAlias = Literal["source", "target"]
 class Embed(Protocol):
     """The embeddings of a model."""
 
-    def __call__(
-        self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
-    ) -> Float[Tensor, "B N D"]:
+    def __call__(self, tokens: TokenIds, start: Starts, side: Side) -> Float[Tensor, "B N D"]:
         """Embedded tokens from position `start`, from 0, on, without dropout.
 
         They have a scale of 1; positions are added where the model has them.
@@ -81,7 +80,7 @@ class Clock(ABC, Generic[ClockState]):
 
     @abstractmethod
     def step(
-        self, state: ClockState, token: Int[Tensor, "B"], moves: Bool[Tensor, "B"] | None = None
+        self, state: ClockState, token: Int[Tensor, "B"], moves: MayMove = None
     ) -> Stand | Moves | None:
         """The decision for one target step of inference.
 
@@ -95,9 +94,7 @@ class Clock(ABC, Generic[ClockState]):
             Where all heads stand. Where a schedule decides, which heads may read on; None for all.
         """
 
-    def emphasis(
-        self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
-    ) -> Float[Tensor, "B N"] | None:
+    def emphasis(self, tokens: TokenIds, start: Starts, side: Side) -> Float[Tensor, "B N"] | None:
         """What self-attention adds to a token's energy for itself; None for nothing.
 
         Args:
@@ -130,9 +127,7 @@ class NeverDecides(Clock[None]):
     def seen(self, state: None, read: Int[Tensor, "B"], finished: Bool[Tensor, "B"]) -> None:
         """Nothing."""
 
-    def step(
-        self, state: None, token: Int[Tensor, "B"], moves: Bool[Tensor, "B"] | None = None
-    ) -> Moves | None:
+    def step(self, state: None, token: Int[Tensor, "B"], moves: MayMove = None) -> Moves | None:
         """The heads that may read on."""
         return Moves(moves) if moves is not None and self.writes_words else None
 
@@ -216,9 +211,7 @@ class Timetable(ClockRecipe, Clock[Ticks], ABC):
         """The number of source tokens read is given."""
         return state._replace(read=read, finished=finished)
 
-    def step(
-        self, state: Ticks, token: Int[Tensor, "B"], moves: Bool[Tensor, "B"] | None = None
-    ) -> Stand:
+    def step(self, state: Ticks, token: Int[Tensor, "B"], moves: MayMove = None) -> Stand:
         """Stand at the wanted position, or at the end of what has been read."""
         wanted = self.wanted(state.written + 1)
         stops = state.stops & first(state.stops, state.read)

@@ -6,13 +6,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from simulmt.attention.shapes import Keys
+
 
 class Memory(NamedTuple):
     """Keys and values of the source states read so far, for a batch of sentences."""
 
-    selection_keys: Float[Tensor, "B H S d"]
+    selection_keys: Keys
     """Keys of the schedule's score; of width 0 where a clock decides."""
-    soft_keys: Float[Tensor, "B H S d"]
+    soft_keys: Keys
     """Keys of the span's score; of width 0 for a span that needs no score."""
     values: Float[Tensor, "B H S v"]
     mask: Bool[Tensor, "B S"]

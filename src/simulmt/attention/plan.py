@@ -5,12 +5,13 @@ Positions count from 1; a head at 0 has run off the end of the source without st
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from simulmt.attention.shapes import Energies, Weights
 from simulmt.attention.state import State
 from simulmt.ops import expected_alignment
 
@@ -28,12 +29,12 @@ class Stops(NamedTuple):
 class Odds(NamedTuple):
     """Heads that stop with known odds (Raffel et al. 2017; MILk eq. 10; MMA eq. 4)."""
 
-    logit: Float[Tensor, "B H T S"]
+    logit: Energies
     """Log odds that a head stops at j once it has arrived there; `expected` overwrites them."""
     initial: Float[Tensor, "B H S"]
     """Where the heads stood before the first step: `alpha_0`."""
 
-    def expected(self) -> Float[Tensor, "B H T S"]:
+    def expected(self) -> Weights:
         """The expected alignment alpha."""
         alpha: Tensor = expected_alignment(self.logit.sigmoid_(), self.initial)
         return alpha
@@ -42,9 +43,9 @@ class Odds(NamedTuple):
 class Expected(NamedTuple):
     """Heads whose expected alignment the schedule has computed itself."""
 
-    alpha: Float[Tensor, "B H T S"]
+    alpha: Weights
 
-    def expected(self) -> Float[Tensor, "B H T S"]:
+    def expected(self) -> Weights:
         """The expected alignment alpha."""
         return self.alpha
 
@@ -85,6 +86,11 @@ class Stand(NamedTuple):
     """Factor of the attention, which is then renormalised; None for 1."""
 
 
+MayMove: TypeAlias = Bool[Tensor, "B"] | None
+"""For mechanisms that write whole words, True where the heads may read on at a step. None for the
+rule of training: a clock moves on if the last token begins a word, a schedule always."""
+
+
 class Moves(NamedTuple):
     """Which heads of schedules may read on at a step; the others stay where they stand."""
 
@@ -111,9 +117,7 @@ def logarithm(weight: Float[Tensor, "B #H T S"]) -> Float[Tensor, "B #H T S"]:
     return weight.clamp(min=torch.finfo(weight.dtype).tiny).log()
 
 
-def reweighted(
-    beta: Float[Tensor, "B H T S"], weight: Float[Tensor, "B #H T S"] | None
-) -> Float[Tensor, "B H T S"]:
+def reweighted(beta: Weights, weight: Float[Tensor, "B #H T S"] | None) -> Weights:
     """Attention times a weight; each row is scaled back to its former sum."""
     if weight is None:
         return beta

@@ -19,6 +19,7 @@ from simulmt.attention.memory import Memory
 from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Plan, Stand
 from simulmt.attention.scores import ScoreFunction
+from simulmt.attention.shapes import Keys, Queries
 from simulmt.attention.state import State
 
 ScheduleState = TypeVar("ScheduleState", bound=State, default=Any)
@@ -29,7 +30,7 @@ class Schedule(nn.Module, ABC, Generic[ScheduleState]):
     """When the heads of one layer stop reading."""
 
     @abstractmethod
-    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
+    def keys(self, states: Float[Tensor, "B S D"]) -> Keys:
         """Keys of the source states, computed once for each state."""
 
     @abstractmethod
@@ -37,9 +38,7 @@ class Schedule(nn.Module, ABC, Generic[ScheduleState]):
         """The state before the first target step of training."""
 
     @abstractmethod
-    def plan(
-        self, query: Float[Tensor, "B T D"], memory: Memory, state: ScheduleState, moment: Moment
-    ) -> Plan:
+    def plan(self, query: Queries, memory: Memory, state: ScheduleState, moment: Moment) -> Plan:
         """The alignment of T target steps of training, with the schedule's weights and losses.
 
         Args:
@@ -55,12 +54,10 @@ class Schedule(nn.Module, ABC, Generic[ScheduleState]):
         """The state before the first target step of inference."""
 
     @abstractmethod
-    def step(
-        self, query: Float[Tensor, "B 1 D"], memory: Memory, state: Int[Tensor, "B #H"]
-    ) -> Stand:
+    def step(self, query: Queries, memory: Memory, state: Int[Tensor, "B #H"]) -> Stand:
         """Decide one target step of inference from the part of the source that has been read."""
 
-    def readiness(self, query: Float[Tensor, "B 1 D"], memory: Memory) -> Float[Tensor, "B"] | None:
+    def readiness(self, query: Queries, memory: Memory) -> Float[Tensor, "B"] | None:
         """The log odds that the least willing head stops at the newest token that has been read.
 
         None for a schedule whose heads do not stop by probabilities.

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from simulmt.attention.clock import Clock, Side
 from simulmt.attention.memory import first
 from simulmt.attention.moment import Moment
-from simulmt.attention.plan import Plan, Stand, Stops
+from simulmt.attention.plan import MayMove, Plan, Stand, Stops
+from simulmt.attention.shapes import Starts, TokenIds
 from simulmt.attention.source import Source
 from simulmt.attention.state import State, either
 
@@ -104,9 +105,7 @@ class OncePerWord(nn.Module, Clock[Standing]):
             weight = weight.gather(2, index)
         return plan._replace(alignment=Stops(position), weight=weight)
 
-    def emphasis(
-        self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
-    ) -> Float[Tensor, "B N"] | None:
+    def emphasis(self, tokens: TokenIds, start: Starts, side: Side) -> Float[Tensor, "B N"] | None:
         """That of the clock."""
         return self.clock.emphasis(tokens, start, side)
 
@@ -129,9 +128,7 @@ class OncePerWord(nn.Module, Clock[Standing]):
         """The clock as if only `read` source tokens had been read, and heads where they stand."""
         return state._replace(state=self.clock.seen(state.state, read, finished))
 
-    def step(
-        self, state: Standing, token: Int[Tensor, "B"], moves: Bool[Tensor, "B"] | None = None
-    ) -> Stand:
+    def step(self, state: Standing, token: Int[Tensor, "B"], moves: MayMove = None) -> Stand:
         """The clock's decision where a word begins; elsewhere the heads stay."""
         moves = self.begins.to(token.device)[token] if moves is None else moves
         decided = self.clock.step(state.state, token)

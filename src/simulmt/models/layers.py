@@ -12,6 +12,7 @@ from torch.nn import functional
 from simulmt.attention.clock import Clock, Side
 from simulmt.attention.initial import xavier
 from simulmt.attention.scores import ScaledDotProduct, join_heads, split_heads
+from simulmt.attention.shapes import TokenIds
 from simulmt.models.dropout import Dropout
 
 ActivationName: TypeAlias = Literal["relu", "silu", "gelu"]
@@ -166,7 +167,7 @@ def visible_after(
 def emphasised(
     clock: Clock,
     visible: Bool[Tensor, "*#N M"] | None,
-    tokens: Int[Tensor, "B N"],
+    tokens: TokenIds,
     side: Side,
     before: int = 0,
     start: Int[Tensor, "B 1"] | None = None,

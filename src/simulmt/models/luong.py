@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Moment, Source
 from simulmt.attention.clock import Side
-from simulmt.attention.plan import carried
+from simulmt.attention.plan import MayMove, carried
+from simulmt.attention.shapes import Starts, TokenIds
 from simulmt.models.dropout import Dropout
 from simulmt.models.lstm import LSTMState
 from simulmt.models.model import check_width
@@ -95,9 +96,7 @@ class Luong(RecurrentModel):
             first += piece.shape[1]
         return self.translation(torch.cat(vectors, 1), plan, steps)
 
-    def encode_next(
-        self, tokens: Int[Tensor, "B N"], state: Layers | None
-    ) -> tuple[Source, Layers]:
+    def encode_next(self, tokens: TokenIds, state: Layers | None) -> tuple[Source, Layers]:
         """Encode the next source tokens."""
         x = self.dropout(self.source_embedding(tokens))
         states, after = run(self.encoder, x, state)
@@ -110,10 +109,7 @@ class Luong(RecurrentModel):
         return self.start_with((LSTMState(zeros, zeros),), source)
 
     def step(
-        self,
-        token: Int[Tensor, "B"],
-        state: RecurrentState,
-        moves: Bool[Tensor, "B"] | None = None,
+        self, token: Int[Tensor, "B"], state: RecurrentState, moves: MayMove = None
     ) -> DecoderStep:
         """One target step."""
         stand = self.clock.step(state.clock, token, moves)
@@ -125,9 +121,7 @@ class Luong(RecurrentModel):
         after = RecurrentState(layers, vector, state.memory, stepped.state, carried(stand))
         return join_layers(self.output(vector), after, [stepped], self.confidence_logit(vector))
 
-    def embedded(
-        self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
-    ) -> Float[Tensor, "B N D"]:
+    def embedded(self, tokens: TokenIds, start: Starts, side: Side) -> Float[Tensor, "B N D"]:
         """Embedded tokens; there are no positions."""
         table = self.source_embedding if side == "source" else self.target_embedding
         return table(tokens)  # type: ignore[no-any-return]

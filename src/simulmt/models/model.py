@@ -11,6 +11,8 @@ from typing_extensions import TypeVar
 
 from simulmt.attention import TRAINED, Mechanism, Moment, Source
 from simulmt.attention.clock import Clock, Side
+from simulmt.attention.plan import MayMove
+from simulmt.attention.shapes import Starts, TokenIds
 from simulmt.attention.state import State
 from simulmt.attention.words import OncePerWord, ends_of_words
 from simulmt.errors import UserError
@@ -111,7 +113,7 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
 
     @abstractmethod
     def encode_next(
-        self, tokens: Int[Tensor, "B N"], state: EncoderState | None
+        self, tokens: TokenIds, state: EncoderState | None
     ) -> tuple[Source, EncoderState]:
         """Encode the next source tokens of each sentence.
 
@@ -139,7 +141,7 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
 
     @abstractmethod
     def step(
-        self, token: Int[Tensor, "B"], state: DecoderState, moves: Bool[Tensor, "B"] | None = None
+        self, token: Int[Tensor, "B"], state: DecoderState, moves: MayMove = None
     ) -> DecoderStep:
         """One target step with hard decisions.
 
@@ -150,7 +152,7 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
                 rule of training: a clock moves on if `token` begins a word, a schedule always.
         """
 
-    def replay(self, tokens: Int[Tensor, "B N"], state: DecoderState) -> DecoderState:
+    def replay(self, tokens: TokenIds, state: DecoderState) -> DecoderState:
         """The decoder after target steps whose results are known.
 
         Args:
@@ -162,9 +164,7 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
         return state
 
     @abstractmethod
-    def embedded(
-        self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
-    ) -> Float[Tensor, "B N D"]:
+    def embedded(self, tokens: TokenIds, start: Starts, side: Side) -> Float[Tensor, "B N D"]:
         """Embedded tokens for a clock, as of `simulmt.attention.clock.Embed`."""
 
     def confidence_head(self, width: int) -> nn.Linear | None:
@@ -188,7 +188,7 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
 
     def encoded(
         self,
-        tokens: Int[Tensor, "B N"],
+        tokens: TokenIds,
         states: Float[Tensor, "B N D"],
         mask: Bool[Tensor, "B N"] | None = None,
         averages: Float[Tensor, "B N D"] | None = None,

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Memory, Moment, Plan, Source
 from simulmt.attention.clock import Side
-from simulmt.attention.plan import carried
+from simulmt.attention.plan import MayMove, carried
+from simulmt.attention.shapes import Starts, TokenIds
 from simulmt.models.dropout import Dropout
 from simulmt.models.lstm import LSTM, reverse
 from simulmt.models.model import check_width, is_causal
@@ -113,9 +114,7 @@ class RnmtPlus(RecurrentModel):
         x = self.dropout(torch.stack(outputs, 1))
         return x, torch.cat([step.context for step in steps], 1), steps
 
-    def encode_next(
-        self, tokens: Int[Tensor, "B N"], state: Layers | None
-    ) -> tuple[Source, Layers]:
+    def encode_next(self, tokens: TokenIds, state: Layers | None) -> tuple[Source, Layers]:
         """Encode the next source tokens with the causal encoder."""
         states = []
         for x in self.dropout(self.source_embedding(tokens)).unbind(1):
@@ -130,10 +129,7 @@ class RnmtPlus(RecurrentModel):
         return self.start_with(layers, source)
 
     def step(
-        self,
-        token: Int[Tensor, "B"],
-        state: RecurrentState,
-        moves: Bool[Tensor, "B"] | None = None,
+        self, token: Int[Tensor, "B"], state: RecurrentState, moves: MayMove = None
     ) -> DecoderStep:
         """One target step through all layers."""
         stand = self.clock.step(state.clock, token, moves)
@@ -152,9 +148,7 @@ class RnmtPlus(RecurrentModel):
         )
         return join_layers(self.output(s), next_state, [stepped], self.confidence_logit(s))
 
-    def embedded(
-        self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
-    ) -> Float[Tensor, "B N D"]:
+    def embedded(self, tokens: TokenIds, start: Starts, side: Side) -> Float[Tensor, "B N D"]:
         """Embedded tokens; there are no positions."""
         table = self.source_embedding if side == "source" else self.target_embedding
         return table(tokens) * math.sqrt(self.dim)  # type: ignore[no-any-return]

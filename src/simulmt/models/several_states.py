@@ -20,7 +20,8 @@ from torch import Tensor, nn
 
 from simulmt.attention import Mechanism, Plan, Source
 from simulmt.attention.clock import Clock, SeveralStates, Ticks
-from simulmt.attention.plan import Stops, carried
+from simulmt.attention.plan import MayMove, Stops, carried
+from simulmt.attention.shapes import TokenIds
 from simulmt.attention.state import State
 from simulmt.errors import UserError
 from simulmt.models.decoder import Decoded, Decoder
@@ -81,13 +82,11 @@ class Network(Protocol):
     decoder: Decoder
     decoder_norm: nn.Module
 
-    def embed(
-        self, tokens: Int[Tensor, "B N"], first: Int[Tensor, "B 1"]
-    ) -> Float[Tensor, "B N D"]:
+    def embed(self, tokens: TokenIds, first: Int[Tensor, "B 1"]) -> Float[Tensor, "B N D"]:
         """Tokens at the positions `first`, `first + 1`, ..."""
 
     def next_inputs(
-        self, tokens: Int[Tensor, "B N"], state: TransformerState
+        self, tokens: TokenIds, state: TransformerState
     ) -> tuple[Float[Tensor, "B N D"], Tensor | None]:
         """The next target tokens, embedded, and the mask of their self-attention."""
 
@@ -122,7 +121,7 @@ class OneState:
         network: Network,
         token: Int[Tensor, "B"],
         state: TransformerState,
-        moves: Bool[Tensor, "B"] | None,
+        moves: MayMove,
     ) -> DecoderStep:
         """One target step through all layers."""
         stand = network.clock.step(state.clock, token, moves)
@@ -236,7 +235,7 @@ class StateChooser(nn.Module):
         network: Network,
         token: Int[Tensor, "B"],
         state: TransformerState,
-        moves: Bool[Tensor, "B"] | None,
+        moves: MayMove,
     ) -> DecoderStep:
         """The step of the first state that translates and has read no less than the last token."""
         stand = network.clock.step(state.clock, token, moves)

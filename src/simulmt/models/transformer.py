@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from simulmt.attention import TRAINED, Mechanism, Moment, Source
 from simulmt.attention.clock import Side
-from simulmt.attention.plan import Stand, together
+from simulmt.attention.plan import MayMove, Stand, together
+from simulmt.attention.shapes import Starts, TokenIds
 from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
 from simulmt.models.decoder import Decoder, DecoderLayer, SourceAttention, seen
@@ -149,7 +150,7 @@ class Transformer(Model[TransformerState, EncoderState | Tensor]):
         return self.encoder_norm(self.encoder(x, visible))  # type: ignore[no-any-return]
 
     def _averaged(
-        self, tokens: Int[Tensor, "B N"], total: Float[Tensor, "B D"], count: Int[Tensor, "B"]
+        self, tokens: TokenIds, total: Float[Tensor, "B D"], count: Int[Tensor, "B"]
     ) -> tuple[Float[Tensor, "B N D"] | None, Float[Tensor, "B D"]]:
         """Averages of the embeddings of each prefix, if the model uses them, and the new total."""
         if self.average is None:
@@ -180,7 +181,7 @@ class Transformer(Model[TransformerState, EncoderState | Tensor]):
         return TransformerState(layers, written, clock, self.several.start(source))
 
     def encode_next(
-        self, tokens: Int[Tensor, "B N"], state: EncoderState | Tensor | None
+        self, tokens: TokenIds, state: EncoderState | Tensor | None
     ) -> tuple[Source, EncoderState | Tensor]:
         """Encode the next source tokens, or with re-encoding the whole prefix again."""
         if self.reencodes:
@@ -220,15 +221,12 @@ class Transformer(Model[TransformerState, EncoderState | Tensor]):
         return state._replace(layers=layers, clock=self.clock.seen(state.clock, read, finished))
 
     def step(
-        self,
-        token: Int[Tensor, "B"],
-        state: TransformerState,
-        moves: Bool[Tensor, "B"] | None = None,
+        self, token: Int[Tensor, "B"], state: TransformerState, moves: MayMove = None
     ) -> DecoderStep:
         """One target step through all layers."""
         return self.several.step(self, token, state, moves)
 
-    def replay(self, tokens: Int[Tensor, "B N"], state: TransformerState) -> TransformerState:
+    def replay(self, tokens: TokenIds, state: TransformerState) -> TransformerState:
         """The decoder after N target steps, layer by layer if a clock decides."""
         at_once = self.mechanism.clocked and not self.mechanism.several_states
         if not at_once or not tokens.shape[1]:
@@ -244,7 +242,7 @@ class Transformer(Model[TransformerState, EncoderState | Tensor]):
         return TransformerState(layers, state.step + tokens.shape[1], clock)
 
     def next_inputs(
-        self, tokens: Int[Tensor, "B N"], state: TransformerState
+        self, tokens: TokenIds, state: TransformerState
     ) -> tuple[Float[Tensor, "B N D"], Tensor | None]:
         """The next target tokens, embedded, and the mask of their self-attention."""
         start, before = state.step[:, None], state.layers[0].self_keys.shape[2]
@@ -256,15 +254,13 @@ class Transformer(Model[TransformerState, EncoderState | Tensor]):
         """The logits of the next tokens."""
         return Projection(self.embedding.weight, self.output_bias)(states)
 
-    def embedded(
-        self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
-    ) -> Float[Tensor, "B N D"]:
+    def embedded(self, tokens: TokenIds, start: Starts, side: Side) -> Float[Tensor, "B N D"]:
         """Embedded tokens with their positions; both sides share the embeddings."""
         return self.embedding.placed(tokens, start)
 
     def embed(
         self,
-        tokens: Int[Tensor, "B N"],
+        tokens: TokenIds,
         first: Int[Tensor, "B 1"] | None = None,
         weight: Tensor | None = None,
     ) -> Tensor:

@@ -18,7 +18,8 @@ from simulmt.attention.clock import Clock, ClockRecipe, Embed, Side
 from simulmt.attention.clocks.wait_k import LONGEST
 from simulmt.attention.memory import first, places
 from simulmt.attention.moment import Moment, uniform
-from simulmt.attention.plan import Plan, Stand, Stops
+from simulmt.attention.plan import MayMove, Plan, Stand, Stops
+from simulmt.attention.shapes import Starts, TokenIds
 from simulmt.attention.source import Source
 from simulmt.ops.precision import wide
 from simulmt.options import Share, limited
@@ -95,9 +96,7 @@ class InformationClock(nn.Module, Clock[Balance]):
         self.options, self.embed = options, embed
         self.source, self.target = Quantifier(dim), Quantifier(dim)
 
-    def information(
-        self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
-    ) -> Float[Tensor, "B N"]:
+    def information(self, tokens: TokenIds, start: Starts, side: Side) -> Float[Tensor, "B N"]:
         """The information of tokens from position `start`, from 0, on; BOS has 1."""
         embedded = self.embed(tokens, start, side)
         if side == "source":
@@ -105,9 +104,7 @@ class InformationClock(nn.Module, Clock[Balance]):
         place = start + places(tokens, tokens.shape[1]) - 1
         return self.target(embedded).where(place > 0, 1.0)  # type: ignore[no-any-return]
 
-    def emphasis(
-        self, tokens: Int[Tensor, "B N"], start: Int[Tensor, "#B 1"], side: Side
-    ) -> Float[Tensor, "B N"]:
+    def emphasis(self, tokens: TokenIds, start: Starts, side: Side) -> Float[Tensor, "B N"]:
         """`I - 1`."""
         return self.information(tokens, start, side) - 1
 
@@ -126,11 +123,10 @@ class InformationClock(nn.Module, Clock[Balance]):
         lengths = torch.full_like(length, target.shape[1])
         lengths = lengths if moment.lengths is None else moment.lengths[:, None]
         real = places(target, target.shape[1]) <= lengths  # (B, T)
-        return Plan(
-            Stops(position[:, None]),
-            weight,
-            {"information_gap": gap(read, source.stops, sent, real)},
-        )
+        # |sum I - N| + |sum I' - N|, where N is the mean of the two lengths
+        mean = (source.stops.sum(-1) + real.sum(-1)) / 2
+        gap = ((read * source.stops).sum(-1) - mean).abs() + ((sent * real).sum(-1) - mean).abs()
+        return Plan(Stops(position[:, None]), weight, {"information_gap": gap})
 
     def _lead(self, source: Source, moment: Moment) -> Float[Tensor, "B"]:
         """K: drawn in training, else the option."""
@@ -160,9 +156,7 @@ class InformationClock(nn.Module, Clock[Balance]):
         """Only the first tokens count."""
         return state._replace(read=read, finished=finished)
 
-    def step(
-        self, state: Balance, token: Int[Tensor, "B"], moves: Bool[Tensor, "B"] | None = None
-    ) -> Stand:
+    def step(self, state: Balance, token: Int[Tensor, "B"], moves: MayMove = None) -> Stand:
         """Stand where enough is read, or at the end of what has been read."""
         begin = state.written[:, None]
         own = self.information(token[:, None], begin, "target")[:, 0]
@@ -188,14 +182,3 @@ def reached(
 def balance(read: Tensor, sent: Tensor) -> Tensor:
     """`2 - |I_j - I'_i|`, the weight of a source token for a target token."""
     return 2 - (read - sent).abs()
-
-
-def gap(
-    read: Float[Tensor, "B S"],
-    source: Bool[Tensor, "B S"],
-    sent: Float[Tensor, "B T"],
-    target: Bool[Tensor, "B T"],
-) -> Float[Tensor, "B"]:
-    """`|sum I - N| + |sum I' - N|` over real tokens, where N is the mean of the two lengths."""
-    mean = (source.sum(-1) + target.sum(-1)) / 2
-    return ((read * source).sum(-1) - mean).abs() + ((sent * target).sum(-1) - mean).abs()

@@ -1,14 +1,7 @@
 """Schedules, a file each, and the table that `mechanism.schedule` is looked up in."""
 
+from simulmt.attention import clocks
 from simulmt.attention.clock import ClockRecipe
-from simulmt.attention.clocks import (
-    FullSentence,
-    HiddenMarkov,
-    MultiPath,
-    Prefixes,
-    WaitInfo,
-    WaitK,
-)
 from simulmt.attention.schedule import ScheduleRecipe
 from simulmt.attention.schedules.itst import Itst
 from simulmt.attention.schedules.monotonic import Monotonic, MonotonicHeads
@@ -16,12 +9,12 @@ from simulmt.attention.schedules.monotonic import Monotonic, MonotonicHeads
 __all__ = ["SCHEDULES", "Itst", "Monotonic", "MonotonicHeads"]
 
 SCHEDULES: dict[str, type[ClockRecipe] | type[ScheduleRecipe]] = {
-    "full_sentence": FullSentence,
-    "prefixes": Prefixes,
-    "wait_k": WaitK,
-    "multi_path": MultiPath,
-    "wait_info": WaitInfo,
-    "hidden_markov": HiddenMarkov,
+    "full_sentence": clocks.FullSentence,
+    "prefixes": clocks.Prefixes,
+    "wait_k": clocks.WaitK,
+    "multi_path": clocks.MultiPath,
+    "wait_info": clocks.WaitInfo,
+    "hidden_markov": clocks.HiddenMarkov,
     "monotonic": Monotonic,
     "itst": Itst,
 }

@@ -26,6 +26,7 @@ from simulmt.attention.plan import Plan, Stand, Stops
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
 from simulmt.attention.scores import ScoreFunction
 from simulmt.attention.scores.score import products
+from simulmt.attention.shapes import Queries
 from simulmt.ops.precision import wide, wider
 from simulmt.options import Positive, Share, limited
 
@@ -100,9 +101,7 @@ class Information(Schedule[Transported]):
         """`W_k h + b`: the bias sets the level of T."""
         return self.key(states)[:, None]  # type: ignore[no-any-return]
 
-    def information(
-        self, query: Float[Tensor, "B T D"], memory: Memory
-    ) -> Float[Tensor, "B 1 T S"]:
+    def information(self, query: Queries, memory: Memory) -> Float[Tensor, "B 1 T S"]:
         """`T = sigmoid(q . k / sqrt(D / H)) + 1e-4`, 0 at padding, in float32 at least."""
         logit = wide(products(self.query(query) / self.scale, memory.selection_keys))
         T: Tensor = (logit.sigmoid() + LEAST) * memory.mask[:, None, None]
@@ -113,9 +112,7 @@ class Information(Schedule[Transported]):
         none = torch.zeros_like(memory.length)
         return Transported(self.initial_position(memory), none, none.to(wider(memory.values.dtype)))
 
-    def plan(
-        self, query: Float[Tensor, "B T D"], memory: Memory, state: Transported, moment: Moment
-    ) -> Plan:
+    def plan(self, query: Queries, memory: Memory, state: Transported, moment: Moment) -> Plan:
         """Where the information reaches delta, T as a weight, and the two losses."""
         T = self.information(query, memory)
         delta = self.options.threshold(moment)
@@ -141,9 +138,7 @@ class Information(Schedule[Transported]):
         """Nothing read yet."""
         return torch.zeros_like(memory.length)[:, None]
 
-    def step(
-        self, query: Float[Tensor, "B 1 D"], memory: Memory, state: Int[Tensor, "B 1"]
-    ) -> Stand:
+    def step(self, query: Queries, memory: Memory, state: Int[Tensor, "B 1"]) -> Stand:
         """Read on until delta is reached, then stand there."""
         T, length = self.information(query, memory), memory.length[:, None]
         position = wanted(T, self.options.delta, state, memory)[..., 0]  # (B, 1)

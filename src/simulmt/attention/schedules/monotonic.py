@@ -20,6 +20,7 @@ from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Odds, Plan, Stand
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
 from simulmt.attention.scores import Perceptron, ScoreFunction
+from simulmt.attention.shapes import Energies, Keys, Queries
 from simulmt.ops.noise import noisy_
 from simulmt.ops.precision import wide, wider
 from simulmt.options import Finite, Positive, Weight, limited
@@ -75,13 +76,11 @@ class MonotonicHeads(Schedule[Tensor]):
         self.heads = heads
         self.energy_bias = nn.Parameter(torch.full((heads, 1, 1), float(options.energy_bias)))
 
-    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
+    def keys(self, states: Float[Tensor, "B S D"]) -> Keys:
         """Keys of the selection score."""
         return self.score.keys(states)
 
-    def energies(
-        self, query: Float[Tensor, "B T D"], memory: Memory, certain: Tensor | None = None
-    ) -> Float[Tensor, "B H T S"]:
+    def energies(self, query: Queries, memory: Memory, certain: Tensor | None = None) -> Energies:
         """`(e_ij + r) / temperature` without noise, in float32 at least.
 
         Args:
@@ -97,7 +96,7 @@ class MonotonicHeads(Schedule[Tensor]):
         temperature = self.options.temperature
         return energy if temperature == 1 else energy / temperature
 
-    def logits(self, query: Float[Tensor, "B T D"], memory: Memory) -> Float[Tensor, "B H T S"]:
+    def logits(self, query: Queries, memory: Memory) -> Energies:
         """The logits of `p_ij`, with noise in training.
 
         p is 0 at padding and, where words are read as a whole, inside them. p is 1 at EOS where
@@ -120,9 +119,7 @@ class MonotonicHeads(Schedule[Tensor]):
         row[..., 0] = 1.0
         return row
 
-    def plan(
-        self, query: Float[Tensor, "B T D"], memory: Memory, state: Tensor, moment: Moment
-    ) -> Plan:
+    def plan(self, query: Queries, memory: Memory, state: Tensor, moment: Moment) -> Plan:
         """The odds of stopping at each position."""
         return Plan(Odds(self.logits(query, memory), state))
 
@@ -131,9 +128,7 @@ class MonotonicHeads(Schedule[Tensor]):
         B = memory.mask.shape[0]
         return torch.ones(B, self.heads, dtype=torch.long, device=memory.mask.device)
 
-    def step(
-        self, query: Float[Tensor, "B 1 D"], memory: Memory, state: Int[Tensor, "B H"]
-    ) -> Stand:
+    def step(self, query: Queries, memory: Memory, state: Int[Tensor, "B H"]) -> Stand:
         """Move each head on from its last position to the first with `p_ij > threshold`."""
         threshold = self.options.threshold
         least = math.log(threshold / (1 - threshold))  # as a logit
@@ -151,7 +146,7 @@ class MonotonicHeads(Schedule[Tensor]):
             wants_to_read=(~stopped & ~memory.finished[:, None]).any(-1),
         )
 
-    def readiness(self, query: Float[Tensor, "B 1 D"], memory: Memory) -> Float[Tensor, "B"]:
+    def readiness(self, query: Queries, memory: Memory) -> Float[Tensor, "B"]:
         """The least of the heads' energies at the newest token (EMMA section 3.4)."""
         energies = self.energies(query, memory)[:, :, 0].amin(1)  # (B, S)
         return energies.gather(1, memory.length[:, None] - 1)[:, 0]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from simulmt.attention.initial import xavier
 from simulmt.attention.scores.score import ScoreFunction, split_heads
+from simulmt.attention.shapes import Energies, Keys, Queries
 
 
 class Additive(ScoreFunction):
@@ -27,43 +28,38 @@ class Additive(ScoreFunction):
     def __init__(self, dim: int, heads: int, bias: bool = True) -> None:
         super().__init__()
         self.hidden = Hidden(dim, heads, bias)
-        self.v = nn.Parameter(initial_v(dim, heads))
+        bound = math.sqrt(heads / dim)  # a variance of 1/(3 d), d being the width of a head
+        self.v = nn.Parameter(torch.empty(heads, dim // heads).uniform_(-bound, bound))
 
-    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
+    @property
+    def direction(self) -> Float[Tensor, "H d"]:
+        """What weighs the hidden layer."""
+        return self.v
+
+    def keys(self, states: Float[Tensor, "B S D"]) -> Keys:
         """`W_h h`."""
         return self.hidden.keys(states)
 
-    def forward(
-        self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
-    ) -> Float[Tensor, "B H T S"]:
+    def forward(self, query: Queries, keys: Keys) -> Energies:
         """Energies from one hidden layer for each pair of query and key."""
-        return torch.einsum("bhtsd,hd->bhts", self.hidden(query, keys), self.v)
+        return torch.einsum("bhtsd,hd->bhts", self.hidden(query, keys), self.direction)
 
 
-class NormalisedAdditive(ScoreFunction):
+class NormalisedAdditive(Additive):
     """`g v^T / ||v|| tanh(W_s s + W_h h + b)`, for selection energies (Raffel et al. 2017, eq. 16).
 
     The offset r of the paper's equation is a parameter of the schedule, not of the score.
     """
 
-    linear = False
-
     def __init__(self, dim: int, heads: int) -> None:
-        super().__init__()
-        self.hidden = Hidden(dim, heads, bias=True)
-        self.v = nn.Parameter(initial_v(dim, heads))
+        super().__init__(dim, heads)
         self.gain = nn.Parameter(torch.full((heads, 1), math.sqrt(heads / dim)))
 
-    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
-        """`W_h h`."""
-        return self.hidden.keys(states)
-
-    def forward(
-        self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
-    ) -> Float[Tensor, "B H T S"]:
-        """Energies from one hidden layer for each pair, weighted by a vector of length g."""
-        direction = self.v / self.v.norm(dim=-1, keepdim=True)
-        return torch.einsum("bhtsd,hd->bhts", self.hidden(query, keys), self.gain * direction)
+    @property
+    def direction(self) -> Float[Tensor, "H d"]:
+        """A vector of length g."""
+        scaled: Tensor = self.gain * (self.v / self.v.norm(dim=-1, keepdim=True))
+        return scaled
 
 
 class Hidden(nn.Module):
@@ -76,19 +72,11 @@ class Hidden(nn.Module):
             nn.Linear(dim, dim, bias=bias), nn.Linear(dim, dim, bias=False)
         )
 
-    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
+    def keys(self, states: Float[Tensor, "B S D"]) -> Keys:
         """`W_h h`."""
         return split_heads(self.key(states), self.heads)
 
-    def forward(
-        self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
-    ) -> Float[Tensor, "B H T S d"]:
+    def forward(self, query: Queries, keys: Keys) -> Float[Tensor, "B H T S d"]:
         """The hidden layer for every pair of query and key."""
         queries = split_heads(self.query(query), self.heads)
         return torch.tanh(queries[:, :, :, None] + keys[:, :, None])
-
-
-def initial_v(dim: int, heads: int) -> Float[Tensor, "H d"]:
-    """Initial v: uniform, of variance 1/(3 d), d being the width of a head."""
-    bound = math.sqrt(heads / dim)
-    return torch.empty(heads, dim // heads).uniform_(-bound, bound)

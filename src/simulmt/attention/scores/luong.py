@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from simulmt.attention.initial import xavier
 from simulmt.attention.scores.score import ScoreFunction, no_keys, products, split_heads
+from simulmt.attention.shapes import Energies, Keys, Queries
 
 
 class Dot(ScoreFunction):
@@ -16,13 +17,11 @@ class Dot(ScoreFunction):
         self.heads = heads
         self.key: nn.Module = nn.Identity()
 
-    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
+    def keys(self, states: Float[Tensor, "B S D"]) -> Keys:
         """The states, or their projections, split into heads."""
         return split_heads(self.key(states), self.heads)
 
-    def forward(
-        self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
-    ) -> Float[Tensor, "B H T S"]:
+    def forward(self, query: Queries, keys: Keys) -> Energies:
         """Dot products without scaling."""
         return products(query, keys)
 
@@ -53,9 +52,7 @@ class Location(ScoreFunction):
         """Keys of width 0: the states play no part."""
         return no_keys(states, self.heads)
 
-    def forward(
-        self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S 0"]
-    ) -> Float[Tensor, "B H T S"]:
+    def forward(self, query: Queries, keys: Float[Tensor, "B H S 0"]) -> Energies:
         """The first S positions of `W s`."""
         S = keys.shape[2]
         energy = split_heads(self.places(query), self.heads)[..., :S]  # (B, H, T, <= S)

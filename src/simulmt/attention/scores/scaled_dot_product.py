@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from simulmt.attention.initial import xavier
 from simulmt.attention.scores.score import ScoreFunction, products, split_heads
+from simulmt.attention.shapes import Energies, Keys, Queries
 
 
 class ProjectedDotProduct(ScoreFunction, ABC):
@@ -25,20 +26,18 @@ class ProjectedDotProduct(ScoreFunction, ABC):
         self.heads = heads
         self.query, self.key = query, key
 
-    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
+    def keys(self, states: Float[Tensor, "B S D"]) -> Keys:
         """Projected states, split into heads."""
         return split_heads(self.key(states), self.heads)
 
-    def forward(
-        self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
-    ) -> Float[Tensor, "B H T S"]:
+    def forward(self, query: Queries, keys: Keys) -> Energies:
         """Scaled dot products of every query with every key."""
         return products(self.query(query) / math.sqrt(keys.shape[-1]), keys)
 
     def attend(
         self,
-        query: Float[Tensor, "B T D"],
-        keys: Float[Tensor, "B H S d"],
+        query: Queries,
+        keys: Keys,
         values: Float[Tensor, "B H S v"],
         visible: Bool[Tensor, "B #H T S"],
         shift: Float[Tensor, "B #H T S"] | None = None,

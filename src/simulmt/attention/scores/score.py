@@ -10,6 +10,7 @@ from typing import ClassVar
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from simulmt.attention.shapes import Energies, Keys, Queries
 from simulmt.attention.softmax import masked_softmax
 
 
@@ -21,19 +22,17 @@ class ScoreFunction(nn.Module, ABC):
     all energies of a query alike."""
 
     @abstractmethod
-    def keys(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "B H S d"]:
+    def keys(self, states: Float[Tensor, "B S D"]) -> Keys:
         """Keys of the source states, computed once for each state."""
 
     @abstractmethod
-    def forward(
-        self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
-    ) -> Float[Tensor, "B H T S"]:
+    def forward(self, query: Queries, keys: Keys) -> Energies:
         """Energies of every query against every key."""
 
     def attend(
         self,
-        query: Float[Tensor, "B T D"],
-        keys: Float[Tensor, "B H S d"],
+        query: Queries,
+        keys: Keys,
         values: Float[Tensor, "B H S v"],
         visible: Bool[Tensor, "B #H T S"],
         shift: Float[Tensor, "B #H T S"] | None = None,
@@ -63,9 +62,7 @@ class Uniform(ScoreFunction):
         """Keys of width 0: there is nothing to compare."""
         return no_keys(states, self.heads)
 
-    def forward(
-        self, query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S 0"]
-    ) -> Float[Tensor, "B H T S"]:
+    def forward(self, query: Queries, keys: Float[Tensor, "B H S 0"]) -> Energies:
         """Zero everywhere."""
         B, H, S, _ = keys.shape
         return query.new_zeros(B, H, query.shape[1], S)
@@ -83,9 +80,7 @@ def join_heads(x: Float[Tensor, "B H N d"]) -> Float[Tensor, "B N D"]:
     return x.transpose(1, 2).contiguous().view(B, N, H * d)  # (B, H, N, d) -> (B, N, H*d)
 
 
-def products(
-    query: Float[Tensor, "B T D"], keys: Float[Tensor, "B H S d"]
-) -> Float[Tensor, "B H T S"]:
+def products(query: Queries, keys: Keys) -> Energies:
     """Dot products of every query with every key, head by head."""
     queries = split_heads(query, keys.shape[1]).contiguous()  # else matmul lays it out, slowly
     return queries @ keys.transpose(-1, -2)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from simulmt.attention.initial import xavier
 from simulmt.attention.memory import places
+from simulmt.attention.shapes import Queries
 from simulmt.attention.spans.span import Look, PlainSpan, Span, SpanRecipe, SpanTraits
 from simulmt.ops.precision import wide, wider
 from simulmt.options import Count, limited
@@ -35,9 +36,7 @@ class Window(PlainSpan):
         """D positions ahead; dampened by the Gaussian."""
         return SpanTraits(ahead=self.window, dampens=self.gaussian)
 
-    def look(
-        self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B #H T"], length: int
-    ) -> Look:
+    def look(self, query: Queries, position: Int[Tensor, "B #H T"], length: int) -> Look:
         """`|j - p| <= D`."""
         away = places(position, length) - position[..., None]
         visible = (away.abs() <= self.window) & (position > 0)[..., None]
@@ -86,9 +85,7 @@ class Guess(nn.Module, Span):
         """Dampened by the Gaussian."""
         return SpanTraits(dampens=True)
 
-    def look(
-        self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B #H T"], length: int
-    ) -> Look:
+    def look(self, query: Queries, position: Int[Tensor, "B #H T"], length: int) -> Look:
         """`|j - p| <= D` and `j <= t`."""
         guess = self.share(torch.tanh(self.hidden(query))).transpose(1, 2)  # (B, H, T)
         centre = position * torch.sigmoid(wide(guess))

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from simulmt.attention.memory import places
+from simulmt.attention.shapes import Energies, Queries, Weights
 from simulmt.attention.spans.span import Look, PlainSpan, SpanTraits
 from simulmt.ops import expected_attention
 from simulmt.options import Count, limited
@@ -23,15 +24,11 @@ class Stopped(PlainSpan):
         """One position, which needs no score."""
         return SpanTraits(scored=False)
 
-    def look(
-        self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B #H T"], length: int
-    ) -> Look:
+    def look(self, query: Queries, position: Int[Tensor, "B #H T"], length: int) -> Look:
         """`j = t`."""
         return Look(places(position, length) == position[..., None])
 
-    def closed_form(
-        self, alpha: Float[Tensor, "B H T S"], energy: Float[Tensor, "B H T S"]
-    ) -> Float[Tensor, "B H T S"]:
+    def closed_form(self, alpha: Weights, energy: Energies) -> Weights:
         """`beta = alpha`."""
         return alpha
 
@@ -52,16 +49,12 @@ class Chunk(PlainSpan):
         """A chunk of one state needs no score."""
         return SpanTraits(scored=self.chunk > 1)
 
-    def look(
-        self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B #H T"], length: int
-    ) -> Look:
+    def look(self, query: Queries, position: Int[Tensor, "B #H T"], length: int) -> Look:
         """`t - c < j <= t`."""
         j, t = places(position, length), position[..., None]
         return Look((j <= t) & (j > t - self.chunk))
 
-    def closed_form(
-        self, alpha: Float[Tensor, "B H T S"], energy: Float[Tensor, "B H T S"]
-    ) -> Float[Tensor, "B H T S"]:
+    def closed_form(self, alpha: Weights, energy: Energies) -> Weights:
         """Expected softmax over the chunk that ends where the head stops."""
         return expected_attention(alpha, energy, chunk=self.chunk)
 
@@ -75,14 +68,10 @@ class Lookback(PlainSpan):
         """A head sees all positions that it has read."""
         return SpanTraits(unlimited=True)
 
-    def look(
-        self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B #H T"], length: int
-    ) -> Look:
+    def look(self, query: Queries, position: Int[Tensor, "B #H T"], length: int) -> Look:
         """`j <= t`."""
         return Look(places(position, length) <= position[..., None])
 
-    def closed_form(
-        self, alpha: Float[Tensor, "B H T S"], energy: Float[Tensor, "B H T S"]
-    ) -> Float[Tensor, "B H T S"]:
+    def closed_form(self, alpha: Weights, energy: Energies) -> Weights:
         """Expected softmax over all positions up to where the head stops."""
         return expected_attention(alpha, energy)

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from simulmt.attention.shapes import Energies, Queries, Weights
 from simulmt.attention.softmax import masked_softmax
 
 
@@ -45,18 +46,16 @@ class Span(ABC):
         return SpanTraits()
 
     @abstractmethod
-    def look(
-        self, query: Float[Tensor, "B T D"], position: Int[Tensor, "B #H T"], length: int
-    ) -> Look:
+    def look(self, query: Queries, position: Int[Tensor, "B #H T"], length: int) -> Look:
         """The source positions, of `length`, seen by heads that stand at `position`."""
 
     def expected(
         self,
-        query: Float[Tensor, "B T D"],
-        alpha: Float[Tensor, "B H T S"],
-        energy: Float[Tensor, "B H T S"],
+        query: Queries,
+        alpha: Weights,
+        energy: Energies,
         mask: Bool[Tensor, "B S"],
-    ) -> Float[Tensor, "B H T S"]:
+    ) -> Weights:
         """Expected attention `beta` of heads that stand at j with probability `alpha_ij`.
 
         `beta_ij = sum_k alpha_ik weights_ij(k)`, computed by this definition in S softmaxes.
@@ -68,9 +67,7 @@ class Span(ABC):
             beta = beta + alpha[..., k, None] * weights(energy, look, mask)
         return beta
 
-    def closed_form(
-        self, alpha: Float[Tensor, "B H T S"], energy: Float[Tensor, "B H T S"]
-    ) -> Float[Tensor, "B H T S"] | None:
+    def closed_form(self, alpha: Weights, energy: Energies) -> Weights | None:
         """The same as `expected`, but faster; None for a span without a closed form."""
         return None
 
@@ -94,9 +91,7 @@ class PlainSpan(SpanRecipe, Span, ABC):
         return self
 
 
-def weights(
-    energy: Float[Tensor, "B H T S"], look: Look, mask: Bool[Tensor, "B S"]
-) -> Float[Tensor, "B H T S"]:
+def weights(energy: Energies, look: Look, mask: Bool[Tensor, "B S"]) -> Weights:
     """Attention of heads with the view `look`."""
     beta = masked_softmax(energy, look.visible & mask[:, None, None])
     return beta if look.factor is None else beta * look.factor
