@@ -7,19 +7,9 @@ from typing import NamedTuple, TypeAlias, TypeVar, cast
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention import (
-    TRAINED,
-    Attended,
-    Attention,
-    Memory,
-    Moment,
-    Plan,
-    Source,
-    Stand,
-    Stepped,
-)
-from simulmt.attention.attention import Looked
-from simulmt.attention.plan import Moves
+from simulmt.attention import TRAINED, Memory, Moment, Source
+from simulmt.attention.attention import Attended, Attention, Looked, Stepped
+from simulmt.attention.plan import Moves, Plan, Stand
 from simulmt.attention.state import State
 from simulmt.models.average_embedding import GuidedAttention
 from simulmt.models.layers import FeedForward, LayerOptions, SelfAttention

@@ -12,9 +12,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Moment, Source
-from simulmt.attention.clock import Side
 from simulmt.attention.plan import MayMove, carried
-from simulmt.attention.shapes import Starts, TokenIds
+from simulmt.attention.shapes import TokenIds
 from simulmt.models.dropout import Dropout
 from simulmt.models.lstm import LSTMState
 from simulmt.models.model import check_width
@@ -121,14 +120,8 @@ class Luong(RecurrentModel):
         after = RecurrentState(layers, vector, state.memory, stepped.state, carried(stand))
         return join_layers(self.output(vector), after, [stepped], self.confidence_logit(vector))
 
-    def embedded(self, tokens: TokenIds, start: Starts, side: Side) -> Float[Tensor, "B N D"]:
-        """Embedded tokens; there are no positions."""
-        table = self.source_embedding if side == "source" else self.target_embedding
-        return table(tokens)  # type: ignore[no-any-return]
-
     def _vector(self, s: Float[Tensor, "B T D"], context: Float[Tensor, "B T D"]) -> Tensor:
-        vector: Tensor = self.dropout(torch.tanh(self.combine(torch.cat([context, s], -1))))
-        return vector
+        return self.dropout(torch.tanh(self.combine(torch.cat([context, s], -1))))  # type: ignore[no-any-return]
 
 
 def stacked(inputs: int, dim: int, layers: int, dropout: float) -> nn.LSTM:

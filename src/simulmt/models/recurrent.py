@@ -9,6 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from simulmt.attention import Attended, Attention, Memory, Plan, Source
+from simulmt.attention.clock import Side
+from simulmt.attention.shapes import Starts, TokenIds
 from simulmt.attention.state import State
 from simulmt.models.dropout import Dropout
 from simulmt.models.lstm import LSTMState
@@ -36,11 +38,18 @@ class RecurrentModel(Model[RecurrentState, Layers], ABC):
     """LSTM layers, one of which queries an attention to the source."""
 
     joins: bool = True
+    scale: float = 1.0
+    """What gives embeddings a scale of 1, for clocks."""
     source_embedding: nn.Embedding
     target_embedding: nn.Embedding
     dropout: Dropout
     source_attention: Attention
     output: nn.Linear
+
+    def embedded(self, tokens: TokenIds, start: Starts, side: Side) -> Float[Tensor, "B N D"]:
+        """Embedded tokens; there are no positions."""
+        table = self.source_embedding if side == "source" else self.target_embedding
+        return table(tokens) * self.scale  # type: ignore[no-any-return]
 
     def start_with(self, layers: Layers, source: Source) -> RecurrentState:
         """The decoder before the first target step, with the initial states of its layers."""

@@ -12,20 +12,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention import (
-    Attended,
-    Attention,
-    Mechanism,
-    Memory,
-    Moment,
-    Plan,
-    Source,
-    Stand,
-    Stepped,
-)
+from simulmt.attention import Mechanism, Memory, Moment, Source
+from simulmt.attention.attention import Attended, Attention, Stepped
 from simulmt.attention.clock import ClockRecipe
 from simulmt.attention.memory import places
-from simulmt.attention.plan import Moves, Stops
+from simulmt.attention.plan import Moves, Plan, Stand, Stops
 from simulmt.attention.state import State
 from simulmt.errors import UserError
 

@@ -13,10 +13,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Memory, Moment, Plan, Source
-from simulmt.attention.clock import Side
+from simulmt.attention import RECURRENT, TRAINED, Attended, Mechanism, Moment, Source
 from simulmt.attention.plan import MayMove, carried
-from simulmt.attention.shapes import Starts, TokenIds
+from simulmt.attention.shapes import TokenIds
 from simulmt.models.dropout import Dropout
 from simulmt.models.lstm import LSTM, reverse
 from simulmt.models.model import check_width, is_causal
@@ -68,6 +67,7 @@ class RnmtPlus(RecurrentModel):
         self.target_embedding = nn.Embedding(vocabulary.size, dim)
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=dim**-0.5)
+        self.scale = math.sqrt(dim)
         self.dropout = Dropout(dropout)
         self.encoder = RnmtPlusEncoder(dim, encoder_layers, self.causal, self.dropout)
         self.decoder = nn.ModuleList(LSTM(2 * dim, dim) for _ in range(decoder_layers))
@@ -87,32 +87,20 @@ class RnmtPlus(RecurrentModel):
         plan = self.clock.plan(source, target_input, moment)
         memory = self.source_attention.memory(source)
         embedded = self.dropout(self.target_embedding(target_input))
-        x, context, steps = self._first(embedded, memory, plan, moment)
-        for number, layer in enumerate(self._layers()[1:], 1):
-            y = self.dropout(layer(torch.cat([x, context], -1)))
-            x = residual(number, x, y)
-        return self.translation(torch.cat([x, context], -1), plan, steps)
-
-    def _first(
-        self,
-        embedded: Float[Tensor, "B T D"],
-        memory: Memory,
-        plan: Plan | None,
-        moment: Moment,
-    ) -> tuple[Tensor, Tensor, list[Attended]]:
-        """The first layer and the attention: outputs, contexts, and the attention at each step."""
-        layer, attention = self._layers()[0], self.source_attention
-        state, stood = layer.initial_state(embedded), None
-        context = torch.zeros_like(embedded[:, 0])
-        outputs, steps = [], list[Attended]()
+        first, *others = self._layers()
+        state, stood = first.initial_state(embedded), None
+        context, hidden, steps = torch.zeros_like(embedded[:, 0]), [], list[Attended]()
         for i, token in enumerate(embedded.unbind(1)):
-            state = layer.step(torch.cat([token, context], -1), state)
+            state = first.step(torch.cat([token, context], -1), state)
             now = None if plan is None else plan.steps(i, i + 1)
-            steps.append(attention(state.hidden[:, None], memory, stood, now, moment))
+            steps.append(self.source_attention(state.hidden[:, None], memory, stood, now, moment))
             context, stood = steps[-1].context[:, 0], steps[-1].state
-            outputs.append(state.hidden)
-        x = self.dropout(torch.stack(outputs, 1))
-        return x, torch.cat([step.context for step in steps], 1), steps
+            hidden.append(state.hidden)
+        x = self.dropout(torch.stack(hidden, 1))
+        contexts = torch.cat([step.context for step in steps], 1)
+        for number, layer in enumerate(others, 1):
+            x = residual(number, x, self.dropout(layer(torch.cat([x, contexts], -1))))
+        return self.translation(torch.cat([x, contexts], -1), plan, steps)
 
     def encode_next(self, tokens: TokenIds, state: Layers | None) -> tuple[Source, Layers]:
         """Encode the next source tokens with the causal encoder."""
@@ -147,11 +135,6 @@ class RnmtPlus(RecurrentModel):
             tuple(after), context, state.memory, stepped.state, carried(stand)
         )
         return join_layers(self.output(s), next_state, [stepped], self.confidence_logit(s))
-
-    def embedded(self, tokens: TokenIds, start: Starts, side: Side) -> Float[Tensor, "B N D"]:
-        """Embedded tokens; there are no positions."""
-        table = self.source_embedding if side == "source" else self.target_embedding
-        return table(tokens) * math.sqrt(self.dim)  # type: ignore[no-any-return]
 
     def _layers(self) -> list[LSTM]:
         return cast("list[LSTM]", [*self.decoder])
