@@ -13,16 +13,14 @@ from simulmt.attention.moment import TRAINED, Moment
 from simulmt.attention.plan import Losses, Plan, Stand
 from simulmt.attention.schedules import Monotonic
 from simulmt.attention.source import Source
-from simulmt.attention.spans import Chunk, Lookback, PredictedWindow, Stopped, Window
-from simulmt.attention.usual import RECURRENT, TRANSFORMER
+from simulmt.attention.spans import Lookback
+from simulmt.attention.usual import RECURRENT
 
 __all__ = [
     "RECURRENT",
     "TRAINED",
-    "TRANSFORMER",
     "Attended",
     "Attention",
-    "Chunk",
     "FullSentence",
     "Lookback",
     "Losses",
@@ -31,11 +29,8 @@ __all__ = [
     "Moment",
     "Monotonic",
     "Plan",
-    "PredictedWindow",
     "Source",
     "Stand",
     "Stepped",
-    "Stopped",
     "WaitK",
-    "Window",
 ]

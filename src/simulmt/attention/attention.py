@@ -31,7 +31,7 @@ from simulmt.attention.plan import (
     together,
 )
 from simulmt.attention.schedule import Schedule
-from simulmt.attention.scores import ScoreFunction, join_heads, no_keys, split_heads
+from simulmt.attention.scores.score import ScoreFunction, join_heads, no_keys, split_heads
 from simulmt.attention.shapes import Queries, Weights
 from simulmt.attention.source import Source
 from simulmt.attention.spans import Look, Span, weights
@@ -134,12 +134,7 @@ class Attention(nn.Module):
         return Memory(selection, soft, values, mask, source.finished, ends)
 
     def forward(
-        self,
-        query: Queries,
-        memory: Memory,
-        state: State,
-        plan: Plan | None,
-        moment: Moment,
+        self, query: Queries, memory: Memory, state: State, plan: Plan | None, moment: Moment
     ) -> Attended:
         """Contexts of T >= 1 target steps of training.
 
@@ -179,11 +174,7 @@ class Attention(nn.Module):
         return alpha, reweighted(beta, plan.weight)
 
     def step(
-        self,
-        query: Queries,
-        memory: Memory,
-        state: State,
-        stand: Stand | Moves | None,
+        self, query: Queries, memory: Memory, state: State, stand: Stand | Moves | None
     ) -> Stepped:
         """One target step with hard decisions; the caller then reads or writes.
 

@@ -15,7 +15,8 @@ from typing import Literal
 from simulmt.attention.attention import Attention
 from simulmt.attention.clock import Clock, ClockRecipe, Embed, NeverDecides, SeveralStates
 from simulmt.attention.schedule import ScheduleRecipe
-from simulmt.attention.scores import ScoreFactory, Uniform
+from simulmt.attention.scores import ScoreFactory
+from simulmt.attention.scores.score import Uniform
 from simulmt.attention.spans import SpanRecipe
 from simulmt.attention.usual import TRANSFORMER, Usual
 from simulmt.errors import UserError

@@ -18,7 +18,7 @@ from typing_extensions import TypeVar
 from simulmt.attention.memory import Memory
 from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Plan, Stand
-from simulmt.attention.scores import ScoreFunction
+from simulmt.attention.scores.score import ScoreFunction
 from simulmt.attention.shapes import Keys, Queries
 from simulmt.attention.state import State
 

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from simulmt.attention.scores import Additive, NormalisedAdditive, ScaledDotProduct, ScoreFactory
+from simulmt.attention.scores import NormalisedAdditive, ScaledDotProduct, ScoreFactory
+from simulmt.attention.scores.additive import Additive
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ from simulmt.attention import Attended, Attention, Memory, Moment, Plan, Source,
 from simulmt.attention.initial import xavier
 from simulmt.attention.memory import places
 from simulmt.attention.plan import Moves
-from simulmt.attention.scores import join_heads, split_heads
+from simulmt.attention.scores.score import join_heads, split_heads
+from simulmt.attention.shapes import Queries
 from simulmt.attention.state import State
 from simulmt.errors import UserError
 
@@ -40,10 +41,7 @@ class AverageEmbedding(nn.Module):
         (self.project,) = xavier(nn.Linear(dim, dim, bias=False))
 
     def forward(
-        self,
-        embedded: Float[Tensor, "B N D"],
-        total: Float[Tensor, "B D"],
-        count: Int[Tensor, "B"],
+        self, embedded: Float[Tensor, "B N D"], total: Float[Tensor, "B D"], count: Int[Tensor, "B"]
     ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B D"]]:
         """The averages after each of N more tokens, and the new total.
 
@@ -89,12 +87,7 @@ class GuidedAttention(nn.Module):
         return self.attention.extend(memory, source)._replace(averages=averages)
 
     def forward(
-        self,
-        query: Float[Tensor, "B T D"],
-        memory: Memory,
-        state: State,
-        plan: Plan | None,
-        moment: Moment,
+        self, query: Queries, memory: Memory, state: State, plan: Plan | None, moment: Moment
     ) -> Attended:
         """Contexts of T target steps of training."""
         attended: Attended = self.attention(query, memory, state, plan, moment)
@@ -107,11 +100,7 @@ class GuidedAttention(nn.Module):
         return attended._replace(context=attended.context + self._output(added))
 
     def step(
-        self,
-        query: Float[Tensor, "B 1 D"],
-        memory: Memory,
-        state: State,
-        stand: Stand | Moves | None,
+        self, query: Queries, memory: Memory, state: State, stand: Stand | Moves | None
     ) -> Stepped:
         """One target step with hard decisions."""
         stepped = self.attention.step(query, memory, state, stand)

@@ -11,7 +11,8 @@ from torch.nn import functional
 
 from simulmt.attention.clock import Clock, Side
 from simulmt.attention.initial import xavier
-from simulmt.attention.scores import ScaledDotProduct, join_heads, split_heads
+from simulmt.attention.scores import ScaledDotProduct
+from simulmt.attention.scores.score import join_heads, split_heads
 from simulmt.attention.shapes import TokenIds
 from simulmt.models.dropout import Dropout
 

@@ -17,6 +17,7 @@ from simulmt.attention.attention import Attended, Attention, Stepped
 from simulmt.attention.clock import ClockRecipe
 from simulmt.attention.memory import places
 from simulmt.attention.plan import Moves, Plan, Stand, Stops
+from simulmt.attention.shapes import Queries
 from simulmt.attention.state import State
 from simulmt.errors import UserError
 
@@ -75,12 +76,7 @@ class PrefixAttention(nn.Module):
         return self._projected(source, torch.cat([memory.mask, source.mask], 1))
 
     def forward(
-        self,
-        query: Float[Tensor, "B T D"],
-        memory: Memory,
-        state: State,
-        plan: Plan | None,
-        moment: Moment,
+        self, query: Queries, memory: Memory, state: State, plan: Plan | None, moment: Moment
     ) -> Attended:
         """Contexts of T target steps of training, each from the prefix that has been read."""
         B, T, D = query.shape
@@ -95,11 +91,7 @@ class PrefixAttention(nn.Module):
         return Attended(attended.context.view(B, T, D), None, stops, None, plan.losses)
 
     def step(
-        self,
-        query: Float[Tensor, "B 1 D"],
-        memory: Memory,
-        state: State,
-        stand: Stand | Moves | None,
+        self, query: Queries, memory: Memory, state: State, stand: Stand | Moves | None
     ) -> Stepped:
         """One target step from the prefix that has been read."""
         assert isinstance(stand, Stand), "the constructor refuses mechanisms without a clock"

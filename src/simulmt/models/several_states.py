@@ -117,11 +117,7 @@ class OneState:
         """Nothing is kept."""
 
     def step(
-        self,
-        network: Network,
-        token: Int[Tensor, "B"],
-        state: TransformerState,
-        moves: MayMove,
+        self, network: Network, token: Int[Tensor, "B"], state: TransformerState, moves: MayMove
     ) -> DecoderStep:
         """One target step through all layers."""
         stand = network.clock.step(state.clock, token, moves)
@@ -231,11 +227,7 @@ class StateChooser(nn.Module):
         )
 
     def step(
-        self,
-        network: Network,
-        token: Int[Tensor, "B"],
-        state: TransformerState,
-        moves: MayMove,
+        self, network: Network, token: Int[Tensor, "B"], state: TransformerState, moves: MayMove
     ) -> DecoderStep:
         """The step of the first state that translates and has read no less than the last token."""
         stand = network.clock.step(state.clock, token, moves)

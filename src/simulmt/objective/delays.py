@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from simulmt.attention.shapes import Weights
+
 
 def expected_delays(
-    alphas: Sequence[Float[Tensor, "B H T S"]],
-    place: Int[Tensor, "B S"],
-    when_lost: Int[Tensor, "B"],
+    alphas: Sequence[Weights], place: Int[Tensor, "B S"], when_lost: Int[Tensor, "B"]
 ) -> Float[Tensor, "B LH T"]:
     """`g_i = sum_j w(j) alpha_ij + L (1 - sum_j alpha_ij)` of every head: lost mass counts as L.
 
@@ -39,7 +39,7 @@ def weighted_delay(delays: Float[Tensor, "B LH T"]) -> Float[Tensor, "B T"]:
 class ExpectedAlignments(NamedTuple):
     """Where all heads of a model stop."""
 
-    alphas: Sequence[Float[Tensor, "B H T S"]]
+    alphas: Sequence[Weights]
     """Expected alignments, one for each layer."""
     place: Int[Tensor, "B S"]
     """The number of each source token, or of its word, from 1."""

@@ -13,8 +13,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from simulmt import latency
-from simulmt.attention import Losses, Mechanism, Moment
+from simulmt.attention import Mechanism, Moment
 from simulmt.attention.mechanism import Unit
+from simulmt.attention.shapes import Weights
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.models.results import Translation
@@ -134,30 +135,29 @@ class LatencyAugmented(Objective):
             update: of the training.
             ends: True at the last subword of each source word, if delays count words.
         """
-        losses = token_losses(
-            translation.states, translation.output, batch.target, batch.target_mask
-        )
+        states, output = translation.states, translation.output
+        losses = token_losses(states, output, batch.target, batch.target_mask)
         smoothed, nll = losses.smoothed(self.label_smoothing).sum(), losses.nll.sum()
         total, per_sentence = smoothed, dict[str, Tensor]()
         if translation.alphas:
             with torch.autocast(smoothed.device.type, enabled=False):  # positions need float32
                 lag, variance = self._latency(translation.alphas, batch, ends)
-            total = smoothed + self.strength(update) * (
-                self.lambda_ * lag + self.lambda_var * variance
+            late = self.lambda_ * lag + self.lambda_var * variance
+            total = smoothed + self.strength(update) * late
+            per_sentence = {"latency": lag, "variance": variance}
+        if translation.losses.keys() != self.terms.keys():
+            raise UserError(
+                f"the mechanism returns {', '.join(translation.losses) or 'no losses'}, and "
+                f"objective.terms weighs {', '.join(self.terms) or 'nothing'}; set one weight for "
+                "each loss"
             )
-            per_sentence = {"latency": lag.detach(), "variance": variance.detach()}
-        for name, value in self._weighed(translation.losses).items():
-            total = total + self.terms[name] * value
-            per_sentence[name] = value.detach()
-        per_token = {"loss": total.detach(), "nll": nll.detach()}
-        tokens = batch.target_mask.sum()
-        return Loss(total, tokens, len(batch.target), per_token, per_sentence)
+        for name, value in translation.losses.items():
+            per_sentence[name] = value.sum()
+            total = total + self.terms[name] * per_sentence[name]
+        return Loss.of(batch, total, {"nll": nll}, per_sentence)
 
     def _latency(
-        self,
-        alphas: Sequence[Float[Tensor, "B H T S"]],
-        batch: Batch,
-        ends: Bool[Tensor, "B S"] | None,
+        self, alphas: Sequence[Weights], batch: Batch, ends: Bool[Tensor, "B S"] | None
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """L_avg and L_var, summed over sentences; EOS counts in both lengths."""
         ends = batch.source_mask if ends is None else ends
@@ -165,16 +165,6 @@ class LatencyAugmented(Objective):
         place = ends.cumsum(-1) - ends.long() + 1  # of a subword, or of its word, from 1
         delays = expected_delays(alphas, place, self.lost_mass * lengths[0])
         lag = self.latency(weighted_delay(delays), *lengths).sum()
-        variance = (
-            self.variance(ExpectedAlignments(alphas, place, delays)) * batch.target_mask
-        )  # (B, T)
+        variance = self.variance(ExpectedAlignments(alphas, place, delays))  # (B, T)
+        variance = variance * batch.target_mask
         return lag, (variance.sum(-1) / lengths[1]).sum()
-
-    def _weighed(self, losses: Losses) -> Mapping[str, Float[Tensor, ""]]:
-        """The losses of clock and schedules, summed over sentences; each must have a weight."""
-        if losses.keys() != self.terms.keys():
-            raise UserError(
-                f"objective.terms weighs {', '.join(self.terms) or 'nothing'}, the mechanism hands "
-                f"on {', '.join(losses) or 'no losses'}; give a weight for each loss, and no other"
-            )
-        return {name: value.sum() for name, value in losses.items()}

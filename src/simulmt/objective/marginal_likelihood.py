@@ -75,13 +75,8 @@ class MarginalLikelihood(Objective):
         assert confidence is not None, "with several states comes a confidence"
         among = reads.shape  # (B, T, K)
         target, mask = (x[..., None].expand(among) for x in (batch.target, batch.target_mask))
-        losses = token_losses(
-            found.states.flatten(1, 2),
-            found.output,
-            target.flatten(1),
-            mask.flatten(1),
-            alike=False,
-        )
+        states, target, mask = found.states.flatten(1, 2), target.flatten(1), mask.flatten(1)
+        losses = token_losses(states, found.output, target, mask, alike=False)
         each = losses.smoothed(self.label_smoothing).sum() / among[-1]
         translate, tokens = log_translate(confidence), batch.target_mask.sum(-1)
         log_f = forward_algorithm(translate, -losses.nll.view(among), reads)
@@ -91,13 +86,7 @@ class MarginalLikelihood(Objective):
         lag = (late.sum(-1) / tokens).sum()
         latency = self.latency * self.strength(moment.update) * lag
         total = nll + self.states * each + latency
-        return Loss(
-            total,
-            tokens.sum(),
-            len(tokens),
-            {"loss": total.detach(), "nll": nll.detach(), "states": each.detach()},
-            {"latency": lag.detach()},
-        )
+        return Loss.of(batch, total, {"nll": nll, "states": each}, {"latency": lag})
 
 
 def log_translate(confidence: Float[Tensor, "B T K"]) -> Float[Tensor, "B T K"]:

@@ -6,7 +6,7 @@ up over gradient accumulation and over processes before the division.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from simulmt.attention import Mechanism, Moment
 from simulmt.models.model import Model
 from simulmt.objective.batch import Batch
+
+Sums: TypeAlias = Mapping[str, Float[Tensor, ""]]
 
 
 class Loss(NamedTuple):
@@ -24,10 +26,19 @@ class Loss(NamedTuple):
     tokens: Int[Tensor, ""]
     """Target tokens, EOS included."""
     sentences: int
-    per_token: Mapping[str, Float[Tensor, ""]]
+    per_token: Sums
     """Sums that are divided by `tokens` and logged; `nll` is among them."""
-    per_sentence: Mapping[str, Float[Tensor, ""]]
+    per_sentence: Sums
     """Sums that are divided by `sentences` and logged."""
+
+    @classmethod
+    def of(
+        cls, batch: Batch, total: Tensor, per_token: Sums, per_sentence: Sums | None = None
+    ) -> "Loss":
+        """The loss of a batch, with its total logged as `loss`; what is logged is detached."""
+        logged = {"loss": total, **per_token}, per_sentence or {}
+        sums = ({name: value.detach() for name, value in part.items()} for part in logged)
+        return cls(total, batch.target_mask.sum(), len(batch.target), *sums)
 
 
 class Objective(nn.Module, ABC):

@@ -66,33 +66,28 @@ class SelfModifying(Objective):
         whole = model(batch.source, batch.source_mask, batch.target_input, moment)
         losses = token_losses(whole.states, whole.output, batch.target, batch.target_mask)
         total = losses.smoothed(self.label_smoothing).sum()
-        per_token = {"nll": losses.nll.sum().detach()}
+        per_token = {"nll": losses.nll.sum()}
         strength = self.strength(moment.update)
         if moment.draw is not None and strength > 0:
             seen = prefix(batch.source_mask, moment.draw)
             source = batch.source.masked_fill(~seen, model.vocabulary.pad)
             part = model(source, seen, batch.target_input, moment)
-            mixed, confidence = self._mixed(part, whole, batch.target, batch.target_mask)
+            mixed, confidence = self._mixed(part, whole, batch)
             sure = functional.logsigmoid(confidence).sum()
             total = total + strength * (mixed - self.penalty * sure)
-            per_token["mixture"] = mixed.detach()
-            per_token["confidence"] = confidence.detach().sigmoid().sum()
-        per_token = {"loss": total.detach(), **per_token}
-        return Loss(total, batch.target_mask.sum(), len(batch.target), per_token, {})
+            per_token |= {"mixture": mixed, "confidence": confidence.detach().sigmoid().sum()}
+        return Loss.of(batch, total, per_token)
 
     def _mixed(
-        self,
-        part: Translation,
-        whole: Translation,
-        target: Int[Tensor, "B T"],
-        mask: Bool[Tensor, "B T"],
+        self, part: Translation, whole: Translation, batch: Batch
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "N"]]:
         """The smoothed loss of the mixture over all N real tokens, and the logits of c."""
         assert part.confidence is not None, "a confident model has a confidence"
+        mask = batch.target_mask
         views = (part.states[mask], whole.states[mask], wide(part.confidence[mask]))
         full = views[1].detach() if self.detach else views[1]
         output, total = part.output, views[2].new_zeros(())
-        pieces = (x.split(_ROWS) for x in (views[0], full, views[2], target[mask]))  # type: ignore[no-untyped-call]
+        pieces = (x.split(_ROWS) for x in (views[0], full, views[2], batch.target[mask]))  # type: ignore[no-untyped-call]
         for piece in zip(*pieces, strict=True):
             total = total + checkpoint(self._rows, output, *piece, use_reentrant=False)
         return total, views[2]

@@ -24,8 +24,7 @@ from simulmt.attention.memory import Memory, places
 from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Plan, Stand, Stops
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
-from simulmt.attention.scores import ScoreFunction
-from simulmt.attention.scores.score import products
+from simulmt.attention.scores.score import ScoreFunction, products
 from simulmt.attention.shapes import Queries
 from simulmt.ops.precision import wide, wider
 from simulmt.options import Positive, Share, limited

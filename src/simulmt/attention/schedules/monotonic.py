@@ -19,7 +19,8 @@ from simulmt.attention.memory import Memory, places
 from simulmt.attention.moment import Moment
 from simulmt.attention.plan import Odds, Plan, Stand
 from simulmt.attention.schedule import Schedule, ScheduleRecipe
-from simulmt.attention.scores import Perceptron, ScoreFunction
+from simulmt.attention.scores import Perceptron
+from simulmt.attention.scores.score import ScoreFunction
 from simulmt.attention.shapes import Energies, Keys, Queries
 from simulmt.ops.noise import noisy_
 from simulmt.ops.precision import wide, wider

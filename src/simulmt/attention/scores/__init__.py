@@ -7,24 +7,9 @@ from simulmt.attention.scores.additive import Additive, NormalisedAdditive
 from simulmt.attention.scores.luong import Dot, General, Location
 from simulmt.attention.scores.perceptron import Perceptron
 from simulmt.attention.scores.scaled_dot_product import ScaledDotProduct
-from simulmt.attention.scores.score import ScoreFunction, Uniform, join_heads, no_keys, split_heads
+from simulmt.attention.scores.score import ScoreFunction
 
-__all__ = [
-    "SCORES",
-    "Additive",
-    "Dot",
-    "General",
-    "Location",
-    "NormalisedAdditive",
-    "Perceptron",
-    "ScaledDotProduct",
-    "ScoreFactory",
-    "ScoreFunction",
-    "Uniform",
-    "join_heads",
-    "no_keys",
-    "split_heads",
-]
+__all__ = ["SCORES", "NormalisedAdditive", "Perceptron", "ScaledDotProduct", "ScoreFactory"]
 
 ScoreFactory = Callable[[int, int], ScoreFunction]
 """Builds a score from the width of the states and the number of heads."""

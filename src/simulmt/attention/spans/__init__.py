@@ -4,18 +4,7 @@ from simulmt.attention.spans.luong import PredictedWindow, Window
 from simulmt.attention.spans.monotonic import Chunk, Lookback, Stopped
 from simulmt.attention.spans.span import Look, Span, SpanRecipe, weights
 
-__all__ = [
-    "SPANS",
-    "Chunk",
-    "Look",
-    "Lookback",
-    "PredictedWindow",
-    "Span",
-    "SpanRecipe",
-    "Stopped",
-    "Window",
-    "weights",
-]
+__all__ = ["SPANS", "Look", "Lookback", "Span", "SpanRecipe", "weights"]
 
 SPANS: dict[str, type[SpanRecipe]] = {
     "stopped": Stopped,

@@ -50,11 +50,7 @@ class Span(ABC):
         """The source positions, of `length`, seen by heads that stand at `position`."""
 
     def expected(
-        self,
-        query: Queries,
-        alpha: Weights,
-        energy: Energies,
-        mask: Bool[Tensor, "B S"],
+        self, query: Queries, alpha: Weights, energy: Energies, mask: Bool[Tensor, "B S"]
     ) -> Weights:
         """Expected attention `beta` of heads that stand at j with probability `alpha_ij`.
 
