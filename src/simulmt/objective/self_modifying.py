@@ -83,14 +83,15 @@ class SelfModifying(Objective):
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "N"]]:
         """The smoothed loss of the mixture over all N real tokens, and the logits of c."""
         assert part.confidence is not None, "a confident model has a confidence"
-        mask = batch.target_mask
-        views = (part.states[mask], whole.states[mask], wide(part.confidence[mask]))
-        full = views[1].detach() if self.detach else views[1]
-        output, total = part.output, views[2].new_zeros(())
-        pieces = (x.split(_ROWS) for x in (views[0], full, views[2], batch.target[mask]))  # type: ignore[no-untyped-call]
-        for piece in zip(*pieces, strict=True):
-            total = total + checkpoint(self._rows, output, *piece, use_reentrant=False)
-        return total, views[2]
+        mask, output = batch.target_mask, part.output
+        states, others = part.states[mask], whole.states[mask]
+        confidence = wide(part.confidence[mask])
+        others = others.detach() if self.detach else others
+        given = (x.split(_ROWS) for x in (states, others, confidence, batch.target[mask]))  # type: ignore[no-untyped-call]
+        total = confidence.new_zeros(())
+        for rows in zip(*given, strict=True):
+            total = total + checkpoint(self._rows, output, *rows, use_reentrant=False)
+        return total, confidence
 
     def _rows(
         self,
