@@ -1,6 +1,6 @@
 """Clocks: policies that decide *before* the decoder when to read, once for all layers and heads.
 
-A clock sees the source and the target written so far, but no state of the decoder (wait-k; Ma et
+A clock sees the source and the target written so far, and no state of the decoder (wait-k; Ma et
 al. 2019). A frozen recipe such as `WaitK(k=3)` holds a clock's options; `build` makes the clock of
 a model from the recipe. A clock without parameters is its own recipe.
 """
@@ -136,16 +136,16 @@ class ClockRecipe(ABC):
     """The options of a clock."""
 
     learned: ClassVar[bool] = False
-    """Whether expected delays have a gradient, so that a latency loss can act."""
+    """True if expected delays have a gradient, so that a latency loss can act."""
     offline: ClassVar[bool] = False
-    """Whether the whole source is read before the first target token."""
+    """True if the whole source is read before the first target token."""
     dials: ClassVar[tuple[str, ...]] = ()
     """The options that trade quality for latency in a trained model."""
 
     confident: ClassVar[bool] = False
-    """Whether the model says how sure it is of each token, and takes a prefix for a sentence."""
+    """True if the model has a confidence in each token, and takes a prefix for a sentence."""
     weighs_tokens: ClassVar[bool] = False
-    """Whether it has an `emphasis`."""
+    """True if it has an `emphasis`."""
 
     @abstractmethod
     def build(self, dim: int, embed: Embed) -> Clock:
@@ -160,7 +160,7 @@ class Ticks(NamedTuple):
     read: Int[Tensor, "B"]
     """Source tokens read so far."""
     finished: Bool[Tensor, "B"]
-    """Whether EOS is among them."""
+    """True if EOS is among them."""
     stops: Bool[Tensor, "B S"]
     """The tokens at which a head may stop: all, or the last ones of words."""
 

@@ -55,37 +55,37 @@ class Mechanism:
 
     @property
     def reads_words(self) -> bool:
-        """Whether a source word is read as a whole."""
+        """True if a source word is read as a whole."""
         return self.source_unit == "word"
 
     @property
     def writes_words(self) -> bool:
-        """Whether all subwords of a target word have one read length."""
+        """True if all subwords of a target word have one read length."""
         return self.target_unit == "word"
 
     @property
     def clocked(self) -> bool:
-        """Whether a clock decides, for all layers and heads alike."""
+        """True if a clock decides for all layers and heads."""
         return isinstance(self.schedule, ClockRecipe)
 
     @property
     def learned(self) -> bool:
-        """Whether expected delays have a gradient, so that a latency loss can act."""
+        """True if expected delays have a gradient, so that a latency loss can act."""
         return self.schedule.learned
 
     @property
     def offline(self) -> bool:
-        """Whether the whole sentence is read before the first target token."""
+        """True if the whole sentence is read before the first target token."""
         return self.schedule.offline
 
     @property
     def confident(self) -> bool:
-        """Whether the model says how sure it is of tokens, and takes a prefix for a sentence."""
+        """True if the model has a confidence in each token, and takes a prefix for a sentence."""
         return isinstance(self.schedule, ClockRecipe) and self.schedule.confident
 
     @property
     def several_states(self) -> bool:
-        """Whether the model chooses among several states of each target token."""
+        """True if the model chooses among several states of each target token."""
         return isinstance(self.schedule, SeveralStates)
 
     @property

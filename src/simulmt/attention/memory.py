@@ -20,7 +20,7 @@ class Memory(NamedTuple):
     mask: Bool[Tensor, "B S"]
     """True for real tokens."""
     finished: Bool[Tensor, "B"]
-    """Whether EOS, the last token of the sentence, has been read."""
+    """True if EOS, the last token of the sentence, has been read."""
     ends: Bool[Tensor, "B S"] | None = None
     """True where a word ends, if words are read as a whole."""
     averages: Float[Tensor, "B H S d"] | None = None

@@ -81,7 +81,7 @@ class Stand(NamedTuple):
     state: State
     """State that the clock or the schedule carries to the next target step."""
     wants_to_read: Bool[Tensor, "B"]
-    """Whether another source token must be read before this step can be taken."""
+    """True if another source token must be read before this step can be taken."""
     weight: Float[Tensor, "B #H S"] | None = None
     """Factor of the attention, which is then renormalised; None for 1."""
 

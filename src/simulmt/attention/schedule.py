@@ -69,15 +69,15 @@ class ScheduleRecipe(ABC):
     """The options of a schedule."""
 
     learned: ClassVar[bool] = True
-    """Whether expected delays have a gradient, so that a latency loss can act."""
+    """True if expected delays have a gradient, so that a latency loss can act."""
     offline: ClassVar[bool] = False
-    """Whether the whole source is read before the first target token."""
+    """True if the whole source is read before the first target token."""
     dials: ClassVar[tuple[str, ...]] = ()
     """The options that trade quality for latency in a trained model."""
 
     @property
     def leaks(self) -> bool:
-        """Whether heads may run off the end of the source, where they attend to nothing."""
+        """True if heads may run off the end of the source, where they attend to nothing."""
         return False
 
     @abstractmethod

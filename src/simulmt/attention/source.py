@@ -15,7 +15,7 @@ class Source(NamedTuple):
     mask: Bool[Tensor, "B S"]
     """True for real tokens."""
     finished: Bool[Tensor, "B"]
-    """Whether the last token, EOS, has been read."""
+    """True if the last token, EOS, has been read."""
     averages: Float[Tensor, "B S D"] | None = None
     """Projected average of the embeddings of each prefix (`simulmt.models.average_embedding`)."""
     prefixes: Float[Tensor, "B P N D"] | None = None

@@ -15,9 +15,9 @@ class Usual:
     soft: ScoreFactory
     """Builds the score of a span."""
     many_heads: bool
-    """Whether attention that is not monotonic has several heads."""
+    """True if attention that is not monotonic has several heads."""
     projected: bool
-    """Whether values and contexts are projected even for one head."""
+    """True if values and contexts are projected even for one head."""
 
 
 TRANSFORMER = Usual(ScaledDotProduct, ScaledDotProduct, many_heads=True, projected=True)

@@ -20,7 +20,7 @@ class Dropout(nn.Module):
 
     @property
     def active(self) -> bool:
-        """Whether the layer changes anything."""
+        """True if the layer changes anything."""
         return self.training and self.p > 0
 
     def forward(self, x: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:

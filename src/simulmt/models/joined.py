@@ -53,7 +53,7 @@ class Joined:
         return Joined(select(self.state, places), own)
 
     def alone(self) -> list[State]:
-        """The state of each sentence by itself, in memory of its own."""
+        """The state of each sentence by itself, in separate memory."""
         if len(self) == 1 and self.own is None:
             return [self.state]
         rows = each(_rows, self.state, self.own)

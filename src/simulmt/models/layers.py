@@ -110,7 +110,7 @@ class LayerOptions(NamedTuple):
     heads: int
     dropout: float
     pre: bool
-    """Whether sublayers normalise their input; otherwise their output."""
+    """True if sublayers normalise their input; otherwise their output."""
     activation: ActivationName
 
     def residual(self) -> Residual:

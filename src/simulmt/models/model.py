@@ -42,20 +42,20 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
     usual_beam: ClassVar[int]
     """Usual beam of beam search, for mechanisms that read the whole sentence first."""
     compiles: ClassVar[bool] = False
-    """Whether `torch.compile` suits `encode` and `decode`: they do not loop over the tokens."""
+    """True if `torch.compile` speeds up `encode` and `decode`, which do not loop over tokens."""
 
     takes_several_states: ClassVar[bool] = False
-    """Whether the decoder can take a target token in several states."""
+    """True if the decoder can take a target token in several states."""
 
     attending_layers: int = 1
     """The number of decoder layers that attend to the source."""
     extends: bool
-    """Whether `extend` keeps all that `encode` gives, as of causal encoders that do not run
+    """True if `extend` keeps all that `encode` gives, as of causal encoders that do not run
     again."""
     reads_words: bool
-    """Whether `encode_next` takes whole words."""
+    """True if `encode_next` takes whole words."""
     joins: bool = False
-    """Whether sentences that have come differently far may listen and step in one batch, their
+    """True if sentences at different positions can be encoded and decoded in one batch, their
     states joined by `simulmt.models.joined`."""
 
     def __init__(
@@ -148,8 +148,8 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
         Args:
             token: the last one written, or BOS.
             state: the decoder's state before the step.
-            moves: whether heads may read on, for a mechanism that `writes_words`. None for the
-                rule of training: a clock moves on if `token` begins a word, a schedule always.
+            moves: True where heads may read on, for mechanisms that write whole words; None for
+                the rule of training.
         """
 
     def replay(self, tokens: TokenIds, state: DecoderState) -> DecoderState:
@@ -177,7 +177,7 @@ class Model(nn.Module, ABC, Generic[DecoderState, EncoderState]):
 
     @property
     def begins(self) -> Bool[Tensor, "V"]:
-        """For each subword of the vocabulary, whether it begins a word."""
+        """True for each subword of the vocabulary that begins a word."""
         return self._begins.to(next(self.parameters()).device)
 
     def word_ends(
@@ -209,7 +209,7 @@ def check_width(dim: int, heads: int, each: int = 1) -> None:
     """Check that the width of each head is a multiple of `each`.
 
     Raises:
-        UserError: the model's width is no such multiple.
+        UserError: it is not.
     """
     if dim % (each * heads):
         raise UserError(
@@ -218,7 +218,7 @@ def check_width(dim: int, heads: int, each: int = 1) -> None:
 
 
 def is_causal(encoder: str, mechanism: Mechanism) -> bool:
-    """Whether an encoder's states depend on past tokens only.
+    """True if an encoder's states depend on past tokens only.
 
     Args:
         encoder: `causal`, `bidirectional`, or `auto`: bidirectional if the mechanism reads the

@@ -80,7 +80,7 @@ class PrefixAttention(nn.Module):
     ) -> Attended:
         """Contexts of T target steps of training, each from the prefix that has been read."""
         B, T, D = query.shape
-        assert plan is not None, "the constructor refuses mechanisms without a clock"
+        assert plan is not None, "the constructor rejects mechanisms without a clock"
         assert isinstance(plan.alignment, Stops), "clocks plan known stops"
         stops = plan.alignment.position  # (B, 1, T)
         rows = stops.reshape(B * T, 1, 1)
@@ -94,7 +94,7 @@ class PrefixAttention(nn.Module):
         self, query: Queries, memory: Memory, state: State, stand: Stand | Moves | None
     ) -> Stepped:
         """One target step from the prefix that has been read."""
-        assert isinstance(stand, Stand), "the constructor refuses mechanisms without a clock"
+        assert isinstance(stand, Stand), "the constructor rejects mechanisms without a clock"
         own = self._read(memory, stand.position[:, :1])
         stepped = self.attention.step(query, own, None, stand)
         return stepped._replace(wants_to_read=stand.wants_to_read)
@@ -110,7 +110,7 @@ class PrefixAttention(nn.Module):
         return Memory(parts[0], parts[1], parts[2], mask, source.finished)
 
     def _read(self, memory: Memory, stops: Int[Tensor, "B T"]) -> Memory:
-        """The prefix that each step has read; every step becomes a row of its own."""
+        """The prefix that each step has read; every step becomes a row."""
         P, S = memory.values.shape[1], memory.mask.shape[1]
         rows = torch.arange(len(stops), device=stops.device)[:, None]
         prefix = (stops - 1 - (S - P)).clamp(min=0)  # the first prefix has S - P + 1 tokens

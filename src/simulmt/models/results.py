@@ -26,7 +26,7 @@ class Translation(NamedTuple):
     """Losses of the clock, or the mean over the layers of the schedules' losses; the objective
     weighs them."""
     confidence: Float[Tensor, "B T *K"] | None = None
-    """How sure the model is of each token, as a logit; None if it does not say."""
+    """The logit of the model's confidence in each token; None for a model without one."""
     reads: Int[Tensor, "B T K"] | None = None
     """The source tokens that each of the states of a token has read; None for one state."""
 
@@ -50,8 +50,8 @@ class DecoderStep(NamedTuple):
     weights: tuple[Float[Tensor, "B H S"], ...]
     """Attention to the source, for each layer that attends to the source."""
     confidence: Float[Tensor, "B"] | None = None
-    """How sure the model is of the next token, as a logit; of an overruled model the least
-    `readiness` of its layers; None if the model does not say."""
+    """The logit of the confidence in the next token; of an overruled model the least `readiness` of
+    its layers; None for a model without one."""
 
 
 def all_losses(plan: Plan | None, attended: Sequence[Attended], layers: int = 1) -> Losses:
@@ -83,7 +83,7 @@ def join_layers(
         logits: the logits of the next token.
         state: the decoder's next state.
         layers: the results of the layers that attend to the source.
-        confidence: how sure the model is of the next token, as a logit.
+        confidence: the logit of the confidence in the next token.
     """
     ready = [layer.readiness for layer in layers if layer.readiness is not None]
     return DecoderStep(

@@ -3,7 +3,7 @@
 A state is the decoder's view of a target token after some part of the source. All states of a token
 have its embedding and position; each attends to the source that it has read. A state sees those
 states of earlier tokens, and earlier states of its own token, that have read no more than itself.
-At each state the model says how likely it is to translate there rather than to wait.
+At each state the model computes the probability to translate there rather than to wait.
 
 Training computes all states. Decoding takes the first state that translates, from the present read
 length on. The states of a token that is written are computed once; a step that has to read on is
@@ -133,7 +133,7 @@ class StateChooser(nn.Module):
     """Which states there are, what they see, and which of them translates.
 
     Args:
-        mechanism: says what states read.
+        mechanism: determines what states read.
         dim: width D of the model.
 
     Raises:

@@ -31,7 +31,7 @@ from simulmt.models.vocabulary import Vocabulary
 from simulmt.options import Few, Share, Width, limited
 
 BY_WORD = "by_word"
-"""The value of `model.encoder` with which a token sees all of its own word."""
+"""The value of `model.encoder` with which a token sees its whole word."""
 
 
 class EncoderState(NamedTuple):
@@ -58,7 +58,7 @@ class Transformer(Model[TransformerState, EncoderState | Tensor]):
         decoder_layers: number of decoder layers.
         dropout: on embeddings and on the output of each sublayer.
         norm: "pre" or "post" layer normalisation.
-        encoder: `causal`, `by_word` (causal, but a token sees all of its own word),
+        encoder: `causal`, `by_word` (causal, except that a token sees its whole word),
             `bidirectional` (for mechanisms that read the whole sentence first), `auto` for
             bidirectional where that is possible, or `reencoding` (bidirectional and run again on
             every prefix, for wait-k: `simulmt.models.reencoding`).

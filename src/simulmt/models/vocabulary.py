@@ -20,10 +20,10 @@ class Vocabulary(NamedTuple):
     eos: int = 3
     """Ends a source and a target sentence."""
     begins: tuple[bool, ...] = ()
-    """Whether each subword begins a word, as the special ones do; empty if all do."""
+    """True for each subword that begins a word, as the special ones do; empty if all do."""
     opening: tuple[int, ...] = ()
-    """Opens each source sentence as a part of its first word, such as a sign of the language that
-    is to be written."""
+    """Opens each source sentence as a part of its first word, for example a sign of the target
+    language."""
 
     def words(self, tokens: Iterable[int]) -> Iterator[list[int]]:
         """Source tokens word by word; what opens a sentence belongs to its first word."""

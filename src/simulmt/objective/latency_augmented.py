@@ -2,7 +2,7 @@
 
     L = sum over sentences [-log p(y|x) + lambda * L_avg + lambda_var * L_var] / target tokens
 
-(MILk eq. 15; MMA eq. 17.) Losses of clocks and schedules join the sum with weights of their own. A
+(MILk eq. 15; MMA eq. 17.) Losses of clocks and schedules join the sum with their own weights. A
 teacher adds terms, too (`simulmt.objective.teacher`).
 """
 
@@ -53,7 +53,7 @@ class LatencyAugmented(Objective):
         hold: updates during which lambda and lambda_var are held at 0.
         warmup: updates over which both weights then grow linearly to their values.
         terms: weights of the losses of clocks and schedules, by name.
-        teacher: adds terms of its own; None for no teacher.
+        teacher: adds terms; None for no teacher.
 
     Raises:
         UserError: an unknown latency, variance or lost mass.

@@ -1,4 +1,4 @@
-"""SM2: a model learns from prefixes of the source how sure it may be (Yu et al. 2024).
+"""SM2: a model learns its confidence in each token from prefixes of the source (Yu et al. 2024).
 
 "Self-Modifying State Modeling for Simultaneous Machine Translation". For each target token
 

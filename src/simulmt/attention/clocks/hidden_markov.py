@@ -1,8 +1,8 @@
 """HMT: several moments at which each target token may be translated (Zhang & Feng 2023).
 
 "Hidden Markov Transformer for Simultaneous Machine Translation". Target token i has K states. State
-n, from 0, has read `c(i, n) = min(max(L + i - 1 + n, 1), S)` source tokens. The model itself says
-at each state whether to translate there or to wait for the next (`simulmt.models.several_states`).
+n, from 0, has read `c(i, n) = min(max(L + i - 1 + n, 1), S)` source tokens. The model decides at
+each state whether to translate there or to wait for the next (`simulmt.models.several_states`).
 """
 
 from dataclasses import dataclass

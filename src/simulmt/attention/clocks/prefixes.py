@@ -8,6 +8,6 @@ from simulmt.attention.clocks.full_sentence import FullSentence
 
 @dataclass(frozen=True)
 class Prefixes(FullSentence):
-    """`g_i = S` of whatever is given, for a model that also says how sure it is of a token."""
+    """`g_i = S` of whatever is given, for a model that also has a confidence in each token."""
 
     confident: ClassVar[bool] = True

@@ -60,7 +60,7 @@ class Balance(NamedTuple):
     read: Int[Tensor, "B"]
     """Source tokens read so far."""
     finished: Bool[Tensor, "B"]
-    """Whether EOS is among them."""
+    """True if EOS is among them."""
     written: Int[Tensor, "B"]
     """Target steps taken so far."""
     sent: Float[Tensor, "B"]

@@ -56,13 +56,13 @@ class Monotonic(ScheduleRecipe):
         return not self.mass_preservation
 
     def build(self, dim: int, heads: int, score: Callable[[int, int], ScoreFunction]) -> Schedule:
-        """The heads of one layer, with a score and an `r` of their own."""
+        """The heads of one layer, each with an `r`, and their score."""
         make = Perceptron if self.energies == "perceptron" else score
         return MonotonicHeads(self, make(dim, heads), heads)
 
 
 class MonotonicHeads(Schedule[Tensor]):
-    """The heads of one layer, each with an `r` of its own.
+    """The heads of one layer, each with its own `r`.
 
     Args:
         options: those of the recipe.

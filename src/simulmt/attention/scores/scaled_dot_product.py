@@ -51,8 +51,8 @@ class ProjectedDotProduct(ScoreFunction, ABC):
 class ScaledDotProduct(ProjectedDotProduct):
     """`(W_q s)(W_k h)^T / sqrt(d_head)`, one projection pair per head.
 
-    The keys have no bias. A bias would shift all energies of a query alike, which a softmax does
-    not see; selection energies have the scalar r of their schedule instead.
+    The keys have no bias. A bias would add the same to all energies of a query, which a softmax
+    does not see; selection energies have the scalar r of their schedule instead.
     """
 
     query: nn.Linear

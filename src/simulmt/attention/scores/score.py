@@ -18,8 +18,8 @@ class ScoreFunction(nn.Module, ABC):
     """Compares decoder states with source states; built from (width, heads)."""
 
     linear: ClassVar[bool] = True
-    """Whether energies are linear in the states: a vector that is added to all states then moves
-    all energies of a query alike."""
+    """True if energies are linear in the states: a vector that is added to all states then adds
+    the same to all energies of a query."""
 
     @abstractmethod
     def keys(self, states: Float[Tensor, "B S D"]) -> Keys:

@@ -65,7 +65,7 @@ class PredictedWindow(SpanRecipe):
 
 
 class Guess(nn.Module, Span):
-    """The window of one layer's heads, each with a guess of its own.
+    """The window of one layer's heads, each with its own guess.
 
     Args:
         dim: width of the queries.

@@ -20,13 +20,13 @@ class SpanTraits(NamedTuple):
     """The properties of a span that an attention depends on."""
 
     scored: bool = True
-    """Whether the span weighs several positions against each other, and so needs a score."""
+    """True if the span weighs several positions against each other, and so needs a score."""
     unlimited: bool = False
-    """Whether a head sees all positions that it has read; one kernel then gives alpha and beta."""
+    """True if a head sees all positions that it has read; one kernel then gives alpha and beta."""
     ahead: int = 0
     """Source positions that a head sees, and so has to read, beyond where the head stands."""
     dampens: bool = False
-    """Whether a factor makes the weights sum to less than 1."""
+    """True if a factor makes the weights sum to less than 1."""
 
 
 class Look(NamedTuple):
@@ -64,7 +64,7 @@ class Span(ABC):
         return beta
 
     def closed_form(self, alpha: Weights, energy: Energies) -> Weights | None:
-        """The same as `expected`, but faster; None for a span without a closed form."""
+        """The same as `expected`, faster; None for a span without a closed form."""
         return None
 
 
@@ -72,7 +72,7 @@ class SpanRecipe(ABC):
     """The options of a span."""
 
     takes_score: ClassVar[bool] = True
-    """Whether `mechanism.score` is an option beside the options of the span."""
+    """True if `mechanism.score` is an option beside the options of the span."""
 
     @abstractmethod
     def build(self, dim: int, heads: int) -> Span:
