@@ -5,8 +5,8 @@ that has read g tokens attends over `z_j + f_g`, where `f_g = W A_g` and `A_g` i
 first g source embeddings. So a source state takes in later tokens, and yet no token is encoded
 twice.
 
-`f_g` is the same for all j. So `f_g` moves all energies of a query by the same number, which a softmax
-does not see, and moves the average of the values by `V f_g`. It remains to compute
+`f_g` is the same for all j. So `f_g` moves all energies of a query by the same number, which a
+softmax does not see, and moves the average of the values by `V f_g`. It remains to compute
 
     context_t = sum_j beta_tj V z_j + V f_g(t)
 
