@@ -2,11 +2,10 @@
 
     python benchmarks/training.py [--repeats 7]
 
-A step is forward, backward and Adam on one batch, on one CPU thread. Contestants differ in nothing
-but the mechanism: all have the causal encoder, and `soft` attends through torch's fused kernel. The
-peers of `soft`, `torch.nn.Transformer` and Marian of `transformers`, run their own code from the
-batch to the smoothed loss (`peers.py`). Memory is counted where torch allocates it, above
-parameters and Adam's state.
+A step is forward, backward and Adam on one batch, on one CPU thread. Contestants differ only in the
+mechanism: all have the causal encoder, and `soft` uses torch's fused attention kernel. The peers of
+`soft`, `torch.nn.Transformer` and Marian from `transformers`, run their own code from the batch to
+the smoothed loss (`peers.py`). Memory is allocated by torch, without parameters and Adam's state.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from steps import Step, batch, model, peak_bytes, settings, step, vocabulary
 
 
 class Size(NamedTuple):
-    """A file of `conf/model`, the data that it is for, and how many tokens a batch has."""
+    """A file of `conf/model`, the data set it is meant for, and the number of tokens in a batch."""
 
     model: str
     data: str
