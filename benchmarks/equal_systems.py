@@ -62,7 +62,7 @@ class Setting:
     seeds: int = 1
     noise: Sequence[float] = (1.0,)
     part: float = 1.0
-    """Of the pairs, since more seeds take longer."""
+    """Fraction of the pairs to simulate, because more seeds take longer."""
 
 
 SETTINGS = (

@@ -30,7 +30,7 @@ class Result(NamedTuple):
     what: str
     value: float
     low: float
-    """Lower quartile of the repeats, as `high` is the upper one."""
+    """Lower quartile of the repeats; `high` is the upper quartile."""
     high: float
     unit: str
     least: float | None
@@ -61,7 +61,7 @@ class Result(NamedTuple):
 
 COLUMNS = ("subject", "what", "measured", "quartiles", "target", "")
 Measure = Callable[[int], list[Result]]
-"""The results of a subject, given how many repeats to take."""
+"""Returns the results of a subject, from a number of repeats."""
 
 
 def summed_up(

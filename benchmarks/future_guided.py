@@ -59,7 +59,7 @@ CONTESTANTS = {
     "wait-k, bidirectional re-encoding": ["model.encoder=reencoding"],
 }
 TARGETS = {"wait-k + AEL": 1.15, "wait-k + AEL + teacher": 2.3}
-"""How many times as long as the baseline a step may take."""
+"""Limits on the time of a step, relative to the baseline."""
 COLUMNS = ("model", "system", "seconds", "times", "times_low", "times_high", "memory_MiB", "memory")
 
 

@@ -21,7 +21,7 @@ TOKENS = 8000
 SIZES = {"transformer_multi30k": "multi30k_deen", "transformer_iwslt15": "iwslt15_envi"}
 LENGTHS = (25, 60, 200)
 TARGETS = {"mma_il": 1.25, "mma_h": 1.15, "wait_k": 1.15}
-"""How many times as long as `soft` a step may take."""
+"""Limits on the time of a step, relative to `soft`."""
 MEMORY, RECURRENT = 1.5, 3.0
 
 

@@ -25,7 +25,7 @@ SIZES = {(4000, 128): 4000, (800, 128): 4000, (16000, 512): 1000, (32000, 512): 
 MODELS = ("transformer", "transformer_multi30k", "transformer_base")
 SUBWORDS, TOKENS, LENGTH = 32000, 4000, 25
 TIME, MEMORY = 1.1, 0.5
-"""How many times what all logits take."""
+"""Limits relative to the loss from all logits."""
 SMOOTHING = 0.1
 
 

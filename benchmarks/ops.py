@@ -28,14 +28,14 @@ TARGETS: dict[Shape, float] = {
     (256, 60, 60): 12,
     (64, 200, 200): 40,
 }
-"""(B·H, T, S), and how many times as long as ours the closed form should take."""
+"""(B·H, T, S), and the least time of the closed form, relative to our operator."""
 SOFTMAX = 6.0
-"""How many times as long as a softmax our operator may take."""
+"""Limit on the time of our operator, relative to a softmax."""
 EPSILON = 1e-10
 STATES: Shape = (64, 30, 8)
 """Sentences, tokens and states of HMT."""
 EQUATIONS = 2.0
-"""How many times as long as our forward algorithm its equations should take."""
+"""The least time of the equations, relative to our forward algorithm."""
 
 
 def closed_alignment(p: Tensor) -> Tensor:

@@ -145,8 +145,8 @@ def marian_step(
 
 
 PEERS: dict[str, Peer] = {"torch.nn.Transformer": torch_step}
-"""The peers that are installed, each made of the number of subwords, the options of `conf/model`,
-the smoothing and the batch."""
+"""The installed peers. Each takes the number of subwords, the options of `conf/model`, the
+smoothing and the batch."""
 if HAS_MARIAN:
     PEERS[MARIAN] = marian_step
     PEERS[f"{MARIAN} by default"] = partial(marian_step, after_relu=False)

@@ -54,7 +54,7 @@ SMALL = [
     "trainer.progress=false", "objective.hold=40", "objective.warmup=40", "optim.warmup=50",
 ]  # fmt: skip
 MEASURED = ("train/tokens_per_s",)
-"""Figures that say how fast the machine is."""
+"""Figures that depend on the speed of the machine."""
 
 
 def every_run(tree: Path) -> dict[str, list[str]]:

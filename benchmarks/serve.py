@@ -45,9 +45,9 @@ class Result:
     """The measurements of the clients under one load."""
 
     delays: list[float] = field(default_factory=list)
-    """Of each word and each end, in milliseconds."""
+    """Delays of each word and each end of a sentence, in milliseconds."""
     wrong: int = 0
-    """The sentences that were not as expected: lost, late, mixed up or otherwise translated."""
+    """The wrong sentences: lost, late, mixed up or translated differently."""
     sentences: int = 0
 
 

@@ -49,7 +49,7 @@ VOCABULARY = Vocabulary(8000)
 BATCH = 128
 REPEATS = 3
 Row = tuple[str, str, str, float]
-"""What was measured, of what, its unit, its value."""
+"""The measurement, its subject, its unit and its value."""
 
 
 class Timed:

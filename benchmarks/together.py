@@ -36,7 +36,7 @@ from simulmt.parts.builders import build_mechanism, build_model
 
 MECHANISMS = ("mma_il", "wait_k")
 WARM_UP = 8
-"""Turns before the time counts, after which sessions are at different words of their sentences."""
+"""Turns before timing starts, so that sessions are at different words of their sentences."""
 SIZE = 1000
 """Subwords of the vocabulary."""
 Read = Callable[[Sequence[Translator], Sequence[str | None]], object]

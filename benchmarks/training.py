@@ -26,7 +26,7 @@ class Size(NamedTuple):
     data: str
     tokens: int
     against_peers: float
-    """How many times as long as a peer's a step of `soft` may take."""
+    """Limit on the time of a step of `soft`, relative to a peer's."""
 
     def at(self, length: int) -> str:
         """Size and length in words."""
@@ -39,7 +39,7 @@ SIZES = [
 ]
 LENGTHS = (25, 60, 200)
 BESIDE_PEERS = (25, 60)
-"""The lengths at which peers take part."""
+"""The lengths at which peers are measured."""
 TARGETS: dict[str, tuple[float | None, ...]] = {
     "mma_il": (1.08, 1.12, 1.20),
     "mma_h": (1.05, 1.08, 1.12),
@@ -49,7 +49,7 @@ TARGETS: dict[str, tuple[float | None, ...]] = {
     "sm2": (None, None, None),
     "hmt": (3, 3, None),
 }
-"""How many times as long as `soft` a step may take, for each of the lengths."""
+"""Limits on the time of a step, relative to `soft`, for each of the lengths."""
 MEMORY = 1.5
 
 
