@@ -21,9 +21,9 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps simuleval
 	@touch $@
 
-setup: $(READY)  ## make the environment .venv with all that developing needs
+setup: $(READY)  ## create the development environment .venv
 
-run: $(READY)  ## train on the embedded data and show what comes out (about four minutes)
+run: $(READY)  ## train on the embedded data and show the results (about four minutes)
 	$(BIN)/python train.py mechanism=mma_il lambda=0.2
 
 test: lint type $(READY)  ## lint, types, import contracts, tests (about ten minutes)
@@ -33,7 +33,7 @@ test: lint type $(READY)  ## lint, types, import contracts, tests (about ten min
 test-slow: $(READY)  ## the tests that train models
 	$(BIN)/python -m pytest -m slow
 
-faults: $(READY)  ## kills, signals, full disks, damaged files, absurd values (15 minutes on two cores)
+faults: $(READY)  ## kills, signals, full disks, corrupt files, absurd values (15 minutes on two cores)
 	$(BIN)/python -m pytest tests/faults -m slow --numprocesses auto --maxprocesses 4
 
 lint: $(READY)  ## style and import contracts
@@ -44,22 +44,22 @@ lint: $(READY)  ## style and import contracts
 type: $(READY)  ## static types
 	$(BIN)/mypy
 
-bench: $(READY)  ## measure every target of speed into benchmarks/results.md (ten to twelve minutes)
+bench: $(READY)  ## measure every speed target and write benchmarks/results.md (ten to twelve minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/suite.py
 
-bench-gpu: $(READY)  ## check and time the GPU's kernels, on a machine that has one
+bench-gpu: $(READY)  ## check and time the GPU kernels, on a machine with a GPU
 	$(BIN)/python benchmarks/gpu.py
 
 zoo: $(READY)  ## train every mechanism on every model on the embedded data (75 minutes on two cores)
 	$(BIN)/python train.py experiments=zoo/all hydra/launcher=joblib
 	$(BIN)/python report.py runs=runs/zoo training=true
 
-notebook: $(READY)  ## execute docs/notebook.ipynb and keep its outputs (two minutes)
+notebook: $(READY)  ## run docs/notebook.ipynb and store its outputs (two minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -c 'import sys, nbclient, nbformat; page = sys.argv[1]; \
 	notebook = nbformat.read(page, as_version=4); \
 	nbclient.execute(notebook, record_timing=False, coalesce_streams=True); \
 	nbformat.write(notebook, page)' docs/notebook.ipynb
 
-clean:  ## remove the environment and the caches; runs/ stays
+clean:  ## remove the environment and the caches, but not runs/
 	rm -rf $(ENV) .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,11 +1,11 @@
-"""Two processes of `trainer=ddp`, each on a core of its own, against one process on one core.
+"""Two processes of `trainer=ddp`, each on its own core, against one process on one core.
 
     python benchmarks/ddp.py [--rounds 2]
 
-`python train.py` on the embedded data with the Transformer's size for Multi30k and batches of 4,096
-tokens for each process: target tokens per second of all processes, as `metrics.csv` has them every
-four updates. The first figure of a run, with all that starts, is left out. A run with two is
-compared with the one beside it.
+Runs `python train.py` on the embedded data with the Transformer's size for Multi30k and batches of
+4,096 tokens for each process. Measures the target tokens per second of all processes, recorded in
+`metrics.csv` every four updates. The first figure of a run includes the start-up and is left out. A
+run with two processes is compared with the adjacent run with one.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def tokens_per_second(devices: int, folder: Path, options: list[str]) -> list[fl
 
 
 def measure(rounds: int) -> list[Result]:
-    """As many runs with one process as with two; none where there is one core only."""
+    """Measure pairs of runs with one process and with two; no results on a single core."""
     what = "two CPU processes: times the tokens/s of one"
     if len(os.sched_getaffinity(0)) < 2:
         return [summed_up("DDP", f"{what} (one core only)", [float("nan")], least=TARGET)]
     times = list[float]()
     for number in range(rounds):
         rates = dict[int, list[float]]()
-        for devices in (1, 2) if number % 2 == 0 else (2, 1):  # who is first matters
+        for devices in (1, 2) if number % 2 == 0 else (2, 1):  # the order matters
             with tempfile.TemporaryDirectory() as folder:
                 rates[devices] = tokens_per_second(devices, Path(folder), OPTIONS)
         times += [rate / statistics.median(rates[1]) for rate in rates[2]]

@@ -2,10 +2,10 @@
 
     python benchmarks/decoding.py [--repeats 7]
 
-`simulmt.decoding.greedy` with 128 sentences of 8 to 24 subwords and random weights, on one CPU
-thread, in time for each subword written. The row of EOS is zero, so that its logit is 0 and never
-the highest: every sentence ends at the limit of its length, which leaves rows of the batch one
-after another, as they do with trained weights.
+Measures `simulmt.decoding.greedy` with 128 sentences of 8 to 24 subwords and random weights, on one
+CPU thread, as time per subword written. The row of EOS is zero, so its logit is 0 and never the
+highest. Every sentence therefore ends at its length limit, and sentences leave the batch one after
+another, as with trained weights.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def sources(sentences: int, words: Vocabulary) -> torch.Tensor:
 
 
 def endless(mechanism: str, size: str = "transformer_multi30k") -> Model:
-    """A model that never writes EOS of its own accord."""
+    """A model that never writes EOS before its length limit."""
     network = model(settings(size, "multi30k_deen", mechanism)).eval()
     assert isinstance(network, Transformer)
     with torch.no_grad():

@@ -1,11 +1,12 @@
-"""The order of an epoch at the size of the papers' corpora: time and memory of a rank, and steps.
+"""The order of an epoch for corpora as large as the papers': time and memory of a rank, and steps.
 
     python benchmarks/epochs.py DIR [--pairs 4500000 36000000]
 
-Only the lengths of the sentences are made up, and no text is needed at that size. They are words
-of pairs drawn from the first 20,000 of DIR/train.de and DIR/train.en, times the subwords of a word,
-and EOS. The subwords are trained on 18,000 of these pairs, and counted on the others. Each order is
-computed in a process of its own, as on one of 8 ranks. Seconds are the processor's.
+The order depends only on the lengths of the sentences, so no text of that size is needed. A length
+is the number of words of a pair drawn from the first 20,000 of DIR/train.de and DIR/train.en, times
+the subwords per word, plus EOS. The subword model is trained on 18,000 of these pairs, and the
+subwords are counted on the others. Each order is computed in a separate process, as on one of 8
+ranks. Seconds are processor time.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ MOST_WORDS = 150
 
 
 def sample_words(folder: Path) -> tuple[NDArray[np.int32], dict[str, float]]:
-    """Words of both sides of the first pairs, (pairs, 2), and subwords of a word, seen or not."""
+    """Words on both sides of the first pairs, (pairs, 2), and subwords per seen and unseen word."""
     corpus = read_text(str(folder), "de", "en", "train", "valid", "test", MOST_WORDS, "sample")
-    pairs = corpus.splits["train"]  # the others are not read
+    pairs = corpus.splits["train"]  # other splits are not read
     sides = [[*islice(side, SAMPLE)] for side in (pairs.sources, pairs.targets)]
     words = np.array([[len(line.split()) for line in side] for side in sides], np.int32).T
     held_out = min(UNSEEN, len(words) // 10)

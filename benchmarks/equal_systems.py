@@ -1,16 +1,16 @@
-"""How often a report says p < .05 of two systems that are equal.
+"""How often a report gives p < .05 for two systems that are equal.
 
     python benchmarks/equal_systems.py [--pairs 2000] [--to benchmarks/equal_systems.csv]
 
 A test set has 1,000 sentences, drawn from the embedded corpus. Two systems write its references
-with wrong words. Each sentence has its own share of wrong words, which is the same for both
-systems; which words these are, each system draws for itself. The two are compared as lines of a
-report are: with the counts of BLEU and DAL, 1,000 resamples, interpolation and seeds.
+with some wrong words. The share of wrong words varies by sentence and is the same for both systems,
+but each system draws its own wrong words. The two are compared like lines of a report: with the
+counts of BLEU and DAL, 1,000 resamples, interpolation and seeds.
 
-A model's quality depends on its seed where `noise` says so: its shares of wrong words are 5%
-smaller or larger, or the same. In the table, `sd` is the standard deviation of a system's BLEU,
-without what both systems share. `below` is the percentage of pairs with p < .05, and `sacrebleu`
-the same by the p value of `sacrebleu.significance` for the same resamples.
+With `noise`, a model's quality depends on its seed: its shares of wrong words are 5% smaller or
+larger, or the same. In the table, `sd` is the standard deviation of a system's BLEU, without the
+part that both systems share. `below` is the percentage of pairs with p < .05, and `sacrebleu` is
+the same percentage with the p value of `sacrebleu.significance` for the same resamples.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Setting:
     seeds: int = 1
     noise: Sequence[float] = (1.0,)
     part: float = 1.0
-    """Of the pairs, since more seeds take longer."""
+    """Fraction of the pairs to simulate, because more seeds take longer."""
 
 
 SETTINGS = (
@@ -76,8 +76,8 @@ SETTINGS = (
 def outputs(text: Split, shares: Sequence[float], wait: int, factor: float) -> SentenceCounts:
     """The counts of several outputs of each sentence, (OUTPUTS, sentences, 12).
 
-    The first words wait for `wait` source words, or one more. Who waits longer makes fewer
-    mistakes.
+    The first words wait for `wait` source words, or one more. A system that waits longer makes
+    fewer mistakes.
     """
     drawn = random.Random(f"{SEED} {wait} {factor}")
     words = " ".join(text.targets).split()
@@ -97,7 +97,7 @@ def outputs(text: Split, shares: Sequence[float], wait: int, factor: float) -> S
 def line(
     setting: Setting, made: Made, sentences: NDArray[np.int64], draw: Generator
 ) -> ResampledLine:
-    """A system on a test set."""
+    """The line of a system on a test set."""
     points = []
     for wait in setting.waits:
         seeds = {}
@@ -110,13 +110,13 @@ def line(
 
 
 def sacrebleus(differences: SentenceCounts) -> float:
-    """The p value of `sacrebleu.significance`, of the test set's difference and the resampled."""
+    """The p value of `sacrebleu.significance` from the difference on the test set and resamples."""
     sizes = np.abs(differences)
     return float(1 + (sizes[1:] - sizes[1:].mean() > sizes[0]).sum()) / len(sizes)
 
 
 def simulate(setting: Setting, made: Made, pairs: int) -> dict[str, object]:
-    """The row of a setting."""
+    """Simulate a setting; its row of the table."""
     draw, dal = np.random.default_rng(SEED), np.full(1 + RESAMPLES, DAL)
     found, what = [], f"{setting.what}, seeds: {setting.seeds}"
     for pair in range(pairs):

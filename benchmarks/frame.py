@@ -1,4 +1,4 @@
-"""What all benchmarks share: contestants in turns, results beside their targets, tables of them."""
+"""Shared by all benchmarks: contestants in turns, results with their targets, and their tables."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ WARM_UP = 3
 
 
 class Result(NamedTuple):
-    """A measured figure and what was asked of it; a `least` or `most` of None asks for nothing."""
+    """A measured figure and its target; a `least` or `most` of None is no limit."""
 
     subject: str
     what: str
     value: float
     low: float
-    """Lower quartile of the repeats, as `high` is the upper one."""
+    """Lower quartile of the repeats; `high` is the upper quartile."""
     high: float
     unit: str
     least: float | None
@@ -38,7 +38,7 @@ class Result(NamedTuple):
 
     @property
     def met(self) -> bool:
-        """Whether the median is within the target; NaN is not."""
+        """True if the median is within the target; NaN is not."""
         above = self.least is None or self.value >= self.least
         return above and (self.most is None or self.value <= self.most)
 
@@ -61,7 +61,7 @@ class Result(NamedTuple):
 
 COLUMNS = ("subject", "what", "measured", "quartiles", "target", "")
 Measure = Callable[[int], list[Result]]
-"""The results of a subject, given how many repeats to take."""
+"""Returns the results of a subject, from a number of repeats."""
 
 
 def summed_up(
@@ -85,11 +85,11 @@ def in_turns(
     clock: Callable[[], float] = time.process_time,
     warm_up: int = WARM_UP,
 ) -> dict[str, list[float]]:
-    """Seconds of each contestant in each round; every round begins with another one.
+    """Seconds of each contestant in each round; every round begins with a different one.
 
-    Whatever slows the machine for a while slows all of them. The first rounds, for caches,
-    compilers and the allocator, are left out. The processor's time is what one thread takes on a
-    quiet machine.
+    If the machine slows down for a while, all of them slow down. The first rounds, which warm up
+    caches, compilers and the allocator, are left out. Processor time is the time that one thread
+    takes on an idle machine.
     """
     names = [*contestants]
     seconds: dict[str, list[float]] = {name: [] for name in names}
@@ -109,20 +109,20 @@ def ratios(over: Sequence[float], under: Sequence[float]) -> list[float]:
 
 
 def configuration(*overrides: str) -> dict[str, Any]:
-    """What `python train.py OVERRIDES` would be given."""
+    """The configuration of `python train.py OVERRIDES`."""
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         return plain(compose("train", [*overrides]))
 
 
 def one_thread() -> None:
-    """What is timed by the processor's clock runs in one thread, with memory as in training."""
+    """Use one thread, for measuring processor time, and manage memory as in training."""
     prepare_machine()
     torch.set_num_threads(1)
     torch.manual_seed(0)
 
 
 def environment() -> dict[str, str]:
-    """For programs that are started: this working tree, one thread, no network."""
+    """The environment of started programs: this working tree, one thread, no network."""
     own = {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "WANDB_MODE": "offline"}
     return {**os.environ, **own}
 
@@ -138,7 +138,7 @@ def show(results: Sequence[Result]) -> None:
 
 
 def alone(measure: Measure, description: str | None) -> None:
-    """The command line of a benchmark that is run by itself."""
+    """Run a benchmark by itself, with its command line."""
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
     parser.add_argument(
         "--repeats", type=int, default=REPEATS, help="rounds (default: %(default)s)"

@@ -1,12 +1,12 @@
-"""Training steps of the future-guided incremental Transformer and of what it is compared with.
+"""Training steps of the future-guided incremental Transformer and of its baselines.
 
     python benchmarks/future_guided.py [--repeats 7] [--output experiments/future_guided/cost.csv]
 
-Every row is a configuration of `train.py` on one batch of made-up sentences of 25 tokens, in one
-CPU thread: seconds, and memory where torch allocates it (activations, gradients and scratch), both
-also as multiples of wait-k with a causal encoder. Zhang et al. (2021), table 5, found 1.32 with the
-average embedding layer and 2.6 with the teacher as well. Re-encoding runs every prefix padded to
-the whole sentence, twice the positions that the prefixes have.
+Every row is a configuration of `train.py` on one batch of artificial sentences of 25 tokens, on one
+CPU thread. It gives seconds, and the memory allocated by torch (activations, gradients and scratch
+tensors), both also relative to wait-k with a causal encoder. Zhang et al. (2021), table 5, found
+1.32 with the average embedding layer and 2.6 with the teacher as well. Re-encoding runs every
+prefix padded to the whole sentence, which is twice the positions of the prefixes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LENGTH = 25
 
 
 class Size(NamedTuple):
-    """A file of `conf/model`, target tokens in a batch, and of how many subwords."""
+    """A file of `conf/model`, the target tokens in a batch, and the size of the vocabulary."""
 
     model: str
     tokens: int
@@ -59,7 +59,7 @@ CONTESTANTS = {
     "wait-k, bidirectional re-encoding": ["model.encoder=reencoding"],
 }
 TARGETS = {"wait-k + AEL": 1.15, "wait-k + AEL + teacher": 2.3}
-"""How many times as long as the baseline a step may take."""
+"""Limits on the time of a step, relative to the baseline."""
 COLUMNS = ("model", "system", "seconds", "times", "times_low", "times_high", "memory_MiB", "memory")
 
 
@@ -90,7 +90,7 @@ def contestant(size: Size, overrides: list[str], given: Batch) -> Step:
 def rows_of(
     size: Size, repeats: int, contestants: Mapping[str, list[str]] = CONTESTANTS
 ) -> list[dict[str, Any]]:
-    """What each contestant takes."""
+    """Time and memory of each contestant."""
     torch.manual_seed(LENGTH)
     given = batch(size.tokens, LENGTH, Vocabulary(size.vocabulary))
     steps = {name: contestant(size, options, given) for name, options in contestants.items()}
@@ -108,7 +108,7 @@ def rows_of(
 
 
 def results(rows: list[dict[str, Any]]) -> list[Result]:
-    """The rows that something was asked of, beside it."""
+    """The rows that have a target, with the target."""
     return [
         Result(
             "training step", f"{row['system']}, {row['model']}: times as long as {BASELINE}",
@@ -120,7 +120,7 @@ def results(rows: list[dict[str, Any]]) -> list[Result]:
 
 
 def write(rows: list[dict[str, Any]], output: Path) -> None:
-    """Three decimals are more than the spread allows."""
+    """Write the rows with three decimals, which is more than their spread."""
     with output.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
@@ -129,7 +129,7 @@ def write(rows: list[dict[str, Any]], output: Path) -> None:
 
 
 def measure(repeats: int) -> list[Result]:
-    """Of the tiny size, what something was asked of."""
+    """Measure the tiny size; the results that have a target."""
     one_thread()
     wanted = {name: CONTESTANTS[name] for name in (BASELINE, *TARGETS)}
     return results(rows_of(SIZES[0], repeats, wanted))

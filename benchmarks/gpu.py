@@ -2,13 +2,13 @@
 
     PYTHONPATH=src python benchmarks/gpu.py [--output gpu] [--repeats 20] [--tune]
 
-First every result is compared with the reference in float64; a wrong one ends the run. Then each
-kernel is timed alone, by events around the replay of a CUDA graph, beside a softmax of the same
-shape and a copy of 1 GiB. "Of copy" is the bytes that must move, over the time, over what
-the copy moves per second; where all of it fits into the GPU's cache it can exceed 100%.
-"From Python" is forward and backward through autograd, with all that launching costs. Last come
-whole training steps (`gpu_steps.py`). Needs torch, Triton, jaxtyping and pytorch-lightning, for
-the steps hydra-core too, and no network. Writes a table in Markdown and in CSV.
+First every result is compared with the reference in float64; a wrong result ends the run. Then each
+kernel is timed alone, by events around the replay of a CUDA graph, and so are a softmax of the same
+shape and a copy of 1 GiB. "Of copy" is the bytes that must move, divided by the time and by the
+bandwidth of the copy. If everything fits into the GPU's cache, it can exceed 100%. "From Python" is
+forward and backward through autograd, including the cost of launching. Whole training steps come
+last (`gpu_steps.py`). The benchmark needs torch, Triton, jaxtyping and pytorch-lightning, and also
+hydra-core for the steps, but no network. It writes a table in Markdown and in CSV.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def errors(shape: Shape, chunk: int | None, binary: bool) -> dict[str, float]:
 
 
 def check() -> list[str]:
-    """Lines on what was compared; exits where a result is wrong or not a number."""
+    """Compare all results with the reference; lines about them. Exits if one is wrong or NaN."""
     lines = []
     for shape in CHECKED:
         for chunk in (None, CHUNK):
@@ -109,7 +109,7 @@ def milliseconds(run: Callable[[], object], repeats: int, launches: int = 1) -> 
 
 
 def kernel_milliseconds(run: Callable[[], object], repeats: int, launches: int) -> float:
-    """The same for a graph of `launches` runs: no time goes to Python or to launching."""
+    """The same for a graph of `launches` runs, without the cost of Python or of launching."""
     for _ in range(3):
         run()
     torch.cuda.synchronize()
@@ -188,7 +188,7 @@ def row(shape: Shape, name: str, ms: float, rate: str = "", share: str = "") -> 
 
 
 def tune(bandwidth: float, repeats: int) -> list[Row]:
-    """The same kernels with other launches, so that `simulmt.ops.cuda` can take the best."""
+    """The same kernels with other launch options, to choose the best for `simulmt.ops.cuda`."""
     rows: list[Row] = []
     for shape in ((4096, 50, 50), (1024, 100, 100), (512, 50, 512)):
         elements = shape[0] * shape[1] * shape[2]
@@ -220,7 +220,7 @@ def write(rows: list[Row], checks: list[str], heading: str, output: Path) -> Non
 
 
 def train(output: Path) -> None:
-    """Time training steps, too."""
+    """Time training steps."""
     import gpu_steps  # noqa: PLC0415  # needs hydra-core
     from frame import REPEATS, show  # noqa: PLC0415
 
@@ -251,7 +251,7 @@ def main() -> None:
     rows: list[Row] = []
     for shape in SHAPES:
         rows += measure(shape, bandwidth, arguments.repeats)
-        write(rows, checks, heading, arguments.output)  # what is measured is kept
+        write(rows, checks, heading, arguments.output)  # keep what is measured
     if arguments.tune:
         rows += tune(bandwidth, arguments.repeats)
         write(rows, checks, heading, arguments.output)

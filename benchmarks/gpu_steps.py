@@ -2,8 +2,9 @@
 
     PYTHONPATH=src python benchmarks/gpu_steps.py [--repeats 7]
 
-What `training.py` and `recurrent.py` measure on the CPU, on larger batches, by the clock and with
-the GPU's work done. `gpu.py` runs this last. Needs hydra-core beside what that needs.
+Measures the same as `training.py` and `recurrent.py` on the CPU, but with larger batches, in wall
+time, and waits until the GPU has finished. `gpu.py` runs this last. It needs hydra-core in addition
+to the packages of `gpu.py`.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ TOKENS = 8000
 SIZES = {"transformer_multi30k": "multi30k_deen", "transformer_iwslt15": "iwslt15_envi"}
 LENGTHS = (25, 60, 200)
 TARGETS = {"mma_il": 1.25, "mma_h": 1.15, "wait_k": 1.15}
-"""How many times as long as `soft` a step may take."""
+"""Limits on the time of a step, relative to `soft`."""
 MEMORY, RECURRENT = 1.5, 3.0
 
 
 def finished(run: Step, device: str) -> Step:
-    """A step that ends when the device has done its work."""
+    """A step that ends when the device has finished."""
 
     def both() -> None:
         run()
@@ -36,7 +37,7 @@ def finished(run: Step, device: str) -> Step:
 
 
 def peak_bytes(run: Step) -> int:
-    """The most that a step holds on the GPU above what it held before."""
+    """The peak memory of a step on the GPU, above the memory in use before."""
     held = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     run()

@@ -1,10 +1,10 @@
-"""How the operators' time grows with each dimension, and a training step's with its tokens.
+"""How the time of operators grows with each dimension, and that of a training step with tokens.
 
     python benchmarks/growth.py [--repeats 7]
 
 The exponent is the slope of a straight line through the logarithms of sizes and times, fitted to
-each round. The operator is timed forward and backward, the step is one of `mma_il` at the size for
-Multi30k with sentences of 25 subwords. On one CPU thread.
+each round. The operator is timed forward and backward. The step is that of `mma_il` at the size for
+Multi30k with sentences of 25 subwords. All run on one CPU thread.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ops import forms
 from steps import batch, model, settings, step, vocabulary
 
 SIZES = (64, 128, 256, 512)
-OTHERS = 128  # the size of the dimensions that do not grow; large enough that calls cost little
+OTHERS = 128  # the size of the fixed dimensions; large enough that the cost of calls is small
 TOKENS = (500, 1000, 2000, 4000)
 LENGTH = 25
 TARGET = {"least": 0.9, "most": 1.1}

@@ -1,9 +1,9 @@
-"""What the guard against NaN and infinity costs a training step.
+"""The cost of the guard against NaN and infinity in a training step.
 
     python benchmarks/guard.py [--repeats 7]
 
-Both contestants clip the gradient and step with fused Adam. One of them also watches loss and norm,
-and tells Adam whether to apply the update.
+Both contestants clip the gradient and step with fused Adam. One of them also checks the loss and
+the norm, and makes Adam skip the update if they are not finite.
 """
 
 from __future__ import annotations

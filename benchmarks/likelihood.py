@@ -1,9 +1,9 @@
-"""The likelihood of each token against the same from all logits: time, and memory of a step.
+"""The likelihood computed in chunks against the likelihood from all logits: time and memory.
 
     python benchmarks/likelihood.py [--repeats 7]
 
-Forward and backward of the smoothed loss by itself, for several vocabularies and widths, on one CPU
-thread. Memory is that of a whole training step of `soft`, above parameters and Adam's state.
+Times forward and backward of the smoothed loss alone, for several vocabularies and widths, on one
+CPU thread. Memory is that of a whole training step of `soft`, without parameters and Adam's state.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ SIZES = {(4000, 128): 4000, (800, 128): 4000, (16000, 512): 1000, (32000, 512): 
 MODELS = ("transformer", "transformer_multi30k", "transformer_base")
 SUBWORDS, TOKENS, LENGTH = 32000, 4000, 25
 TIME, MEMORY = 1.1, 0.5
-"""How many times what all logits take."""
+"""Limits relative to the loss from all logits."""
 SMOOTHING = 0.1
 
 
 def from_all_logits(
     states: Tensor, output: Projection, target: Tensor, mask: Tensor
 ) -> TokenLosses:
-    """As `token_losses`, with tensors of tokens times subwords; the tests compare with it, too."""
+    """Like `token_losses`, with tensors of tokens times subwords; the tests also use it."""
     log_p = output(states).log_softmax(-1)
     nll = -log_p.gather(-1, target[..., None])[..., 0]
     return TokenLosses(nll * mask, -log_p.mean(-1) * mask)

@@ -1,13 +1,13 @@
-"""Time of the operators that train, forward and backward, on one CPU thread.
+"""Time of the training operators, forward and backward, on one CPU thread.
 
     python benchmarks/ops.py [--repeats 7]
 
-For expected alignment and attention the contestants are our operator (from logits, with the
-sigmoid), the clamped closed form that most implementations use, and a softmax of the same shape.
-The closed form serves as a yardstick of speed only: its results are wrong. As in those
-implementations, it takes rows out of whole tensors one by one, and so computes a gradient of the
-whole tensor T times. At T = 200 that, not arithmetic, takes most of its time. The forward algorithm
-of HMT runs against its equations in torch.
+For expected alignment and attention, the contestants are our operator (from logits, including the
+sigmoid), the clamped closed form of most implementations, and a softmax of the same shape. The
+closed form is only a reference for speed; its results are wrong. As in those implementations, it
+takes rows from whole tensors one by one, and so computes a gradient of the whole tensor T times. At
+T = 200 this takes most of its time. The forward algorithm of HMT runs against its equations in
+torch.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ TARGETS: dict[Shape, float] = {
     (256, 60, 60): 12,
     (64, 200, 200): 40,
 }
-"""(B·H, T, S), and how many times as long as ours the closed form should take."""
+"""(B·H, T, S), and the least time of the closed form, relative to our operator."""
 SOFTMAX = 6.0
-"""How many times as long as a softmax our operator may take."""
+"""Limit on the time of our operator, relative to a softmax."""
 EPSILON = 1e-10
 STATES: Shape = (64, 30, 8)
 """Sentences, tokens and states of HMT."""
 EQUATIONS = 2.0
-"""How many times as long as our forward algorithm its equations should take."""
+"""The least time of the equations, relative to our forward algorithm."""
 
 
 def closed_alignment(p: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ def closed_attention(alpha: Tensor, energy: Tensor) -> Tensor:
 
 
 def forms(shape: Shape) -> dict[str, Callable[[], object]]:
-    """Functions that run each contestant forward and backward."""
+    """A function for each contestant that runs it forward and backward."""
     p, energy = torch.rand(shape).requires_grad_(), torch.randn(shape).requires_grad_()
     grad = torch.randn(shape)
 
@@ -79,7 +79,7 @@ def forms(shape: Shape) -> dict[str, Callable[[], object]]:
 
 
 def hidden_markov_forms(shape: Shape) -> dict[str, Callable[[], object]]:
-    """The same for HMT's likelihood, of sentences that have as many tokens as their sources."""
+    """The same for HMT's likelihood, with targets as long as their sources."""
     B, T, K = shape
     translate = torch.randn(shape).log_softmax(-1).requires_grad_()
     emission = torch.randn(shape).requires_grad_()

@@ -1,10 +1,10 @@
-"""Whether the processes add up their gradients while the backward pass still runs.
+"""Measures if the processes sum their gradients while the backward pass is still running.
 
     python benchmarks/overlap.py
 
-`python train.py trainer=ddp` with two CPU processes, of which the first is watched by torch's
-profiler for one update: when the first bucket's all-reduce begins, and when the last gradient is
-there. The processes exchange buckets in the same way on GPUs.
+Runs `python train.py trainer=ddp` with two CPU processes. torch's profiler records one update of
+the first process: when the all-reduce of the first bucket begins, and when the last gradient is
+complete. On GPUs, the processes exchange buckets in the same way.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from frame import ROOT, Result, environment, show, summed_up
 
-UPDATES, WATCHED = 4, 3  # the update that is watched comes after this many
+UPDATES, WATCHED = 4, 3  # the number of updates before the recorded one
 OPTIONS = [
     "trainer=ddp",
     "trainer.accelerator=cpu",
@@ -53,7 +53,7 @@ if os.environ.get("LOCAL_RANK", "0") == "0":
 
 
 def begun(events: list[tuple[str, float, float]]) -> float:
-    """When the first all-reduce begins, as a share of the time from first to last gradient."""
+    """The start of the first all-reduce, as a share of the time from first to last gradient."""
     gradients = [(start, end) for name, start, end in events if name.endswith("::AccumulateGrad")]
     first, last = min(start for start, _ in gradients), max(end for _, end in gradients)
     reduced = min(start for name, start, _ in events if name.endswith(":all_reduce"))
@@ -61,7 +61,7 @@ def begun(events: list[tuple[str, float, float]]) -> float:
 
 
 def measure() -> list[Result]:
-    """One run, of which nothing is timed but against itself."""
+    """Measure one run; its times are only compared with one another."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "sitecustomize.py").write_text(WATCH)
         events = Path(folder) / "events.json"

@@ -1,9 +1,9 @@
-"""Training steps of other Transformers of the same size, each with code of its own throughout.
+"""Training steps of other Transformers of the same size, each with its own code throughout.
 
-Masks, dropout, the decoder's input and the smoothed loss are the peer's or plain torch; only the
-batch and the sizes are ours. Dropout stands in the same places in all of them: on embeddings, on
-sublayers and after the ReLU, not on attention, which would keep torch from its fused kernel. As
-its own defaults are, Marian has none after the ReLU; it takes part in that form, too.
+Masks, dropout, the decoder's input and the smoothed loss are those of the peer or plain torch; only
+the batch and the sizes are ours. All of them apply dropout in the same places: on embeddings, on
+sublayers and after the ReLU. Dropout on attention would prevent torch from using its fused kernel.
+By default, Marian has no dropout after the ReLU; this form is also measured.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Peer: TypeAlias = Callable[[int, dict[str, Any], float, Batch], Step]
 
 
 def smoothed_loss(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
-    """The mean over target tokens, in torch's own words."""
+    """The mean over target tokens, as torch computes it."""
     return functional.cross_entropy(
         logits.flatten(0, 1),
         target.flatten(),
@@ -72,7 +72,7 @@ class TorchTransformer(nn.Module):
         return embedded
 
     def forward(self, source: Tensor, mask: Tensor, target: Tensor) -> Tensor:
-        """Logits; the encoder is causal, as ours."""
+        """Logits; the encoder is causal, like ours."""
         future = [_future(x.shape[1]) for x in (source, target)]
         states = self.layers.encoder(self._embed(source), future[0], is_causal=True)
         out = self.layers.decoder(
@@ -86,7 +86,7 @@ class TorchTransformer(nn.Module):
 
 
 def _future(length: int) -> Tensor:
-    """What is hidden from each position: all that comes later."""
+    """The mask that hides all later positions from each position."""
     return nn.Transformer.generate_square_subsequent_mask(length)
 
 
@@ -145,8 +145,8 @@ def marian_step(
 
 
 PEERS: dict[str, Peer] = {"torch.nn.Transformer": torch_step}
-"""The peers that are installed, each made of the number of subwords, the options of `conf/model`,
-the smoothing and the batch."""
+"""The installed peers. Each takes the number of subwords, the options of `conf/model`, the
+smoothing and the batch."""
 if HAS_MARIAN:
     PEERS[MARIAN] = marian_step
     PEERS[f"{MARIAN} by default"] = partial(marian_step, after_relu=False)

@@ -3,10 +3,10 @@
     python benchmarks/pipeline.py [--repeats 7]           # beside a training step (`make bench`)
     python benchmarks/pipeline.py --pairs 1000000 2000000 # corpora of these sizes, once each
 
-The files hold made-up words, as frequent as words are (Zipf's law), 5 to 45 of them in a sentence.
-A first start reads and encodes the text; a second start maps what the first has made. Each start is
-a process of its own. The subword model is trained before and not timed. Memory is what the process
-has for itself at the most (RssAnon); mapped files are memory that all processes share.
+The files contain artificial words with realistic frequencies (Zipf's law), 5 to 45 in a sentence. A
+first start reads and encodes the text; a second start maps the files of the first. Each start is a
+separate process. The subword model is trained before and not timed. Memory is the peak of the
+process's unshared memory (RssAnon); all processes share the mapped files.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ GIB = 2**30
 
 
 def write_corpus(folder: Path, pairs: int) -> None:
-    """Text files of `pairs` pairs, and small ones beside them for validation and test."""
+    """Write text files of `pairs` pairs, and small files for validation and test."""
     rng = np.random.default_rng(0)
     letters = np.array(list("eeeennniiisssrrraaattdhulcgmobwfkzpväüöß"))
     words = np.array(["".join(rng.choice(letters, rng.integers(2, 13))) for _ in range(WORDS)])
@@ -89,14 +89,14 @@ def prepare(folder: Path, cache: Path) -> dict[str, float]:
 
 
 def own_memory() -> float:
-    """The resident memory that this process shares with no other, in GiB."""
+    """The unshared resident memory of this process, in GiB."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     found = re.search(r"RssAnon:\s+(\d+) kB", status)
     return int(found[1]) * 1024 / GIB if found else float("nan")
 
 
 def in_a_process(folder: Path, cache: Path, cores: int | None = None) -> dict[str, float]:
-    """The same in a fresh process, on all cores or so many of them."""
+    """The same in a new process, on all cores or a number of them."""
     command = [sys.executable, __file__, "--prepare", str(folder), str(cache)]
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(allowed)[:cores])
@@ -122,7 +122,7 @@ def made(found: dict[str, float]) -> float:
 
 
 def measure(repeats: int) -> list[Result]:
-    """In turns with a training step that has all cores, too."""
+    """Measure in turns with a training step that also uses all cores."""
     prepare_machine()
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     config = settings("transformer_multi30k", "multi30k_deen", "soft")

@@ -1,10 +1,10 @@
-"""Policies on a trained model: sentences a second in batches and live, and that both are equal.
+"""Policies on a trained model: sentences per second in batches and live, and their equality.
 
     python benchmarks/policies.py RUN [--sentences 1000] [--live 100] [--only local_agreement ...]
 
-All policies of `conf/policy` that serve the model, with the options of their files, on its test set
-and one thread. A batch has 4,000 source subwords. Live, each source word is a read, and so is the
-end of a sentence.
+Runs all policies of `conf/policy` that work with the model, with the options of their files, on its
+test set and one thread. A batch has 4,000 source subwords. Live, each source word and each end of a
+sentence is a read.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A model of OPUS-MT's size, live: milliseconds that the encoder, run again, and drafts take.
+"""A model of OPUS-MT's size, live: milliseconds for running the encoder again and drafting.
 
     python benchmarks/pretrained.py [--threads 2] [--words 20] [--sentences 10]
 
-6 + 6 layers of width 512 and a vocabulary of 58,101 subwords (opus-mt-de-en). The weights are
-random, and no figure depends on them: a draft ends where it has as many subwords as the source.
-Each word is 1.4 subwords long. A read is a source word, or the end of a sentence.
+The model has 6 + 6 layers of width 512 and a vocabulary of 58,101 subwords (opus-mt-de-en). The
+weights are random, but no figure depends on them: a draft ends when it has as many subwords as the
+source. Words have 1.4 subwords on average. A read is a source word or the end of a sentence.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Whether two versions of the code compute the same: train and decode everything, bit by bit.
+"""Compares two versions of the code bit by bit: trains and decodes everything with both.
 
     python benchmarks/record.py make FOLDER [--tree CHECKOUT] [--jobs 2] [--only NAME ...]
     python benchmarks/record.py compare FOLDER FOLDER
 
-`make` trains every mechanism of `conf/mechanism` on every model that takes it, and the variants in
-`EXTRA`, for 200 updates of small models on one thread, and decodes the test set. It keeps, for each
-run, the losses and validation figures as hexadecimal floats, a digest of each tensor of the
-checkpoint, the scores, and `instances.log`. `--tree` trains with the code of another checkout,
-such as `git worktree add ../before 662b2bc` makes (the last commit before the parts of a mechanism
-became objects). `compare` names each run that differs, and what
-of it does. Numbers are the same on the same machine only: processors round differently.
+`make` trains every mechanism of `conf/mechanism` on every compatible model, and the variants in
+`EXTRA`, for 200 updates of small models on one thread, and decodes the test set. For each run it
+keeps the losses and validation figures as hexadecimal floats, a digest of each tensor of the
+checkpoint, the scores, and `instances.log`. `--tree` trains with the code of another checkout, such
+as one made by `git worktree add ../before 662b2bc` (the last commit before the parts of a mechanism
+became objects). `compare` lists each run that differs, and its differences. Numbers are the same
+only on the same machine, because processors round differently.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SMALL = [
     "trainer.progress=false", "objective.hold=40", "objective.warmup=40", "optim.warmup=50",
 ]  # fmt: skip
 MEASURED = ("train/tokens_per_s",)
-"""Figures that say how fast the machine is."""
+"""Figures that depend on the speed of the machine."""
 
 
 def every_run(tree: Path) -> dict[str, list[str]]:
@@ -73,7 +73,7 @@ def every_run(tree: Path) -> dict[str, list[str]]:
 
 
 def train(losses: Path, overrides: Sequence[str]) -> None:
-    """Run `train.py` of this folder, and write down all that is logged, in full."""
+    """Run `train.py` of this folder, and record everything that is logged, in full precision."""
     import pytorch_lightning as pl  # noqa: PLC0415  (seconds to import)
 
     log = pl.LightningModule.log
@@ -92,7 +92,7 @@ def train(losses: Path, overrides: Sequence[str]) -> None:
 
 
 def make(folder: Path, tree: Path, jobs: int, only: Sequence[str]) -> None:
-    """Train all runs into a folder, a process each."""
+    """Train all runs into a folder, each in a separate process."""
     runs = {name: o for name, o in every_run(tree).items() if not only or name in only}
     with ThreadPoolExecutor(jobs) as pool:
         failed = [*filter(None, pool.map(lambda run: _one(folder, tree, *run), runs.items()))]
@@ -101,7 +101,7 @@ def make(folder: Path, tree: Path, jobs: int, only: Sequence[str]) -> None:
 
 
 def _one(folder: Path, tree: Path, name: str, overrides: list[str]) -> str | None:
-    """Train a run and keep what came of it; its name if it failed."""
+    """Train a run and keep its results; its name if it failed."""
     run, kept = folder / "runs" / name, folder / name
     kept.mkdir(parents=True, exist_ok=True)
     (kept / "losses.txt").unlink(missing_ok=True)
@@ -134,14 +134,14 @@ def _digests(run: Path) -> list[str]:
 
 
 def _figures(scores: object) -> list[str]:
-    """All numbers in the scores, in full, without their places."""
+    """All numbers in the scores, in full precision, without their keys."""
     if isinstance(scores, dict):
         return [figure for value in scores.values() for figure in _figures(value)]
     return [float(scores).hex()] if isinstance(scores, int | float) else []
 
 
 def compare(one: Path, other: Path) -> None:
-    """Name what differs; exits with 1 if anything does."""
+    """Print the differences; exits with 1 if there are any."""
     names = sorted({p.parent.name for f in (one, other) for p in f.glob("*/weights.txt")})
     different = 0
     for name in names:
@@ -155,7 +155,7 @@ def compare(one: Path, other: Path) -> None:
 
 
 def _read(path: Path) -> list[bytes] | None:
-    """The lines in a fixed order, since figures of one update may be logged in any."""
+    """The lines in a fixed order, because the figures of one update are logged in any order."""
     return sorted(path.read_bytes().splitlines()) if path.is_file() else None
 
 

@@ -2,10 +2,10 @@
 
     python benchmarks/recurrent.py [--repeats 7]
 
-Both have the size of `conf/model/rnmt_plus_milk.yaml`, the attention of `milk`, the same wiring,
-embeddings, output and objective, and differ in the 14 layers alone: torch's are not normalised and
-have tanh on the cell. The decoder's first layer goes step by step with the attention in both, so
-there torch has its LSTMCell. Forward, backward and Adam on one CPU thread.
+Both have the size of `conf/model/rnmt_plus_milk.yaml`, the attention of `milk`, and the same
+wiring, embeddings, output and objective. They differ only in the 14 layers: torch's are not
+normalised and apply tanh to the cell. In both, the decoder's first layer runs step by step with the
+attention, so there torch uses its LSTMCell. Forward, backward and Adam run on one CPU thread.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Sequence(nn.Module):
 
 
 class Cell(nn.Module):
-    """torch.nn.LSTMCell with the methods that the decoder's first layer is asked for."""
+    """torch.nn.LSTMCell with the methods that the decoder's first layer needs."""
 
     def __init__(self, like: LSTM) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Cell(nn.Module):
 
 
 def of_torch(network: RnmtPlus) -> RnmtPlus:
-    """The model with its layers exchanged."""
+    """The model with its layers replaced by torch's."""
     for layers in (network.encoder.forwards, network.decoder):
         for number, layer in enumerate(layers):
             assert isinstance(layer, LSTM)

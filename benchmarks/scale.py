@@ -1,10 +1,10 @@
-"""What the papers' models take on a GPU and on disk, carried on from what a CPU can measure.
+"""Memory and disk space of the papers' models, extrapolated from measurements on a CPU.
 
     python benchmarks/scale.py
 
-docs/scale.md has the figures and the arithmetic. The memory of a step, as `steps.peak_bytes` counts
-it, is measured in float32 with few tokens, and carried on to the presets' batches by the plane
-c + tokens * (a + b * length). The constant is left out: gradients are counted by themselves.
+docs/scale.md has the figures and the arithmetic. The memory of a step, as in `steps.peak_bytes`, is
+measured in float32 with few tokens, and extrapolated to the presets' batches with the formula
+c + tokens * (a + b * length). The constant is left out, because gradients are counted separately.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FILE = 1 << 28  # bytes that are hashed
 def peak(network: Model, config: dict[str, Any], tokens: int, length: int) -> float:
     """GiB of gradients and activations in a step."""
     run = step(network, config, batch(tokens, length, vocabulary(config)))
-    with patch.object(torch.optim.Adam, "step", lambda _: None):  # its state is counted by itself
+    with patch.object(torch.optim.Adam, "step", lambda _: None):  # its state is counted separately
         return peak_bytes(run) / GIB
 
 
@@ -82,7 +82,7 @@ def of_checkpoints() -> list[tuple[str, float, str]]:
 
 
 def of_hash() -> float:
-    """GiB a second of the digest that checks the cache at each start."""
+    """GiB per second of the digest that checks the cache at each start."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(bytes(FILE))
         file.flush()

@@ -1,12 +1,12 @@
-"""How long a word takes in `simulmt serve`, by the number of sessions at once.
+"""How long a word takes in `simulmt serve`, by the number of simultaneous sessions.
 
     python benchmarks/serve.py --checkpoint RUN [--sessions 50 100 200] [--seconds 30]
 
-RUN is a run on the embedded data, such as that of `make run`. The server has one core and one
-thread, the clients are in this process on another core, and all is on this machine. Each session
-sends the words of test sentences at `--rate` words a minute. The delay of a word is the time from
-sending it until its event has come, which has what was written; the end of a sentence counts as a
-word. Each word, delay and translation is compared with those of the run's `instances.log`.
+RUN is a run on the embedded data, such as that of `make run`. The server uses one core and one
+thread, and the clients run in this process on another core of the same machine. Each session sends
+the words of test sentences at `--rate` words per minute. The delay of a word is the time from
+sending it until its event arrives with the written words; the end of a sentence counts as a word.
+Each word, delay and translation is compared with the run's `instances.log`.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _START = "from simulmt.programs.cli import main; main('serve')"
 
 @dataclass
 class Result:
-    """What the clients of one load have seen."""
+    """The measurements of the clients under one load."""
 
     delays: list[float] = field(default_factory=list)
-    """Of each word and each end, in milliseconds."""
+    """Delays of each word and each end of a sentence, in milliseconds."""
     wrong: int = 0
-    """The sentences that were not as expected: lost, late, mixed up or otherwise translated."""
+    """The wrong sentences: lost, late, mixed up or translated differently."""
     sentences: int = 0
 
 
@@ -67,11 +67,11 @@ class Row:
 
 
 class Server:
-    """`simulmt serve` in a process of its own, on one core.
+    """`simulmt serve` in a separate process, on one core.
 
     Args:
-        checkpoint: what it serves.
-        sessions: the most sessions.
+        checkpoint: the checkpoint to serve.
+        sessions: the maximum number of sessions.
         core: the number of the core.
     """
 
@@ -105,7 +105,7 @@ class Server:
         return 1024 * int(re.findall(r"VmRSS:\s+(\d+)", status)[0])
 
     def processor_seconds(self) -> float:
-        """Return the processor time that it has used."""
+        """Return the processor time used so far, in seconds."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -113,7 +113,7 @@ class Server:
 async def interpret(
     connection: ClientConnection, instances: Sequence[Instance], pause: float, end: float
 ) -> Result:
-    """Send sentences until a time, and return what has come back."""
+    """Send sentences until a time, and return the results."""
     result, sent = Result(), dict[tuple[int, int, bool], float]()
     expected = asyncio.Queue[Instance | None]()
     listening = asyncio.create_task(listen(connection, expected, sent, result))
@@ -141,7 +141,7 @@ async def listen(
     sent: dict[tuple[int, int, bool], float],
     result: Result,
 ) -> None:
-    """Note the delay of each event, and compare each sentence with what is expected."""
+    """Record the delay of each event, and compare each sentence with the expected one."""
     while instance := await expected.get():
         result.sentences += 1
         steps = list[dict[str, Any]]()
@@ -163,7 +163,7 @@ async def listen(
 async def load(
     server: Server, instances: Sequence[Instance], sessions: int, rate: float, seconds: float
 ) -> tuple[Result, int]:
-    """Return what so many sessions have seen, and the memory that they took, in bytes."""
+    """Return the results of a number of sessions, and the memory that they took, in bytes."""
     before, connections = server.memory(), list[ClientConnection]()
     address = server.url.replace("http", "ws") + "socket"
     for _ in range(sessions):
@@ -213,7 +213,7 @@ def main() -> None:
 def measure(
     arguments: argparse.Namespace, instances: Sequence[Instance], sessions: int, core: int
 ) -> Row:
-    """Return the figures of so many sessions, with a server of their own."""
+    """Return the figures of a number of sessions, with a separate server."""
     with Server(arguments.checkpoint, sessions, core) as server:
         asyncio.run(load(server, instances[:3], 1, 6000, 1))  # what is loaded once
         used, started = server.processor_seconds(), time.perf_counter()

@@ -1,8 +1,8 @@
-"""How long one waits for the first update and for help, and what an import brings along.
+"""The time until the first update and until the help, and the packages that an import loads.
 
     python benchmarks/start.py [--repeats 7]
 
-Seconds of the clock from starting the process on; a first start, which fills the caches of the
+Seconds are wall time from the start of the process. A first start, which fills the caches of the
 disk, of compiled kernels and of subwords, is left out.
 """
 
@@ -59,7 +59,7 @@ def waiting(repeats: int) -> list[Result]:
 
 
 def brought_along(module: str) -> Result:
-    """How many of the heavy packages an import loads."""
+    """The number of heavy packages that an import loads."""
     code = f"import sys, {module}; print(sum(name in sys.modules for name in {HEAVY}))"
     found = [float(python("-c", code))]
     return summed_up("start", f"import {module}: Lightning, W&B", found, unit="loaded", most=0)

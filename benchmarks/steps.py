@@ -1,4 +1,4 @@
-"""Training steps to be timed: model, objective and Adam on a batch that is made up."""
+"""Training steps to be timed: model, objective and Adam on an artificial batch."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from simulmt.models.vocabulary import Vocabulary
 from simulmt.objective.batch import Batch
 from simulmt.parts.builders import build_mechanism, build_model, build_objective
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or the profiler says when it starts and stops
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # silences the profiler
 Step = Callable[[], object]
-AFTER_WARM_UP = 10**6  # an update at which the latency weighs in full
+AFTER_WARM_UP = 10**6  # an update at which the latency has its full weight
 
 
 def settings(size: str, data: str, mechanism: str) -> dict[str, Any]:
-    """The options of a run; only the size of the vocabulary is taken of the data."""
+    """The options of a run; only the size of the vocabulary comes from the data."""
     root = [] if data == "verbfinal" else ["data.root=."]
     words = [f"model={size}", f"data={data}", *root, f"mechanism={mechanism}"]
     weighed = configuration(*words)["objective"]["name"] == "latency_augmented"
@@ -39,7 +39,7 @@ def model(config: dict[str, Any]) -> Model:
 
 
 def batch(tokens: int, length: int, words: Vocabulary, device: str = "cpu") -> Batch:
-    """About so many target tokens, in sentences up to 10% shorter than `length`, EOS included."""
+    """A batch of about `tokens` target tokens, in sentences up to 10% shorter than `length`."""
     count = max(1, round(tokens / length))
     source, target = (_rows(count, length, words) for _ in range(2))
     given = EncodedSplit.of(source, target, words).batch(range(count))
@@ -72,10 +72,10 @@ def step(network: Model, config: dict[str, Any], given: Batch) -> Step:
 
 
 def peak_bytes(run: Step) -> int:
-    """The most that torch holds during a step above what it held before.
+    """The peak of torch's memory during a step, above the memory in use before.
 
-    Of a step that has been run before, so that parameters and Adam's state are there: what is
-    counted is activations, gradients and scratch tensors.
+    The step has been run before, so that parameters and Adam's state already exist. Only
+    activations, gradients and scratch tensors are counted.
     """
     with torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True

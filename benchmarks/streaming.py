@@ -2,11 +2,11 @@
 
     python benchmarks/streaming.py [--checkpoint RUN] [--output results.csv] [--sentences 100]
 
-Milliseconds for a source subword read and for a subword written, in sentences of three lengths,
-by the tiny models with random weights: the time does not depend on what they are. With a run on
-the embedded data, also sentences per second of batches, of the translator that takes words as
-they come, and of SimulEval around it, if that is installed. Medians of processor time, which with
-one thread is the time on a quiet machine.
+Measures milliseconds per source subword read and per subword written, in sentences of three
+lengths, with tiny models and random weights, which do not affect the time. With a run on the
+embedded data, it also measures sentences per second of batches, of the live translator, and of
+SimulEval driving the translator, if it is installed. Figures are medians of processor time, which
+with one thread is the time on an idle machine.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ VOCABULARY = Vocabulary(8000)
 BATCH = 128
 REPEATS = 3
 Row = tuple[str, str, str, float]
-"""What was measured, of what, its unit, its value."""
+"""The measurement, its subject, its unit and its value."""
 
 
 class Timed:
-    """A stream as long as its source; notes how long each read and each write took, in ms."""
+    """A stream as long as its source; records the time of each read and each write, in ms."""
 
     def __init__(self, model: Model, length: int) -> None:
         self.stream = SentenceStream(model, lambda read: torch.full_like(read, length))
@@ -61,7 +61,7 @@ class Timed:
         self.writes: list[float] = []
 
     def read_word(self, word: Sequence[int]) -> None:
-        """Take in a word of one subword; what is not spent on writing is the cost of reading."""
+        """Read a word of one subword; the time not spent on writing is the cost of reading."""
         written, start = len(self.writes), time.process_time()
         with patch.object(incremental, "take_step", self._step):
             self.stream.read_word(word)
@@ -84,7 +84,7 @@ def random_model(kind: str, mechanism: str) -> Model:
 
 
 def of_a_word(repeats: int) -> list[Row]:
-    """Medians over all reads, EOS aside, and all writes of a few sentences of each length."""
+    """Medians over all reads except EOS, and all writes, of a few sentences of each length."""
     rows = []
     for kind, mechanism in PAIRS:
         model = random_model(kind, mechanism)
@@ -133,7 +133,7 @@ def one_by_one(translator: Translator, sources: Sequence[str]) -> None:
 
 
 def by_simuleval(checkpoint: Path, sources: Sequence[str]) -> float:
-    """Its loop and its log; neither loading nor scoring."""
+    """Run SimulEval's loop and write its log, without loading or scoring."""
     from simuleval.evaluator import build_evaluator  # noqa: PLC0415  # optional, and slow
     from simuleval.utils.agent import build_system_args  # noqa: PLC0415
 

@@ -1,9 +1,10 @@
-"""All that the speed of the project is held to: one table, measured in one run.
+"""All speed targets of the project: one table, measured in one run.
 
     python benchmarks/suite.py [--repeats 7] [--output benchmarks/results]
 
 Writes the table in Markdown and in JSON, with the machine, the versions and the date. Every figure
-is a ratio of what ran in turns, or counts seconds or memory; a target that is missed says so.
+is a ratio of contestants that ran in turns, or a time or an amount of memory. Missed targets are
+marked.
 """
 
 from __future__ import annotations
@@ -53,12 +54,12 @@ PACKAGES = ("torch", "numba", "numpy", "pytorch-lightning", "sentencepiece")
 
 
 def machine() -> str:
-    """The processor, if it says what it is, and how many cores of it there are to use."""
+    """The name of the processor, if known, and the number of usable cores."""
     return f"{processor()}, {len(os.sched_getaffinity(0))} cores"
 
 
 def circumstances(seconds: float) -> dict[str, str]:
-    """Where, with what, when, and how long it took."""
+    """The machine, the versions, the date and the duration."""
     versions = [f"{name} {importlib.metadata.version(name)}" for name in PACKAGES]
     return {
         "machine": machine(),
@@ -70,7 +71,7 @@ def circumstances(seconds: float) -> dict[str, str]:
 
 
 def write(results: Sequence[Result], about: dict[str, str], output: Path) -> None:
-    """Both files; a figure that could not be measured is null in JSON."""
+    """Write both files; a figure that could not be measured is null in JSON."""
     missed = sum(not result.met for result in results)
     rows = [COLUMNS, ("---",) * len(COLUMNS), *(result.cells for result in results)]
     lines = ["# Speed against its targets", ""]

@@ -1,12 +1,13 @@
-"""Live sentences one by one and together: words a second, and milliseconds a word, on one thread.
+"""Live sentences one by one and together: words per second, and ms per word, on one thread.
 
     python benchmarks/together.py [--checkpoint RUN] [--sessions 1 10 50 200] [--turns 12]
 
-Sessions of the tiny Transformer, each at another word of its sentence. In every turn each session
-reads a word, alone or all in one pass. Without a run on the embedded data, fresh weights, enlarged
-so that decisions vary; the energy biases of learned heads are chosen so that a session writes about
-as much as it reads, though in long bursts. An untrained model finds no end, so its sessions begin
-another sentence without finishing the last. The time is that of the processor.
+Sessions use the tiny Transformer, each at a different word of its sentence. In every turn each
+session reads a word, one by one or all in one pass. Without a run on the embedded data, the weights
+are untrained, and enlarged so that decisions vary. The energy biases of learned heads are chosen so
+that a session writes about as much as it reads, but in long bursts. An untrained model never ends a
+sentence, so its sessions begin a new sentence without finishing the previous one. Times are
+processor time.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from simulmt.parts.builders import build_mechanism, build_model
 
 MECHANISMS = ("mma_il", "wait_k")
 WARM_UP = 8
-"""Turns before the time counts, after which sessions are at different words of their sentences."""
+"""Turns before timing starts, so that sessions are at different words of their sentences."""
 SIZE = 1000
 """Subwords of the vocabulary."""
 Read = Callable[[Sequence[Translator], Sequence[str | None]], object]
 
 
 def one_by_one(translators: Sequence[Translator], words: Sequence[str | None]) -> None:
-    """Let each read for itself."""
+    """Read a word in each session, one by one."""
     for translator, word in zip(translators, words, strict=True):
         if word is None:
             translator.finish()
@@ -60,7 +61,7 @@ class Sessions:
         translator: a translator with the model of all sessions.
         sources: the sentences.
         count: number of sessions.
-        finish: whether the end of a sentence is a word that is read.
+        finish: True if the end of a sentence counts as a read.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ def written_for_each_read(translator: Translator, sources: Sequence[str]) -> flo
 
 
 def fresh(mechanism: str, sources: Sequence[str]) -> Translator:
-    """A model with fresh weights, whose learned heads write about as much as they read."""
+    """An untrained model, whose learned heads write about as much as they read."""
     subwords = Subwords.train(sources, SIZE, "bpe")
     config = configuration("model=transformer", f"mechanism={mechanism}")
     model = build_model(config["model"], build_mechanism(config["mechanism"]), subwords.vocabulary)
@@ -126,7 +127,7 @@ def fresh(mechanism: str, sources: Sequence[str]) -> Translator:
 
 
 def measure(sessions: Sessions, read: Read, turns: int) -> tuple[float, float]:
-    """Words a second, and the median milliseconds of a turn."""
+    """Words per second, and the median milliseconds of a turn."""
     for _ in range(WARM_UP):
         sessions.turn(read)
     words, seconds = 0, list[float]()
@@ -138,7 +139,7 @@ def measure(sessions: Sessions, read: Read, turns: int) -> tuple[float, float]:
 
 
 def row(make: Callable[[], Sessions], turns: int, repeats: int) -> list[str]:
-    """Words a second and milliseconds a word in both ways, in turns."""
+    """Words per second and milliseconds per word in both ways, in turns."""
     figures: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
     for _ in range(repeats):
         for way, read in WAYS.items():

@@ -2,11 +2,10 @@
 
     python benchmarks/training.py [--repeats 7]
 
-A step is forward, backward and Adam on one batch, on one CPU thread. Contestants differ in nothing
-but the mechanism: all have the causal encoder, and `soft` attends through torch's fused kernel. The
-peers of `soft`, `torch.nn.Transformer` and Marian of `transformers`, run their own code from the
-batch to the smoothed loss (`peers.py`). Memory is counted where torch allocates it, above
-parameters and Adam's state.
+A step is forward, backward and Adam on one batch, on one CPU thread. Contestants differ only in the
+mechanism: all have the causal encoder, and `soft` uses torch's fused attention kernel. The peers of
+`soft`, `torch.nn.Transformer` and Marian from `transformers`, run their own code from the batch to
+the smoothed loss (`peers.py`). Memory is allocated by torch, without parameters and Adam's state.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from steps import Step, batch, model, peak_bytes, settings, step, vocabulary
 
 
 class Size(NamedTuple):
-    """A file of `conf/model`, the data that it is for, and how many tokens a batch has."""
+    """A file of `conf/model`, the data set it is meant for, and the number of tokens in a batch."""
 
     model: str
     data: str
     tokens: int
     against_peers: float
-    """How many times as long as a peer's a step of `soft` may take."""
+    """Limit on the time of a step of `soft`, relative to a peer's."""
 
     def at(self, length: int) -> str:
         """Size and length in words."""
@@ -40,7 +39,7 @@ SIZES = [
 ]
 LENGTHS = (25, 60, 200)
 BESIDE_PEERS = (25, 60)
-"""The lengths at which peers take part."""
+"""The lengths at which peers are measured."""
 TARGETS: dict[str, tuple[float | None, ...]] = {
     "mma_il": (1.08, 1.12, 1.20),
     "mma_h": (1.05, 1.08, 1.12),
@@ -50,7 +49,7 @@ TARGETS: dict[str, tuple[float | None, ...]] = {
     "sm2": (None, None, None),
     "hmt": (3, 3, None),
 }
-"""How many times as long as `soft` a step may take, for each of the lengths."""
+"""Limits on the time of a step, relative to `soft`, for each of the lengths."""
 MEMORY = 1.5
 
 

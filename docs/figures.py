@@ -1,23 +1,23 @@
 """Fills tables in Markdown with figures from committed CSV and JSON files.
 
-A comment right above a table names a file, seen from the page, and then what stands in each column:
+A comment directly above a table names a file, relative to the page, and the content of each column:
 
     <!-- curves.csv | mechanism= | BLEU .1f | DAL_word .2f | -->
     | | BLEU | DAL | remark |
     |---|---|---|---|
     | `milk` lambda=0.2 | 100.0 | 4.64 | the best of its line |
 
-A part `FIELD=` marks a key: the row is about the record whose FIELD equals the cell, or equals the
-cell's `code` if there is any. Further `FIELD=VALUE` in the cell narrows the choice. `FIELD=PATTERN`
-puts the cell in the place of `{}`, and `*` stands for anything. An empty key repeats the one above.
-A part `FIELD FORMAT [FIELD=VALUE ...]` fills the column, `mean(FIELD)` with the mean of several
-records. Conditions behind the file's name hold for all rows. Only cells that hold a number are
-filled, so a new row begins with zeros. A comment may name several files, whose records it joins; a
+A part `FIELD=` marks a key: the row shows the record whose FIELD equals the cell, or the `code` in
+the cell if there is any. Additional `FIELD=VALUE` in the cell narrow the choice. `FIELD=PATTERN`
+replaces `{}` by the cell, and `*` matches anything. An empty key repeats the key above.
+A part `FIELD FORMAT [FIELD=VALUE ...]` fills the column; `mean(FIELD)` is the mean of several
+records. Conditions after the file's name apply to all rows. Only cells that contain a number are
+filled, so start a new row with zeros. A comment may name several files, whose records are joined. A
 table may have several comments.
 
-`delta` stands for the field `mechanism.delta`, too, and for an option that `decoding` holds.
+`delta` also stands for the field `mechanism.delta`, and for an option in `decoding`.
 
-Every table with a figure has such a comment, or says where else its figures are from:
+Every table with a figure has such a comment, or a comment that names another source:
 
     <!-- published: Ma et al. 2020, Table 2 -->
     <!-- not measured -->
@@ -61,7 +61,7 @@ class Condition:
         return cls(field, pattern or "{}")
 
     def holds(self, record: Record) -> bool:
-        """Whether the record's value equals the pattern as a number, or matches it as text."""
+        """True if the record's value equals the pattern as a number, or matches it as text."""
         value = record.get(self.field, "")
         try:
             return float(value) == float(self.pattern)
@@ -107,14 +107,14 @@ def read(path: Path) -> list[Record]:
 
 
 def with_short_names(row: Record) -> Record:
-    """A row, with the options of its mechanism and of its decoding under their short names."""
+    """The row with the options of its mechanism and of its decoding added under short names."""
     short = {name.removeprefix("mechanism."): value for name, value in row.items()}
     decoded = dict(re.findall(r"(\S+)=(\S+)", row.get("decoding", "")))
     return {**short, **row, **decoded}
 
 
 def parse_comment(text: str) -> tuple[list[str], tuple[Condition, ...], list[Column]]:
-    """The files that a comment names, the conditions that always hold, and the columns."""
+    """The files of a comment, the conditions for all rows, and the columns."""
     first, *columns = text.split("|")
     words = shlex.split(first)
     always = tuple(Condition.parse(word) for word in words if "=" in word)
@@ -122,7 +122,7 @@ def parse_comment(text: str) -> tuple[list[str], tuple[Condition, ...], list[Col
 
 
 def parse_column(text: str) -> Column:
-    """What a comment's part between two bars says of its column."""
+    """The figure or the condition of a column, from the part of a comment between two bars."""
     words = shlex.split(text)
     if not words:
         return None
@@ -151,7 +151,7 @@ def cells_of(line: str) -> list[str]:
 def fill_table(
     table: str, columns: list[Column], records: list[Record], always: tuple[Condition, ...]
 ) -> str:
-    """The table with the figures of one comment; the conditions `always` hold for all its rows."""
+    """The table with the figures of one comment; the conditions `always` apply to all rows."""
     keys = {i: column for i, column in enumerate(columns) if isinstance(column, Condition)}
     lines, above = table.splitlines(), dict[int, str]()
     for number, line in enumerate(lines[2:], start=2):
@@ -168,10 +168,10 @@ def fill_table(
 
 
 def fill(text: str, folder: Path) -> str:
-    """A page's text with the figures of its tables as they are in the files below `folder`.
+    """A page's text with the figures of its tables, from the files below `folder`.
 
     Raises:
-        ValueError: if a row chooses no record, or several, with the row and the file's name.
+        ValueError: if a row matches no record, or several, with the row and the file's name.
     """
 
     def replace(match: re.Match[str]) -> str:

@@ -2,10 +2,10 @@
 
     python experiments/streaming/equality.py [--runs runs/zoo] [--sentences 1000] [--jobs N] ...
 
-Each sentence is decoded in a batch, and again by a translator that gets one word after the other.
+Each sentence is decoded in a batch, and again by a translator that receives one word at a time.
 Subwords, their delays and the delays of words must be the same. The check decodes with random
-weights and with the checkpoints `MODEL/MECHANISM` in `--runs` (see experiments/zoo), in float64,
-where rounding does not decide which word is likelier. The exit status is 1 if anything differs.
+weights and with the checkpoints `MODEL/MECHANISM` in `--runs` (see experiments/zoo). It uses
+float64, so that rounding never decides between two words. The exit status is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _takes(model: str, mechanism: str) -> bool:
 
 
 def measure(cells: Sequence[Cell], options: argparse.Namespace, console: Console) -> Results:
-    """Return what came of each cell on all sentences; `--jobs` processes work at a time."""
+    """Return the counts of each cell on all sentences, using `--jobs` processes."""
     sources, subwords = read_sentences(options.sentences)
     # the last chunk has the longest sentence: begun first, no process waits for it
     chunks = [sources[at : at + CHUNK] for at in range(0, len(sources), CHUNK)][::-1]
@@ -166,7 +166,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run the program; an error that a user can put right is one line."""
+    """Run the program; an error that a user can correct is one line."""
     try:
         return run(parse())
     except UserError as error:

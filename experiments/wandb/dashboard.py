@@ -3,8 +3,9 @@
     python experiments/wandb/dashboard.py ENTITY PROJECT     # needs wandb login
     python experiments/wandb/dashboard.py ENTITY PROJECT --dry-run
 
-builds a workspace: quality over latency with a point for each run, what training looked like,
-translations and read/write paths. Run again, it makes another workspace of the same name.
+This creates a workspace: quality over latency with a point for each run, training curves,
+translations, and paths of reads and writes. A second run creates another workspace of the same
+name.
 """
 
 from __future__ import annotations
