@@ -1,194 +1,54 @@
-"""What a new policy may do, shown by small ones in each of the three places.
-
-An information schedule after ITST (Zhang & Feng 2022) decides inside the attention: its stops
-depend on the query and on the moment, it weighs attention, and it hands losses on. A random clock
-decides before the decoder, once a sentence for all layers, and weighs attention, too. A policy
-after the step holds the model back. None of them touches a model, a decoder or an objective.
-"""
+"""What the seam carries to a policy and back: dials, the moment of training, losses, weights."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
 
 import zoo
-from simulmt.attention import Lookback, Mechanism, Moment, Plan, Source, Stand, WaitK
-from simulmt.attention.clock import Clock, ClockRecipe
-from simulmt.attention.memory import Memory
-from simulmt.attention.plan import NO_LOSSES, Stops, reweighted
-from simulmt.attention.schedule import Schedule, ScheduleRecipe
-from simulmt.attention.scores import ScoreFunction
-from simulmt.laws import hold
-from simulmt.models.model import Model
+from simulmt.attention import Moment
+from simulmt.attention.plan import reweighted
 from simulmt.training.module import sentence_draws
 
 NEAR = {"rtol": 0, "atol": 1e-9}  # float64: rounding only
-
-
-@dataclass(frozen=True)
-class Information(ScheduleRecipe):
-    """Read until a layer has enough information."""
-
-    enough: float
-    learned: ClassVar[bool] = False
-    dials: ClassVar[tuple[str, ...]] = ("enough",)
-
-    def build(self, dim: int, heads: int, score: Callable[[int, int], ScoreFunction]) -> Schedule:
-        return InformationMatrix(self.enough, score(dim, 1))
-
-
-class InformationMatrix(Schedule):
-    """`T_ij = sigmoid(e_ij)`, one matrix for all heads of a layer."""
-
-    def __init__(self, enough: float, score: ScoreFunction) -> None:
-        super().__init__()
-        self.enough = enough
-        self.score = score
-
-    def keys(self, states: Tensor) -> Tensor:
-        return self.score.keys(states)
-
-    def initial_state(self, memory: Memory) -> Tensor:
-        return torch.ones(len(memory.mask), 1, dtype=torch.long)  # the last read length
-
-    initial_position = initial_state
-
-    def information(self, query: Tensor, memory: Memory) -> Tensor:
-        T = self.score(query, memory.selection_keys).sigmoid()  # (B, 1, T, S)
-        return T.masked_fill(~memory.mask[:, None, None], 0.0)
-
-    def enough_at(self, T: Tensor, threshold: float, before: Tensor) -> Tensor:
-        stops = 1 + (T.cumsum(-1) < threshold).sum(-1)  # (B, 1, T)
-        return torch.cat([before[..., None], stops], -1).cummax(-1).values[..., 1:]
-
-    def plan(self, query: Tensor, memory: Memory, state: Tensor, moment: Moment) -> Plan:
-        T = self.information(query, memory)
-        threshold = self.enough * moment.share  # a curriculum
-        stops = self.enough_at(T, threshold, state).minimum(memory.length[:, None, None])
-        loss = {"information": T.sum((1, 2, 3)) / memory.length}
-        return Plan(Stops(stops), weight=T, losses=loss, state=stops[..., -1])
-
-    def step(self, query: Tensor, memory: Memory, state: Tensor) -> Stand:
-        T = self.information(query, memory)
-        wanted = self.enough_at(T, self.enough, state)[..., 0]
-        length = memory.length[:, None]
-        waits = (wanted > length)[:, 0] & ~memory.finished
-        position = wanted.minimum(length)
-        return Stand(position, position, waits, weight=T[:, :, 0])
-
-
-class Waiting(NamedTuple):
-    written: Tensor
-    mask: Tensor
-    finished: Tensor
-
-
-@dataclass(frozen=True)
-class RandomWait(ClockRecipe, Clock):
-    """Wait-k with a k for each sentence in training, and attention that fades with age."""
-
-    most: int
-    k: int = 2
-
-    def build(self, dim: int, embed: object) -> Clock:
-        return self
-
-    def weight(self, steps: Tensor, length: int) -> Tensor:
-        age = (steps[..., None] - torch.arange(length)).abs()
-        return (1 / (1 + age))[:, None].double()  # (B, 1, T, S)
-
-    def plan(self, source: Source, target: Tensor, moment: Moment) -> Plan:
-        B, T = target.shape
-        k = (
-            torch.full((B,), self.k)
-            if moment.draw is None
-            else 1 + (moment.draw * self.most).long()
-        )
-        steps = torch.arange(T).expand(B, T)
-        stops = (k[:, None] + steps).minimum(source.mask.sum(1, keepdim=True))
-        losses = NO_LOSSES if moment.draw is None else {"waited": k.double()}
-        return Plan(Stops(stops[:, None]), self.weight(steps, source.mask.shape[1]), losses)
-
-    def start(self, source: Source) -> Waiting:
-        return Waiting(torch.zeros_like(source.tokens[:, 0]), source.mask, source.finished)
-
-    def extend(self, state: Waiting, source: Source) -> Waiting:
-        return Waiting(state.written, torch.cat([state.mask, source.mask], 1), source.finished)
-
-    def seen(self, state: Waiting, read: Tensor, finished: Tensor) -> Waiting:
-        mask = torch.arange(state.mask.shape[1]) < read[:, None]
-        return Waiting(state.written, mask, finished)
-
-    def step(self, state: Waiting, token: Tensor) -> Stand:
-        wanted, read = state.written + self.k, state.mask.sum(1)
-        return Stand(
-            position=wanted.minimum(read)[:, None],
-            state=state._replace(written=state.written + 1),
-            wants_to_read=(wanted > read) & ~state.finished,
-            weight=self.weight(state.written[:, None], state.mask.shape[1])[:, :, 0],
-        )
-
-
-NEW = {
-    "information": Mechanism(Information(enough=2.0), Lookback(), name="information"),
-    "random wait": Mechanism(RandomWait(most=4), Lookback(), name="random wait"),
-}
-new = pytest.mark.parametrize("name", NEW)
 everywhere = pytest.mark.parametrize("kind", zoo.SMALL)
 
 
-def model(name: str, kind: str, seed: int = 0, **changes) -> Model:
-    torch.manual_seed(seed)
-    return zoo.SMALL[kind](mechanism=NEW[name].turned(changes)).double().eval()
-
-
-@new
-def test_a_new_mechanism_obeys_the_laws(name: str) -> None:
-    hold(NEW[name])
+def batch() -> tuple[Tensor, Tensor, Tensor]:
+    """Source, its mask and a target."""
+    random = torch.Generator().manual_seed(3)
+    return *zoo.sentences(6, 9), torch.randint(4, zoo.VOCABULARY, (6, 7), generator=random)
 
 
 @everywhere
 def test_a_dial_is_turned_without_training(kind: str) -> None:
-    source, mask = zoo.sentences(6, 9)
-    target = torch.randint(4, zoo.VOCABULARY, (6, 7))
-    reads = [
-        zoo.forced_steps(model("information", kind, enough=enough), source, mask, target)[1].sum()
-        for enough in (0.5, 2.0, 4.0)
-    ]
+    models = [zoo.model(zoo.options("itst") | {"delta": d}, kind=kind) for d in (0.1, 0.5, 1.0)]
+    reads = [zoo.forced_steps(made, *batch())[1].sum() for made in models]
     assert reads == sorted(reads)
     assert reads[0] < reads[-1]
 
 
 @everywhere
-def test_a_curriculum_and_a_draw_reach_the_policy(kind: str) -> None:
-    source, mask = zoo.sentences(6, 9)
-    target = torch.randint(4, zoo.VOCABULARY, (6, 7))
-    for name, first, second in (
-        ("information", Moment(1, 10), Moment(9, 10)),
-        ("random wait", Moment(draw=torch.zeros(6)), Moment(draw=torch.full((6,), 0.9))),
-    ):
-        made = model(name, kind)
-        early, late = (made(source, mask, target, moment).logits for moment in (first, second))
-        assert (early != late).any()
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        ("itst", Moment(1, 10), Moment(9, 10)),
+        ("multi_path", Moment(draw=torch.zeros(6)), Moment(draw=torch.full((6,), 0.9))),
+    ],
+)
+def test_a_curriculum_and_a_draw_reach_the_policy(name, first, second, kind: str) -> None:
+    made = zoo.model(zoo.options(name), kind=kind)
+    assert (made(*batch(), first).logits != made(*batch(), second).logits).any()
 
 
-@new
 @everywhere
-def test_losses_are_handed_on_once_for_each_sentence(name: str, kind: str) -> None:
-    source, mask = zoo.sentences(6, 9)
-    target = torch.randint(4, zoo.VOCABULARY, (6, 7))
-    moment = Moment(draw=torch.linspace(0, 0.9, 6))
-    losses = model(name, kind)(source, mask, target, moment).losses
-    if name == "random wait":  # a clock's, once however many layers there are
-        assert losses["waited"].tolist() == [1, 1, 2, 3, 3, 4]
-    else:
-        assert losses["information"].shape == (6,)
-        assert losses["information"].requires_grad
+@pytest.mark.parametrize("name", ["itst", "wait_info"])  # a schedule's and a clock's
+def test_losses_are_returned_for_each_sentence_once(name: str, kind: str) -> None:
+    moment = Moment(9, 10, torch.linspace(0, 0.9, 6), torch.full((6,), 7))
+    losses = zoo.model(zoo.options(name), kind=kind)(*batch(), moment).losses
+    assert losses
+    assert all(loss.shape == (6,) and loss.requires_grad for loss in losses.values())
 
 
 def test_a_weight_of_one_changes_nothing() -> None:
@@ -211,8 +71,3 @@ def test_draws_depend_on_the_sentence_alone() -> None:
     assert torch.equal(sentence_draws(3, 7, order), draws[order])
     assert (sentence_draws(3, 8, index) != draws).all()
     assert (sentence_draws(4, 7, index) != draws).all()
-
-
-def test_a_mechanism_of_objects() -> None:
-    assert Mechanism(schedule=WaitK(k=3), span=Lookback()).dials == {"k": 3}
-    assert Mechanism(WaitK(k=3), Lookback()).turned({"k": 5}).schedule == WaitK(k=5)

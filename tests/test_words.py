@@ -11,7 +11,6 @@ import torch
 import zoo
 from simulmt.attention.words import ends_of_words
 from simulmt.decoding.greedy import greedy
-from simulmt.errors import UserError
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 from simulmt.models.vocabulary import Vocabulary
@@ -101,11 +100,6 @@ def test_words_of_one_subword_change_nothing(name: str, kind: str) -> None:
         one, other = (made(source, mask, target).logits for made in (by_subwords, by_words))
     torch.testing.assert_close(one, other, rtol=0, atol=1e-9)  # float64, far above its rounding
     assert greedy(by_subwords, source, mask) == greedy(by_words, source, mask)
-
-
-def test_an_encoder_by_word_needs_whole_words() -> None:
-    with pytest.raises(UserError, match=r"encoder=by_word.*source_unit=word, or encoder=causal"):
-        zoo.model(zoo.options("wait_k"), encoder="by_word")
 
 
 @pytest.mark.parametrize("mechanism", ["mma_il", pytest.param("wait_k", marks=pytest.mark.slow)])
