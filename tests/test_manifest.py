@@ -62,7 +62,6 @@ def test_no_other_split_is_read(corpus: Corpus, subwords: Subwords) -> None:
     ("path", "remedy"),
     [
         (("source_language",), "choose the data of the model's language pair"),
-        ("choose the data of the model's language pair"),
         (("normalisation",), "version of simulmt that made the model, or retrain"),
         (("subwords", "digest"), "train with the model's own (data.subwords.model=RUN)"),
         (("splits", "test", "source_sha256"), "use the test files the model was made with"),

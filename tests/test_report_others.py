@@ -13,6 +13,7 @@ from reported import QUICK, Page, rows, table_rows
 from simulmt.analysis.report import report
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
+from simulmt.files.instances import to_json
 from simulmt.scoring.score import score
 
 

@@ -33,7 +33,7 @@ def test_a_dial_is_turned_without_training(kind: str) -> None:
 @pytest.mark.parametrize(
     ("name", "first", "second"),
     [
-        ("itst", Moment(1, 10), Moment(9, 10)),
+        ("itst", Moment(1, 10, torch.zeros(6)), Moment(9, 10, torch.zeros(6))),
         ("multi_path", Moment(draw=torch.zeros(6)), Moment(draw=torch.full((6,), 0.9))),
     ],
 )
