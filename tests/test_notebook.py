@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import nbformat
+import pytest
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
@@ -46,6 +47,7 @@ def complaints(notebook: NotebookNode) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_it_runs_from_top_to_bottom_without_a_warning(tmp_path, monkeypatch):
     """With few sentences, in an empty folder, in which it leaves nothing."""
     for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR"):

@@ -93,10 +93,9 @@ def test_every_sentence_has_a_page_with_all_that_was_traced(name, tmp_path):
 def test_the_same_sentences_give_the_same_bytes(suffix, tmp_path):
     chosen = [TRACES[name] for name in ("usual", "markup", "no translation", "soft")]
     files = [tmp_path / f"{name}{suffix}" for name in "ab"]
-    for heads in HEADS:
-        for file in files:
-            write_picture(chosen, file, heads)
-        assert files[0].read_bytes() == files[1].read_bytes()
+    for file in files:
+        write_picture(chosen, file, HEADS[-1])
+    assert files[0].read_bytes() == files[1].read_bytes()
 
 
 @named

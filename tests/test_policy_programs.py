@@ -76,9 +76,8 @@ CURVES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name", ["confidence", pytest.param("newest_token", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CURVES)
 def test_a_model_that_says_when_it_is_sure_is_a_curve(trained_once, soft: Path, name: str) -> None:
     dial, value, trained, refusal = CURVES[name]
     run = trained_once(*LONGER, *trained)

@@ -89,6 +89,7 @@ def test_sigterm_ends_a_program_with_one_line(code):
     assert ended(code, signal.SIGTERM) == (TERMINATED, "error: terminated\n")
 
 
+@pytest.mark.slow
 def test_an_error_of_all_ranks_is_one_line(tmp_path):
     small = [*SMALL, "trainer=ddp", "trainer.devices=2", "data.valid=1", f"cache={tmp_path}"]
     command = [sys.executable, "train.py", *small, f"hydra.run.dir={tmp_path / 'run'}"]

@@ -134,17 +134,17 @@ def runs() -> list[Any]:
 
 
 def combinations(overrides: list[str], multirun: bool) -> list[list[str]]:
-    """The overrides of each run, as Hydra's own sweeper splits them."""
-    parsed = OverridesParser.create().parse_overrides(overrides)
-    found: list[list[str]] = [[]]
-    for override in parsed:
+    """The overrides of as few runs as have every value that Hydra's own sweeper finds."""
+    found: list[list[str]] = []
+    for override in OverridesParser.create().parse_overrides(overrides):
         assert multirun or not override.is_sweep_override(), f"{override.input_line} needs -m"
         choices = [override.input_line]
         if override.is_sweep_override():
             key = override.get_key_element()
             choices = [f"{key}={value}" for value in override.sweep_string_iterator()]
-        found = [[*run, choice] for run in found for choice in choices]
-    return found
+        found.append(choices)
+    longest = max(map(len, found), default=1)
+    return [[choices[n % len(choices)] for choices in found] for n in range(longest)]
 
 
 def composed(program: str, overrides: list[str]) -> DictConfig:

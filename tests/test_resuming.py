@@ -40,6 +40,7 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(finished, tmp_path, 
     assert (record["updates"], record["resumed_at"]) == (6, 3)
 
 
+@pytest.mark.slow
 def test_resuming_between_accumulated_batches(tmp_path, cache):
     """An epoch is a multiple of the accumulated batches, so no update is cut in two."""
     whole, halves = tmp_path / "whole", tmp_path / "halves"

@@ -81,7 +81,10 @@ def test_evaluate_gives_the_same_scores_to_the_last_digit(finished, tmp_path):
     assert_same_scores(copy)
 
 
-@pytest.mark.parametrize(("model", "mechanism"), [("rnmt_plus", "milk")])
+@pytest.mark.parametrize(
+    ("model", "mechanism"),
+    [("luong", "luong_local_p"), pytest.param("rnmt_plus", "milk", marks=pytest.mark.slow)],
+)
 def test_recurrent_models_train_and_are_evaluated_alike(model, mechanism, tmp_path, cache):
     chosen = [override for override in SMALL if not override.startswith("model.ffn")]
     chosen += [f"model={model}", f"mechanism={mechanism}", f"cache={cache}"]

@@ -108,10 +108,10 @@ def some_early(sorts: Callable[[int], Sequence[Sort]]) -> bool:
 def own_decisions() -> list[ParameterSet]:
     """Every mechanism that streams; in the fast suite a few, as its laws let all read together."""
     pairs = [(name, kind) for name in zoo.STREAMING for kind in zoo.kinds(zoo.MECHANISMS[name])]
-    fast = {("mma_h", "transformer"), ("itst", "transformer"), ("hmt", "transformer"),
-            ("wait_info-words", "transformer"), ("mma_il-words", "transformer"),
-            ("wait_k", zoo.REENCODING), ("mma_il", "rnmt_plus"), ("wait_k", "luong"),
-            ("wait_k", zoo.GUIDED), ("wait_k-words", zoo.BY_WORD)}  # fmt: skip
+    fast = {
+        *(("hmt", "transformer"), ("mma_il", "rnmt_plus"), ("wait_k", "luong")),
+        *(("wait_k", zoo.REENCODING), ("wait_k", zoo.GUIDED), ("wait_k-words", zoo.BY_WORD)),
+    }
     return [pytest.param(*pair, marks=[] if pair in fast else [pytest.mark.slow]) for pair in pairs]
 
 

@@ -43,8 +43,7 @@ def test_a_word_ends_before_the_next_one_begins() -> None:
         assert [j + 1 for j, end in enumerate(own) if end] == torch.tensor(sizes).cumsum(0).tolist()
 
 
-@pytest.mark.parametrize("name", ["wait_k", "multi_path"])
-@pytest.mark.parametrize("kind", [*zoo.SMALL, zoo.GUIDED, zoo.REENCODING, zoo.BY_WORD])
+@pytest.mark.parametrize(("name", "kind"), zoo.pairs(["wait_k", "multi_path", "wait_k-words"]))
 def test_wait_k_waits_for_words_and_writes_words(name: str, kind: str) -> None:
     """`g_t = min(t + k - 1, S)` for all subwords of word t, both in words."""
     k, several = 2, 0
@@ -66,8 +65,7 @@ def test_wait_k_waits_for_words_and_writes_words(name: str, kind: str) -> None:
     assert several, "without words of several subwords this says nothing"
 
 
-@pytest.mark.parametrize("name", ["mma_il", "milk", "mocha", "mma_h"])
-@pytest.mark.parametrize("kind", [*zoo.SMALL, zoo.BY_WORD])
+@pytest.mark.parametrize(("name", "kind"), zoo.pairs(["mma_il", "milk", "mocha", "mma_h"]))
 def test_learned_heads_stop_at_ends_of_words_and_stay_inside_target_words(
     name: str, kind: str
 ) -> None:
@@ -88,8 +86,7 @@ def test_learned_heads_stop_at_ends_of_words_and_stay_inside_target_words(
     assert several, "without words of several subwords this says nothing"
 
 
-@pytest.mark.parametrize("name", ["wait_k", "mma_il", "milk-window"])
-@pytest.mark.parametrize("kind", zoo.SMALL)
+@pytest.mark.parametrize(("name", "kind"), zoo.pairs(["wait_k", "mma_il", "milk-window"]))
 def test_words_of_one_subword_change_nothing(name: str, kind: str) -> None:
     alone = Vocabulary(zoo.VOCABULARY)
     by_subwords = zoo.model(zoo.MECHANISMS[name], kind=kind, vocabulary=alone)
