@@ -43,7 +43,15 @@ def test_a_word_ends_before_the_next_one_begins() -> None:
         assert [j + 1 for j, end in enumerate(own) if end] == torch.tensor(sizes).cumsum(0).tolist()
 
 
-@pytest.mark.parametrize(("name", "kind"), zoo.pairs(["wait_k", "multi_path", "wait_k-words"]))
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("wait_k", zoo.BY_WORD),
+        ("wait_k", zoo.REENCODING),
+        ("multi_path", "rnmt_plus"),
+        ("multi_path", zoo.GUIDED),
+    ],
+)
 def test_wait_k_waits_for_words_and_writes_words(name: str, kind: str) -> None:
     """`g_t = min(t + k - 1, S)` for all subwords of word t, both in words."""
     k, several = 2, 0
