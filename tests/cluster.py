@@ -62,13 +62,6 @@ slurmd -D -N node1 &
 slurmd -D -N node2 &
 while true; do wait; sleep 1; done  # collect what jobs leave
 """
-_ACCOUNTS = """#!/bin/sh
-# sacct needs a data base. This one knows the jobs that slurmctld remembers, which are all.
-echo "JobID|State|NodeList"
-scontrol --oneliner show job | sed -nE \
-    -e 's/^JobId=[0-9]+ ArrayJobId=([0-9]+) ArrayTaskId=([0-9]+) /JobId=\\1_\\2 /' \
-    -e 's/^JobId=([0-9_]+) .*JobState=([A-Z_]+) .*/\\1|\\2|/p'
-"""
 
 
 class NoSlurmError(Exception):
@@ -88,8 +81,7 @@ class Cluster:
     @property
     def environment(self) -> dict[str, str]:
         """The variables by which its commands find it."""
-        path = os.pathsep.join([str(self.folder / "bin"), os.environ["PATH"]])
-        return {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": path}
+        return {"SLURM_CONF": str(self.folder / "slurm.conf")}
 
     def call(self, *command: str, **variables: str) -> str:
         """Run a command of SLURM, such as `sbatch`; return what it prints."""
@@ -156,7 +148,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
 
 def _prepare(folder: Path) -> Path:
     """Write configuration, key and names into a folder; return the folder."""
-    names = ("state", "munge", "bin", *(f"spool-{node}" for node in NODES))
+    names = ("state", "munge", *(f"spool-{node}" for node in NODES))
     for place in (folder, *(folder / name for name in names)):
         place.mkdir(mode=0o755, parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -170,8 +162,6 @@ def _prepare(folder: Path) -> Path:
     (folder / "hosts").write_text(f"127.0.0.1 localhost {host} {' '.join(NODES)}\n")
     (folder / "munge" / "key").write_bytes(secrets.token_bytes(1024))
     (folder / "munge" / "key").chmod(0o600)
-    (folder / "bin" / "sacct").write_text(_ACCOUNTS)
-    (folder / "bin" / "sacct").chmod(0o755)
     return folder
 
 

@@ -154,15 +154,6 @@ def words_of(steps, pane=0) -> list[str]:
     return shown
 
 
-def erased_by(steps) -> int:
-    """The number of words that the first pane took back."""
-    shown, erased = 0, 0
-    for new in (step["panes"][0] for step in steps):
-        erased += shown - new["kept"]
-        shown = new["kept"] + len(new["words"])
-    return erased
-
-
 def delays_of(steps, pane=0) -> list[int]:
     delays: list[int] = []
     for step in steps:

@@ -128,7 +128,6 @@ def test_an_imported_model_goes_back(tmp_path):
     [
         ("wait_k", {"encoder": "causal"}, "mechanism.schedule=wait_k: .* has only full_sentence"),
         ("soft", {"norm": "pre"}, "model.norm=pre: Marian's format has only post; leave out form"),
-        ("soft", {"encoder": "causal"}, "model.encoder=causal: .* has only bidirectional"),
         ("soft", {"average_embedding": True, "encoder": "causal"}, "model.average_embedding=True"),
     ],
 )

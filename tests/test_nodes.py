@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import os
 import re
-import signal
-import time
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 
+from faults.world import results
 from several import Several
 from simulmt.errors import UserError
 from simulmt.training.launch import find_environment
-from small_runs import SMALL, TINY
+from small_runs import SMALL
 
 VARIABLES = (
     *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "TORCHELASTIC_RUN_ID"),
@@ -67,62 +63,6 @@ def test_a_launcher_that_does_not_fit_is_rejected(variables, nodes, devices, mes
         find_environment(nodes, devices)
 
 
-ENDLESS = [*TINY, "trainer.max_updates=100000", "trainer.validate_every=1000"]
-"""Validations are far apart: a kill meets the processes in a collective operation."""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
-@pytest.mark.parametrize("rank", [0, 1])
-@pytest.mark.parametrize("start", ["alone", "torchrun"])
-def test_a_rank_that_is_killed_ends_all(start, rank, number, tmp_path):
-    folder = tmp_path / "run"
-    with Several(start, folder, [*ENDLESS, f"cache={tmp_path / 'cache'}"]) as run:
-        run.until(rows=3)
-        os.kill(run.ranks()[rank], number)
-        statuses = run.wait(seconds=30)
-        if start == "torchrun":
-            assert statuses == [1]  # torchrun's own
-            return
-        assert statuses == [128 + number]
-        [line] = run.errors()
-        assert "Traceback" not in run.said()
-    assert line.startswith(f"error: rank {rank} was killed by {number.name}")
-    assert line.endswith("the same command with ckpt_path=last resumes from the last validation")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("rows", [None, 3])
-def test_no_rank_outlives_the_process_that_started_it(rows, number, tmp_path):
-    """Neither in training nor while the ranks import what they need."""
-    folder = tmp_path / "run"
-    with Several("alone", folder, [*ENDLESS, f"cache={tmp_path / 'cache'}"]) as run:
-        while len(run.ranks()) < 2:
-            time.sleep(0.05)
-        if rows:
-            run.until(rows)
-        os.kill(run.agent, number)
-        [status] = run.wait(seconds=30)
-        assert status == (-number if number == signal.SIGKILL else 128 + number)
-        assert len(run.errors()) == (number != signal.SIGKILL)
-        assert "Traceback" not in run.said()
-
-
-def losses(folder: Path) -> list[dict[str, str]]:
-    """The metrics, but for the speed."""
-    with (folder / "metrics.csv").open(newline="") as file:
-        return [{k: v for k, v in r.items() if "_per_s" not in k} for r in csv.DictReader(file)]
-
-
-def assert_same(one: Path, other: Path) -> None:
-    for name in ("test_scores.json", "instances.log"):
-        assert (one / name).read_bytes() == (other / name).read_bytes()
-    assert losses(one) == losses(other)
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> Path:
     """A run of two processes on one machine, without a fault."""
@@ -140,35 +80,20 @@ def test_two_machines_score_as_two_processes(start, whole, tmp_path):
     with Several(start, folder, [*SMALL, f"cache={tmp_path / 'cache'}"]) as run:
         assert set(run.wait()) == {0}, run.said()
         assert not run.errors()
-    assert_same(folder, whole)
+    assert results(folder) == results(whole)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 @pytest.mark.parametrize("rank", [0, 1])
 def test_the_same_command_resumes_on_two_machines(rank, whole, tmp_path):
     folder, options = tmp_path / "run", [*SMALL, f"cache={tmp_path / 'cache'}"]
     with Several("nodes", folder, options) as run:
         run.until(rows=4)  # the first validation is at the third update
-        os.kill(run.ranks()[rank], signal.SIGKILL)
-        assert 0 not in run.wait(seconds=90)  # the other machine sees it by its connection
+        run.typed[rank].kill()
+        assert 0 not in run.wait()  # the other machine sees it by its connection
     with Several("nodes", folder, [*options, "ckpt_path=last"]) as run:
         assert run.wait() == [0, 0], run.said()
-    assert_same(folder, whole)
+    assert results(folder) == results(whole)
     with Several("nodes", folder, [*options, "ckpt_path=last"]) as run:
         assert run.wait() == [0, 0], run.said()
         assert re.search(r"the run in .* is finished", run.said())
-
-
-@pytest.mark.slow
-def test_two_runs_at_once_on_one_machine_do_not_meet(whole, tmp_path):
-    with ExitStack() as stack:
-        runs = [
-            stack.enter_context(
-                Several("alone", tmp_path / name, [*SMALL, f"cache={tmp_path / 'cache'}"])
-            )
-            for name in ("one", "two")
-        ]
-        for run in runs:
-            assert run.wait() == [0], run.said()
-            assert_same(run.folder, whole)

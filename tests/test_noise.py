@@ -37,7 +37,7 @@ def test_numbers_are_standard_normal() -> None:
         assert abs(x.pow(power).mean() - moment) < SIGMAS * spread * N**-0.5
 
 
-@pytest.mark.parametrize("lag", [1, 2, 16, 128, 1 << 12])
+@pytest.mark.parametrize("lag", [1, 16, 1 << 12])
 def test_numbers_are_independent_of_each_other(lag: int) -> None:
     x = noise(4).double()
     assert (x[lag:] * x[:-lag]).mean().abs() < SIGMAS * (N - lag) ** -0.5

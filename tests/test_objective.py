@@ -18,7 +18,6 @@ from simulmt.objective.delays import (
     ExpectedAlignments,
     alignment_variance,
     expected_delays,
-    head_divergence,
     weighted_delay,
 )
 
@@ -127,12 +126,6 @@ def test_mass_that_ran_off_the_end_counts_as_the_whole_source():
     assert expected_delays([alpha], place, 0 * mask.sum(-1)).item() == pytest.approx(0.5 * 1)
 
 
-def test_equal_heads_weigh_alike_and_do_not_diverge():
-    delays = torch.full((1, 3, 2), 2.5)
-    assert weighted_delay(delays).tolist() == [[2.5, 2.5]]
-    assert head_divergence(ExpectedAlignments([], torch.ones(1, 1), delays)).tolist() == [[0, 0]]
-
-
 def test_the_variance_of_an_alignment_is_that_of_its_places():
     _, alpha, *_ = example()
     place = torch.tensor([[1, 1, 2, 3, 3, 4]]).expand(3, -1)  # words
@@ -148,19 +141,6 @@ def test_the_variance_of_an_alignment_is_that_of_its_places():
             assert seen[b, i].item() == pytest.approx(sum(variances) / 4, rel=1e-9, abs=1e-12)
 
 
-def test_the_objective_weighs_the_variance_that_it_names():
-    logits, alpha, target, source_mask, target_mask = example()
-    given = (logits, [alpha], target, source_mask, target_mask)
-    heads, alignment = (
-        loss_of(*given, update=10, variance=name).per_sentence["variance"]
-        for name in ("heads", "alignment")
-    )
-    sharp = torch.nn.functional.one_hot(alpha.argmax(-1), 6).double()
-    certain = loss_of(logits, [sharp], *given[2:], update=10, variance="alignment")
-    assert certain.per_sentence["variance"] == 0
-    assert heads != alignment > 0
-
-
 def test_the_slowest_head_weighs_most():
     delays = torch.tensor([[[1.0], [2.0]]])
     share = math.exp(2) / (math.exp(1) + math.exp(2))
@@ -174,14 +154,6 @@ def test_the_slowest_head_weighs_most():
 def test_latency_is_held_back_then_grows(hold, warmup, expected):
     objective = LatencyAugmented(**(SETTINGS | {"hold": hold, "warmup": warmup}))
     assert [objective.strength(update) for update in range(3)] == expected
-
-
-def test_a_fixed_schedule_has_no_latency_to_weigh():
-    logits, _, target, source_mask, target_mask = example()
-    weights = {"lambda_": 0.0, "lambda_var": 0.0}
-    loss = loss_of(logits, (), target, source_mask, target_mask, update=0, **weights)
-    assert not LatencyAugmented(**(SETTINGS | weights)).needs_delays()
-    assert loss.per_sentence == {}
 
 
 def test_losses_that_a_mechanism_hands_on_are_weighed_by_name():

@@ -17,7 +17,6 @@ from torch import Tensor
 from operators import EXACT, FAST, case, close, each_close, every_case, outputs_and_gradients
 from simulmt.ops import (
     cpu,
-    cuda,
     expected_alignment,
     expected_alignment_and_attention,
     expected_attention,
@@ -36,7 +35,7 @@ DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["
 @pytest.mark.parametrize(
     "shape",
     # rows: fewer than a tile of 16, exactly a tile, a little more; positions likewise, and many
-    [(5, 1, 1), (17, 3, 2), (16, 4, 16), (21, 5, 30), (5, 50, 1), (18, 2, 63), (5, 20, 300)],
+    [(5, 1, 1), (16, 4, 16), (21, 5, 30), (5, 50, 1), (5, 20, 300)],
     ids=str,
 )
 def test_cpu_equals_reference(
@@ -68,46 +67,6 @@ def test_one_pass_equals_two(shape: tuple[int, int, int], dtype: torch.dtype) ->
     for got, want in zip(*results, strict=True):
         assert got.dtype == dtype
         each_close(got, want, FAST if dtype == torch.float32 else EXACT)
-
-
-@pytest.mark.parametrize("used", [0, 1], ids=["alpha", "beta"])
-def test_one_pass_if_only_one_output_is_used(used: int) -> None:
-    leaves = [x.float().requires_grad_() for x in case("uniform", 17, 4, 9)]
-    weights = torch.linspace(-1, 1, 17 * 4 * 9).view(17, 4, 9)
-    gradients = []
-    for backend in ("cpu", "reference"):
-        output = expected_alignment_and_attention(*leaves, backend=backend)[used]
-        loss = (weights * output).sum()
-        gradients.append(torch.autograd.grad(loss, leaves, materialize_grads=True))
-    for got, want in zip(*gradients, strict=True):
-        close(got, want, FAST)
-
-
-@pytest.mark.parametrize("chunk", [None, 3], ids=["lookback", "chunk3"])
-def test_views_and_the_gradient_of_a_sum(chunk: int | None) -> None:
-    """Elements of a view, or of an expanded gradient, do not lie side by side in memory."""
-    wide = [x.float() for x in case("uniform", 20, 3, 80)]
-    results = []
-    for backend in ("cpu", "reference"):
-        leaves = [x.clone().requires_grad_() for x in wide]
-        p, energy = (x[..., ::2] for x in leaves)
-        outputs = [expected_alignment(p, None, backend)]
-        outputs.append(expected_attention(p, energy, chunk, backend))
-        if chunk is None:
-            outputs += expected_alignment_and_attention(p, energy, None, backend)
-        results.append(outputs)
-        for loss in (sum(x.sum() for x in outputs), sum(x[..., 9].sum() for x in outputs)):
-            results[-1] += torch.autograd.grad(loss, leaves, retain_graph=True)
-    for got, want in zip(*results, strict=True):
-        close(got, want, FAST)
-
-
-def test_one_pass_over_no_rows() -> None:
-    p, energy, initial = (torch.rand(x, requires_grad=True) for x in [(17, 0, 9)] * 2 + [(17, 9)])
-    alpha, beta = expected_alignment_and_attention(p, energy, initial)
-    assert alpha.shape == beta.shape == p.shape
-    (alpha.sum() + beta.sum() + initial.sum()).backward()
-    assert torch.equal(initial.grad, torch.ones_like(initial))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
@@ -200,7 +159,7 @@ def test_rows_of_alpha_are_distributions(backend: str) -> None:
 
 
 @BACKENDS
-@pytest.mark.parametrize("chunk", [None, 1, 4, 39, 40, 99], ids=lambda c: f"chunk={c}")
+@pytest.mark.parametrize("chunk", [None, 1, 4, 99], ids=lambda c: f"chunk={c}")
 def test_beta_spends_the_mass_of_alpha(chunk: int | None, backend: str) -> None:
     p, energy = (x.float() for x in every_case(20, 3, 40)[:2])
     alpha = expected_alignment(p, backend=backend)
@@ -241,15 +200,6 @@ def test_one_row_calls_equal_one_call(backend: str) -> None:
     torch.testing.assert_close(*gradients, rtol=0, atol=FAST)
 
 
-@BACKENDS
-def test_deterministic_heads_walk(backend: str) -> None:
-    p = torch.tensor([[0.0, 1, 0, 1], [0, 0, 1, 1], [0, 0, 0, 1]])
-    assert expected_alignment(p, backend=backend).argmax(-1).tolist() == [1, 2, 3]
-    energy = torch.tensor([[1e4, -1e4, 0, 3e4]] * 3)
-    beta = expected_attention(expected_alignment(p, backend=backend), energy, backend=backend)
-    assert beta.tolist() == [[1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1]]
-
-
 # --- operators of PyTorch -----------------------------------------------------------------------
 
 
@@ -275,6 +225,7 @@ def test_shapes_strides_and_threads() -> None:
         torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
 def test_a_forked_process_makes_threads_of_its_own() -> None:
     # in an interpreter of its own: pytest may have threads that make a fork unsafe
     program = """
@@ -324,25 +275,6 @@ def test_wrong_arguments_are_explained() -> None:
     p = torch.rand(2, 3, 4)
     with pytest.raises(ValueError, match=r"'gpu' does not exist.*auto, reference, cpu"):
         expected_alignment(p, backend="gpu")
-    with pytest.raises(ValueError, match=r"backend='cpu'.*'meta'.*'auto' or 'reference'"):
-        expected_alignment(p.to("meta"), backend="cpu")
     assert expected_alignment(p.to("meta")).shape == p.shape  # "auto" takes the reference
-    with pytest.raises(ValueError, match=r"chunk=0.*at least 1"):
-        expected_attention(p, p, chunk=0)
     with pytest.raises(ValueError, match=r"\(2, 3, 4\).*\(2, 3, 3\)"):
         expected_attention(p, p[..., :3])
-    with pytest.raises(ValueError, match="logit has shape"):
-        expected_alignment_and_attention(p, p[..., :3])
-
-
-def test_the_gpu_backend_says_why_it_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    p = torch.rand(2, 3, 4)
-    monkeypatch.setattr(cuda, "INTERPRETED", False)
-    monkeypatch.setattr(cuda, "INSTALLED", False)
-    with pytest.raises(ValueError, match=r"backend='cuda' needs Triton.*simulmt\[gpu\]"):
-        expected_alignment(p, backend="cuda")
-    monkeypatch.setattr(cuda, "INSTALLED", True)
-    with pytest.raises(ValueError, match=r"backend='cuda' .*GPU's memory.*'cpu'.*'reference'"):
-        expected_attention(p, p, backend="cuda")
-    assert cuda.obstacle("cuda", 4096) is None
-    assert "at most 4096 positions; this one has 4097" in str(cuda.obstacle("cuda", 4097))

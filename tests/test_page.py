@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import http.server
 import re
 import shutil
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -116,21 +119,6 @@ def test_words_go_when_a_space_follows_and_the_translation_comes_word_by_word(pa
     assert source(page) == TEXT.split("\n")[:-1]
 
 
-def test_the_path_has_a_column_for_each_word_read_and_a_row_for_each_written(page, at):
-    opened(page, at)
-    page.keyboard.type("der Mann schläft .")
-    page.keyboard.press("Enter")
-    (line,) = expected(at, "der Mann schläft .\n")
-    wait_for(page, lambda: translation(page) == [line])
-    columns = page.locator(".columns text").evaluate_all(
-        "all => all.map(node => node.firstChild.data)"
-    )
-    assert columns[:4] == ["der", "Mann", "schläft", "."]
-    assert page.locator(".rows text").count() == len(line.split())
-    assert page.locator("circle.head").count() >= len(line.split())
-    assert re.fullmatch(r"\d+\.\d\d", page.locator(".lag").text_content())
-
-
 def test_text_is_text_whatever_it_looks_like(page, at):
     opened(page, at)
     page.keyboard.type("<img/src=x/onerror=alert(1)> <b>fett</b> ")
@@ -160,14 +148,14 @@ def test_more_is_pasted_than_may_wait(page, run):
     reading = Setting(0, "own", {}, {"k": 1_000_000})
     with running([run], [reading], limits=replace(LIMITS, waiting=4)) as at:
         opened(page, at)
-        words = " ".join(["wir"] * 20 + ["x" * 1500])
+        words = " ".join(["wir"] * 8 + ["x" * 300])
         page.fill("#word", f"{words} ")
-        pieces = [*["wir"] * 20, *["x" * 100] * 15]
+        pieces = [*["wir"] * 8, *["x" * 100] * 3]
         wait_for(page, lambda: source(page)[:1] == [" ".join(pieces)])
-        page.fill("#word", " ".join(["wir"] * 2000) + " ")
+        page.fill("#word", " ".join(["wir"] * 500) + " ")
         page.click("#drop")
         expect(page.locator("#waiting")).to_be_hidden()
-        assert sum(len(line.split()) for line in source(page)) < 1000
+        assert sum(len(line.split()) for line in source(page)) < 400
         page.goto("about:blank")  # the server is still reading, and ends without the page
 
 
@@ -214,7 +202,6 @@ def test_dials_and_policies_hold_from_the_next_sentence_on(page, at):
     assert page.locator(".rows text").count() == 0
     page.type("#word", ".\n")
     page.select_option("select[name=policy]", "retranslation")
-    expect(page.locator(".of-erasure")).to_be_visible()
     before = len(source(page))
     page.type("#word", "der Mann schläft ")
     wait_for(page, lambda: source(page)[before:] == ["der Mann schläft"])
@@ -224,22 +211,6 @@ def test_dials_and_policies_hold_from_the_next_sentence_on(page, at):
     final = {"model": 0, "policy": "retranslation", "options": {}, "dials": {"k": 9}}
     wait_for(page, lambda: translation(page)[-1:] == expected(at, "der Mann schläft .\n", final))
     wait_for(page, lambda: page.locator(".translation del").count() == 0)
-
-
-def test_a_pane_is_added_and_closed(page, at):
-    opened(page, at)
-    page.click("#add")
-    page.locator("select[name=policy]").nth(1).select_option("hold_n")
-    expect(page.locator(".pane.changing")).to_have_count(0)
-    page.type("#word", "wir gehen .\n")
-    wait_for(page, lambda: [len(translation(page, pane)[0]) > 0 for pane in (0, 1)] == [True] * 2)
-    page.locator(".close").first.click()
-    expect(page.locator(".pane")).to_have_count(1)
-    expect(page.locator(".pane.changing")).to_have_count(0)
-    page.type("#word", "wir gehen .\n")
-    wait_for(page, lambda: len(translation(page)) == 2 and translation(page)[1] != "")
-    held = {"model": 0, "policy": "hold_n", "options": {"n": 2}, "dials": {}}
-    assert translation(page)[1:] == expected(at, "wir gehen .\n", held)
 
 
 def test_a_choice_that_is_refused_leaves_the_panes_as_they_were(page, run):
@@ -274,14 +245,14 @@ def test_after_a_lost_connection_the_open_sentence_is_typed_again(page, at):
     expect(page.locator("#waiting")).to_be_hidden()
 
 
-def test_between_two_sentences_a_lost_connection_is_no_news(page, at):
-    opened(page, at)
-    page.type("#word", "wir gehen .\n")
-    wait_for(page, lambda: translation(page) == expected(at, "wir gehen .\n"))
-    lose_connections(at)
-    page.type("#word", "der Mann .\n")
-    wait_for(page, lambda: source(page) == ["wir gehen .", "der Mann ."])
-    expect(page.locator("#notice")).to_be_hidden()
+@contextmanager
+def elsewhere(folder: Path) -> Iterator[str]:
+    """A server of empty pages, of another origin."""
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
 
 
 def lose_connections(at: Running) -> None:
@@ -293,24 +264,9 @@ def lose_connections(at: Running) -> None:
     assert soon(lambda: not any(session.number in ended for session in at.sessions.open))
 
 
-def test_a_session_that_has_ended_begins_again_with_the_next_word(page, run):
-    """Its panes are as they were."""
-    with running([run], limits=replace(LIMITS, idle=1)) as at:
-        opened(page, at)
-        page.fill("input[name='dials.k']", "9")
-        page.keyboard.press("Tab")
-        expect(page.locator(".pane.changing")).to_have_count(0)
-        expect(page.locator("#connection")).to_contain_text("no message for 1 seconds")
-        assert soon(lambda: not at.sessions.open)
-        page.type("#word", "der Mann schläft ")
-        wait_for(page, lambda: source(page) == ["der Mann schläft"])
-        assert page.locator(".rows text").count() == 0
-        assert page.input_value("input[name='dials.k']") == "9"
-
-
-def test_a_page_of_another_origin_is_refused(browser, at):
+def test_a_page_of_another_origin_is_refused(browser, at, tmp_path):
     """It can neither open the socket nor embed, read or run what the server gives out."""
-    with elsewhere() as url:
+    with elsewhere(tmp_path) as url:
         page = browser.new_page()
         page.goto(url)
         outcome = page.evaluate(
@@ -334,30 +290,6 @@ def test_a_page_of_another_origin_is_refused(browser, at):
     assert f"origin='{url.rstrip('/')}'" in at.log.getvalue()
 
 
-class elsewhere:  # noqa: N801  (used like a function)
-    """A server with an empty page, of another origin."""
-
-    def __enter__(self) -> str:
-        class Empty(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.send_response(200)
-                self.send_header("Content-Type", "text/html")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Empty)
-        self.thread = threading.Thread(target=self.server.serve_forever)
-        self.thread.start()
-        return f"http://127.0.0.1:{self.server.server_port}/"
-
-    def __exit__(self, *_: object) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
-
-
 def test_the_keyboard_alone_is_enough(page, at):
     """Every control is reached in the order of the page, and shows that it has the focus."""
     opened(page, at)
@@ -377,82 +309,10 @@ def test_the_keyboard_alone_is_enough(page, at):
             )
         )
     names = [name for name, _ in reached]
-    wanted = [
-        "end",
-        "SUMMARY",
-        "policy",
-        "dials.k",
-        "transcript translation",
-        "drawing path",
-        "add",
-    ]
+    wanted = ["end", "SUMMARY", "policy", "dials.k"]
+    wanted += ["transcript translation", "drawing path", "add"]
     assert [name for name in names if name in wanted][: len(wanted)] == wanted
     assert all(seen for name, seen in reached if name in wanted)
-    page.focus("summary")
-    page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
-    page.keyboard.type("wir gehen .")
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "stop"
-    wait_for(page, lambda: len(source(page)) == 2)
-    page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "play"
-
-
-@pytest.mark.parametrize("width", [360, 1240])
-def test_nothing_is_wider_than_the_screen(page, pair, width):
-    page.set_viewport_size({"width": width, "height": 700})
-    opened(page, pair)
-    page.keyboard.type("der " * 30)
-    wait_for(page, lambda: source(page) == [" ".join(["der"] * 30)])
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-def test_text_runs_in_its_own_direction(page, at):
-    opened(page, at)
-    page.keyboard.type("הספר על השולחן ")
-    wait_for(page, lambda: source(page) == ["הספר על השולחן"])
-    directions = [
-        page.locator(where).first.evaluate("node => getComputedStyle(node).direction")
-        for where in ("#source p", "#word")
-    ]
-    assert directions[0] == "rtl"
-
-
-def test_nodes_are_appended_and_stay(page, at):
-    """So nothing flickers, and a screen reader says what is new alone."""
-    opened(page, at)
-    page.keyboard.type("wir gehen ")
-    wait_for(page, lambda: source(page) == ["wir gehen"])
-    page.evaluate("window.first = document.querySelector('.columns text')")
-    page.keyboard.type("weg .")
-    page.keyboard.press("Enter")
-    wait_for(page, lambda: source(page) == ["wir gehen weg ."])
-    assert page.evaluate("window.first === document.querySelector('.columns text')")
-    live = page.locator(".translation [aria-live=polite]")
-    assert live.count() == 1
-
-
-def test_two_tabs_are_two_sessions(page, browser, at):
-    other = browser.new_page()
-    opened(page, at)
-    opened(other, at)
-    page.type("#word", "wir gehen .\n")
-    other.type("#word", "der Mann .\n")
-    wait_for(page, lambda: source(page) == ["wir gehen ."])
-    wait_for(other, lambda: source(other) == ["der Mann ."])
-    other.context.close()
-
-
-def test_settings_of_the_command_line_are_shown(page, run):
-    chosen = Setting(0, "local_agreement", {"n": 3}, {"k": 5})
-    with running([run], [chosen]) as at:
-        opened(page, at)
-        assert page.input_value("select[name=policy]") == "local_agreement"
-        assert page.input_value("input[name='options.n']") == "3"
-        assert page.input_value("input[name='dials.k']") == "5"
-        assert soon(lambda: len(at.sessions.open) == 1)
 
 
 def test_the_page_that_plays_back_obeys_its_policy_and_draws_the_same_path(page, run, tmp_path):

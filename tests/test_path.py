@@ -73,18 +73,11 @@ def test_heads_are_counted_in_the_cells_and_eos_has_a_column_if_one_went_there()
     assert lines[6].split()[-1] == "█2██"
 
 
-def test_a_wide_sentence_becomes_one_text():
-    lines = printed(render_path(WIDE, 40), 40).splitlines()
-    text = " ".join(lines)
-    assert " ".join(text.split()).startswith("sentence 9 source | target in turns: Quellwort0")
-    assert "| word0 |" in text
-
-
-@pytest.mark.parametrize(("letters", "words"), [(1, 900), (12, 900), (5000, 2), (5000, 900)])
+@pytest.mark.parametrize(("letters", "words"), [(1, 900), (5000, 2)])
 def test_whatever_a_model_writes_is_shown_within_bounds(letters, words, tmp_path):
     text = " ".join(["como" * (letters // 4) or "c"] * words)
     runaway = Instance(0, text, text, text, tuple(range(1, words + 1)))
-    for width in (40, 120, 300):
+    for width in (40, 300):
         assert len(printed(render_path(runaway, width), width).splitlines()) < 70
     assert len(interleaved(runaway)) <= 1000
     grid = word_staircase(runaway)
@@ -107,13 +100,6 @@ def test_what_is_left_out_of_a_grid_is_told(drawn, tmp_path):
     assert axes.get_title(loc="left") == "sentence 1 … and 22 more words"
 
 
-def test_a_head_that_has_run_off_the_end_stands_nowhere():
-    gone = dataclasses.replace(FARMER, positions=((1, 0),) * 6)
-    grid = word_staircase(gone)
-    assert "</s>" not in grid.columns
-    assert [dict(row) for row in grid.heads] == [{1: 1}] * 5
-
-
 def test_interleaved():
     text = "der alte | the old | Bauer | farmer | ging heim | went home"
     assert interleaved(FARMER) == text
@@ -125,20 +111,6 @@ def test_interleaved():
     )
 
 
-@pytest.mark.parametrize("instance", ALL, ids=lambda i: str(i.index))
-def test_pictures(instance, tmp_path):
-    draw_path(instance, tmp_path / "path.png")
-    height, width, _ = imread(tmp_path / "path.png").shape
-    assert 100 < height < 5000
-    assert 100 < width < 5000
-
-
-def test_the_same_picture_has_the_same_bytes(tmp_path):
-    for name in ("a.svg", "b.svg"):
-        draw_path(FARMER, tmp_path / name)
-    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
-
-
 def test_score_table():
     rows = {"wait-3": score([FARMER, EMPTY]), "offline": score([ONE])}
     rows = {f"{name} [x]": scores for name, scores in rows.items()}
@@ -147,12 +119,3 @@ def test_score_table():
         assert word in text
     assert "wait-3 [x]" in text
     assert "oracle" not in text
-
-
-def test_score_table_shows_a_shared_oracle_once():
-    oracle = [[]] * 3 + [[1, 2, 3, 4, 5]]
-    scores, other = score([FARMER], oracle), score([FARMER], [[5] * 5] * 4)
-    assert printed(score_table({"a": scores, "b": scores}), 120).count("oracle") == 1
-    text = printed(score_table({"a": scores, "b": other}), 120)
-    assert "a, oracle" in text
-    assert "b, oracle" in text

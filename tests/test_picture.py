@@ -93,42 +93,18 @@ def test_every_sentence_has_a_page_with_all_that_was_traced(name, tmp_path):
 def test_the_same_sentences_give_the_same_bytes(suffix, tmp_path):
     chosen = [TRACES[name] for name in ("usual", "markup", "no translation", "soft")]
     files = [tmp_path / f"{name}{suffix}" for name in "ab"]
-    for heads in HEADS:
-        for file in files:
-            write_picture(chosen, file, heads)
-        assert files[0].read_bytes() == files[1].read_bytes()
+    for file in files:
+        write_picture(chosen, file, HEADS[-1])
+    assert files[0].read_bytes() == files[1].read_bytes()
 
 
 @named
-@pytest.mark.parametrize("suffix", [".png", ".html"])
-def test_every_sentence_is_drawn_in_words(name, suffix, tmp_path):
+def test_every_sentence_is_drawn_in_words(name, tmp_path):
     words = TRACES[name].in_words()
-    write_picture([words, TRACES["usual"]], tmp_path / f"a{suffix}")
-    if suffix == ".html":
-        first, second = data_of((tmp_path / "a.html").read_text(encoding="utf-8"))["sentences"]
-        assert (tuple(first["source"]), first["gap"], second["gap"]) == (words.source, " ", "")
-
-
-def test_dots_and_rings_are_where_the_trace_has_them():
-    from matplotlib.figure import Figure
-
-    from simulmt.analysis.picture import _bands
-
-    trace = TRACES["usual"]
-    for panel, weights in [
-        (_bands(trace, "union", "")[0][0], trace.weights.max((1, 2))),
-        (_bands(trace, "each", "")[1][0], trace.weights[:, 1, 0]),
-    ]:
-        axes = Figure().add_subplot()
-        panel.mark(axes)
-        dots, *rest = axes.collections
-        rows, columns = np.nonzero(weights >= 0.004)
-        assert dots.get_offsets().tolist() == np.stack([columns + 0.5, rows + 0.5], 1).tolist()
-        assert len(rest) == 2, "rings, and their white insides"
-    rings = {tuple(place) for place in rest[-1].get_offsets().tolist()}
-    stopped = {(row[2] - 0.5, i + 0.5) for i, row in enumerate(trace.positions) if row[2]}
-    assert rings == stopped
-    assert not any(x < 0 for x, _ in rings)
+    for suffix in (".png", ".html"):
+        write_picture([words, TRACES["usual"]], tmp_path / f"a{suffix}")
+    first, second = data_of((tmp_path / "a.html").read_text(encoding="utf-8"))["sentences"]
+    assert (tuple(first["source"]), first["gap"], second["gap"]) == (words.source, " ", "")
 
 
 def test_a_picture_shows_the_beginning_of_a_long_sentence_and_says_so(drawn, tmp_path):
@@ -143,36 +119,11 @@ def test_a_picture_shows_the_beginning_of_a_long_sentence_and_says_so(drawn, tmp
         assert len(axes.get_xticks()) == len(axes.get_yticks()) == MOST
 
 
-def test_several_sentences_are_told_apart_by_their_lines(tmp_path):
-    several = [made(["▁a"], ["▁b"], line=2), made(["▁c"], ["▁d"], line=7)]
-    write_picture(several, tmp_path / "a.svg")
-    picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
-    assert re.findall(r"<!-- (line \d)", picture) == ["line 2", "line 7"]
-    write_picture(several, tmp_path / "a.html")
-    page = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert [sentence["line"] for sentence in data_of(page)["sentences"]] == [2, 7]
-
-
-def test_a_soft_mechanism_has_dots_only(tmp_path):
-    write_picture([TRACES["soft"]], tmp_path / "a.html")
-    assert data_of((tmp_path / "a.html").read_text())["sentences"][0]["stops"] == []
-    assert not TRACES["soft"].stops
-
-
-@pytest.mark.parametrize("name", ["a.gif", "a", "a.jpeg", ".png"])
-def test_another_suffix_is_refused_with_those_there_are(name, tmp_path):
-    with pytest.raises(UserError, match=r"\.png, \.svg, \.pdf, \.html"):
-        write_picture([TRACES["usual"]], tmp_path / name)
-
-
 def test_what_else_cannot_be_drawn_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"\.png, \.svg, \.pdf, \.html"):
+        write_picture([TRACES["usual"]], tmp_path / "a.gif")
     with pytest.raises(UserError, match="heads is 'some'; choose one of union, each"):
         write_picture([TRACES["usual"]], tmp_path / "a.png", "some")
-    with pytest.raises(UserError, match="no sentence to draw"):
-        write_picture([], tmp_path / "a.png")
     long = made(["▁a"] * 199, ["▁b"] * 200, layers=2, heads=4)
     with pytest.raises(UserError, match=r"inches; at most .* take fewer sentences"):
         write_picture([long] * 9, tmp_path / "a.png", "each")
-    for suffix in (".png", ".html"):
-        with pytest.raises(UserError, match="cannot be written"):
-            write_picture([TRACES["usual"]], tmp_path / f"absent/a{suffix}")

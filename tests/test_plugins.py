@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-from pydantic import ValidationError
 
-from commands import Answer, type_in
+from commands import type_in
 from simulmt import parts
-from simulmt.attention import Lookback, WaitK
 from simulmt.errors import UserError
 from simulmt.files import plugins
-from simulmt.parts import Parts, needed_by
-from small_runs import ROOT, SMALL, TINY
+from simulmt.parts import Parts
+from simulmt.programs.evaluate import evaluate
+from small_runs import ROOT, TINY, configuration
 
 OF_EVERY_KIND = '''
 """One part of every kind, under names of its own."""
@@ -88,25 +88,20 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
-def commands(folder: Path, *lines: list[str]) -> list[Answer]:
-    return type_in(*[[str(ROOT / f"{verb}.py"), *words] for verb, *words in lines], cwd=folder)
-
-
 def test_one_part_of_every_kind_trains_and_is_scored(folder):
     plugin, chosen = "plugins=[kinds]", ["mechanism=late", "model=thin", "data=toy"]
     checkpoint = ["checkpoint=runs/own", plugin]
-    answers = commands(
-        folder,
-        ["train", *SMALL, "hydra.run.dir=runs/without"],
+    lines = [
         ["train", *TINY, *chosen, "experiments=short", plugin, "hydra.run.dir=runs/own"],
-        ["evaluate", *checkpoint, "device=cpu", "dial.k=2"],
         ["evaluate", *checkpoint, "device=cpu", "policy=held"],
         ["translate", *checkpoint, "input=text", "policy=held"],
         ["translate", *checkpoint, "picture=a.svg", "policy=held"],
-        ["report", "runs=runs", "latency=[DAL,FIRST]", "resamples=40", plugin],
-    )
-    assert [answer.status for answer in answers] == [0, 0, 0, 0, 0, 2, 0], answers
-    assert "picture=a.svg with policy=held: a picture shows" in answers[5].err
+        ["report", "runs=runs", "latency=FIRST", "resamples=40", plugin],
+    ]
+    typed = ([ROOT / f"{verb}.py", *words] for verb, *words in lines)
+    answers = type_in(*typed, cwd=folder)
+    assert [answer.status for answer in answers] == [0, 0, 0, 2, 0], answers
+    assert "picture=a.svg with policy=held" in answers[3].err
     assert "FIRST" in answers[-1].out
     assert (folder / "runs/curve-FIRST.png").is_file()
     assert "FIRST_subword" in (folder / "runs/curves.csv").read_text()
@@ -124,22 +119,32 @@ def first_delay(scores: Path) -> float:
     return figure["value"]
 
 
-def test_what_is_no_plugin_is_refused_in_one_line(folder):
-    asked = {
-        "plugins=[absent]": "error: plugins=absent: there is no such package; install or repair",
-        "plugins=[broken]": "plugins=broken cannot be imported (ModuleNotFoundError: No module na",
-        "plugins=[torn.inner]": "plugins=torn.inner cannot be imported (RuntimeError: boom); `py",
-        "plugins=[torn_.inner]": "plugins=torn_.inner cannot be imported (ModuleNotFound",
-        "plugins=[bare]": "bare.py has no variable `parts`; add one, such as `parts =",
-        "plugins=bare": "error: 'plugins=bare' is not a list of packages; write plugins=[PACK",
-        "plugins=[kinds] mechanism=x": "hmt itst late luong_global",
-        "mechanism=late": "Could not find 'mechanism/late'",
-    }
-    answers = commands(folder, *(["train", *words.split()] for words in asked))
-    for text, answer in zip(asked.values(), answers, strict=True):
-        assert answer.status == 2
-        assert text in answer.err
-        assert answer.err.count("\n") == 1
+def load(word: str) -> None:
+    """What a program does with the plugins of its command line."""
+    modules = plugins.named([word])
+    plugins.conf_folders(modules)
+    parts.load(modules)
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("plugins=[absent]", "plugins=absent: there is no such package"),
+        (
+            "plugins=[broken]",
+            "plugins=broken cannot be imported (ModuleNotFoundError: No module na",
+        ),
+        ("plugins=[torn.inner]", "plugins=torn.inner cannot be imported (RuntimeError: boom)"),
+        ("plugins=[bare]", "bare.py has no variable `parts`"),
+        ("plugins=bare", "'plugins=bare' is not a list of packages"),
+    ],
+)
+def test_what_is_no_plugin_is_refused_in_one_line(folder, monkeypatch, named, said):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with pytest.raises(UserError, match=re.escape(said)) as refused:
+        load(named)
+    assert "\n" not in str(refused.value)
 
 
 def test_an_installed_plugin_that_is_gone_is_called_so(monkeypatch):
@@ -159,17 +164,16 @@ def test_an_installed_plugin_that_is_broken_stops_nobody_else(folder, monkeypatc
         parts.load(["broken"])
 
 
-def test_a_checkpoint_makes_nothing_be_imported(folder, trained_once, tmp_path):
+def test_a_checkpoint_makes_nothing_be_imported(folder, trained_once, tmp_path, monkeypatch):
     """Neither its configuration nor its passport: both are only names."""
     run = trained_once("mechanism=wait_k")
     checkpoint = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)
     checkpoint["simulmt"]["config"]["plugins"] = ["evil"]
     checkpoint["simulmt"]["needs"] = {"evil": "1.0"}
     torch.save(checkpoint, tmp_path / "model.ckpt")
-    evaluate = ["evaluate", f"checkpoint={tmp_path / 'model.ckpt'}", "device=cpu"]
-    (refused,) = commands(folder, evaluate)
-    assert refused.status == 2
-    assert "uses parts of evil 1.0; install what is missing, or give" in refused.err
+    monkeypatch.chdir(folder)
+    with pytest.raises(UserError, match=r"uses parts of evil 1\.0"):
+        evaluate(configuration("evaluate", f"checkpoint={tmp_path / 'model.ckpt'}", "device=cpu"))
     assert not (folder / "touched").exists()
 
 
@@ -181,39 +185,8 @@ def test_a_name_that_is_taken_is_refused(monkeypatch):
     assert "own" not in parts.SCHEDULES, "all of its parts or none"
 
 
-@pytest.mark.parametrize(
-    "brought",
-    [
-        {"schedules": {"a": Lookback}},
-        {"schedules": {"a": WaitK(3)}},
-        {"policies": {"a": WaitK}},
-        {"latencies": {"a": len}},
-    ],
-)
-def test_a_part_of_the_wrong_kind_is_rejected_where_it_is_named(brought):
-    with pytest.raises(ValidationError, match=rf"{next(iter(brought))}\.a"):
-        Parts(**brought)
-
-
 def test_the_version_of_a_plugin_tells_its_code(folder, monkeypatch):
     monkeypatch.chdir(folder)
     before = plugins.version_of("bare")
     (folder / "bare.py").write_text("more = 1\n")
     assert plugins.version_of("bare") != before
-
-
-def test_only_used_plugins_are_needed(monkeypatch):
-    monkeypatch.setattr(parts, "version_of", lambda module: "")
-    own = {"one": Parts(schedules={"mine": parts.SCHEDULES["wait_k"]}), "other": Parts()}
-    monkeypatch.setattr(parts, "_loaded", own)
-    assert needed_by({"mechanism": {"schedule": "mine"}}) == {"one": ""}
-    assert needed_by({"mechanism": {"schedule": "wait_k"}}) == {}
-
-
-def test_a_latency_cannot_replace_one_of_the_papers(monkeypatch):
-    taken = Parts(latencies={"LAAL": parts.COUNTED["AP"]})
-    monkeypatch.setattr(parts, "_parts_of", lambda module: taken)
-    with pytest.raises(UserError, match="latency=LAAL is already taken"):
-        parts.load(["another"])
-    assert parts.COUNTED["LAAL"].name == "LAAL"
-    assert "laal" not in parts.LATENCIES

@@ -17,7 +17,6 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from simulmt.parts.builders import MODELS
 from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
 from simulmt.training.run_name import run_name, within
@@ -104,11 +103,6 @@ def published(path: Path) -> list[dict[str, str]]:
         return [*csv.DictReader(file, strict=True)]
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_every_file_composes(name):
-    assert composed(name).hydra.runtime.choices.experiments == name
-
-
 def test_the_page_lists_every_preset():
     page = (HOME / "README.md").read_text(encoding="utf-8").partition("## The presets")[2]
     files = re.findall(r"^\| (.*?) \|", page, re.MULTILINE)
@@ -119,26 +113,6 @@ def test_the_page_lists_every_preset():
 def test_every_run_of_a_preset_is_accepted(preset):
     for config in runs(preset):
         check_choices(config)
-
-
-@each_preset
-def test_a_sweep_changes_keys_that_are_there(preset):
-    config = composed(preset)
-    for key in sweep(config):
-        parent, _, leaf = key.rpartition(".")
-        assert leaf in (OmegaConf.select(config, parent) if parent else config), key
-    swept = bool(sweep(config))
-    assert (config.hydra.mode is not None) == swept
-    if swept:
-        assert config.hydra.mode.name == "MULTIRUN"
-
-
-def test_the_command_line_has_the_last_word():
-    config = composed("milk/table6_milk", "lambda=0.15", "hydra.mode=RUN", "trainer=cpu")
-    assert config["lambda"] == 0.15
-    assert config.hydra.mode.name == "RUN"
-    assert config.trainer.accelerator == "cpu"
-    assert config.data.name == "wmt14_enfr"
 
 
 @each_table
@@ -154,49 +128,3 @@ def test_every_table_of_figures_parses(path):
             assert math.isfinite(value), name
             # sacreBLEU rounds a perfect score to either side
             assert 0 < value < 100.001 or not QUALITY.match(name)
-
-
-@pytest.mark.parametrize("number", [3, 4, 5, 6])
-def test_the_sweeps_of_milk_cover_its_tables(number):
-    rows = published(HOME / "milk" / f"table{number}.csv")
-    for system in {row["system"] for row in rows}:
-        name = f"table{number}" if number < 5 else f"table{number}_{system}"
-        swept = sweep(composed(f"milk/{name}"))
-        ours = [row for row in rows if row["system"] == system]
-        (parameter,) = {row["parameter"] for row in ours}
-        values = swept["lambda" if parameter == "lambda" else f"mechanism.{parameter}"]
-        assert {float(row["value"]) for row in ours} <= {float(value) for value in values}
-
-
-def test_the_zoo_has_every_mechanism_on_every_model():
-    trained = runs("zoo/all")
-    pairs = {(run["model"]["name"], run["mechanism"]["name"]) for run in trained}
-    known = {path.stem for path in (ROOT / "conf" / "mechanism").glob("*.yaml")}
-    assert len(trained) == len(pairs)
-    assert pairs == {*itertools.product(MODELS, known - {"hmt"})}  # it needs a Transformer
-    for run in trained:
-        learned = check_choices(run).mechanism.learned
-        assert run["lambda"] == (0.2 if learned else 0.0)
-        assert run["optim"]["lr"] == (2e-3 if run["model"]["name"] == "transformer" else 4e-3)
-        if run["objective"]["name"] != "latency_augmented":
-            continue  # SM2 has prefixes from the first update
-        shares = (run["objective"][name] / run["trainer"]["max_updates"] for name in SHARES)
-        assert [*shares] == [0.4, 0.2]
-
-
-def test_a_mechanism_can_choose_its_objective(tmp_path: Path) -> None:
-    """A file of one's own: another objective and its weights, unless the command line says else."""
-    for group, text in (
-        ("mechanism", "defaults: [wait_k, override /objective@_global_.objective: own, _self_]"),
-        ("objective", "defaults: [latency_augmented, _self_]\nterms: {information: 0.3}"),
-    ):
-        (tmp_path / group).mkdir()
-        name = {"mechanism": "informed", "objective": "own"}[group]
-        (tmp_path / group / f"{name}.yaml").write_text(f"{text}\n")
-    search = f"hydra.searchpath=[file://{tmp_path}]"
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        chosen = compose("train", ["mechanism=informed", search])
-        asked = compose("train", ["mechanism=informed", "objective=latency_augmented", search])
-    assert chosen.objective.terms == {"information": 0.3}
-    assert chosen.objective.hold == asked.objective.hold
-    assert asked.objective.terms == {}

@@ -41,12 +41,6 @@ def test_the_span_of_a_corpus_is_the_mean_over_its_sentences():
     assert span.signature.startswith("span|h:all|u:subword|eos:no|v:")
 
 
-def test_initial_delays_are_counted_from_the_smallest_up():
-    delays = [(3, 4), (5,), (3,), (), (2, 2)]
-    corpus = [instance(i, sentence, ()) for i, sentence in enumerate(delays)]
-    assert [*score(corpus).initial_delays["word"].items()] == [(2, 1), (3, 2), (5, 1)]
-
-
 def test_initial_delays_in_words_and_subwords():
     corpus = [instance(i, delays, ()) for i, delays in enumerate([(3, 4), (3,), (9, 9), ()])]
     found = score(corpus).initial_delays

@@ -19,8 +19,13 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from simulmt.analysis.studies import STUDIES
-from simulmt.data.corpus import oracle_delays
-from simulmt.data.verbfinal import verbfinal
+from simulmt.options import construct
+from simulmt.programs.align import AlignOptions
+from simulmt.programs.choices import check_choices
+from simulmt.programs.evaluate import EvaluateOptions
+from simulmt.programs.plain import plain
+from simulmt.programs.serve import ServeOptions
+from simulmt.programs.translate import TranslateOptions
 from simulmt.training.run_name import run_name, within
 
 ROOT = Path(__file__).parents[1]
@@ -46,12 +51,13 @@ def prose(page: str) -> str:
 
 
 TEXT = {page: prose(page) for page in PAGES}
+SCHEMAS = {
+    "align": AlignOptions,
+    "evaluate": EvaluateOptions,
+    "serve": ServeOptions,
+    "translate": TranslateOptions,
+}
 PROGRAMS = {path.stem for path in (ROOT / "conf").glob("*.yaml")}
-PRESETS = sorted(
-    path.stem
-    for path in (ROOT / "conf" / "data").glob("*.yaml")
-    if path.stem not in ("huggingface", "text", "verbfinal")
-)
 
 each_page = pytest.mark.parametrize("page", PAGES)
 
@@ -95,11 +101,6 @@ def typed(text: str, folder: Path) -> Iterator[list[str]]:
     yield from (shlex.split(line, comments=True) for line in inline(text))
 
 
-def section(text: str, heading: str) -> str:
-    """What stands below a heading, up to the next of its level."""
-    return re.search(rf"^{heading}\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)[1]
-
-
 @cache
 def commands() -> list[tuple[str, list[str]]]:
     """Each `python train.py ...`, `simulmt train ...` and so on: the program and its arguments."""
@@ -133,17 +134,17 @@ def runs() -> list[Any]:
 
 
 def combinations(overrides: list[str], multirun: bool) -> list[list[str]]:
-    """The overrides of each run, as Hydra's own sweeper splits them."""
-    parsed = OverridesParser.create().parse_overrides(overrides)
-    found: list[list[str]] = [[]]
-    for override in parsed:
+    """The overrides of as few runs as have every value that Hydra's own sweeper finds."""
+    found: list[list[str]] = []
+    for override in OverridesParser.create().parse_overrides(overrides):
         assert multirun or not override.is_sweep_override(), f"{override.input_line} needs -m"
         choices = [override.input_line]
         if override.is_sweep_override():
             key = override.get_key_element()
             choices = [f"{key}={value}" for value in override.sweep_string_iterator()]
-        found = [[*run, choice] for run in found for choice in choices]
-    return found
+        found.append(choices)
+    longest = max(map(len, found), default=1)
+    return [[choices[n % len(choices)] for choices in found] for n in range(longest)]
 
 
 def composed(program: str, overrides: list[str]) -> DictConfig:
@@ -153,37 +154,16 @@ def composed(program: str, overrides: list[str]) -> DictConfig:
         return compose(program, overrides)
 
 
-def test_the_pages_have_commands():
-    assert sum(program == "train" for program, _ in commands()) >= 10
-    assert sum(program == "evaluate" for program, _ in commands()) >= 1
-
-
 @pytest.mark.parametrize(("program", "overrides"), runs())
 def test_every_command_composes(program, overrides, monkeypatch):
-    from simulmt.options import construct
-    from simulmt.programs import align, evaluate, serve, translate
-    from simulmt.programs.choices import check_choices
-    from simulmt.programs.plain import plain
-
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     config = plain(composed(program, overrides))
     if program == "analyse":
         assert config["study"] in STUDIES
     if program == "train" and config["teacher"]["kind"] != "pretrained":  # of a run that is there
         check_choices(config)  # and what the program itself would refuse at once
-    schemas = {"align": align, "evaluate": evaluate, "serve": serve, "translate": translate}
-    if program in schemas:
-        construct(schemas[program].Options, config, f"{program}.py")
-
-
-@each_page
-def test_every_make_target_exists(page):
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    lines = [shlex.split(line, comments=True) for line in code(TEXT[page])]
-    named = {target for words in lines if words[:1] == ["make"] for target in words[1:]}
-    assert named <= targets
-    if page == "README.md":
-        assert named >= {"run", "test"}
+    if program in SCHEMAS:
+        construct(SCHEMAS[program], config, f"{program}.py")
 
 
 @each_page
@@ -201,65 +181,6 @@ def test_every_link_leads_somewhere(page):
             assert anchor in slugs, link
 
 
-@each_page
-def test_every_named_file_of_the_repository_exists(page):
-    for name in code(TEXT[page]):
-        if re.fullmatch(r"(src|conf|tests|experiments)/[\w/.]*", name):
-            assert (ROOT / name).exists(), name
-        if re.fullmatch(r"simulmt(\.\w+)+", name):
-            path = ROOT / "src" / name.replace(".", "/")
-            assert path.is_dir() or path.with_suffix(".py").is_file(), name
-
-
-def test_the_table_of_mechanisms_is_complete():
-    rows = re.findall(
-        r"^\| `(\w+)` \|", section(TEXT["docs/models.md"], "## Mechanisms"), re.MULTILINE
-    )
-    assert sorted(rows) == sorted(path.stem for path in (ROOT / "conf/mechanism").glob("*.yaml"))
-
-
-# The downloads, with everything that would go out replaced: what is left are the files' names.
-STUBS = r"""
-set -eu
-tar() { :; }
-gzip() { :; }
-cat() { :; }
-sacrebleu() { :; }
-wget() {
-    local folder=.
-    if [ "$1" = -P ]; then folder=$2; shift 2; mkdir -p "$folder"; fi
-    local url
-    for url in "$@"; do : > "$folder/${url##*/}"; done
-}
-"""
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_the_downloads_give_the_files_that_the_presets_ask_for(preset, tmp_path):
-    data = composed("train", [f"data={preset}"]).data
-    heading = "multi30k_deen" if preset == "multi30k_ende" else preset
-    script = blocks(section(TEXT["docs/data.md"], f"### {heading}"), "bash")[0]
-    if script.count("\n") == 1:
-        assert f"`{script.strip()}`" in TEXT["docs/data.md"]
-    subprocess.run(["bash", "-c", STUBS + script], cwd=tmp_path, check=True)
-    for stem in (data.train, data.valid, data.test):
-        for language in (data.source, data.target):
-            path = tmp_path / data.root / f"{stem}.{language}"
-            assert path.exists() or path.with_name(f"{path.name}.gz").exists(), path
-
-
-def test_the_example_pairs_are_in_the_embedded_data():
-    pattern = re.compile(r"^\| ([^|]+) \| ([^|]+) \| ([\d ]+) \|$", re.MULTILINE)
-    shown = pattern.findall(section(TEXT["docs/data.md"], "## The embedded data: verbfinal"))
-    assert len(shown) == 6
-    data = composed("train", []).data
-    test = verbfinal(data.seed, 0, 0, data.test).splits["test"]
-    for german, english, oracle in shown:
-        index = test.sources.index(german)
-        assert test.targets[index] == english
-        assert oracle_delays(test.needs[index]) == [int(delay) for delay in oracle.split()]
-
-
 def test_the_page_on_plugins_shows_the_example():
     example, page = ROOT / "examples" / "catch_up", TEXT["docs/plugins.md"]
     part, laws = blocks(page, "python")
@@ -268,3 +189,10 @@ def test_the_page_on_plugins_shows_the_example():
     assert (example / "test_catch_up.py").read_text("utf-8").endswith(laws)
     assert (example / "catch_up" / "conf/mechanism/catch_up.yaml").read_text("utf-8") == options
     assert entry in (example / "pyproject.toml").read_text("utf-8")
+
+
+@each_page
+def test_every_named_file_of_the_repository_exists(page):
+    for name in code(TEXT[page]):
+        if re.fullmatch(r"(src|conf|tests|experiments)/[\w/.]*", name):
+            assert (ROOT / name).exists(), name

@@ -61,8 +61,3 @@ def test_waiting_for_everything_is_the_offline_model() -> None:
 def test_what_is_not_wait_k_is_refused(name: str) -> None:
     with pytest.raises(UserError, match=r"reencoding.*wait_k"):
         zoo.model(zoo.options(name), encoder="reencoding")
-
-
-def test_averages_are_refused() -> None:
-    with pytest.raises(UserError, match="average_embedding"):
-        zoo.model(WAIT, encoder="reencoding", average_embedding=True)

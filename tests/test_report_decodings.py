@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from made_up import (
-    evaluate_run,
-    make_decoded_run,
-    make_instances,
-    make_run,
-    make_scores,
-)
+from made_up import evaluate_run, make_run, make_scores
 from reported import QUICK, Page, rows
 from simulmt.analysis.names import row_names
 from simulmt.analysis.points import curve_series
 from simulmt.analysis.report import report
 from simulmt.analysis.runs import find_runs
-from simulmt.files.instances import write_instances
-from simulmt.scoring.score import score
 from simulmt.scoring.scores import Text
 
 
@@ -96,26 +88,3 @@ def test_evaluations_of_other_text_are_a_report_of_their_own(tmp_path):
         "41.0",
         "70.0",
     }
-
-
-def test_a_decoding_has_its_own_log(tmp_path):
-    run = make_decoded_run(tmp_path / "run", "wait_k", {}, make_instances(0.3, 2))
-    better = make_instances(0.1, 4)
-    place = evaluate_run(run, "test-best-k5", score(better), dials={"k": 5})
-    write_instances(place / "instances.log", better)
-    report({"runs": tmp_path, **QUICK})
-    own, turned = rows(tmp_path / "curves.csv")
-    assert float(turned["BLEU_low"]) <= float(turned["BLEU"]) <= float(turned["BLEU_high"])
-    assert float(own["BLEU"]) < float(turned["BLEU"])
-    write_instances(place / "instances.log", make_instances(0.2, 4))
-    report({"runs": tmp_path, **QUICK})
-    assert len(rows(tmp_path / "curves.csv")) == 1
-
-
-def test_decodings_are_no_candidates_on_the_development_set(tmp_path):
-    run = make_run(tmp_path / "run", "wait_k", {"mechanism.k": 3}, 53, 3)
-    metrics = "step,valid/BLEU,valid/word/DAL,valid/selection\n9,50,3.1,50\n"
-    (run / "metrics.csv").write_text(metrics)
-    decoded(run, 5, 5.0)
-    report({"runs": tmp_path, **QUICK, "select": "dal", "ranges": [[3, 4], [4, 9]]})
-    assert [row["folder"] for row in rows(tmp_path / "selected.csv")] == ["run", ""]

@@ -8,7 +8,6 @@ import pytest
 
 from reported import QUICK, rows
 from simulmt.analysis.report import report
-from simulmt.analysis.runs import find_runs
 from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
 from simulmt.programs.evaluate import evaluate
@@ -50,12 +49,6 @@ def test_an_exported_model_and_its_policies_are_a_report(place, tmp_path):
     assert delays[1] < delays[2] < delays[0]
     assert {row["data"] for row in table} == {"verbfinal"}
     assert {(row["parameters"], row["lambda"]) for row in table} == {("", "0.0")}
-
-
-def test_models_below_a_folder_count_where_their_text_is_named(place):
-    found = find_runs(place, test="news")
-    assert [run.home for run in found.runs] == ["model"] * 3
-    assert find_runs(place).runs == [], "without a name only runs have a test set"
 
 
 def test_one_of_several_texts_has_to_be_named(place, tmp_path):

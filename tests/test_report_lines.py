@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from made_up import evaluate_run, make_decoded_run, make_instances, make_run, make_scores
-from reported import OPTIONS, QUICK, ROOT, VERBFINAL, Page, make_runs, names_drawn, rows, table_rows
+from reported import OPTIONS, QUICK, VERBFINAL, Page, make_runs, names_drawn, rows, table_rows
 from simulmt.analysis.points import curve_series
 from simulmt.analysis.report import report
 from simulmt.analysis.runs import find_runs
-from simulmt.analysis.titles import TITLES
 from simulmt.errors import UserError
 from simulmt.files.instances import write_instances
 from simulmt.scoring.score import score
@@ -35,9 +34,7 @@ def make_sweep(folder: Path, weights=(0.1, 0.2), **options) -> None:
     [
         ("init_from", (None, "runs/a/pre/best.ckpt"), ("null", "best.ckpt")),
         ("init_from", ("runs/a/best.ckpt", "runs/b/best.ckpt"), ("a", "b")),
-        ("objective.warmup", (10, 20), ("10", "20")),
         ("optim.lr", (0.1, 0.2), ("0.1", "0.2")),
-        ("data.train", (1000, 2000), ("1000", "2000")),
         ("trainer.max_updates", (400, 800), ("400", "800")),
     ],
 )
@@ -57,13 +54,6 @@ def test_what_does_not_affect_the_training_separates_no_lines(key, tmp_path):
     for value in (1, 2):
         make_run(tmp_path / f"{value}", "mma_il", {"lambda": 0.1 * value, key: value}, 30, 4)
     assert [*lines_of(tmp_path)] == ["mma_il"]
-
-
-def test_seeds_on_other_machines_are_one_point(tmp_path):
-    for seed in (1, 2):
-        options = {"seed": seed, "trainer.threads": seed, "trainer.accelerator": "cpu" * seed}
-        make_run(tmp_path / f"{seed}", "wait_k", options, 30 + seed, 4)
-    assert lines_of(tmp_path) == {"wait_k": [4]}
 
 
 def test_a_label_names_the_fewest_options(tmp_path):
@@ -117,13 +107,6 @@ def test_names_of_the_field_are_for_people_and_keys_for_programs(tmp_path, capsy
     assert (pair["one"], pair["other"]) == ("mma_il", "wait_k")
 
 
-def test_every_mechanism_and_policy_has_a_name():
-    for group in ("mechanism", "policy"):
-        files = {path.stem for path in (ROOT / "conf" / group).glob("*.yaml")} - {"own"}
-        assert files <= {*TITLES}
-    assert len({*TITLES.values()}) == len(TITLES)
-
-
 def test_users_name_lines_themselves(tmp_path, capsys, drawn):
     file = tmp_path / "labels.yaml"
     file.write_text("MMA-IL: ours $x$\nwait-k: STACL\n", encoding="utf-8")
@@ -137,32 +120,6 @@ def test_users_name_lines_themselves(tmp_path, capsys, drawn):
     assert drawn[0].axes[0].lines[0].get_color() == usual
     assert "ours $x$ lambda=0.1" in capsys.readouterr().out
     assert (runs / "curves.csv").read_bytes() == plain
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (
-            "mma_il: ours",
-            "a line is 'mma_il'; choose one of MMA-IL, offline, wait-k",
-        ),
-        ("MMA-IL: wait-k", "several lines would be called 'wait-k'"),
-        ("MMA-IL: 3", "needs lines OLD: NEW"),
-        ("- MMA-IL", "needs lines OLD: NEW"),
-        ("", "needs lines OLD: NEW"),
-        ("MMA-IL: [", "cannot be read"),
-        (None, "cannot be read"),
-    ],
-)
-def test_bad_names_of_lines(text, said, tmp_path):
-    file = tmp_path / "labels.yaml"
-    if text is not None:
-        file.write_text(text, encoding="utf-8")
-    runs = make_runs(tmp_path / "runs", *VERBFINAL)
-    with pytest.raises(UserError, match=said) as error:
-        report({"runs": runs, **OPTIONS, "labels": str(file)})
-    assert "\n" not in str(error.value)
-    assert not (runs / "curves.csv").exists()
 
 
 def test_decode_time_policies_are_hollow_and_apart_from_their_ceiling(tmp_path, drawn):
@@ -184,20 +141,3 @@ def test_decode_time_policies_are_hollow_and_apart_from_their_ceiling(tmp_path, 
     assert {"n=1", "n=2", "offline (ceiling)"} <= {t.get_text() for t in drawn[0].axes[0].texts}
     pairs = {(row["one"], row["other"]) for row in rows(tmp_path / "significance.csv")}
     assert pairs == {("soft + hold_n", "wait_k")}
-
-
-def test_options_of_a_policy_other_than_its_dial_separate_lines(tmp_path):
-    soft = make_run(tmp_path / "soft", "soft", {}, 90, 9)
-    for i, (a, last) in enumerate([(0.1, 2), (0.3, 2), (0.1, 4), (0.3, 4)]):
-        policy = {"name": "ed_att", "a": a, "last": last, "layer": None}
-        evaluate_run(soft, f"{i}", make_scores(50 + i, 3 + i), beam=1, policy=policy)
-    for k in (1, 2):
-        policy = {"name": "adaptive_wait_k", "k_min": k, "k_max": 3 * k, "rho_max": 0.8}
-        evaluate_run(soft, f"k{k}", make_scores(50, 3 + k), beam=1, policy=policy)
-    series = {line.name: line for line in curve_series(find_runs(tmp_path).runs, "DAL")}
-    assert [*series] == [
-        "soft", "soft + adaptive_wait_k", "soft + ed_att last=2", "soft + ed_att last=4",
-    ]  # fmt: skip
-    labels = [point.label for point in series["soft + adaptive_wait_k"].points]
-    assert labels == ["k_min=1, k_max=3", "k_min=2, k_max=6"]
-    assert [point.label for point in series["soft + ed_att last=2"].points] == ["a=0.1", "a=0.3"]

@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-import yaml
 from matplotlib.image import imread
 
-from made_up import make_run
-from reported import (
-    OPTIONS,
-    QUICK,
-    ROOT,
-    SOFT,
-    VERBFINAL,
-    boxes,
-    make_runs,
-    names_drawn,
-    rows,
-)
+from reported import OPTIONS, VERBFINAL, boxes, make_runs, names_drawn
 from simulmt.analysis.curve import draw_curve
 from simulmt.analysis.points import Point, Series, front_points
 from simulmt.analysis.report import report
 from simulmt.analysis.style import save
-from simulmt.errors import UserError
 
 
 def test_formats_width_and_size_of_text(tmp_path, drawn):
@@ -40,20 +26,6 @@ def test_formats_width_and_size_of_text(tmp_path, drawn):
     assert {text.get_fontsize() for text in drawn[0].legends[0].get_texts()} == {7}
     report({"runs": runs, **OPTIONS, **chosen})
     assert (runs / "curve-DAL.pdf").read_bytes() == pdf
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"width": 1.9}, "width is 1.9; it must be at least 2"),
-        ({"font_size": 41}, "font_size is 41; it must be at most 40"),
-        ({"formats": ["gif"]}, "formats.0 is 'gif'; .*png"),
-        ({"formats": []}, "formats is"),
-    ],
-)
-def test_bad_looks(wrong, said, tmp_path):
-    with pytest.raises(UserError, match=said):
-        report({"runs": make_runs(tmp_path, SOFT), **OPTIONS, **wrong})
 
 
 def test_the_legend_counts_seeds_and_no_whisker_runs_through_a_label(tmp_path, drawn):
@@ -93,23 +65,3 @@ def test_a_point_is_off_the_front_if_it_is_worse_by_more_than_its_seeds_are():
         assert front == ([best, other] if on else [best])
     wide = Point(4.0, 50.0, spread=(0.2, 0.6))  # the larger deviation of the two counts
     assert front_points([Series("a", [wide, certain])]) == [wide, certain]
-
-
-def test_the_picture_and_the_csv_have_the_same_front(tmp_path, drawn):
-    for seed, (bleu, dal) in enumerate([(48, 4.0), (50, 4.2)]):
-        make_run(tmp_path / f"{seed}", "wait_k", {"mechanism.k": 3, "seed": seed}, bleu, dal)
-    make_run(tmp_path / "m", "mma_il", {"lambda": 0.2}, 50, 4.05)
-    report({"runs": tmp_path, **QUICK})
-    assert {row["front_DAL"] for row in rows(tmp_path / "curves.csv")} == {"True"}
-    assert "Pareto front, within 1 s.d." in names_drawn(drawn[0])
-    halos = drawn[0].axes[0].collections[0].get_offsets()
-    assert np.allclose(halos, [(4.05, 50), (4.1, 49)])
-    steps = next(line for line in drawn[0].axes[0].lines if line.get_linewidth() == 5)
-    assert [*steps.get_ydata()] == [50, 50, 50]
-
-
-def test_the_defaults_keep_the_pictures(tmp_path):
-    assert yaml.safe_load((ROOT / "conf" / "report.yaml").read_text())["formats"] == ["png", "svg"]
-    runs = make_runs(tmp_path, *VERBFINAL)
-    report({"runs": runs, **OPTIONS})
-    assert imread(runs / "curve-DAL.png").shape[:2] == (660, 1050)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from simulmt.analysis.runs import find_runs
 from simulmt.errors import UserError
 from simulmt.training.resume import alone_in
 from simulmt.training.room import make_room
@@ -61,20 +58,6 @@ def test_each_earlier_run_has_a_number(earlier):
     assert [path.name for path in earlier.iterdir()] == [".simulmt"]
 
 
-def test_a_log_goes_on_in_the_new_folder(earlier):
-    handler = logging.FileHandler(earlier / "train.log", delay=True)
-    log = logging.getLogger()
-    log.addHandler(handler)
-    try:
-        log.warning("before")
-        make_room(earlier, None, None)
-        log.warning("after")
-    finally:
-        log.removeHandler(handler)
-        handler.close()
-    assert (earlier / "train.log").read_text() == "after\n"
-
-
 def test_a_rejected_command_leaves_everything_as_it_was(earlier, tmp_path, cache):
     before = content(tmp_path)
     with pytest.raises(UserError, match="too large"):
@@ -95,16 +78,3 @@ def test_a_run_that_is_training_is_not_touched(earlier, cache):
     ):
         run(earlier, cache, "seed=2")
     assert content(earlier) == before
-
-
-def test_reports_pass_over_what_is_set_aside_unless_it_is_asked_for(earlier, tmp_path):
-    make_room(earlier, None, None)
-    assert not find_runs(tmp_path).runs
-    [found] = find_runs(tmp_path / "run@1").runs
-    assert found.path == tmp_path / "run@1"
-
-
-def test_a_run_that_is_set_aside_can_be_named_without_quotes():
-    place = "runs/x/lambda-0.2+mechanism-mma_il@1"
-    [override] = OverridesParser.create().parse_overrides([f"checkpoint={place}"])
-    assert override.value() == place

@@ -17,9 +17,7 @@ RECORDS = [
     Traits(False, False, {"k": 3, "delta": 0.5}),
     Traits(True, False, {}),
     Training(10, 20, 0, 1.5, None, 1, 2, "cpu"),
-    Training(10, 20, 0, 1, 7.25, 1, 2, "cpu"),
     Outcome("failed", "no memory", 2, 1.5, "run"),
-    Outcome("skipped"),
 ]
 
 
@@ -29,17 +27,7 @@ def test_a_record_is_read_as_it_was_written(record, tmp_path):
     assert read_record(tmp_path / "a", type(record)) == record
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        {"learned": 1},
-        {"offline": None},
-        {"dials": [3]},
-        {"dials": {"k": "three"}},
-        {"dials": {"k": True}},
-        {"dial": {"k": 3}},
-    ],
-)
+@pytest.mark.parametrize("damage", [{"learned": 1}, {"dials": {"k": "three"}}, {"dial": {"k": 3}}])
 def test_a_record_of_other_types_is_corrupt(damage, tmp_path):
     whole = {"learned": False, "offline": False, "dials": {"k": 3}}
     write_json(tmp_path / "a", whole | damage)

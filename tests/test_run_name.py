@@ -12,16 +12,6 @@ def test_order_and_logging_do_not_matter():
     assert run_name(["trainer.log_every=5", "hydra/launcher=joblib", "cache=x"]) == "default"
 
 
-def test_a_group_comes_before_its_keys():
-    assert run_name(["mechanism.k=3", "mechanism=wait_k"]) == "mechanism-wait_k+mechanism.k-3"
-
-
-def test_a_boolean_is_the_same_in_a_sweep_and_alone():
-    name = "mechanism.mass_preservation-false"
-    assert run_name(["mechanism.mass_preservation=False"]) == name
-    assert run_name(["mechanism.mass_preservation=false"]) == name
-
-
 def test_what_is_replaced_or_cut_does_not_collide():
     names = [run_name([f"data.root={root}"]) for root in ("/data/a", "data/a", "data-a")]
     names += [run_name([f"trainer.dal_range={chosen}"]) for chosen in ("[2,5]", "[2-5]")]

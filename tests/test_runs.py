@@ -15,20 +15,11 @@ import torch
 
 from simulmt.errors import UserError
 from simulmt.programs.evaluate import evaluate
-from simulmt.programs.export import export
 from simulmt.programs.train import train
 from simulmt.saved.checkpoint import load_subwords
 from simulmt.scoring.scores import Decoding, Scores
 from simulmt.system.disk import read_record
-from small_runs import (
-    ROOT,
-    SMALL,
-    assert_same_scores,
-    configuration,
-    metrics,
-    run,
-    weights,
-)
+from small_runs import ROOT, SMALL, assert_same_scores, configuration, metrics, run, weights
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -91,7 +82,8 @@ def test_evaluate_gives_the_same_scores_to_the_last_digit(finished, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "mechanism"), [("rnmt_plus", "milk"), ("luong", "luong_local_p")]
+    ("model", "mechanism"),
+    [("luong", "luong_local_p"), pytest.param("rnmt_plus", "milk", marks=pytest.mark.slow)],
 )
 def test_recurrent_models_train_and_are_evaluated_alike(model, mechanism, tmp_path, cache):
     chosen = [override for override in SMALL if not override.startswith("model.ffn")]
@@ -105,15 +97,6 @@ def test_the_same_command_gives_the_same_numbers(finished, tmp_path, cache):
     run(tmp_path, cache)
     for name, value in weights(finished).items():
         assert torch.equal(value, weights(tmp_path)[name]), name
-
-
-def test_starting_from_another_mechanism(finished, tmp_path, cache, capsys):
-    run(tmp_path, cache, f"init_from={finished}", "mechanism=milk")
-    said = capsys.readouterr().out
-    taken, of = map(int, re.findall(r"(\d+) of (\d+) parameter tensors start", said)[0])
-    assert taken == of - 1
-    assert "of another shape in that run: decoder.*.source_attention.schedule." in said
-    assert "not in that run" not in said
 
 
 def test_parameters_of_another_run_stand_still_at_first(finished, tmp_path, cache, capsys):
@@ -135,15 +118,6 @@ def test_parameters_of_another_run_stand_still_at_first(finished, tmp_path, cach
     )
 
 
-def test_resuming_among_parameters_that_stand_still(finished, tmp_path, cache):
-    given = [f"init_from={finished}", "mechanism=emma", "init_freeze=4"]
-    run(tmp_path / "whole", cache, *given)
-    run(tmp_path / "halves", cache, *given, "trainer.max_updates=3")
-    run(tmp_path / "halves", cache, *given, "ckpt_path=last")
-    for name, value in weights(tmp_path / "whole").items():
-        assert torch.equal(value, weights(tmp_path / "halves")[name]), name
-
-
 def test_fine_tuning_on_other_sentences(finished, tmp_path, cache, capsys):
     other, given = ["data.seed=5", f"init_from={finished}"], tmp_path / "joint.model"
     with pytest.raises(UserError, match=r"train with the model's own .data\.subwords\.model=RUN"):
@@ -162,31 +136,10 @@ def test_fine_tuning_on_other_sentences(finished, tmp_path, cache, capsys):
     assert_same_scores(tmp_path)
 
 
-def test_given_subwords_are_read_from_whatever_has_them(finished, tmp_path):
-    checkpoints, exported = finished / "checkpoints", tmp_path / "exported"
-    export(configuration("export", f"checkpoint={finished}", f"to={exported}"))
-    places = [finished, checkpoints / "last.ckpt", exported, exported / "subwords.model"]
-    assert len({load_subwords(place).digest for place in places}) == 1
-
-
 def test_given_subwords_are_refused_before_any_text_is_read(tmp_path, cache, monkeypatch):
     monkeypatch.setattr("simulmt.parts.builders.Data.read", pytest.fail)
     with pytest.raises(UserError, match=r"subwords.model=none.model: .*; give a SentencePiece"):
         run(tmp_path, cache, "data.subwords.model=none.model")
-    (tmp_path / "some.txt").write_text("no model")
-    with pytest.raises(
-        UserError, match=r"some.txt: the subword model has 8 bytes that are not a Sent"
-    ):
-        run(tmp_path, cache, f"data.subwords.model={tmp_path / 'some.txt'}")
-    with pytest.raises(UserError, match=r"has no option pieces; its options are: .*, model"):
-        run(tmp_path, cache, f"data.subwords.model={tmp_path}", "+data.subwords.pieces=3")
-
-
-def test_more_processes_than_gpus_are_refused(tmp_path, cache, monkeypatch):
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    options = ["trainer=ddp", "trainer.devices=2"]
-    with pytest.raises(UserError, match=r"trainer.devices=2, but this machine has GPUs: 1"):
-        run(tmp_path, cache, *options)
 
 
 @pytest.mark.slow
@@ -208,22 +161,11 @@ def test_two_processes_train_and_score_as_one(tmp_path, cache):
     assert_same_scores(two)
 
 
-def test_export_refuses_keys_that_it_does_not_have():
-    with pytest.raises(
-        UserError, match=r"the configuration has no option split; its options are: check"
-    ):
-        export(configuration("export", "checkpoint=nowhere", "to=there", "+split=test"))
-
-
 def test_evaluate_refuses_other_data_and_other_files(finished, tmp_path):
     with pytest.raises(UserError, match="split is 'dev'; choose one of train, valid, test"):
         evaluate(configuration("evaluate", f"checkpoint={finished}", "split=dev"))
     with pytest.raises(UserError, match="no checkpoint at"):
         evaluate(configuration("evaluate", f"checkpoint={tmp_path}"))
-    damaged = tmp_path / "damaged.ckpt"
-    damaged.write_bytes((finished / "checkpoints" / "best.ckpt").read_bytes()[:5000])
-    with pytest.raises(UserError, match="is not a checkpoint, or is corrupt"):
-        evaluate(configuration("evaluate", f"checkpoint={damaged}"))
     other = torch.load(finished / "checkpoints" / "best.ckpt", weights_only=True)
     other["simulmt"]["config"]["data"]["seed"] = 7
     torch.save(other, tmp_path / "other.ckpt")

@@ -62,16 +62,6 @@ def test_every_convention_has_its_figures_in_its_units():
         replace(scores, figures={**scores.figures, "paper": paper})
 
 
-def test_latency_signatures_tell_the_definitions_apart():
-    scores = score(CORPUS, ORACLE)
-    word = {name: score.signature for name, score in scores["paper", "word"].items()}
-    assert word["AL"].startswith("AL|g:hyp|u:word|eos:no|v:")
-    assert word["AL_ref"].startswith("AL|g:ref|u:word|eos:no|v:")
-    assert word["LAAL"].startswith("LAAL|g:max|")
-    assert "|u:subword|" in scores["paper", "subword"]["DAL"].signature
-    assert "|d:oracle|" in scores.oracle["word"]["DAL"].signature
-
-
 def test_latency_is_the_mean_over_the_sentences_with_a_prediction():
     scores = score([instance(0), instance(1, "a b c d", (1, 2, 3, 4)), instance(2, "", ())])
     assert value(scores, "DAL") == 2
@@ -79,12 +69,6 @@ def test_latency_is_the_mean_over_the_sentences_with_a_prediction():
     assert value(scores, "AP") == pytest.approx((15 / 16 + 10 / 16) / 2)
     al_ref = ((3 + (4 - 4 / 5)) / 2 + (1 + 1.2 + 1.4 + 1.6) / 4) / 2
     assert value(scores, "AL_ref") == pytest.approx(al_ref)
-
-
-def test_delays_are_clipped_to_the_source():
-    at_eos = score([instance(delays=(5, 5, 5, 5))])
-    at_end = score([instance(delays=(4, 4, 4, 4))])
-    assert at_eos.figures["paper"] == at_end.figures["paper"]
 
 
 def test_quality_is_sacrebleus():
@@ -114,21 +98,6 @@ def test_order_and_repetition_do_not_matter():
         score([*CORPUS, instance(0, "another one", (1, 2))])
 
 
-def test_only_empty_predictions():
-    scores = score([instance(0, "", ()), instance(1, "", ())])
-    assert value(scores, "BLEU") == 0
-    assert scores.empty == 2
-    assert all(value(scores, name) is None for name in METRICS)
-    assert (str(float(scores["paper", "word"]["AL"])), scores["paper", "word"]["AL"].form()) == (
-        "nan", "–",
-    )  # fmt: skip
-
-
-def test_no_sentence_at_all():
-    with pytest.raises(UserError, match="no sentence"):
-        score([])
-
-
 TEXT = Text("a.de", "a.en", ("0a", "0b"), {"empty": 1})
 DECODINGS = [
     None,
@@ -152,11 +121,6 @@ def test_scores_are_written_the_same_every_time_and_read_back(decoding, elapsed,
     assert read_record(tmp_path / "a", Scores) == only_empty
 
 
-def test_an_instance_needs_a_delay_for_each_word():
-    with pytest.raises(ValueError, match="3 delays for the 2 words"):
-        instance(7, "two words", (1, 2, 3))
-
-
 def test_instances_log_has_simulevals_keys_in_words():
     record = json.loads(to_json(CORPUS[1]))
     assert set(record) == KEYS | {"source_length"}
@@ -175,28 +139,13 @@ def test_instances_log_round_trip(tmp_path):
     assert value(score(back), "DAL", "subword") is None
 
 
-def test_a_log_of_simuleval_with_its_own_keys_is_read(tmp_path):
-    record = {**json.loads(to_json(CORPUS[0])), "elapsed": [0, 0, 0, 0], "metric": {}}
-    (tmp_path / "instances.log").write_text(json.dumps(record) + "\n\n")
-    assert read_instances(tmp_path / "instances.log")[0].delays == (3, 4, 4, 4)
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [
         ('{"index": 1, "predi', "line 2"),
-        ("[1, 2]", "the line is"),
         ('{"index": 1}', "Field required"),
-        (
-            to_json(CORPUS[1]).replace("[1, 4]", '[1, "4"]'),
-            "delays.1 is '4': Input should be",
-        ),
+        (to_json(CORPUS[1]).replace("[1, 4]", '[1, "4"]'), "delays.1 is '4'"),
         (to_json(CORPUS[1]).replace("[1, 4]", "[1]"), "1 delays for the 2 words"),
-        (to_json(CORPUS[1]).replace('source_length": 4', 'source_length": 5'), "source_length"),
-        (
-            to_json(CORPUS[1]).replace('index": 1', 'index": true'),
-            "index is True",
-        ),
     ],
 )
 def test_a_damaged_line_is_named(tmp_path, line, said):
@@ -208,23 +157,11 @@ def test_a_damaged_line_is_named(tmp_path, line, said):
     assert str(path) in str(caught.value)
 
 
-def test_elapsed_times_go_into_the_log_and_back(tmp_path):
-    timed = instance(0, elapsed=(3.0, 4.25, 4.5, 9.0))
-    write_instances(tmp_path / "instances.log", [timed, CORPUS[1]])
-    records = [json.loads(line) for line in (tmp_path / "instances.log").read_text().splitlines()]
-    assert records[0]["elapsed"] == [3.0, 4.25, 4.5, 9.0]
-    assert "elapsed" not in records[1]
-    back = read_instances(tmp_path / "instances.log")
-    assert [one.elapsed for one in back] == [timed.elapsed, ()]
-
-
 @pytest.mark.parametrize(
     "elapsed",
     [
         (3.0, 4.0, 5.0),  # for four words
-        (3.0, 4.0, 5.0, float("inf")),
         (3.0, 4.0, 5.0, float("nan")),
-        (-1.0, 4.0, 5.0, 6.0),
         (3.0, 5.0, 4.5, 6.0),  # one falls
         (2.9, 4.0, 5.0, 6.0),  # before its delay
     ],
@@ -236,19 +173,6 @@ def test_elapsed_times_that_cannot_be(tmp_path, elapsed):
     (tmp_path / "instances.log").write_text(json.dumps(record) + "\n")
     with pytest.raises(UserError, match=r"line 1: .*elapsed"):
         read_instances(tmp_path / "instances.log")
-
-
-@pytest.mark.parametrize("elapsed", ["3", [None] * 4, [True] * 4, {"a": 1}])
-def test_elapsed_that_is_no_list_of_times(tmp_path, elapsed):
-    record = json.loads(to_json(CORPUS[0])) | {"elapsed": elapsed}
-    (tmp_path / "instances.log").write_text(json.dumps(record) + "\n")
-    with pytest.raises(UserError, match=r"line 1: .*elapsed.* Input should be a valid"):
-        read_instances(tmp_path / "instances.log")
-
-
-def test_a_missing_log_is_a_user_error(tmp_path):
-    with pytest.raises(UserError, match="cannot be read"):
-        read_instances(tmp_path / "none.log")
 
 
 @pytest.mark.parametrize(
@@ -265,11 +189,6 @@ def test_a_missing_log_is_a_user_error(tmp_path):
 )
 def test_word_delays(piece_delays, ends, source_words, expected):
     assert word_delays(piece_delays, ends, source_words) == expected
-
-
-def test_word_delays_of_a_word_that_was_not_written():
-    with pytest.raises(ValueError, match="ends at subword 3 of 2"):
-        word_delays([1, 2], [1, 3], [1, 2])
 
 
 def test_word_positions():

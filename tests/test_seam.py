@@ -1,8 +1,8 @@
 """What a new policy may do, shown by small ones in each of the three places.
 
 An information schedule after ITST (Zhang & Feng 2022) decides inside the attention: its stops
-depend on the query and on the moment, it weighs attention, and it hands losses on. A random clock
-decides before the decoder, once a sentence for all layers, and weighs attention, too. A policy
+depend on the query and on the moment, it weights attention, and it returns losses. A random clock
+decides before the decoder, once a sentence for all layers, and also weights attention. A policy
 after the step holds the model back. None of them touches a model, a decoder or an objective.
 """
 

@@ -6,7 +6,6 @@ import http.client
 import json
 import re
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import closing
@@ -16,11 +15,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from serving import (
-    Client,
-    Running,
-    running,
-)
+from serving import Client, Running, running
 from simulmt.errors import UserError
 from simulmt.page import FILES
 from simulmt.serve import server
@@ -56,8 +51,8 @@ def get(at: Running, path: str, host: str | None = None, method: str = "GET"):
 @pytest.mark.parametrize(
     ("host", "status"),
     [
-        ("evil.example", 421), ("127.0.0.1.evil.example:80", 421), ("", 421), ("[::1", 421),
-        ("localhost:8350", 200), ("127.0.0.1", 200), ("[::1]:8350", 200), ("192.168.0.7:8350", 200),
+        ("evil.example", 421), ("127.0.0.1.evil.example:80", 421), ("", 421),
+        ("localhost:8350", 200), ("[::1]:8350", 200), ("192.168.0.7:8350", 200),
     ],
 )  # fmt: skip
 def test_another_name_for_this_machine_is_refused(at, host, status):
@@ -76,10 +71,7 @@ def test_every_answer_has_the_policy(at):
     assert "unsafe" not in get(at, "/", "evil.example")[1]["content-security-policy"]
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/../pyproject.toml", "/%2e%2e/x", "/live.html", "/static/live.js", "/page/live.js", "//"],
-)
+@pytest.mark.parametrize("path", ["/../pyproject.toml", "/%2e%2e/x", "/page/live.js"])
 def test_a_path_that_is_not_in_the_table_leads_nowhere(at, path):
     assert get(at, path)[0] == 404
     assert get(at, "/", method="POST")[0] == 405
@@ -104,32 +96,26 @@ def test_the_log_has_a_line_an_event_and_the_text_only_if_asked(at, run):
 # the program
 
 
-def start(*words: object, code: str = "") -> subprocess.Popen[str]:
+def test_ctrl_c_ends_the_server_with_its_connections(run):
     heard = "signal.signal(signal.SIGINT, signal.default_int_handler)"  # also if pytest ignores it
-    program = f"import signal, sys; {heard}; {code}\n"
-    program += "from simulmt.programs.cli import main; main('serve')"
-    command = [sys.executable, "-c", program, *map(str, words), "port=0"]
-    return subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    code = f"import signal; {heard}; from simulmt.programs.cli import main; main('serve')"
+    program = subprocess.Popen(
+        [sys.executable, "-c", code, f"checkpoint={run}", "policy2=retranslation", "port=0"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-
-
-@pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"]
-)
-def test_a_signal_ends_the_server_with_its_connections(run, number, status):
-    program = start(f"checkpoint={run}", "policy2=retranslation")
     assert program.stdout is not None
     url = re.search(r"http://\S+/", program.stdout.readline())[0]
     client = Client(Running(url))
     assert len(client.sentence("wir gehen .")[-1]["panes"]) == 2
-    program.send_signal(number)
+    program.send_signal(signal.SIGINT)
     with pytest.raises(ConnectionClosed):
         client.until(lambda message: False)
     out, err = program.communicate(timeout=20)
-    assert program.returncode == status
-    assert "Traceback" not in out + err
-    assert err in ("", "error: interrupted\n")
+    assert (program.returncode, err) == (130, "error: interrupted\n")
+    assert "Traceback" not in out
 
 
 def test_bad_options_are_refused_in_one_line(run):
@@ -140,41 +126,11 @@ def test_bad_options_are_refused_in_one_line(run):
     with server.open_socket("127.0.0.1", 0) as taken:
         port = f"port={taken.getsockname()[1]}"
         for words, why in [
-            ([here, port], "choose an address of this machine and a free port"),
-            ([here, "host=192.0.2.1"], "host=192.0.2.1 port=8350 cannot be used"),
-            ([here, f"host={'x' * 100}.example"], "cannot be used"),
-            ([here, "origins=['http://[']"], "origins.0 is "),
+            ([here, port], "a free port"),
+            ([here, "host=192.0.2.1"], "host=192.0.2.1 port=8350"),
             ([here, "origins=['*']"], "origins.0 is "),
-            ([here, "sessions=0"], "sessions is 0; "),
-            ([here, "port=0", "policy2=nonsense"], "policy2 is 'nonsense'; choose one of own,"),
-            (
-                [here, "port=0", "policy2={name: hold_n, n: x}"],
-                "policy2 and dial2: policy.n is 'x'",
-            ),
+            ([here, "port=0", "policy2={name: hold_n, n: x}"], "policy.n is 'x'"),
             ([here, "port=0", "++dial.k=3"], "dial.k=3 with mechanism=mma_il"),
-            (["checkpoint=nothing", "port=0"], "nothing"),
         ]:
             with pytest.raises(UserError, match=re.escape(why)):
                 serve(configuration("serve", *words))
-
-
-@pytest.mark.parametrize(
-    ("host", "public"), [("127.0.0.1", False), ("::1", False), ("0.0.0.0", True), ("::", True)]
-)
-def test_other_machines_are_let_in_only_by_an_address_that_is_not_loopback(host, public):
-    class Listening:
-        def getsockname(self):
-            return (host, 8350)
-
-    assert server.is_public(Listening()) is public
-    shown = urlsplit(server.address(Listening())).hostname
-    assert shown == (socket.gethostname().lower() if public else host)
-
-
-def test_what_is_missing_is_said(run):
-    program = start(f"checkpoint={run}", code="sys.modules['uvicorn'] = None")
-    _, err = program.communicate(timeout=60)
-    assert program.returncode == 2
-    assert (
-        err == "error: serve needs uvicorn, which is not installed: pip install 'simulmt[serve]'\n"
-    )

@@ -66,26 +66,9 @@ def test_multihead_attention_with_one_head_is_its_parent(many, one, kind):
         torch.testing.assert_close(a, b, **NEAR)
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
-def test_both_norms_train_and_decode_alike(norm):
-    training_is_hard_decoding(zoo.case(zoo.options("mma_il"), norm=norm))
-
-
 @pytest.mark.parametrize("feeding", [True, False])
 def test_luong_trains_and_decodes_alike_with_and_without_input_feeding(feeding):
     training_is_hard_decoding(zoo.case(zoo.options("milk"), "luong", input_feeding=feeding))
-
-
-@pytest.mark.parametrize("kind", ["transformer", "rnmt_plus"])
-def test_bidirectional_encoder_ignores_padding(kind):
-    made = zoo.model(zoo.options("soft"), kind=kind, encoder="bidirectional")
-    source, mask = zoo.sentences(4, 9)
-    pad = torch.nn.functional.pad
-    states = made.encode(source, mask).states
-    padded = made.encode(pad(source, (0, 4)), pad(mask, (0, 4))).states[:, :9]
-    torch.testing.assert_close(padded[mask], states[mask], **NEAR)
-    changed = made.encode(torch.cat([source[:, :8], source[:, 8:] + 1], 1), mask).states
-    assert (changed[0, 0] != states[0, 0]).any(), "it should see what comes later"
 
 
 @pytest.mark.parametrize("encoder", ["causal", "bidirectional", "auto"])
@@ -99,16 +82,6 @@ def test_only_offline_mechanisms_may_look_ahead(encoder, kind):
     if encoder == "bidirectional":
         with pytest.raises(UserError, match="streams"):
             zoo.model(zoo.options("wait_k"), kind=kind, encoder=encoder)
-
-
-@pytest.mark.parametrize("kind", zoo.kinds(zoo.options("luong_local_m")))
-def test_local_m_waits_like_wait_k(kind):
-    made = zoo.model(zoo.options("luong_local_m") | {"window": 3}, kind=kind)
-    waiting = zoo.model(zoo.options("wait_k") | {"k": 4}, kind=kind)
-    source, mask = zoo.sentences(3, 9)
-    target = torch.full((3, 12), 7)
-    _, read = zoo.forced_steps(made, source, mask, target)
-    assert torch.equal(read, zoo.forced_steps(waiting, source, mask, target)[1])
 
 
 @pytest.mark.parametrize(("k", "rate"), [(1, 1.0), (3, 1.0), (2, 1.1), (2, 0.5), (100, 1.0)])

@@ -16,7 +16,7 @@ OF_STREAMS = [law for law in LAWS if law.__module__.endswith("of_streams")]
 
 
 @pytest.mark.parametrize("law", OF_STREAMS, ids=lambda law: law.__name__)
-@pytest.mark.parametrize(("name", "kind"), zoo.pairs(STREAMING, few=True))
+@pytest.mark.parametrize(("name", "kind"), zoo.pairs(STREAMING))
 def test_every_mechanism_obeys(law: Law, name: str, kind: str) -> None:
     case = zoo.case(MECHANISMS[name], kind)
     if name == zoo.READS_ALL and law is not listening_is_encoding:

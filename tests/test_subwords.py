@@ -1,26 +1,20 @@
 from __future__ import annotations
 
 import io
-import pickle
 import random
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sentencepiece
 
-from simulmt.data.reader import read_text
 from simulmt.data.subwords import Subwords, _trained
 from simulmt.data.text import normalise
-from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
 from simulmt.options import construct
 from zoo import BOS, EOS, PAD, UNK
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
 SPACE = "\u2581"
 TEXT = [
     "ein Mann mit einem Hut sitzt auf einer Bank",
@@ -47,6 +41,7 @@ def test_special_ids_and_size(subwords: Subwords) -> None:
 def test_round_trip(subwords: Subwords) -> None:
     for line in TEXT:
         ids = subwords.encode(line)
+        check_words(subwords, ids)
         assert subwords.decode(ids) == line
         assert UNK not in ids
         assert min(ids) > EOS
@@ -62,23 +57,11 @@ def test_encode_normalises(subwords: Subwords, text: str) -> None:
     assert subwords.decode(subwords.encode(text)) == normalise(text)
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n\t", SPACE])
-def test_blank_text_has_no_ids(subwords: Subwords, text: str) -> None:
-    ids = subwords.encode(text)
-    assert ids == subwords.words_touched(ids) == subwords.word_ends(ids) == []
-    assert subwords.decode(ids) == ""
-
-
 def test_unknown_characters_are_visible(subwords: Subwords) -> None:
     ids = subwords.encode("a QQman Q")
     assert UNK in ids
     assert subwords.decode(ids) == "a ⁇man ⁇"
     assert len(subwords.word_ends(ids)) == 3
-
-
-def test_special_pieces_in_text_are_plain_text(subwords: Subwords) -> None:
-    assert not {PAD, BOS, EOS} & set(subwords.encode("</s> <s> <pad>"))
-    assert subwords.decode([BOS, *subwords.encode("a man"), EOS, PAD]) == "a man"
 
 
 def check_words(subwords: Subwords, ids: list[int]) -> None:
@@ -96,21 +79,13 @@ def check_words(subwords: Subwords, ids: list[int]) -> None:
     assert not words or start == len(ids)
 
 
-def test_words_of_text(subwords: Subwords) -> None:
-    for line in TEXT:
-        ids = subwords.encode(line)
-        check_words(subwords, ids)
-        assert len(subwords.word_ends(ids)) == len(line.split())
-
-
 def test_words_of_anything_a_decoder_may_write(subwords: Subwords) -> None:
     rng = random.Random(1)
     blank = subwords.pieces(range(SIZE)).index(SPACE)
     pool = [UNK, blank, blank, *range(EOS + 1, SIZE)]
-    for _ in range(3000):
-        check_words(subwords, rng.choices(pool, k=rng.randrange(9)))
     three = [UNK, blank, subwords.encode("a")[-1]]
-    for _ in range(1000):
+    for _ in range(500):
+        check_words(subwords, rng.choices(pool, k=rng.randrange(9)))
         check_words(subwords, rng.choices(three, k=rng.randrange(7)))
 
 
@@ -125,35 +100,22 @@ def test_words_by_hand(subwords: Subwords) -> None:
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
-def test_too_large_names_the_largest(kind: str) -> None:
-    with pytest.raises(UserError, match=rf"size=5000 with {kind} is too large.*or less") as error:
-        Subwords.train(TEXT, 5000, kind)
-    limit = re.search(r"set it to (\d+) or less", str(error.value))
-    assert limit
-    largest = int(limit[1])
-    assert len(Subwords.train(TEXT, largest, kind)) == largest
-    with pytest.raises(UserError, match=f"set it to {largest} or less"):
-        Subwords.train(TEXT, largest + 1, kind)
-
-
-@pytest.mark.parametrize("kind", ["unigram", "bpe"])
-def test_too_small_names_the_smallest(kind: str) -> None:
-    with pytest.raises(UserError, match=rf"size=9 with {kind} is too small.*coverage") as error:
-        Subwords.train(TEXT, 9, kind)
-    limit = re.search(r"set it to (\d+) or more", str(error.value))
-    assert limit
-    assert len(Subwords.train(TEXT, int(limit[1]), kind)) == int(limit[1])
+@pytest.mark.parametrize(("size", "step", "bound"), [(5000, 1, "less"), (9, -1, "more")])
+def test_a_size_out_of_range_names_the_limit(kind: str, size: int, step: int, bound: str) -> None:
+    with pytest.raises(UserError, match=rf"size={size} with {kind}") as error:
+        Subwords.train(TEXT, size, kind)
+    limit = int(re.search(rf"(\d+) or {bound}", str(error.value))[1])
+    assert len(Subwords.train(TEXT, limit, kind)) == limit
+    with pytest.raises(UserError, match=f"{limit} or {bound}"):
+        Subwords.train(TEXT, limit + step, kind)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "word"}, "kind is 'word'"),
         ({"size": 4}, "size is 4"),
-        ({"size": -1}, "size is -1; it must be"),
         ({"character_coverage": 0.5}, r"character_coverage is 0\.5"),
         ({"sentences": [" ", ""]}, "no text to train subwords on: give at least one"),
-        ({"sentences": []}, "no text to train subwords on"),
         ({"sentences": ["a" * 70_000]}, "SentencePiece says"),
     ],
 )
@@ -162,20 +124,6 @@ def test_impossible_choices(options: dict[str, object], message: str) -> None:
     given = {"sentences": choices.pop("sentences")}
     with pytest.raises(UserError, match=message):
         construct(Subwords.train, choices, "data.subwords", given)
-
-
-def test_coverage_makes_rare_characters_unknown() -> None:
-    text = ["abab baba abba"] * 99 + ["x"]
-    assert UNK in Subwords.train(text, 9, "bpe", character_coverage=0.98).encode("x")
-    assert UNK not in Subwords.train(text, 10, "bpe").encode("x")
-
-
-def test_loads_and_pickles(subwords: Subwords, tmp_path: Path) -> None:
-    path = tmp_path / "joint.model"
-    path.write_bytes(subwords.model)
-    for copied in (Subwords.load(path), pickle.loads(pickle.dumps(subwords))):
-        assert copied.digest == subwords.digest
-        assert copied.encode(TEXT[0]) == subwords.encode(TEXT[0])
 
 
 def test_unusable_files_are_refused(tmp_path: Path) -> None:
@@ -216,33 +164,10 @@ def test_models_trained_elsewhere(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"spans words.*split_by_whitespace"):
         Subwords(trained_elsewhere(vocab_size=150, split_by_whitespace=False))
     path = tmp_path / "joint.model"
-    for rule in ("nmt_nfkc", "nfkc", "nmt_nfkc_cf"):
+    for rule in ("nmt_nfkc", "nmt_nfkc_cf"):
         path.write_bytes(trained_elsewhere(vocab_size=80, normalization_rule_name=rule))
         with pytest.raises(UserError, match=r"joint\.model: .*reads '▁A▁´▁½' as .*=identity"):
             Subwords.load(path)
-    with pytest.raises(UserError, match=r"as 'A▁´▁½': train one with .*add_dummy_prefix"):
-        Subwords(trained_elsewhere(vocab_size=80, add_dummy_prefix=False))
-
-
-@pytest.mark.parametrize("kind", ["unigram", "bpe"])
-def test_same_text_same_bytes_in_another_process(kind: str) -> None:
-    program = (
-        "import sys; from simulmt.data.subwords import Subwords;"
-        f"print(Subwords.train(sys.argv[1].split('|'), {SIZE}, {kind!r}).digest)"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", program, "|".join(TEXT)], capture_output=True, text=True, check=True
-    )
-    assert run.stdout.strip() == Subwords.train(TEXT, SIZE, kind).digest
-    assert run.stderr == ""
-
-
-@pytest.mark.skipif(sentencepiece.__version__ != "0.2.3", reason="digests of SentencePiece 0.2.3")
-def test_models_and_cache_keys_stay_the_same(tmp_path: Path) -> None:
-    text = verbfinal(1, 500, 0, 0).splits["train"].sample()
-    subwords = Subwords.train(text, 120, "bpe", cache=tmp_path)
-    assert subwords.digest.startswith("205c1fd4ed8a")
-    assert [model.parent.name[:12] for model in models(tmp_path)] == ["6eadaf7fbaef"]
 
 
 def models(cache: Path) -> list[Path]:
@@ -274,45 +199,3 @@ def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Subwords.train(TEXT, SIZE - 1, character_coverage=0.99, cache=cache)
     assert len(runs) == 9
     assert len(models(cache)) == 5
-
-
-def test_concurrent_ranks_share_a_cache(tmp_path: Path) -> None:
-    program = (
-        "import sys; from pathlib import Path; from simulmt.data.subwords import Subwords;"
-        f"print(Subwords.train(sys.argv[2].split('|'), {SIZE}, cache=Path(sys.argv[1])).digest)"
-    )
-    command = [sys.executable, "-c", program, str(tmp_path), "|".join(TEXT)]
-    ranks = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    said = [rank.communicate(timeout=60)[0].splitlines() for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0, 0]
-    assert len({lines[-1] for lines in said}) == len(models(tmp_path)) == 1
-
-
-def test_unusable_cache(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_text("in the way")
-    with pytest.raises(UserError, match=r"cannot be written .*another folder"):
-        Subwords.train(TEXT, SIZE, cache=path)
-
-
-def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
-    Subwords.train(TEXT, SIZE)
-    with pytest.raises(UserError):
-        Subwords.train(TEXT, 5000)
-    assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="needs the real corpora")
-def test_real_text() -> None:
-    folder = str(SHARED / "multi30k")
-    corpus = read_text(folder, "de", "en", "train", "val", "test_2016_flickr", 100, "multi30k")
-    train = corpus.splits["train"]
-    lines = [*train.sample()]
-    subwords = Subwords.train(lines, 8000)
-    encoded = [row[:-1].tolist() for row in subwords.encode_rows(lines)]
-    assert [subwords.decode(ids) for ids in encoded] == lines
-    assert [len(subwords.word_ends(ids)) for ids in encoded] == [len(x.split()) for x in lines]
-    test = corpus.splits["test"].sources
-    decoded = [subwords.decode(subwords.encode(line)) for line in test]
-    assert all(a == b or "⁇" in a for a, b in zip(decoded, test, strict=True))
-    assert sum("⁇" in line for line in decoded) < 10

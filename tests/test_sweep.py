@@ -6,8 +6,6 @@ import csv
 import os
 import re
 import socket
-import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,25 +13,14 @@ import pytest
 import torch
 from omegaconf import DictConfig
 
-from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
-from simulmt.files.run_directory import Provenance
 from simulmt.programs import sweep
-from simulmt.programs.outcome import (
-    SWEEP,
-    Outcome,
-    find_outcomes,
-    write_outcome,
-    write_table,
-)
+from simulmt.programs.outcome import SWEEP, Outcome, find_outcomes, write_outcome, write_table
 from simulmt.programs.plain import plain
-from simulmt.scoring.score import score
 from simulmt.system.disk import write_json
-from simulmt.training.callbacks import selection
 from simulmt.training.loggers import MetricsFile
 from simulmt.training.ranks import refuse_differences
 from simulmt.training.resume import alone_in, differences, read_state
-from simulmt.training.room import make_room
 from small_runs import configuration
 
 
@@ -151,13 +138,6 @@ def test_a_sweep_that_restarts_trains_all_anew(tmp_path, child):
     assert started.resumed == [""]
 
 
-def test_an_exit_gone_wrong_after_the_last_file_is_no_failure(tmp_path, child):
-    child(-6)
-    outcome, _ = ended(tmp_path, configuration("train"))
-    assert (outcome.outcome, outcome.tries) == ("trained", 1)
-    assert "ended with -6" in outcome.reason
-
-
 def test_only_the_same_settings_count_as_finished(tmp_path):
     config = configuration("train", "lambda=0.2")
     leave(tmp_path, config, scores=True)
@@ -170,18 +150,6 @@ def test_only_the_same_settings_count_as_finished(tmp_path):
     )
     changed = differences({"a": 1, "gone": 1, "cache": 1}, {"a": 1, "came": 2})
     assert changed == ["gone was 1, is None", "came was None, is 2"]
-
-
-def test_a_run_whose_plugin_has_changed_is_trained_again(tmp_path, monkeypatch):
-    config = plain(configuration("train"))
-    leave(tmp_path, configuration("train"), scores=True)
-    versions = {"mine": "0.1+a"}
-    write_json(tmp_path / "provenance.json", Provenance("", "", None, versions, "", ""))
-    monkeypatch.setattr("simulmt.training.resume.needed_by", lambda _: versions)
-    assert read_state(tmp_path, config).kind == "finished"
-    monkeypatch.setattr("simulmt.training.resume.needed_by", lambda _: {"mine": "0.1+b"})
-    state = read_state(tmp_path, config)
-    assert (state.kind, state.reason) == ("new", "settings changed: mine was 0.1+a, is 0.1+b")
 
 
 def test_half_written_files_are_not_taken_for_whole(tmp_path):
@@ -198,27 +166,6 @@ def test_half_written_files_are_not_taken_for_whole(tmp_path):
     metrics.write_bytes(b"step,loss\r\n0,1\r\n1,2\r\n1")  # of 12,...
     MetricsFile(tmp_path, 5).log_metrics({"loss": 3.0}, 2)
     assert metrics.read_text().split() == ["step,loss", "0,1", "1,2", "2,3"]
-
-
-def test_no_checkpoint_is_left_but_scores(tmp_path):
-    config = configuration("train")
-    leave(tmp_path, config, scores=True)
-    (tmp_path / "checkpoints" / "last.ckpt").unlink()
-    assert read_state(tmp_path, plain(config)).kind == "finished"
-    assert read_state(tmp_path / "nowhere", plain(config)).kind == "new"
-
-
-def test_what_is_trained_again_has_no_results_meanwhile(tmp_path):
-    config = configuration("train")
-    leave(tmp_path, config, scores=True)
-    (tmp_path / "checkpoints" / "average.ckpt").touch()
-    for step in (2, 4):
-        (tmp_path / "checkpoints" / f"step-{step:07d}.ckpt").touch()
-    (tmp_path / "checkpoints" / "best.ckpt.17.tmp").touch()
-    make_room(tmp_path, tmp_path / "checkpoints" / "last.ckpt", step=2)
-    left = {path.name for path in (tmp_path / "checkpoints").iterdir()}
-    assert left == {"last.ckpt", "step-0000002.ckpt"}
-    assert read_state(tmp_path, plain(config)).kind == "half"
 
 
 def test_two_do_not_train_in_one_directory(tmp_path):
@@ -248,40 +195,6 @@ def test_a_run_that_another_sweep_trains_is_postponed_and_its_state_read_under_t
     assert "run: busy: process" in capsys.readouterr().out
 
 
-def test_a_search_waits_for_the_value_of_a_run_that_another_sweep_trains(tmp_path, child, capsys):
-    config, started = configuration("train"), child()
-    with alone_in(tmp_path):
-        waiting = threading.Thread(target=lambda: values.append(ended(tmp_path, config)[1]))
-        values: list[float] = []
-        waiting.start()
-        while "waiting: process" not in capsys.readouterr().out:
-            time.sleep(0.01)
-        leave(tmp_path, config, scores=True)
-    waiting.join(timeout=30)
-    assert (values, started.resumed) == ([7.25], [])
-
-
-@pytest.mark.parametrize(
-    ("status", "last", "reason"),
-    [
-        (137, "a warning", "killed by SIGKILL (out of memory?)"),
-        (-15, "", "killed by SIGTERM"),
-        (137, "error: rank 1 was killed", "rank 1 was killed"),
-        (1, "ValueError: no", "ValueError: no"),
-        (3, "", "exit status 3, no message"),
-    ],
-)
-def test_every_end_has_a_reason(status, last, reason):
-    assert sweep._explain(status, last) == reason
-
-
-def test_the_message_of_a_process_is_passed_on_and_remembered(tmp_path, capfd):
-    status, reason = sweep._start(tmp_path, ["mechanism=nix"])
-    assert status == 2
-    assert reason.startswith("In 'train': Could not find 'mechanism/nix'")
-    assert capfd.readouterr().err == f"error: {reason}\n"
-
-
 def test_the_table_has_every_run_of_the_sweep(tmp_path, records):
     write_outcome(10, Outcome("failed", "[a, 'b']", 2, 1.5, str(tmp_path / "a")))
     write_outcome(9, Outcome("trained", "", 1, 9.0, str(tmp_path / "b")))
@@ -298,8 +211,3 @@ def test_ranks_that_were_told_something_else_stop():
     message = "configurations: lambda is 0.1 on rank 0, 0.2 on rank 1"
     with pytest.raises(UserError, match=message):
         refuse_differences([same, {**same, "lambda": 0.2}])
-
-
-def test_a_failed_run_is_worth_less_than_any_other():
-    worst = score([Instance(0, "ein Satz", "a sentence", "", ())])
-    assert selection(worst, (0, 5), in_force=False) > sweep.FAILED

@@ -10,10 +10,8 @@ from simulmt.data.encoded import EncodedSplit
 from simulmt.errors import UserError
 from simulmt.live.translator import Translator
 from simulmt.objective.likelihood import token_losses
-from simulmt.objective.teacher import Joint, Pretrained, distance
-from simulmt.parts.configuration import Configuration
+from simulmt.objective.teacher import Joint, distance
 from simulmt.programs.export import export
-from simulmt.programs.teacher import choose_teacher
 from simulmt.programs.train import train
 from simulmt.saved import checkpoint
 from small_runs import SMALL, configuration
@@ -60,31 +58,6 @@ def test_a_joint_teacher_and_its_student_are_drawn_to_each_other():
     assert student.average.project.weight.grad is None, "the averages are not compared"
 
 
-def test_a_pretrained_teacher_stays_as_it_is():
-    student, full = models()
-    data = batch()
-    states = student.encode(data.source, data.source_mask)
-    guidance = Pretrained(full, 0.5)(data, states)
-    assert guidance.per_token == {}
-    guidance.total.backward()
-    assert all(p.grad is None for p in full.parameters())
-    assert student.encoder[0].self_attention.value.weight.grad.abs().sum() > 0
-
-
-@pytest.mark.parametrize("averages", [False, True])
-def test_the_averages_of_a_teacher_are_not_compared_either(averages):
-    student = zoo.model(zoo.options("wait_k"), average_embedding=averages)
-    full = zoo.model(zoo.options("soft"), seed=1, average_embedding=True, encoder="bidirectional")
-    data = batch()
-    states, taught = (model.encode(data.source, data.source_mask) for model in (student, full))
-    guidance = Pretrained(full, 0.5)(data, states)
-    expected = distance(states.states, taught.states, data.source_mask)
-    torch.testing.assert_close(guidance.per_sentence["distance"], expected)
-    guidance.total.backward()
-    if averages:
-        assert student.average.project.weight.grad is None
-
-
 OFFLINE = ["model.encoder=bidirectional", "decoding.beam=1"]
 GUIDED = ["model=incremental_transformer", "mechanism=wait_k", "mechanism.k=2"]
 
@@ -126,20 +99,3 @@ def test_a_finished_run_can_teach(tmp_path, cache):
     student = ["teacher=pretrained", f"teacher.checkpoint={tmp_path / 'student'}"]
     with pytest.raises(UserError, match="does not read the whole sentence first"):
         run(tmp_path / "again", cache, *GUIDED, *student)
-
-
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (["teacher=joint", "teacher.lambda_kd=-1"], "lambda_kd is -1"),
-        (["teacher=joint", "teacher.encoder=left"], "model.encoder is 'left'"),
-        (["teacher=joint", "model.encoder=reencoding"], "whose states change"),
-        (["teacher=joint", "model=luong"], "one kind of encoder"),
-        (["teacher=pretrained", "teacher.checkpoint=nowhere"], "no checkpoint at nowhere"),
-    ],
-)
-def test_bad_choices_are_refused(overrides, message):
-    from simulmt.programs.plain import plain
-
-    with pytest.raises(UserError, match=message):
-        choose_teacher(Configuration.of(plain(configuration("train", *overrides))))

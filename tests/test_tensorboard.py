@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import html
-import io
 from pathlib import Path
 
 import pytest
-from matplotlib.image import imread
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from tensorboard.plugins.hparams import plugin_data_pb2
 
 from simulmt.files.instances import read_instances
-from simulmt.options import flat_options
-from simulmt.programs.plain import plain
 from simulmt.programs.train import train
 from simulmt.training.loggers import choose_logger
-from simulmt.training.tensorboard import FINAL
 from small_runs import SMALL, configuration, metrics
 
 CHOSEN = [*SMALL, "mechanism=mma_il", "lambda=0.2", "logger=tensorboard", "ckpt_path=last"]
@@ -69,31 +63,6 @@ def test_translations_are_shown_word_for_word(logged, events):
         shown = [html.unescape(cell.strip()) for cell in line.strip("|").split("|")]
         delays = " ".join(map(str, instance.delays))
         assert shown == [instance.source, instance.reference, instance.prediction, delays]
-
-
-def test_the_path_and_the_curve_are_pictures(logged, events):
-    assert {*events.Tags()["images"]} == {"test/path", "valid/curve"}
-    (*_, path) = events.Images("test/path")
-    shown = imread(io.BytesIO(path.encoded_image_string))
-    assert shown.shape[:2] == imread(logged / "path.png").shape[:2]
-    (*_, curve) = events.Images("valid/curve")
-    assert curve.step == path.step == 5
-    assert min(curve.width, curve.height) > 300
-
-
-def test_hyperparameters_stand_beside_the_final_scores(logged, events):
-    def content(name: str) -> plugin_data_pb2.HParamsPluginData:
-        data = events.SummaryMetadata(name).plugin_data.content
-        return plugin_data_pb2.HParamsPluginData.FromString(data)
-
-    values = content("_hparams_/session_start_info").session_start_info.hparams
-    config = flat_options(plain(configuration("train", *CHOSEN)))
-    assert {*values} == {*config}
-    assert values["lambda"].number_value == pytest.approx(0.2)
-    assert values["mechanism.name"].string_value == "mma_il"
-    infos = content("_hparams_/experiment").experiment.metric_infos
-    assert [info.name.tag for info in infos] == [*FINAL]
-    assert {*FINAL} <= {*events.Tags()["scalars"]}
 
 
 def test_what_a_resumed_run_does_again_is_shown_once(tmp_path):

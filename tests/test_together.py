@@ -108,10 +108,10 @@ def some_early(sorts: Callable[[int], Sequence[Sort]]) -> bool:
 def own_decisions() -> list[ParameterSet]:
     """Every mechanism that streams; in the fast suite a few, as its laws let all read together."""
     pairs = [(name, kind) for name in zoo.STREAMING for kind in zoo.kinds(zoo.MECHANISMS[name])]
-    fast = {("mma_h", "transformer"), ("itst", "transformer"), ("hmt", "transformer"),
-            ("wait_info-words", "transformer"), ("mma_il-words", "transformer"),
-            ("wait_k", zoo.REENCODING), ("mma_il", "rnmt_plus"), ("wait_k", "luong"),
-            ("wait_k", zoo.GUIDED), ("wait_k-words", zoo.BY_WORD)}  # fmt: skip
+    fast = {
+        *(("hmt", "transformer"), ("mma_il", "rnmt_plus"), ("wait_k", "luong")),
+        *(("wait_k", zoo.REENCODING), ("wait_k", zoo.GUIDED), ("wait_k-words", zoo.BY_WORD)),
+    }
     return [pytest.param(*pair, marks=[] if pair in fast else [pytest.mark.slow]) for pair in pairs]
 
 
@@ -121,56 +121,30 @@ def test_sentences_get_together_what_they_get_alone(name: str, kind: str) -> Non
     assert early or (name, kind) == (zoo.READS_ALL, zoo.GUIDED), SAYS_NOTHING
 
 
-POLICIES = {
-    "wait_k": WaitK(k=2),
-    "local_agreement": LocalAgreement(n=2),
-    "align_att": AlignAtt(f=2),
-    "retranslation": Retranslation(),
+AGREE, TWO = LocalAgreement(n=2), {"encoder": "bidirectional"}
+ASKED: dict[str, tuple[str, str, dict[str, str], Policy, Search]] = {
+    "wait_k": ("soft", "transformer", {}, WaitK(k=2), GREEDY),
+    "wait_k, bidirectional": ("soft", "transformer", TWO, WaitK(k=2), GREEDY),
+    "agreement": ("soft", "transformer", TWO, AGREE, GREEDY),
+    "agreement, by words": ("soft", "transformer", {"encoder": "by_word"}, AGREE, GREEDY),
+    "agreement, recurrent": ("soft", "rnmt_plus", TWO, AGREE, GREEDY),
+    "agreement of beams": ("soft", "transformer", {}, AGREE, Search(3, 0.6)),
+    "agreement of a clock's drafts": ("wait_k", "transformer", {}, AGREE, GREEDY),
+    "agreement of drafts of words": ("mma_il-words", "transformer", {}, AGREE, GREEDY),
+    "align_att": ("soft", "transformer", TWO, AlignAtt(f=2), GREEDY),
+    "retranslation": ("soft", "transformer", TWO, Retranslation(), GREEDY),
+    "retranslation, recurrent": ("luong_global", "luong", {}, Retranslation(), GREEDY),
+    "confidence": ("sm2", "transformer", TWO, Confidence(gamma=0.5), GREEDY),
+    "newest token": ("mma_il", "transformer", {}, NewestToken(threshold=0.4), GREEDY),
+    "newest token, recurrent": ("mma_il", "luong", {}, NewestToken(threshold=0.4), GREEDY),
 }
-OFFLINE = {
-    "causal": ("soft", "transformer", {}),
-    "bidirectional": ("soft", "transformer", {"encoder": "bidirectional"}),
-    "by words": ("soft", "transformer", {"encoder": "by_word"}),
-    "rnmt_plus": ("soft", "rnmt_plus", {}),
-    "rnmt_plus bidirectional": ("soft", "rnmt_plus", {"encoder": "bidirectional"}),
-    "luong": ("luong_global", "luong", {}),
-}
 
 
-RECURRENT = [name for name, (_, kind, _) in OFFLINE.items() if kind != "transformer"]
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in RECURRENT else []) for n in OFFLINE]
-)
-def test_policies_decide_together_as_alone(policy: str, name: str) -> None:
-    mechanism, kind, sizes = OFFLINE[name]
-    early = some_early(lambda n: [Sort(a_model(mechanism, kind, n, **sizes), POLICIES[policy])])
-    assert early or name == "luong", SAYS_NOTHING  # its fresh weights end drafts at once
-
-
-@pytest.mark.parametrize("encoder", ["causal", "bidirectional"])
-def test_confidence_decides_together_as_alone(encoder: str) -> None:
-    policy = Confidence(gamma=0.5)
-    assert some_early(lambda seed: [Sort(a_model("sm2", seed=seed, encoder=encoder), policy)])
-
-
-@pytest.mark.parametrize("kind", ["transformer", "luong"])
-def test_overruled_heads_decide_together_as_alone(kind: str) -> None:
-    policy = NewestToken(threshold=0.4)
-    assert some_early(lambda seed: [Sort(a_model("mma_il", kind, seed), policy)])
-
-
-def test_a_beam_drafts_together_as_alone() -> None:
-    policy, search = LocalAgreement(n=2), Search(3, 0.6)
-    assert some_early(lambda seed: [Sort(a_model("soft", seed=seed), policy, search)])
-
-
-@pytest.mark.parametrize("mechanism", ["wait_k", "mma_il-words"])
-def test_drafts_of_models_that_stream_are_joined_too(mechanism: str) -> None:
-    policy = LocalAgreement(n=2)
-    assert some_early(lambda seed: [Sort(a_model(mechanism, seed=seed), policy)])
+@pytest.mark.parametrize("name", ASKED)
+def test_policies_decide_together_as_alone(name: str) -> None:
+    mechanism, kind, sizes, policy, search = ASKED[name]
+    early = some_early(lambda n: [Sort(a_model(mechanism, kind, n, **sizes), policy, search)])
+    assert early or kind == "luong", SAYS_NOTHING  # its fresh weights end drafts at once
 
 
 def test_models_and_policies_may_be_mixed_in_one_call() -> None:

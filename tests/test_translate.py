@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
 
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances
 from simulmt.live.translator import LONGEST, Translator
-from simulmt.programs.evaluate import evaluate
 from simulmt.programs.export import export
 from simulmt.programs.translate import translate
-from simulmt.saved import checkpoint
 from simulmt.scoring.scores import Scores
 from simulmt.system.disk import read_record
-from small_runs import LONGER, ROOT, configuration, killed
+from small_runs import LONGER, configuration, killed
 from test_picture import data_of
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -130,7 +123,8 @@ def test_a_file_is_translated_block_by_block(any_run, long_text, tmp_path, capsy
     assert other.read_text() == "der Mann\n"
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
 def test_killed_at_any_time_it_ends_the_same(seed, finished, tmp_path, capsys):
     text, output = tmp_path / "in.txt", tmp_path / "out.txt"
     sources = [i.source for i in read_instances(finished / "instances.log")]
@@ -138,26 +132,6 @@ def test_killed_at_any_time_it_ends_the_same(seed, finished, tmp_path, capsys):
     asked = [f"checkpoint={finished}", f"input={text}", "block=15", "device=cpu"]
     killed(["translate", *asked, f"output={output}"], seed, output.exists)
     assert output.read_text() == say(capsys, *asked)
-
-
-def test_a_file_is_translated_by_another_beam(trained_once, tmp_path, tmp_path_factory, capsys):
-    run = copy_of(trained_once(*LONGER, "mechanism=soft", "decoding.beam=1"), tmp_path_factory)
-    text = tmp_path / "in.txt"
-    split = checkpoint.load(run).own_split("test", None)
-    text.write_text("".join(f"{line}\n" for line in split.sources), encoding="utf-8")
-    evaluate(configuration("evaluate", f"checkpoint={run}", "beam=3", "device=cpu"))
-    found = read_instances(run / "evaluation" / "test-best-beam3" / "instances.log")
-    asked = [f"checkpoint={run}", f"input={text}"]
-    assert say(capsys, *asked, "beam=3").splitlines() == [i.prediction for i in found]
-    with pytest.raises(UserError, match="beam=3 with policy WaitK"):
-        say(capsys, *asked, "beam=3", "policy=wait_k")
-
-
-def test_a_damaged_archive_is_refused(finished, tmp_path):
-    text = tmp_path / "in.gz"
-    text.write_text("der Mann\n")
-    with pytest.raises(UserError, match=r"in\.gz is corrupt, or not compressed.*drop \.gz"):
-        translate(configuration("translate", f"checkpoint={finished}", f"input={text}"))
 
 
 def test_the_same_picture_of_a_file_and_of_a_stream(finished, tmp_path, capsys, monkeypatch):
@@ -200,17 +174,8 @@ def test_a_line_that_is_too_long_is_refused_by_number_or_cut(finished, tmp_path,
         (["input=nowhere.txt"], "nowhere.txt cannot be read"),
         (["output=x"], "output=x and beam=None are for input=FILE"),
         (["beam=2", "actions=true", "input=x"], "output=None and beam=2 are for input=FILE"),
-        (["actions=perhaps"], "actions is 'perhaps'"),
-        (["batch_tokens=0"], "batch_tokens is 0"),
-        (["checkpoint=nowhere"], "no checkpoint at nowhere"),
-        (["device=tpu"], "device is 'tpu'"),
         (["picture=x.gif"], "must end in one of .png"),
-        (["picture=x.png", "heads=both"], "heads is 'both'"),
-        (["picture=x.png", "unit=letter"], "unit is 'letter'"),
-        (
-            ["picture=no/x.png", "checkpoint=nowhere"],
-            "no/x.png cannot be written.*no folder no",
-        ),
+        (["picture=no/x.png", "checkpoint=nowhere"], "no/x.png cannot be written"),
     ],
 )
 def test_bad_choices_are_refused(finished, overrides, message):
@@ -249,16 +214,6 @@ def test_an_exported_folder_translates_alike_elsewhere(any_run, tmp_path, capsys
         export(configuration("export", f"checkpoint={any_run}", f"to={elsewhere}"))
 
 
-def test_an_exported_folder_can_be_exported_and_be_started_from(given_away, tmp_path):
-    again = tmp_path / "again"
-    export(configuration("export", f"checkpoint={given_away}", f"to={again}"))
-    for name in ("scores.json", "README.md"):
-        assert (again / name).read_bytes() == (given_away / name).read_bytes()
-    one, other = (load_file(f / "model.safetensors") for f in (given_away, again))
-    assert one.keys() == other.keys()
-    assert all(torch.equal(one[name], other[name]) for name in one)
-
-
 def spoil_config(folder: Path, group: str, **options: object) -> None:
     path = folder / "config.json"
     described = json.loads(path.read_text())
@@ -266,125 +221,22 @@ def spoil_config(folder: Path, group: str, **options: object) -> None:
     path.write_text(json.dumps(described))
 
 
-def drop_entry(folder: Path, group: str, name: str) -> None:
-    path = folder / "config.json"
-    described = json.loads(path.read_text())
-    del described["config"][group][name]
-    path.write_text(json.dumps(described))
-
-
 def test_what_strangers_might_send_is_refused(given_away, tmp_path):
-    def refused(spoil, message: str, kind: type[Exception] = UserError) -> None:
+    def refused(spoil, message: str) -> None:
         folder = tmp_path / "spoilt"
         shutil.copytree(given_away, folder)
         described = json.loads((folder / "config.json").read_text())
         del described["sha256"]  # strangers may
         (folder / "config.json").write_text(json.dumps(described))
         spoil(folder)
-        with pytest.raises(kind, match=message):
+        with pytest.raises(UserError, match=message):
             Translator.load(folder)
         shutil.rmtree(folder)
 
     refused(lambda f: spoil_config(f, "model", name="os.system"), "choose one of")
-    refused(lambda f: drop_entry(f, "model", "name"), "choose one of")
     refused(lambda f: spoil_config(f, "model", _target_="os.system"), "no option _target_")
-    refused(lambda f: spoil_config(f, "model", dim="16"), "model.dim is .16.")
     refused(lambda f: spoil_config(f, "model", dim=2**16), "its weights are not those of")
     refused(lambda f: spoil_config(f, "model", dim=2**40), "model.dim is .* at most 100,000")
     refused(lambda f: (f / "config.json").write_text("[1]"), "absent or corrupt")
-    refused(lambda f: (f / "config.json").write_text(json.dumps(EMPTY)), "corrupt, or of another")
     refused(lambda f: (f / "model.safetensors").write_bytes(b"\x80\x04."), "not a safetensors")
-    refused(lambda f: save_file({"x": torch.zeros(1)}, f / "model.safetensors"), "Missing key")
     refused(lambda f: (f / "subwords.model").write_bytes(b"\xff" * 9), "not a SentencePiece model")
-    refused(lambda f: (f / "subwords.model").unlink(), "No such file", OSError)
-
-
-class Evil:
-    def __reduce__(self):
-        return os.system, ("touch executed",)
-
-
-def test_a_checkpoint_that_would_run_code_is_refused(finished, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    real = torch.load(finished / "checkpoints" / "best.ckpt", weights_only=True)
-    for content in (
-        {"simulmt": Evil()},
-        {**real, "simulmt": {**real["simulmt"], "config": Evil()}},
-    ):
-        torch.save(content, tmp_path / "evil.ckpt")
-        with pytest.raises(UserError, match="is not a checkpoint, or is corrupt"):
-            checkpoint.load(tmp_path / "evil.ckpt")
-    assert not (tmp_path / "executed").exists()
-
-
-def test_nobody_reading_is_no_error(finished):
-    program = f"{sys.executable} translate.py checkpoint={finished} actions=true"
-    command = f"yes der Mann | head -n 3 | {program} | head -n 1"
-    done = subprocess.run(
-        ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
-    )
-    assert done.stderr == ""
-    assert json.loads(done.stdout)["action"] == "READ"
-
-
-def test_ctrl_c_ends_it_in_one_line(finished):
-    command = [sys.executable, "translate.py", f"checkpoint={finished}", "actions=true"]
-    with subprocess.Popen(
-        command,
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        # where the tests run in the background, the shell has them ignore it
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-    ) as program:
-        assert program.stdin
-        assert program.stdout
-        assert program.stderr
-        program.stdin.write(b"der \n")
-        program.stdin.flush()
-        assert b"READ" in program.stdout.readline()  # it has begun
-        program.send_signal(signal.SIGINT)
-        program.wait(timeout=60)
-        assert program.stderr.read() == b"error: interrupted\n"
-        assert program.returncode == 130
-
-
-def test_a_clock_changes_no_word_and_no_delay(any_run):
-    evaluate(configuration("evaluate", f"checkpoint={any_run}", "word_ms=300", "device=cpu"))
-    folder = any_run / "evaluation" / "test-best-word_ms300"
-    batch, live = (read_instances(f / "instances.log") for f in (any_run, folder))
-    assert [(i.prediction, i.delays) for i in live] == [(i.prediction, i.delays) for i in batch]
-    assert all(len(i.elapsed) == i.prediction_length for i in live)
-    scores = read_record(folder / "scores.json", Scores)
-    assert 0 < scores.computing_ms.median <= scores.computing_ms.max
-    counted = scores["omnisteval", "word"]["DAL"].value
-    assert scores.computation_aware.figures["DAL"].value >= counted
-
-
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (["word_ms=0"], "word_ms is 0"),
-        (["word_ms=inf"], r"word_ms.* is inf"),
-        (["word_ms=3", "beam=2"], r"beam=2 .* word_ms=3"),
-    ],
-)
-def test_a_clock_needs_a_speed_and_no_beam(finished, overrides, message):
-    with pytest.raises(UserError, match=message):
-        evaluate(configuration("evaluate", f"checkpoint={finished}", *overrides))
-
-
-def test_a_dial_is_turned_live(trained_once, tmp_path, capsys):
-    run = trained_once(*LONGER, "mechanism=wait_k")
-    (tmp_path / "text").write_text("das ist ein Haus und das ist ein Haus\n", encoding="utf-8")
-    asked = [f"checkpoint={run}", f"input={tmp_path / 'text'}", "actions=true"]
-    reads = []
-    capsys.readouterr()  # what the training has printed
-    for dials in ([], ["++dial.k=1000"]):
-        translate(configuration("translate", *asked, *dials))
-        events = capsys.readouterr().out.splitlines()
-        reads.append(next((n for n, line in enumerate(events) if "WRITE" in line), len(events)))
-    assert reads[0] < reads[1]
-    with pytest.raises(UserError, match=r"dial\.delta=1 with mechanism=wait_k"):
-        translate(configuration("translate", *asked, "++dial.delta=1"))

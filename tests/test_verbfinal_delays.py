@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from itertools import accumulate, pairwise
 
 import pytest
@@ -13,21 +12,11 @@ import pytest
 from simulmt.data import verbfinal_lexicon as lexicon
 from simulmt.data.corpus import Split, oracle_delays
 from simulmt.data.verbfinal import (
-    CONSTRUCTIONS,
     Pair,
     draw_construction,
     draw_pair,
-    modal,
-    past,
-    past_perfect,
-    present_perfect,
-    separable,
     verbfinal,
 )
-from simulmt.data.verbfinal_grammar import Phrase
-
-SHARES = {construction.__name__: share / 100 for construction, share in CONSTRUCTIONS.items()}
-VERB_LAST = ("past", "present_perfect", "past_perfect", "modal", "separable", "opinion")
 
 
 @pytest.fixture(scope="module")
@@ -88,17 +77,6 @@ def test_needs_fit_the_sentences() -> None:
             assert delays[-1] == len(source.split(" "))
 
 
-def test_every_german_word_is_translated_but_the_comma_before_a_conjunction(
-    pairs: list[Pair],
-) -> None:
-    for pair in pairs:
-        aligned = {position for links in pair.links for position in links}
-        null = set(range(1, len(pair.german) + 1)) - aligned
-        for position in null:
-            assert pair.german[position - 1] == ","
-            assert pair.german[position] in ("dass", "warum", "weil")
-
-
 def test_oracle_delays() -> None:
     assert oracle_delays([]) == []
     assert oracle_delays([0, 0, 3, 2, 5]) == [0, 0, 3, 3, 5]
@@ -109,14 +87,10 @@ def test_oracle_delays() -> None:
 def test_oracle_reads_enough_and_no_more() -> None:
     """At the oracle's delay the next word is certain; one source word earlier it is not."""
     rng = random.Random(3)
-    check_oracle([draw_pair(rng, draw_construction(rng)) for _ in range(15_000)], least=True)
+    check_oracle([draw_pair(rng, draw_construction(rng)) for _ in range(15_000)])
 
 
-def test_oracle_reads_enough_with_the_whole_lexicon(pairs: list[Pair]) -> None:
-    check_oracle(pairs, least=False)
-
-
-def check_oracle(pairs: list[Pair], least: bool) -> None:
+def check_oracle(pairs: list[Pair]) -> None:
     """Compare every sentence with the sentences of the same source and target prefix."""
     join = "{} {}".format
     rows = [
@@ -141,19 +115,8 @@ def check_oracle(pairs: list[Pair], least: bool) -> None:
             if delay > before and word != "." and sum(rivals.values()) >= 40:
                 frequent += 1
                 early += len(rivals) == 1
-    if least:
-        assert frequent > 10_000
-        assert early <= 0.001 * frequent
-
-
-def test_delays_spread_widely(pairs: list[Pair]) -> None:
-    waits = Counter(
-        max(late - early for early, late in pairwise([0, *oracle_delays(needs_of(pair))]))
-        for pair in pairs
-    )
-    assert sum(count for wait, count in waits.items() if wait <= 2) > 0.15 * len(pairs)
-    assert sum(count for wait, count in waits.items() if wait > 6) > 0.15 * len(pairs)
-    assert max(waits) >= 9
+    assert frequent > 10_000
+    assert early <= 0.001 * frequent
 
 
 # ------------------------------------------------------------------------- unpredictability
@@ -184,72 +147,3 @@ def test_no_word_before_the_verb_predicts_it(
     assert len(frequent) > 5
     assert min(map(entropy, frequent)) > math.log2(verbs) - 0.2
     assert entropy(contexts["always"]) > math.log2(verbs) - 0.02
-
-
-def test_a_stem_does_not_tell_the_particle(drawn: list[tuple[str, Pair]]) -> None:
-    stems = {form for verb in lexicon.SEPARABLE_VERBS for form in (verb.singular, verb.plural)}
-    assert not stems & {
-        form for verb in lexicon.SIMPLE_VERBS for form in (verb.singular, verb.plural)
-    }
-    contexts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for construction, pair in drawn:
-        if construction == "separable":
-            (stem,) = stems & set(pair.german)
-            for word in {*pair.german[:-2]}:
-                contexts[stem, word][pair.german[-2]] += 1
-    frequent = [counts for counts in contexts.values() if counts.total() >= 100]
-    assert len(frequent) > 20
-    assert min(map(entropy, frequent)) > 1.85
-    meanings = {(verb.particle, verb.base) for verb in lexicon.SEPARABLE_VERBS}
-    assert len(meanings) > len({particle for particle, _ in meanings})
-
-
-@pytest.mark.usefixtures("small_lexicon")
-@pytest.mark.parametrize("rule", [past, present_perfect, past_perfect, modal, separable])
-def test_any_verb_can_end_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, rule: Callable[[random.Random], Phrase]
-) -> None:
-    """The same words up to the final verb, and every verb of the lexicon after them."""
-    for name in ("PERSONS", "THINGS", "MODALS", "ASPECTS", "PLACES"):
-        monkeypatch.setattr(lexicon, name, getattr(lexicon, name)[-1:])
-    for name in ("MANNERS", "PAST", "PRESENT", "FUTURE"):
-        monkeypatch.setattr(lexicon, name, [])
-    rng = random.Random(4)
-    endings: defaultdict[str, set[str]] = defaultdict(set)
-    counts: Counter[str] = Counter()
-    verbs = 4 if rule is separable else len(lexicon.VERBS)
-    for _ in range(8_000):
-        *before, verb = (word.text for word in rule(rng).german)
-        counts[" ".join(before)] += 1
-        endings[" ".join(before)].add(verb)
-    frequent = [text for text, count in counts.items() if count >= 8 * verbs]
-    assert len(frequent) >= 2
-    for text in frequent:
-        assert len(endings[text]) == verbs, text
-
-
-def test_separable_particles_are_no_other_word(drawn: list[tuple[str, Pair]]) -> None:
-    """Only the next word would tell a particle from the first word of an adverbial."""
-    particles = {verb.particle for verb in lexicon.SEPARABLE_VERBS}
-    for construction, pair in drawn:
-        places = [i for i, word in enumerate(pair.german) if word in particles]
-        assert places == ([len(pair.german) - 2] if construction == "separable" else [])
-
-
-def test_constructions_have_their_shares(drawn: list[tuple[str, Pair]]) -> None:
-    counts = Counter(construction for construction, _ in drawn)
-    assert sum(SHARES.values()) == pytest.approx(1)
-    for name, share in SHARES.items():
-        assert counts[name] / len(drawn) == pytest.approx(share, abs=0.01)
-    assert sum(SHARES[name] for name in VERB_LAST) > 0.6
-    assert SHARES["present"] + SHARES["copula"] >= 0.2
-
-
-def test_zero_to_three_adverbials_before_the_verb(drawn: list[tuple[str, Pair]]) -> None:
-    starts = ("am", "im", "in", "zum", "heute", "gestern", "wieder", "langsam", "draußen")
-    counts = Counter(
-        sum(word in starts for word in pair.german)
-        for construction, pair in drawn
-        if construction == "past"
-    )
-    assert set(counts) == {0, 1, 2, 3}

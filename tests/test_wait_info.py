@@ -9,7 +9,6 @@ import zoo
 from simulmt.attention import Moment
 from simulmt.attention.clocks.wait_info import InformationClock
 from simulmt.attention.words import OncePerWord
-from simulmt.errors import UserError
 from simulmt.models.model import Model
 
 
@@ -80,20 +79,6 @@ def test_the_loss_is_per_sentence_whatever_the_padding() -> None:
         torch.testing.assert_close(together[row], expected, rtol=0, atol=1e-9)
 
 
-def test_the_loss_of_words_counts_words() -> None:
-    made = a_model(name="wait_info-words")
-    source, mask = zoo.sentences(4, 9)
-    target = torch.randint(4, zoo.VOCABULARY, (4, 7))
-    target[:, 0] = zoo.BOS
-    for quantifier in (clock_of(made).source, clock_of(made).target):
-        quantifier.out.weight.data.zero_()  # each word informs 1
-    lengths = torch.tensor([7, 5, 2, 1])
-    gaps = made(source, mask, target, Moment(lengths=lengths)).losses["information_gap"]
-    read = made.word_ends(source, mask).sum(1)
-    real = torch.arange(7) < lengths[:, None]
-    assert torch.equal(gaps, (read - (made.begins[target] & real).sum(1)).abs().double())
-
-
 def test_training_draws_k_after_a_time_with_the_whole_source() -> None:
     made = a_model(full=0.2)
     clock_of(made).source.out.weight.data.zero_()  # each token informs 1
@@ -106,8 +91,3 @@ def test_training_draws_k_after_a_time_with_the_whole_source() -> None:
     late = made.clock.plan(encoded, target, Moment(50, 100, draw)).alignment.position
     assert late[0, 0, 0] < length[0], "the first sentence draws 1"
     assert late[-1, 0, 0] == length[-1], "the last one draws its length"
-
-
-def test_re_encoding_is_refused() -> None:
-    with pytest.raises(UserError, match="for mechanism=wait_k and multi_path"):
-        zoo.model(zoo.options("wait_info"), encoder="reencoding")

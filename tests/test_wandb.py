@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import importlib.util
-import itertools
 import json
 import os
 from pathlib import Path
 
 import pytest
 import wandb
-import yaml
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from pytorch_lightning.loggers import WandbLogger
 
 from simulmt.options import flat_options
 from simulmt.parts.configuration import Configuration
-from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
 from simulmt.programs.train import train
 from simulmt.training.weights_and_biases import run_name
@@ -83,46 +77,6 @@ def test_the_names_that_dashboards_and_queries_use(logged):
     values |= {"model.name": "transformer", "data.name": "verbfinal", "teacher.kind": "none"}
     assert {name: flat[name] for name in values} == values
     assert {"objective.name", "optim.lr", "trainer.max_updates", "decoding.beam"} <= {*flat}
-
-
-def test_a_run_shows_translations_the_path_and_the_way_there(logged):
-    (files,) = (logged / "wandb").glob("offline-run-*-by_the_agent/files/media")
-    shown = {str(path.relative_to(files)).split("_")[0] for path in files.rglob("*.*")}
-    assert shown >= {"images/test/path", "table/valid/samples", "table/test/samples"}
-    assert any(name.startswith("table/valid/curve") for name in shown)
-
-
-def load_dashboard():
-    pytest.importorskip("wandb_workspaces", reason='needs pip install "simulmt[dashboard]"')
-    spec = importlib.util.spec_from_file_location("dashboard", HOME / "dashboard.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # wandb-workspaces' own
-def test_the_dashboard_asks_for_what_runs_log(logged):
-    made = load_dashboard()
-    with (logged / "metrics.csv").open(newline="") as file:
-        columns = set(next(csv.reader(file)))
-    metrics = {made.QUALITY, *made.LATENCIES.values(), *made.TRAINING.values()}
-    assert metrics <= columns
-    (files,) = (logged / "wandb").glob("offline-run-*/files/media")
-    media = "\n".join(str(path) for path in files.rglob("*.*"))
-    assert all(f"/{key}_" in media for key in made.MEDIA)
-    text = made.dashboard("someone", "simulmt")._to_model().model_dump_json()
-    assert all(name in text for name in metrics)
-
-
-def test_every_run_of_the_sweep_is_one_that_train_takes():
-    sweep = yaml.safe_load((HOME / "sweep.yaml").read_text())
-    fixed = [word for word in sweep["command"] if not word.startswith("${")]
-    names, choices = zip(*((n, p["values"]) for n, p in sweep["parameters"].items()), strict=True)
-    for values in itertools.product(*choices):
-        given = [f"{name}={value}" for name, value in zip(names, values, strict=True)]
-        OverridesParser.create().parse_overrides([*fixed, *given])
-        config = plain(configuration("train", *fixed, *given))
-        check_choices(config)
 
 
 def test_runs_are_named_by_what_sets_their_latency():

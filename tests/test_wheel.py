@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -90,22 +89,6 @@ def test_a_plugin_goes_through_every_verb(simulmt, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_model_of_a_missing_plugin_says_what_it_needs(simulmt, wheels, tmp_path):
-    """`plugins=` names a package of the current folder, if none is installed."""
-    bare = environment(tmp_path / "env", *wheels.glob("simulmt*"))
-    run = simulmt.args[1] / "sweep" / "k2"
-    evaluate = ("evaluate", f"checkpoint={run}", "device=cpu")
-    refused = typed(bare, tmp_path, *evaluate)
-    assert refused.returncode == 2
-    assert "uses parts of catch_up 0.1.0; install what is missing" in refused.stderr
-    absent = typed(bare, tmp_path, *evaluate, "plugins=[catch_up]")
-    assert absent.stderr.startswith("error: plugins=catch_up: there is no such package; install it")
-    shutil.copytree(EXAMPLE / "catch_up", tmp_path / "catch_up")
-    scored = typed(bare, tmp_path, *evaluate, "plugins=[catch_up]")
-    assert scored.returncode == 0, scored.stderr
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("named", [False, True], ids=["installed", "named"])
 def test_processes_ranks_and_simuleval_see_a_plugin(named, wheels, tmp_path):
     """Those of DDP and of joblib, and SimulEval's agent, by entry point and by name."""
@@ -134,11 +117,3 @@ def test_the_wheel_has_the_files_beside_the_modules(wheels):
     assert {f"simulmt/page/{name}" for name in pages - {"__pycache__"}} <= inside
     assert "simulmt/data/verbfinal.tsv" in inside
     assert len(pages) >= len(FILES) + 3  # those that are inlined
-
-
-def test_help_and_version_are_immediate(simulmt):
-    """That is, they import nothing that is slow."""
-    assert re.fullmatch(r"simulmt \d+\.\d+\.\d+\n", simulmt("--version").stdout)
-    assert "translate" in simulmt("--help").stdout
-    refused = simulmt("trian", status=2)
-    assert refused.stderr.startswith("error: 'trian' is not a verb; choose one of train,")

@@ -11,7 +11,6 @@ import torch
 import zoo
 from simulmt.attention.words import ends_of_words
 from simulmt.decoding.greedy import greedy
-from simulmt.errors import UserError
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 from simulmt.models.vocabulary import Vocabulary
@@ -44,8 +43,15 @@ def test_a_word_ends_before_the_next_one_begins() -> None:
         assert [j + 1 for j, end in enumerate(own) if end] == torch.tensor(sizes).cumsum(0).tolist()
 
 
-@pytest.mark.parametrize("name", ["wait_k", "multi_path"])
-@pytest.mark.parametrize("kind", [*zoo.SMALL, zoo.GUIDED, zoo.REENCODING, zoo.BY_WORD])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("wait_k", zoo.BY_WORD),
+        ("wait_k", zoo.REENCODING),
+        ("multi_path", "rnmt_plus"),
+        ("multi_path", zoo.GUIDED),
+    ],
+)
 def test_wait_k_waits_for_words_and_writes_words(name: str, kind: str) -> None:
     """`g_t = min(t + k - 1, S)` for all subwords of word t, both in words."""
     k, several = 2, 0
@@ -67,8 +73,7 @@ def test_wait_k_waits_for_words_and_writes_words(name: str, kind: str) -> None:
     assert several, "without words of several subwords this says nothing"
 
 
-@pytest.mark.parametrize("name", ["mma_il", "milk", "mocha", "mma_h"])
-@pytest.mark.parametrize("kind", [*zoo.SMALL, zoo.BY_WORD])
+@pytest.mark.parametrize(("name", "kind"), zoo.pairs(["mma_il", "milk", "mocha", "mma_h"]))
 def test_learned_heads_stop_at_ends_of_words_and_stay_inside_target_words(
     name: str, kind: str
 ) -> None:
@@ -89,8 +94,7 @@ def test_learned_heads_stop_at_ends_of_words_and_stay_inside_target_words(
     assert several, "without words of several subwords this says nothing"
 
 
-@pytest.mark.parametrize("name", ["wait_k", "mma_il", "milk-window"])
-@pytest.mark.parametrize("kind", zoo.SMALL)
+@pytest.mark.parametrize(("name", "kind"), zoo.pairs(["wait_k", "mma_il", "milk-window"]))
 def test_words_of_one_subword_change_nothing(name: str, kind: str) -> None:
     alone = Vocabulary(zoo.VOCABULARY)
     by_subwords = zoo.model(zoo.MECHANISMS[name], kind=kind, vocabulary=alone)
@@ -101,11 +105,6 @@ def test_words_of_one_subword_change_nothing(name: str, kind: str) -> None:
         one, other = (made(source, mask, target).logits for made in (by_subwords, by_words))
     torch.testing.assert_close(one, other, rtol=0, atol=1e-9)  # float64, far above its rounding
     assert greedy(by_subwords, source, mask) == greedy(by_words, source, mask)
-
-
-def test_an_encoder_by_word_needs_whole_words() -> None:
-    with pytest.raises(UserError, match=r"encoder=by_word.*source_unit=word, or encoder=causal"):
-        zoo.model(zoo.options("wait_k"), encoder="by_word")
 
 
 @pytest.mark.parametrize("mechanism", ["mma_il", pytest.param("wait_k", marks=pytest.mark.slow)])

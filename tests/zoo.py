@@ -52,11 +52,6 @@ UNPUBLISHED = {
 WORDS = {"source_unit": "word", "target_unit": "word"}
 
 
-def words_of(name: str) -> dict[str, str]:
-    """Words on both sides; HMT writes subwords alone."""
-    return {"source_unit": "word"} if name == "hmt" else WORDS
-
-
 def every_mechanism() -> list[tuple[str, dict[str, Any]]]:
     """All files; a variant of each that lets mass run off the end if it can, narrow windows, the
     other emission rate of the papers, and combinations that no paper has.
@@ -71,7 +66,8 @@ def every_mechanism() -> list[tuple[str, dict[str, Any]]]:
             found.append((f"{path.stem}-narrow", chosen | {"window": 2}))
         if "source_unit" in chosen:
             narrow = {"window": 2} if "window" in chosen else {}
-            found.append((f"{path.stem}-words", chosen | words_of(path.stem) | narrow))
+            words = {"source_unit": "word"} if path.stem == "hmt" else WORDS  # it writes subwords
+            found.append((f"{path.stem}-words", chosen | words | narrow))
         if path.stem == "wait_k":
             found.append(("wait_k-faster", chosen | {"emission_rate": 1.1}))
     return found
@@ -103,20 +99,19 @@ def fresh(chosen: dict[str, Any], kind: str = "transformer") -> Model:
     return found.make(mechanism=found.mechanism).eval()
 
 
-def pairs(names: Iterable[str], few: bool = False) -> list[ParameterSet]:
+def pairs(names: Iterable[str]) -> list[ParameterSet]:
     """Each of these mechanisms on each kind of model that takes it.
 
-    Of a variant of a file (`wait_k-words`), and of `READS_ALL`, the fast suite takes only the
-    Transformer and one other kind, which changes from variant to variant. If it is to take `few`,
-    it takes so few of all.
+    The fast suite takes each file of `conf/mechanism` on the Transformer and on one other kind,
+    and each variant (`wait_k-words`) on one kind; the kinds take turns.
     """
     found = []
     for number, name in enumerate(names):
-        first, *others = kinds(MECHANISMS[name])
-        two = few or "-" in name or name == READS_ALL
-        other = number % max(len(others), 1)
-        fast = {first, *(others[other : other + 1] if two else others)}
-        for kind in (first, *others):
+        first, *others = possible = kinds(MECHANISMS[name])
+        fast = {first, *others[number % len(others) :][:1]} if others else {first}
+        if "-" in name:
+            fast = {possible[number % len(possible)]}
+        for kind in possible:
             marks = [] if kind in fast else [pytest.mark.slow]
             found.append(pytest.param(name, kind, marks=marks))
     return found

@@ -11,10 +11,9 @@ import errno
 import json
 import os
 import re
+import resource
 import signal
 import sys
-import threading
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,7 +44,7 @@ class Fault(NamedTuple):
         nth: Counts them, from 0; -1 for none.
         action: The name of a signal, or of an error number such as ENOSPC, which lasts.
         to: Who gets the signal: `self`, `group`, `parent` or `others` of the group.
-        delay: Seconds from the operation to the signal.
+        size: For SIGXFSZ: the process ends in the first write beyond this byte of a file.
         twice: Whether the signal comes twice.
         passed_on: The number of processes, parent to child, that pass the fault on.
         log: A file that gets the operations that count.
@@ -57,7 +56,7 @@ class Fault(NamedTuple):
     nth: int = -1
     action: str = "SIGKILL"
     to: str = "self"
-    delay: float = 0.0
+    size: int = 0
     twice: bool = False
     passed_on: int = 0
     log: str = ""
@@ -77,7 +76,11 @@ class Fault(NamedTuple):
                 os.close(os.open(self.once, os.O_CREAT | os.O_EXCL))
             except FileExistsError:
                 return
-        time.sleep(self.delay)
+        if self.action == "SIGXFSZ":
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (self.size, resource.RLIM_INFINITY))
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it
+            return
         for _ in range(1 + self.twice):
             number = getattr(signal, self.action)
             if self.to == "group":
@@ -127,9 +130,7 @@ def install() -> None:
                 os.write(log, f"{done}\n".encode())
             now = seen == fault.nth or (0 <= fault.nth < seen and fault.action.startswith("E"))
             seen += 1
-            if now and fault.delay:
-                threading.Thread(target=fault.act, daemon=True).start()
-            elif now:
+            if now:
                 fault.act(args[0])
         finally:
             busy = False

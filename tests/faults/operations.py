@@ -5,15 +5,18 @@ Each scenario is first run without a fault, which lists its operations.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from faults.injector import Fault
 from faults.warm import Answer
 from faults.world import (
     BAD_INPUT,
+    CHOSEN,
     NEW,
     Case,
     World,
@@ -23,11 +26,14 @@ from faults.world import (
     same_results,
 )
 
+OF_TEXT = [each for each in CHOSEN if not each.startswith("data.") or "batch" in each]
+OF_TEXT += ["data.subwords.size=400"]
 STATUSES = {
     "SIGKILL": {-9},
     "SIGTERM": {143, -15},
     "SIGINT": {130, -2},
     "SIGHUP": {129, -1},
+    "SIGXFSZ": {-25},
     **dict.fromkeys(("ENOSPC", "EROFS", "EIO", "EACCES"), BAD_INPUT),
 }
 
@@ -47,7 +53,7 @@ class Scenario(NamedTuple):
 
 
 def scenarios(world: World) -> dict[str, Scenario]:
-    """A new run, one in the place of another, one that goes on, and three other programs."""
+    """A new run, of text, too, one in another's place, one that goes on, and three programs."""
 
     def train(*overrides: str) -> Callable[[Fault], Answer]:
         return lambda fault: world.train(NEW, *overrides, fault=fault)
@@ -72,10 +78,23 @@ def scenarios(world: World) -> dict[str, Scenario]:
         said = [line for answer in (*again, used) for line in complaints(answer, set())]
         return said or [f"then: status {used.status}"] * (used.status != 0)
 
+    def text(place: Path, **how: Fault) -> Answer:
+        options = ["data=text", f"data.root={world.text}", "data.source=de", "data.target=en"]
+        places = [f"hydra.run.dir={place}", f"cache={place.parent / 'cache'}", "ckpt_path=last"]
+        return world.type_in("train.py", *OF_TEXT, *options, *places, **how)
+
+    def same_text() -> list[str]:
+        """The cache and the run, begun or not, are finished by the same command."""
+        place = world.folder / "of text" / "run"
+        if not place.exists():
+            text(place)
+        return complaints(text(world.here), set()) + same_results(world.here, place)
+
     here, to = world.here, world.here.parent / "out"
     export = program("export.py", f"checkpoint={here}", f"to={to}")
     return {
         "new": Scenario(world.fresh, train(), lambda: goes_on(world)),
+        "text": Scenario(world.fresh, lambda fault: text(here, fault=fault), same_text),
         "replace": Scenario(
             lambda: world.fresh(world.earlier),
             train(),
@@ -108,8 +127,9 @@ def cases(world: World, few: bool, actions: Sequence[str], **more: Any) -> list[
             continue
         listed = enumerate(operations(world, name))
         for (number, operation), action in product(listed, actions):
-            fault = Fault(str(world.here.parent), nth=number, action=action, **more)
             title = " ".join([name, action, *more, f"at {number}: {operation}"])
+            size = random.Random(title).randrange(1, 20_000)
+            fault = Fault(str(world.here.parent), nth=number, action=action, size=size, **more)
             found.append(Case(title, partial(attempt, world, scenario, fault)))
     return found
 
@@ -125,11 +145,16 @@ def attempt(world: World, scenario: Scenario, fault: Fault) -> str:
 
 
 def kills(world: World, few: bool) -> list[Case]:
-    """SIGKILL right before each operation, and a moment later: then while a file is written."""
-    return cases(world, few, ["SIGKILL"]) + cases(world, few, ["SIGKILL"], delay=0.003)
+    """The end right before each operation, and in a write after it, at a byte from a seed."""
+    return cases(world, few, ["SIGKILL", "SIGXFSZ"])
 
 
 def signals(world: World, few: bool) -> list[Case]:
     """The other signals; two of them, as `timeout` sends."""
     once = cases(world, few, ["SIGTERM", "SIGINT", "SIGHUP"])
     return once + cases(world, few, ["SIGTERM"], twice=True)
+
+
+def refused(world: World, few: bool) -> list[Case]:
+    """A disk that is full, is read-only or breaks."""
+    return cases(world, few, ["ENOSPC", "EROFS", "EIO", "EACCES"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from faults.injector import Fault
 from faults.operations import STATUSES
-from faults.world import NEW, Case, World, complaints, nothing_lost, same_results
+from faults.world import NEW, Case, World, complaints, same_results
 
 PHASES: dict[str, dict[str, object]] = {
     "imports": {"pattern": r"^import torch$"},
@@ -18,40 +18,21 @@ PHASES: dict[str, dict[str, object]] = {
     "training": {"pattern": r"^write .*metrics\.csv$", "nth": 1},
     "validation": {"pattern": r"^write .*best\.ckpt"},
     "later": {"pattern": r"^write .*metrics\.csv$", "nth": 4},
-    "test": {"pattern": r"^read .*best\.ckpt", "delay": 0.02},
+    "test": {"pattern": r"^read .*best\.ckpt"},
     "end": {"pattern": r"^write .*instances\.log"},
 }
-AGENT = {
-    f"{after} s into the start of the ranks": {"pattern": r"^start ", "delay": after}
-    for after in (0.0, 0.3, 2.0, 5.0)
-}
-"""Moments of the process that starts the ranks, which import what they need."""
+AGENT = {"the start of a rank": {"pattern": r"^start "}}
+"""Of the process that starts the ranks."""
 DDP = ("trainer=ddp", "trainer.accelerator=cpu")
 SIGNALS = ["SIGTERM", "SIGINT", "SIGHUP", "SIGKILL"]
 OF_A_RANK = {"SIGTERM": {143}, "SIGINT": {130}, "SIGHUP": {129}, "SIGKILL": {137}}
 """The status of a run of which a signal has ended one rank."""
 
 
-def starting(world: World, few: bool) -> list[Case]:
-    """Signals while a command that was just typed imports what it needs, or does anything else."""
-    return [
-        Case(f"{phase}: {action}", partial(single, world, moment(world, phase, action)))
-        for phase, action in product(PHASES, SIGNALS)
-    ]
-
-
 def moment(world: World, phase: str, action: str, to: str = "self") -> Fault:
     """A signal at a phase."""
     at = {"nth": 0, **{**PHASES, **AGENT}[phase]}
     return Fault(str(world.here.parent), action=action, to=to, **at)
-
-
-def single(world: World, fault: Fault) -> str:
-    """One process, which imports everything."""
-    world.fresh(world.earlier)
-    answer = world.train(NEW, fault=fault, cold=True)
-    said = complaints(answer, STATUSES[fault.action])
-    return "\n".join(said + nothing_lost(world))
 
 
 def ranks(world: World, few: bool) -> list[Case]:

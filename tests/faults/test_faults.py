@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from faults import disks, files, finite, operations, processes, values
+from faults import files, operations, processes, values
 from faults.world import World, shuffled
 
 CLASSES = {
@@ -21,10 +21,7 @@ CLASSES = {
     "files": (files.files, 4),
     "kills": (operations.kills, 1),
     "signals": (operations.signals, 1),
-    "disks that refuse": (disks.refused, 1),
-    "full disks": (disks.full, 1),
-    "not finite": (finite.not_finite, 1),
-    "starting": (processes.starting, 0),
+    "disks that refuse": (operations.refused, 1),
     "ranks": (processes.ranks, 0),
     "sweeps": (processes.sweeps, 0),
 }

@@ -81,17 +81,15 @@ class Warm:
         fault: Fault | None = None,
         seconds: float = 60,
         memory: int = 0,
-        cold: bool = False,
-        environment: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Run a program, in bytes of memory and in seconds; `cold` imports everything anew."""
+        """Run a program, in bytes of memory and in seconds."""
         assert self._process.stdin
         assert self._process.stdout
         words = [*map(str, command)]
         order = {
             "command": words,
-            "environment": {**(environment or {}), **(fault.pack() if fault else {})},
-            **{"seconds": seconds, "memory": memory, "cold": cold},
+            "environment": fault.pack() if fault else {},
+            **{"seconds": seconds, "memory": memory},
             "files": [str(self._folder / name) for name in ("stdout", "stderr")],
         }
         print(json.dumps(order), file=self._process.stdin, flush=True)
@@ -158,8 +156,6 @@ def become(order: Mapping[str, Any]) -> None:
         program, *options = order["command"]
         sys.argv = [str(ROOT / program), *options]
         sys.orig_argv = [sys.executable, *sys.argv]  # which the ranks of a run repeat
-        if order["cold"]:
-            os.execv(sys.executable, [sys.executable, *sys.argv])
         install()
         runpy.run_path(sys.argv[0], run_name="__main__")
     except SystemExit as end:
