@@ -89,7 +89,7 @@ def expected_attention(
     Raises:
         ValueError: shapes differ, the chunk is below 1, or the backend cannot run here.
     """
-    _same_shape(alpha, energy, "alpha")
+    _check_shapes(alpha, energy, "alpha")
     if chunk is not None and chunk < 1:
         raise ValueError(
             f"chunk={chunk}, but a chunk holds at least 1 position; None looks back without limit"
@@ -130,7 +130,7 @@ def expected_alignment_and_attention(
     Raises:
         ValueError: shapes differ, or the backend does not exist or cannot run here.
     """
-    _same_shape(logit, energy, "logit")
+    _check_shapes(logit, energy, "logit")
     dtype = _dtype(logit, energy)
     if _backend(backend, logit, energy) is not cpu:
         alpha = expected_alignment(logit.to(dtype).sigmoid(), initial, backend)
@@ -152,14 +152,12 @@ def _row_before(
 ) -> Float[Tensor, "N S"]:
     """alpha_0: `initial`, by default all mass at the first position."""
     N, _, S = rows.shape
-    if initial is not None:
-        return initial.to(rows.dtype).expand(*p.shape[:-2], S).reshape(N, S)  # (*N, S) -> (N, S)
-    above = rows.new_zeros(N, S)
-    above[:, 0] = 1
-    return above
+    if initial is None:
+        return torch.eye(1, S, dtype=rows.dtype, device=rows.device).repeat(N, 1)
+    return initial.to(rows.dtype).expand(*p.shape[:-2], S).reshape(N, S)  # (*N, S) -> (N, S)
 
 
-def _same_shape(first: Tensor, energy: Tensor, name: str) -> None:
+def _check_shapes(first: Tensor, energy: Tensor, name: str) -> None:
     if first.shape != energy.shape:
         raise ValueError(
             f"{name} has shape {tuple(first.shape)} and energy {tuple(energy.shape)}; both must be "
@@ -172,8 +170,6 @@ def _dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _backend(name: str, *tensors: Tensor) -> ModuleType:
-    if name not in BACKENDS:
-        raise ValueError(f"backend={name!r} does not exist; choose one of {', '.join(BACKENDS)}")
     device = next((x.device.type for x in tensors if x.device.type != "cpu"), "cpu")
     elsewhere = f"runs on tensors in the CPU's memory, this one is on {device!r}"
     obstacles = {  # the fastest first
@@ -183,8 +179,7 @@ def _backend(name: str, *tensors: Tensor) -> ModuleType:
     }
     if name == "auto":
         name = next(x for x, obstacle in obstacles.items() if obstacle is None)
-    obstacle = obstacles[name]
-    if obstacle:
+    if obstacle := obstacles.get(name, f"does not exist ({', '.join(BACKENDS)} do)"):
         raise ValueError(
             f"backend={name!r} {obstacle}; take backend='auto' or 'reference', or move the tensor"
         )

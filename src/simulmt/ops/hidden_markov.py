@@ -16,15 +16,14 @@ equations, with ordinary autograd, on any device; the CPU has a kernel with a ha
 which takes K steps per token where the equations take K².
 """
 
-import importlib
 from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from simulmt.ops.cpu import arrays, run_tiles
 from simulmt.ops.operators import HIDDEN_MARKOV, operator
-from simulmt.ops.tiles import run_tiles
 
 __all__ = ["forward_algorithm", "log_likelihood", "reference"]
 
@@ -118,9 +117,8 @@ def _check(translate: Tensor, emission: Tensor, reads: Tensor) -> None:
 
 
 def _run(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
-    kernel = getattr(importlib.import_module("simulmt.ops.hidden_markov_kernels"), name)
-    given, filled = (tuple(x.numpy() for x in tensors) for tensors in (inputs, outputs))
-    run_tiles(kernel, len(outputs[0]), outputs[0].numel(), given, filled)
+    kernel, size = f"hidden_markov_kernels.{name}", outputs[0].numel()
+    run_tiles(kernel, len(outputs[0]), size, arrays(inputs), arrays(outputs))
 
 
 _forward = operator("", HIDDEN_MARKOV, _run)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from simulmt.ops.compiled import Array, compiled
-from simulmt.ops.tiles import LANES
+from simulmt.ops.cpu import LANES
 
 Arrays: TypeAlias = tuple[Array, ...]
 

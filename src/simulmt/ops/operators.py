@@ -62,29 +62,27 @@ def operator(prefix: str, operation: Operation, run: Backend) -> Any:
     Returns:
         A function of inputs, constants and integers that returns a tensor, or a tuple of several.
     """
-    count, grads = len(operation.inputs), len(operation.outputs)
-    integers = [f"int {x}" for x in operation.integers]
-    arguments = [f"Tensor {x}" for x in operation.inputs + operation.constants]
-    forward = _register(prefix, operation.name, arguments + integers, run, like=[0] * grads)
-    arguments = [f"Tensor? grad_{x}" for x in operation.outputs]
-    arguments += [f"Tensor {x}" for x in operation.kept]
-    places = range(grads, grads + count)
-    backward = _register(
-        prefix, f"{operation.name}_adjoint", arguments + integers, run, like=places
-    )
+    name, inputs, outputs, kept, integers, constants = operation
+    given, count = inputs + constants, len(outputs)
+    numbers = [f"int {x}" for x in integers]
+    arguments = [f"Tensor {x}" for x in given] + numbers
+    forward = _register(prefix, name, arguments, run, like=[0] * count)
+    arguments = [f"Tensor? grad_{x}" for x in outputs] + [f"Tensor {x}" for x in kept] + numbers
+    places = range(count, count + len(inputs))
+    backward = _register(prefix, f"{name}_adjoint", arguments, run, like=places)
 
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        outputs = output if isinstance(output, tuple) else (output,)
-        names = operation.inputs + operation.constants
-        given, ctx.integers = inputs[: len(names)], inputs[len(names) :]
-        tensors = dict(zip(names + operation.outputs, (*given, *outputs), strict=True))
-        ctx.save_for_backward(*(tensors[x] for x in operation.kept))
+    def setup_context(ctx: Any, arguments: tuple[Any, ...], output: Any) -> None:
+        results = output if isinstance(output, tuple) else (output,)
+        ctx.integers = arguments[len(given) :]
+        values = *arguments[: len(given)], *results
+        tensors = dict(zip(given + outputs, values, strict=True))
+        ctx.save_for_backward(*(tensors[x] for x in kept))
         ctx.set_materialize_grads(False)  # else an unused output gets a gradient of zeros
 
     def backpropagate(ctx: Any, *grad: Tensor | None) -> tuple[Tensor | None, ...]:
-        nothing = (None,) * len(operation.constants + operation.integers)
+        nothing = (None,) * len(constants + integers)
         if all(x is None for x in grad):
-            return (None,) * count + nothing
+            return (None,) * len(inputs) + nothing
         return *backward(*grad, *ctx.saved_tensors, *ctx.integers), *nothing
 
     forward.register_autograd(backpropagate, setup_context=setup_context)
