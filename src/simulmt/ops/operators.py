@@ -62,19 +62,18 @@ def operator(prefix: str, operation: Operation, run: Backend) -> Any:
     Returns:
         A function of inputs, constants and integers that returns a tensor, or a tuple of several.
     """
-    name, inputs, outputs, kept, integers, constants = operation
-    given, count = inputs + constants, len(outputs)
+    name, differentiable, outputs, kept, integers, constants = operation
+    given, count = differentiable + constants, len(outputs)
     numbers = [f"int {x}" for x in integers]
     arguments = [f"Tensor {x}" for x in given] + numbers
     forward = _register(prefix, name, arguments, run, like=[0] * count)
     arguments = [f"Tensor? grad_{x}" for x in outputs] + [f"Tensor {x}" for x in kept] + numbers
-    places = range(count, count + len(inputs))
+    places = range(count, count + len(differentiable))
     backward = _register(prefix, f"{name}_adjoint", arguments, run, like=places)
 
-    def setup_context(ctx: Any, arguments: tuple[Any, ...], output: Any) -> None:
-        results = output if isinstance(output, tuple) else (output,)
-        ctx.integers = arguments[len(given) :]
-        values = *arguments[: len(given)], *results
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.integers = inputs[len(given) :]
+        values = *inputs[: len(given)], *(output if isinstance(output, tuple) else (output,))
         tensors = dict(zip(given + outputs, values, strict=True))
         ctx.save_for_backward(*(tensors[x] for x in kept))
         ctx.set_materialize_grads(False)  # else an unused output gets a gradient of zeros
@@ -82,7 +81,7 @@ def operator(prefix: str, operation: Operation, run: Backend) -> Any:
     def backpropagate(ctx: Any, *grad: Tensor | None) -> tuple[Tensor | None, ...]:
         nothing = (None,) * len(constants + integers)
         if all(x is None for x in grad):
-            return (None,) * len(inputs) + nothing
+            return (None,) * len(differentiable) + nothing
         return *backward(*grad, *ctx.saved_tensors, *ctx.integers), *nothing
 
     forward.register_autograd(backpropagate, setup_context=setup_context)
