@@ -67,7 +67,7 @@ ending.begin()
 slow = {"torch", "hydra", "numpy"} & {*sys.modules}
 assert not slow, slow
 ending._PATIENCE = 0.5
-ending.listen()
+ending.handle_signals()
 print("ready", flush=True)
 """
 BUSY = f"{BEGUN}time.sleep(60)"

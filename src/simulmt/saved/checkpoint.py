@@ -1,6 +1,6 @@
-"""Loading of checkpoints and exported folders, which never runs code from a file.
+"""Checkpoints and exported folders are loaded here; no code from a file ever runs.
 
-A checkpoint of Lightning has a passport beside the weights: configuration, subword model, manifest
+Besides the weights, a Lightning checkpoint holds a passport: configuration, subword model, manifest
 of the data, and the plugins that it needs. An exported folder holds the same in open formats
 (`simulmt.saved.exported`).
 """
@@ -34,7 +34,7 @@ def load(place: Path) -> Trained:
     """Return a trained model.
 
     Args:
-        place: a `.ckpt` file, an exported folder, or a run, of which the tested checkpoint counts.
+        place: a `.ckpt` file, an exported folder, or a run, whose tested checkpoint is taken.
 
     Raises:
         UserError: there is no trained model, or it is corrupt.
@@ -84,7 +84,7 @@ def read_torch(path: Path) -> object:
     """
     try:
         if is_zipfile(path):
-            with ZipFile(path) as archive:  # torch compares no checksums, and reads no folders
+            with ZipFile(path) as archive:  # torch compares no checksums and rejects no folders
                 folders = any(member.external_attr & _FOLDER for member in archive.infolist())
                 if folders or archive.testzip():
                     raise ValueError("corrupt")
@@ -113,10 +113,10 @@ def load_weights(model: nn.Module, path: Path) -> int:
     """Load all parameters of the same model.
 
     Returns:
-        The update that they are of; 0 for a mean of checkpoints.
+        The number of the update that saved them; 0 for a mean of checkpoints.
 
     Raises:
-        UserError: as for `read_checkpoint`; or they are those of another model.
+        UserError: as for `read_checkpoint`, or they belong to another model.
     """
     checkpoint = read_checkpoint(path)
     fill(model, _weights(checkpoint), path)
@@ -125,12 +125,12 @@ def load_weights(model: nn.Module, path: Path) -> int:
 
 @dataclass(frozen=True)
 class Matched:
-    """The tensors of a model by what another model had for them.
+    """The names of a model's tensors, by how they match those of another model.
 
     Attributes:
-        loaded: The names of those that the other one had.
-        absent: The names of those that it had not.
-        reshaped: The names of those that it had in another shape.
+        loaded: Tensors that the other model has in the same shape.
+        absent: Tensors that it lacks.
+        reshaped: Tensors that it has in another shape.
     """
 
     loaded: Sequence[str]
@@ -139,10 +139,7 @@ class Matched:
 
 
 def load_matching(model: nn.Module, trained: Trained) -> Matched:
-    """Load the parameters whose names and shapes match, for instance of another mechanism.
-
-    Returns:
-        What was loaded, and what was not.
+    """Load the parameters whose names and shapes match, for example from another mechanism.
 
     Raises:
         UserError: no parameter matches.
