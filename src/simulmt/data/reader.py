@@ -11,9 +11,8 @@ from unicodedata import unidata_version
 import numpy as np
 
 from simulmt.data.corpus import Corpus, LazySplits, Split
-from simulmt.data.files import FilePair, find_pairs
 from simulmt.data.lines import Lines
-from simulmt.data.pairs import PairBlock, clean, raw_blocks
+from simulmt.data.pairs import FilePair, PairBlock, clean, find_pairs, raw_blocks
 from simulmt.data.ragged import Ragged
 from simulmt.data.sacrebleu_sets import find_set, is_test_set
 from simulmt.data.store import SIDES, Entry, digest, digest_of_file, write_sides

@@ -3,7 +3,7 @@
 import socket
 from pathlib import Path
 
-from simulmt.data.files import FilePair
+from simulmt.data.pairs import FilePair
 from simulmt.errors import UserError
 from simulmt.system.console import busy, note
 from simulmt.system.lock import alone

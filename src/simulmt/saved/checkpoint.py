@@ -15,9 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from simulmt.data.manifest import Manifest
-from simulmt.data.subwords import SUBWORDS, Subwords
+from simulmt.data.subwords import SUBWORDS, Subwords, tokenizer_of
 from simulmt.data.tokenizer import Tokenizer
-from simulmt.data.tokenizers import tokenizer_of
 from simulmt.errors import UserError
 from simulmt.files.run_directory import AVERAGE, BEST, is_exported, tested_checkpoint
 from simulmt.options import Config

@@ -24,8 +24,8 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from simulmt import __version__
+from simulmt.data.subwords import load_tokenizer
 from simulmt.data.tokenizer import Tokenizer
-from simulmt.data.tokenizers import load_tokenizer
 from simulmt.errors import UserError
 from simulmt.files.run_directory import CONFIG, WEIGHTS
 from simulmt.options import SAME_RUN, Config
