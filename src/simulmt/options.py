@@ -71,8 +71,8 @@ SAME_RUN = (
     "trainer.progress",
     "trainer.log_every",  # the interval of logging
     "hydra",  # the run directory
-    "plugins",  # where parts come from: a name in the configuration stands for the same part
-    "sweep",  # whether a run is retrained, and how often a failed run is repeated
+    "plugins",  # the modules of parts, whose names in the configuration stay the same
+    "sweep",  # which runs are retrained, and how often a failed run is repeated
 )
 """Prefixes of the keys that do not affect training."""
 

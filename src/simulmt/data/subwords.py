@@ -87,7 +87,7 @@ class Subwords(Tokenizer):
             kind: "unigram" or "bpe".
             character_coverage: share of all characters that get a piece, 0.98 to 1.
             cache: folder of trained models, created if absent; None to train without one.
-            digest: stands for the sentences, which are read only if the cache has no model for it;
+            digest: identifies the sentences, which are read only if the cache has no model for it;
                 None to compute it from them.
 
         Raises:

@@ -12,7 +12,7 @@ from pathlib import Path
 from simulmt.errors import UserError
 from simulmt.system.disk import UNFINISHED, read_json, read_record
 
-MARK = ".simulmt"  # stands in each run directory
+MARK = ".simulmt"  # an empty file in each run directory
 CONFIG = "config.json"  # what is trained, resolved
 WEIGHTS = "model.safetensors"  # of an exported model
 MANIFEST = "manifest.json"  # the data it is trained on

@@ -1,15 +1,15 @@
 """The two operations that train every monotonic attention, as pure functions of tensors.
 
-    alpha = expected_alignment(p)               # where the heads stand
-    beta = expected_attention(alpha, energy)    # what the heads look at
+    alpha = expected_alignment(p)               # where the heads stop
+    beta = expected_attention(alpha, energy)    # what the heads attend to
 
 `expected_alignment_and_attention(logit, energy)` computes both in one pass from the logits of p.
 
 Backends: `reference` (loops that read like the equations; any device, any derivative), `cpu` (the
 same loops, compiled, with hand-written adjoints) and `cuda` (the same adjoints as scans in Triton,
-for GPUs). `auto` takes the fast backend of the tensors' device, or else the reference. float64 is
-computed in float64 and every other type in float32, even under autocast: alpha is a product of up
-to S probabilities, which half precision would lose.
+for GPUs). `auto` takes the fast backend of the tensors' device, or the reference if there is none.
+float64 is computed in float64 and every other type in float32, even under autocast: alpha is a
+product of up to S probabilities, for which half precision is too coarse.
 """
 
 import math
@@ -47,7 +47,7 @@ def expected_alignment(
     Args:
         p: probability of stopping at j, having arrived there in step i; 0 at padding.
         initial: alpha_0, the row before the first row, such as the last row of an earlier call. By
-            default the head stands at the first position.
+            default the head starts at the first position.
         backend: one of `BACKENDS`.
 
     Returns:
@@ -78,9 +78,9 @@ def expected_attention(
 
     Args:
         alpha: expected alignment.
-        energy: soft energy u. At padding after the sentence's end any finite energy will do.
-        chunk: c, the number of positions up to the stop that the head looks at; None for all. With
-            1 the result is alpha itself, and `energy` gets no gradient.
+        energy: soft energy u; any finite value at padding.
+        chunk: c, the number of positions up to the stop that the head attends to; None for all.
+            With 1 the result is alpha itself, and `energy` gets no gradient.
         backend: one of `BACKENDS`.
 
     Returns:
@@ -91,9 +91,7 @@ def expected_attention(
     """
     _check_shapes(alpha, energy, "alpha")
     if chunk is not None and chunk < 1:
-        raise ValueError(
-            f"chunk={chunk}, but a chunk holds at least 1 position; None looks back without limit"
-        )
+        raise ValueError(f"chunk must be at least 1 (got {chunk}), or None for infinite lookback")
     ops = _backend(backend, alpha, energy)
     dtype = _dtype(alpha, energy)
     if chunk == 1:

@@ -30,7 +30,7 @@ class Gates(NamedTuple):
     """None if the pre-activations are not normalised."""
     bias: Float[Tensor, "4 D"]
     squash: bool
-    """Whether h_t is sigmoid(o) tanh(c_t), as in an ordinary LSTM."""
+    """True if h_t is sigmoid(o) tanh(c_t), as in an ordinary LSTM."""
 
 
 def lstm(
