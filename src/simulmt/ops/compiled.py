@@ -19,8 +19,6 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 ONE = np.float32(1)  # float32 arithmetic stays in float32, which a Python number would change
 
-
-_KERNELS = Path(__file__).parent
 _config: Any = numba.config
 
 
@@ -31,9 +29,10 @@ def _cache_folder() -> str:
     numba checks only a kernel's own file for changes, while kernels call helpers in other files. So
     the folder's name is a digest of the times and sizes of all files here.
     """
-    files = [path.stat() for path in sorted(_KERNELS.glob("*.py"))]
+    here = Path(__file__).parent
+    files = [path.stat() for path in sorted(here.glob("*.py"))]
     stamp = repr([(file.st_mtime_ns, file.st_size) for file in files])
-    own = _KERNELS if os.access(_KERNELS, os.W_OK) else Path.home() / ".cache" / "simulmt"
+    own = here if os.access(here, os.W_OK) else Path.home() / ".cache" / "simulmt"
     place = Path(_config.CACHE_DIR or own / "__pycache__")
     return str(place / f"kernels-{hashlib.sha256(stamp.encode()).hexdigest()[:16]}")
 

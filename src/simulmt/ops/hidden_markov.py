@@ -55,9 +55,8 @@ def forward_algorithm(
     translate, emission = translate.to(exact), emission.to(exact)
     log_f = translate.new_zeros(len(translate), 1)  # as from a single state before the first token
     rows = []
-    for emission_i, transition_i in zip(
-        emission.unbind(1), _transitions(translate, reads), strict=True
-    ):
+    steps = zip(emission.unbind(1), _transitions(translate, reads), strict=True)
+    for emission_i, transition_i in steps:
         came = log_f.unsqueeze(-1) + transition_i  # (B, m, n)
         log_f = emission_i + _log_sum(came, 1).squeeze(1)
         rows.append(log_f)

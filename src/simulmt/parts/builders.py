@@ -1,6 +1,6 @@
 """Builders of objects from the plain values of a configuration.
 
-Names are looked up in tables, which another package may extend. A part's signature is the schema of
+Names are looked up in tables, which other packages may extend. A part's signature is the schema of
 its group: an unknown or missing option is an error that lists the part's options.
 """
 

@@ -70,8 +70,7 @@ def passport(config: Config, subwords: Tokenizer, manifest: Manifest) -> dict[st
         name: torch.frombuffer(bytearray(content), dtype=torch.uint8)
         for name, content in subwords.files.items()
     }
-    kept = files.get(SUBWORDS, files)
-    needs = needed_by(config)
+    kept, needs = files.get(SUBWORDS, files), needed_by(config)
     return {"config": config, "subwords": kept, "manifest": asdict(manifest), "needs": needs}
 
 
@@ -150,9 +149,7 @@ def load_matching(model: nn.Module, trained: Trained) -> Matched:
         if name in own and own[name].shape == value.shape
     }
     if not matching:
-        raise UserError(
-            f"init_from={trained.path}: no parameter has the name and shape of one here"
-        )
+        raise UserError(f"init_from={trained.path}: no parameter matches in name and shape")
     model.load_state_dict(matching, strict=False)
     return Matched(
         loaded=[*matching],
@@ -178,6 +175,5 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> None:
 
 
 def _weights(checkpoint: Config) -> dict[str, Tensor]:
-    states = checkpoint["state_dict"]
-    ours = (name for name in states if name.startswith(_PREFIX))  # without the teacher's
-    return {name.removeprefix(_PREFIX): states[name] for name in ours}
+    states = checkpoint["state_dict"].items()  # among them a teacher's
+    return {name[len(_PREFIX) :]: x for name, x in states if name.startswith(_PREFIX)}
