@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from simulmt.ops.hashed import STEPS
+from simulmt.ops.dropout import STEPS
 
 
 def by_the_book(seed: int, n: int) -> Tensor:

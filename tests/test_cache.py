@@ -17,7 +17,7 @@ from filelock import FileLock
 from simulmt.data import pairs, reader, store, subwords, workers
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
-from simulmt.data.files import FilePair
+from simulmt.data.pairs import FilePair
 from simulmt.data.ragged import Ragged
 from simulmt.data.reader import read_text
 from simulmt.data.store import Entry, write_sides
@@ -308,7 +308,7 @@ def test_processes_give_the_same_in_order(monkeypatch: pytest.MonkeyPatch) -> No
     assert [*workers.in_order(abs, blocks, 1 << 30)] == [*map(abs, blocks)]
     with pytest.raises(ZeroDivisionError):
         [*workers.in_order((1).__truediv__, [1, 0, 1], 1 << 30)]
-    with pytest.raises(UserError, match=r"was killed .*the same command again"):
+    with pytest.raises(UserError, match=r"was killed .*repeat the command"):
         [*workers.in_order(os._exit, [1], 1 << 30)]
 
 

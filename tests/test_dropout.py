@@ -11,8 +11,7 @@ from torch.nn import functional
 
 from hashes import by_the_book
 from simulmt.models.dropout import Dropout
-from simulmt.ops.dropout import dropout, dropout_added, dropout_relu
-from simulmt.ops.hashed import STEPS, new_seed
+from simulmt.ops.dropout import STEPS, dropout, dropout_added, dropout_relu, new_seed
 
 N = 1 << 18
 SIGMAS = 5  # one good generator in two million fails

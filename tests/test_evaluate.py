@@ -15,7 +15,7 @@ import pytest
 
 from simulmt.analysis.points import curve_series
 from simulmt.analysis.runs import find_runs
-from simulmt.data.files import FilePair
+from simulmt.data.pairs import FilePair
 from simulmt.data.reader import read_pairs
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances

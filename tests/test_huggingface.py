@@ -222,7 +222,7 @@ def test_a_file_whose_pages_are_corrupt_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["data.path=no/such/folder"], "there is no such folder here.*data.path"),
+        (["data.path=no/such/folder"], "not a local folder.*data.path"),
         (["data.path=me/set"], "split train of me/set on the Hub .*Couldn't reach 'me/set'"),
         (["data.columns=[de]"], "data.columns"),
         (["data.max_words=0"], "data.max_words"),

@@ -62,9 +62,11 @@ def test_no_other_split_is_read(corpus: Corpus, subwords: Subwords) -> None:
     ("path", "remedy"),
     [
         (("source_language",), "choose the data of the model's language pair"),
-        (("normalisation",), "version of simulmt that made the model, or retrain"),
-        (("subwords", "digest"), "train with the model's own (data.subwords.model=RUN)"),
-        (("splits", "test", "source_sha256"), "use the test files the model was made with"),
+        (("target_language",), "choose the data of the model's language pair"),
+        (("normalisation",), "version of simulmt that trained the model, or retrain"),
+        (("subwords", "digest"), "train with those of the model (data.subwords.model=RUN)"),
+        (("splits", "test", "source_sha256"), "use the test files of the model's training"),
+        (("splits", "test", "target_sha256"), "use the test files of the model's training"),
     ],
 )
 def test_what_differs_is_named(

@@ -21,6 +21,7 @@ from simulmt.decoding.greedy import greedy
 from simulmt.errors import UserError
 from simulmt.laws.small import vary
 from simulmt.parts.builders import build_mechanism, build_model
+from simulmt.parts.configuration import Setup
 from simulmt.programs.export import export
 from simulmt.saved import exported
 from simulmt.saved.marian import export as out
@@ -58,7 +59,7 @@ def made(subwords: Subwords, mechanism: str = "soft", **changes: Any) -> Trained
     weights = {name: value.detach() for name, value in model.state_dict().items()}
     if "output_bias" in weights:
         weights["output_bias"].normal_()
-    return Trained(Path("here"), chosen, described, {}, subwords, weights)
+    return Trained(Path("here"), chosen, Setup.of(chosen), described, {}, subwords, weights)
 
 
 def logits(trained: Trained) -> torch.Tensor:

@@ -46,6 +46,6 @@ def test_whole_rows_of_a_damaged_file_count(content, steps, tmp_path, capsys):
     assert [int(row["step"]) for row in read_metrics(tmp_path)] == steps
     warned = capsys.readouterr().err
     assert warned.count("\n") == bool(warned)
-    assert steps != [0, 2] or "metrics.csv is damaged: 1 of its 3 rows are left out" in warned
+    assert steps != [0, 2] or "metrics.csv is corrupt: 1 of its 3 rows are left out" in warned
     MetricsFile(tmp_path, 5).log_metrics({"loss": 1.0}, 9)
     assert [int(row["step"]) for row in read_metrics(tmp_path)][-1] == 9

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from hashes import by_the_book
-from simulmt.ops.hashed import STEPS, new_seed
+from simulmt.ops.dropout import STEPS, new_seed
 from simulmt.ops.noise import noisy_
 
 N = 1 << 20

@@ -61,7 +61,7 @@ def test_of_several_references_the_first_one_counts(place: Path, tmp_path: Path,
     lay(place, "wmt17/tworefs", "en-fi", ["yksi", "kaksi", "kolme"], ["x", "y", "z"])
     split = read(tmp_path, "en-fi", valid="sacrebleu:wmt17/tworefs").splits["valid"]
     assert [*split.targets] == ["yksi", "kaksi", "kolme"]
-    assert "wmt17/tworefs en-fi has 2 references: the first one counts" in capsys.readouterr().err
+    assert "wmt17/tworefs en-fi has 2 references: the first one is used" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Options of a configuration, checked against the signature of the constructor that takes them.
 
-The type of a parameter says which values it takes, as data: `k: Annotated[int, Ge(1)]` is a whole
-number of at least 1. Help, checks and pages read the same bounds. Unknown names, missing names,
-values of a wrong type and values out of range are errors before anything is built.
+The type of a parameter holds its bounds as data: `k: Annotated[int, Ge(1)]` is a whole number of at
+least 1. Help, checks and pages read the same bounds. Unknown names, missing names, values of a
+wrong type and values out of range are errors before anything is built.
 """
 
 import inspect
@@ -49,7 +49,7 @@ FOLDER_NAME = "a name for a folder: up to 60 letters, digits or ._+-, with no do
 
 
 def is_folder_name(name: object) -> bool:
-    """Return True if a name, which may be a number, can be that of a folder."""
+    """Return True if a name, which may be a number, is a valid name for a folder."""
     return re.fullmatch(r"(?!\.)[\w.+-]{1,60}", str(name)) is not None
 
 
@@ -71,8 +71,8 @@ SAME_RUN = (
     "trainer.progress",
     "trainer.log_every",  # the interval of logging
     "hydra",  # the run directory
-    "plugins",  # where parts come from: a name in the configuration stands for the same part
-    "sweep",  # whether a run is retrained, and how often a failed run is repeated
+    "plugins",  # the modules of parts, whose names in the configuration stay the same
+    "sweep",  # which runs are retrained, and how often a failed run is repeated
 )
 """Prefixes of the keys that do not affect training."""
 
@@ -86,16 +86,12 @@ def asked_of(make: Callable[..., Any], given: Collection[str] = ()) -> dict[str,
     hints = typing.get_type_hints(function, include_extras=True)
     asked = {}
     for name, parameter in inspect.signature(make).parameters.items():
+        required = parameter.default is inspect.Parameter.empty
         kind = hints.get(name, Any)
-        optional = parameter.default is not inspect.Parameter.empty
-        option = name.removesuffix("_")
-        asked[option if iskeyword(option) else name] = NotRequired[kind] if optional else kind
-    return {name: kind for name, kind in asked.items() if name not in given}
-
-
-def _parameter(option: str) -> str:
-    """Return the name of an option's parameter: `lambda_` for `lambda`."""
-    return f"{option}_" if iskeyword(option) else option
+        option = word if iskeyword(word := name.removesuffix("_")) else name
+        if option not in given:
+            asked[option] = kind if required else NotRequired[kind]
+    return asked
 
 
 def construct(
@@ -114,7 +110,8 @@ def construct(
     """
     given = given or {}
     checked = check(options, asked_of(make, given), where)
-    return make(**{_parameter(name): value for name, value in checked.items()}, **given)
+    own = {f"{name}_" if iskeyword(name) else name: value for name, value in checked.items()}
+    return make(**own, **given)
 
 
 def limited(make: type[T]) -> type[T]:
@@ -153,7 +150,7 @@ def check(options: Config, asked: Config, where: str) -> dict[str, Any]:
     try:
         checked: dict[str, Any] = _validated(TypeAdapter(group), options)
     except ValidationError as error:
-        # a misspelt option is unknown, and the right one is missing: the former says more
+        # a misspelt option is unknown, and the right one is missing: the former is more helpful
         first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
         raise UserError(_explained(first, asked, where)) from None
     return checked
@@ -163,7 +160,7 @@ def convert(value: object, kind: type[T]) -> T:
     """Return plain values, as JSON holds them, as a type such as a dataclass.
 
     Raises:
-        ValueError: the value is of another type or out of range; pydantic's error says which part.
+        ValueError: pydantic's error, with the part that is of another type or out of range.
     """
     return _validated(TypeAdapter(kind), value)
 
@@ -176,11 +173,11 @@ _BOUNDS = {
 }
 """Words for pydantic's types of errors."""
 _BRANCH = re.compile(r"(constrained-)?(int|float|str|bool)|.+\[.*\]")
-"""What pydantic calls a branch of a union, in the place of an error."""
+"""Pydantic's names for the branches of a union, in the location of an error."""
 
 
 def _validated(adapter: TypeAdapter[T], value: object) -> T:
-    """JSON's rules: a list may be a tuple, a text a path, a whole number a float."""
+    """Validate by JSON's rules: a list may be a tuple, a text a path, a whole number a float."""
     text = to_json(value, inf_nan_mode="constants")
     return adapter.validate_json(text, strict=True, extra="forbid")
 

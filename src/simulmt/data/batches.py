@@ -15,10 +15,10 @@ Places = NDArray[np.int32]  # of pairs in their split
 
 
 class BucketBatches(Sampler[list[int]]):
-    """Sampler of training batches of similar lengths, shuffled anew in every epoch.
+    """Sampler of training batches of similar lengths, reshuffled in every epoch.
 
     Every rank computes the same list from seed and epoch, and takes every `world_size`-th batch. A
-    few batches come twice, so that every rank takes the same number of steps in every epoch.
+    few batches are repeated, so that every rank takes the same number of steps in every epoch.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class BucketBatches(Sampler[list[int]]):
         rank: int = 0,
         multiple: int = 1,
     ) -> None:
-        """Sort pairs into buckets; the `skipped` pairs longer than the budget are left out.
+        """Sort pairs into buckets; pairs longer than the budget are left out, and `skipped`.
 
         Args:
             lengths: tokens of source and target, EOS included.
@@ -42,7 +42,7 @@ class BucketBatches(Sampler[list[int]]):
             multiple: the number of steps is a multiple of this (accumulated batches).
 
         Raises:
-            UserError: no pairs, or more than half of them longer than the budget.
+            UserError: there are no pairs, or more than half are longer than the budget.
         """
         self.skipped = check_budget(lengths, tokens)
         self._buckets = _buckets(lengths.amax(1).numpy(), tokens)
@@ -56,7 +56,7 @@ class BucketBatches(Sampler[list[int]]):
         return self._steps
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of another epoch; the present epoch is not begun again."""
+        """Go to the beginning of another epoch; the current epoch does not restart."""
         if epoch != self._epoch:
             self._epoch, self._start, self._position = epoch, 0, 0
 
@@ -102,8 +102,8 @@ def ordered_batches(
 ) -> list[list[int]]:
     """Return the evaluation batches of a rank, shortest sources first.
 
-    Over all ranks every pair comes once, and some ranks may have one batch fewer. A pair longer
-    than the budget is a batch of its own.
+    Over all ranks every pair occurs once, and some ranks may have one batch fewer. A pair longer
+    than the budget is a separate batch.
 
     Args:
         lengths: tokens of source and target, EOS included.
@@ -112,7 +112,7 @@ def ordered_batches(
         rank: the rank of this process, from 0.
 
     Raises:
-        UserError: no pairs, or fewer than processes.
+        UserError: there are fewer pairs than processes, or none.
     """
     check_enough(len(lengths), world_size)
     while len(batches := _in_order(lengths, tokens)) < world_size:  # every process needs a batch
@@ -135,10 +135,10 @@ def _in_order(lengths: Int[Tensor, "N 2"], tokens: int) -> list[list[int]]:
 
 
 def check_budget(lengths: Int[Tensor, "N 2"], tokens: int) -> int:
-    """Return the number of training pairs that are longer than a batch may be.
+    """Return the number of training pairs that are longer than the budget of a batch.
 
     Raises:
-        UserError: more than half of the pairs are, or there are no pairs.
+        UserError: more than half of the pairs are longer, or there are no pairs.
     """
     check_enough(len(lengths), 1, "train")
     sizes = lengths.amax(1)
@@ -152,7 +152,7 @@ def check_budget(lengths: Int[Tensor, "N 2"], tokens: int) -> int:
 
 
 def check_enough(pairs: int, processes: int, split: str = "") -> None:
-    """Raise a UserError for a split that is empty, or has fewer pairs than the run processes."""
+    """Raise a UserError if a split is empty, or has fewer pairs than the run has processes."""
     if pairs < max(processes, 1):
         raise UserError(
             f"{pairs or 'no'} {f'{split} pairs'.strip()} for {processes} process(es): check the "

@@ -1,4 +1,4 @@
-"""What a parallel corpus is, whatever its source."""
+"""A parallel corpus and its splits, from any source."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,11 +27,11 @@ def oracle_delays(needs: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class Split:
-    """N sentence pairs, in order; every line is as `simulmt.data.text.normalise` returns it.
+    """N sentence pairs, in order; every line is normalised (`simulmt.data.text.normalise`).
 
-    `links[n][i]` holds the 1-based positions of the source words that target word i of sentence n
-    is aligned to. `links` is None if the word alignment is unknown. `dropped` counts the pairs
-    that the reader left out, by reason.
+    `links[n][i]` holds the 1-based positions of the source words aligned to target word i of
+    sentence n. `links` is None if the word alignment is unknown. `dropped` counts the pairs that
+    the reader left out, by reason.
     """
 
     sources: Sequence[str]
@@ -58,8 +58,8 @@ class Split:
     def needs(self) -> list[list[int]] | None:
         """For every target word, how many source words must be read before it can be written.
 
-        This is the position of the last source word that the target word is aligned to, 0 for a
-        target word without links. None if the word alignment is unknown.
+        This is the position of the last source word aligned to the target word, 0 for a target
+        word without links. None if the word alignment is unknown.
         """
         if self.links is None:
             return None
@@ -67,7 +67,7 @@ class Split:
 
 
 class LazySplits(Mapping[str, Split]):
-    """The splits of `SPLITS`; `read` is called with a name at the split's first access."""
+    """The splits of `SPLITS`; at the first access to a split `read` is called with its name."""
 
     def __init__(self, read: Callable[[str], Split]) -> None:
         self._read = cache(read)

@@ -44,7 +44,7 @@ class EncodedSplit:
         targets: Iterable[Sequence[int]],
         vocabulary: Vocabulary,
     ) -> "EncodedSplit":
-        """Return the pairs of some ids, which have no EOS yet."""
+        """Return the pairs with the given ids, which lack EOS."""
         sides = ([[*row, vocabulary.eos] for row in rows] for rows in (sources, targets))
         left, right = (Ragged.of(side, vocabulary.dtype) for side in sides)
         return cls(left, right, vocabulary)
@@ -103,5 +103,5 @@ def _encoded(split: Split, subwords: Tokenizer) -> Iterator[tuple[Ragged, Ragged
 
 
 def _write(split: Split, subwords: Tokenizer, folder: Path) -> dict[str, Any]:
-    """Write the ids of a split into an entry that is being made; return its facts."""
+    """Write the ids of a split into a new entry; return its facts."""
     return {"pairs": write_sides(folder, _encoded(split, subwords))}

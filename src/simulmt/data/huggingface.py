@@ -1,4 +1,4 @@
-"""The reader of Hugging Face's data sets, on the Hub or in a folder, by the library `datasets`."""
+"""The reader of Hugging Face's data sets, on the Hub or in a folder, with `datasets`."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -97,7 +97,7 @@ def _load(
         if wrong := {n: k.dtype for n, k in texts.features.items() if k.dtype not in _TEXT}:
             raise ValueError(f"not columns of text: {wrong}")
     except Exception as error:  # of several libraries
-        where = path if place.is_dir() else f"{path} on the Hub (there is no such folder here)"
+        where = path if place.is_dir() else f"{path} on the Hub (not a local folder)"
         cause = error.__cause__ or error
         reason = str(cause).partition("\n")[0].rstrip(".") or type(cause).__name__
         raise UserError(

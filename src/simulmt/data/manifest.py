@@ -1,6 +1,6 @@
-"""The manifest of a model: which data made it, as plain JSON.
+"""The manifest of a model: the data it was trained on, as plain JSON.
 
-Whoever continues with a model compares its manifest with that of the data at hand.
+A program that continues with a model compares its manifest with that of the data at hand.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ class SplitRecord:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The data of a model; an imported one has no splits, but may have a licence."""
+    """The data of a model; that of an imported model has no splits, and may have a licence."""
 
     name: str
     source_language: str
@@ -69,7 +69,7 @@ def manifest(corpus: Corpus, subwords: Tokenizer, splits: Iterable[str] | None =
 
 
 def check_manifest(expected: Manifest, present: Manifest, splits: Iterable[str]) -> None:
-    """Reject data that differ from the data that a model was made from.
+    """Check that data are those of a model.
 
     The languages, the normalisation, the subword model and the text of `splits` must be the
     same; the name of the corpus and the other splits may differ.
@@ -85,11 +85,11 @@ def check_manifest(expected: Manifest, present: Manifest, splits: Iterable[str])
     remedies = {
         "source_language": "choose the data of the model's language pair",
         "target_language": "choose the data of the model's language pair",
-        "normalisation": "use the version of simulmt that made the model, or retrain",
-        "subwords.digest": "train with the model's own (data.subwords.model=RUN)",
+        "normalisation": "use the version of simulmt that trained the model, or retrain",
+        "subwords.digest": "train with those of the model (data.subwords.model=RUN)",
     }
     for split in splits:
-        remedy = f"use the {split} files the model was made with, or do not ask for {split}"
+        remedy = f"use the {split} files of the model's training, or do not ask for {split}"
         remedies |= {f"splits.{split}.{side}_sha256": remedy for side in ("source", "target")}
     model, here = flat_options(asdict(expected)), flat_options(asdict(present))
     differences = [
@@ -103,6 +103,6 @@ def check_manifest(expected: Manifest, present: Manifest, splits: Iterable[str])
 
 
 def same_text(split: Split, described: Manifest, names: Iterable[str]) -> list[str]:
-    """Return which of the named splits of a manifest have the same source text as a split."""
+    """Return those of the named splits of a manifest whose source text is that of a split."""
     digest, there = split.sha256[0], described.splits
     return [name for name in names if name in there and there[name].source_sha256 == digest]

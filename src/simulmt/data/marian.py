@@ -18,8 +18,8 @@ class MarianSubwords(Tokenizer):
     """Two SentencePiece models with the ids of `vocab.json`, which both languages share.
 
     A piece without an id is UNK. UNK begins a word, since the missing piece may begin one. Text is
-    encoded word by word. A SentencePiece model may normalise a word to several; models and policies
-    then read several words, and delays still count the words of the text.
+    encoded word by word. A SentencePiece model may normalise one word to several. Models and
+    policies then read several words; delays still count the words of the text.
 
     Args:
         files: the content of `FILES`, by their names.
@@ -74,7 +74,7 @@ def special_file(vocabulary: Vocabulary) -> bytes:
 
 
 def _special_ids(content: bytes, ids: Mapping[str, int]) -> Vocabulary:
-    """Return the special ids as a vocabulary; UserError if they make no sense."""
+    """Return the special ids as a vocabulary; UserError if they are not valid."""
     named = json.loads(content)
     vocabulary = Vocabulary(len(ids), **(named | {"opening": tuple(named["opening"])}))
     special, opening = {*vocabulary.special}, {*vocabulary.opening}
@@ -106,7 +106,7 @@ def _encoder(
     """Return the function from a word to its ids.
 
     Raises:
-        UserError: the bytes are not a SentencePiece model, or not one of `vocab.json`.
+        UserError: the bytes are not a SentencePiece model, or its pieces are not in `vocab.json`.
     """
     processor = open_model(model, name)
     pieces = range(processor.vocab_size())

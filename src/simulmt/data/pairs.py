@@ -1,27 +1,82 @@
-"""Pairs of lines, block by block: as they are in two files, and normalised.
+"""Pairs of lines: their files, and blocks of them, raw and normalised.
 
-This module is imported by every process that prepares data, so it imports nothing that is slow.
+Every process that prepares data imports this module, so it imports nothing slow.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from itertools import count, islice
+from pathlib import Path
 from typing import NamedTuple
 
-from simulmt.data.files import FilePair
 from simulmt.data.lines import encoded
 from simulmt.data.ragged import Ragged
-from simulmt.data.text import LONGEST_LINE, decoded, normalise, raw_lines, word_count
+from simulmt.data.text import ENDINGS, LONGEST_LINE, decoded, normalise, raw_lines, word_count
 from simulmt.errors import UserError
 
 BLOCK = 10_000
 """The most pairs of a block."""
+_LISTED = 20  # files in a message
+
+
+class FilePair(NamedTuple):
+    """Two files; line n of one is the translation of line n of the other."""
+
+    source: Path
+    target: Path
+
+
+def find_pairs(folder: Path, stem: str, source: str, target: str) -> list[FilePair]:
+    """The files `<folder>/<stem>.<language>`, or the shards `<folder>/<stem>.<number>.<language>`.
+
+    A `*` in the last part of the stem stands for any text, so `train.*` names shards with other
+    names. Of several files with one name, the plain one is taken, then `.gz`, then `.zst`.
+
+    Args:
+        folder: the folder of all files.
+        stem: the beginning of the files' names; it may include a folder within `folder`.
+        source: language code of the source.
+        target: language code of the target.
+
+    Raises:
+        UserError: there are no such files, or a shard lacks its partner; the message lists the
+            files that the folder has instead.
+    """
+    folder, stem = (folder / stem).parent, Path(stem).name
+    names = sorted(path.name for path in folder.glob("*") if path.is_file())
+    sides = {language: _shards(names, stem, language) for language in (source, target)}
+    stems = sorted({*sides[source], *sides[target]})
+    absent = [f"{name}.{language}" for name in stems or [stem]
+              for language, side in sides.items() if name not in side]  # fmt: skip
+    if absent:
+        listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
+        raise UserError(
+            f"{folder / absent[0]} is missing (plain, .gz or .zst); files there: "
+            f"{listed or 'none'}. Correct the stem, the language or `root`, or add the file"
+        )
+    return [FilePair(*(folder / side[name] for side in sides.values())) for name in stems]
+
+
+def _shards(names: Iterable[str], stem: str, language: str) -> dict[str, str]:
+    """The files of one language of a stem, by their names without language and ending.
+
+    If there is a file without a number, it is the only one.
+    """
+    any_text = ".*".join(re.escape(part) for part in stem.split("*"))
+    numbered = "" if "*" in stem else r"(?:\.\d+)?"
+    endings = "|".join(re.escape(ending) for ending in ENDINGS)
+    form = re.compile(f"({any_text}{numbered})\\.{re.escape(language)}({endings})")
+    matches = [match for name in names if (match := form.fullmatch(name))]
+    matches.sort(key=lambda match: ENDINGS.index(match[2]), reverse=True)
+    shards = {match[1]: match[0] for match in matches}
+    return {stem: shards[stem]} if stem in shards else shards
 
 
 class PairBlock(NamedTuple):
-    """Raw lines of both sides, and what they are from."""
+    """Raw lines of both sides, and the names of their files."""
 
     names: tuple[str, str]
-    """What the sources and the targets are from, for messages."""
+    """The files of the sources and of the targets, for messages."""
     first: int
     """The line number of the first pair, from 1."""
     sources: list[bytes]
@@ -41,7 +96,7 @@ def raw_blocks(files: FilePair) -> Iterator[PairBlock]:
     """The raw lines of two files.
 
     Raises:
-        UserError: a file cannot be read, is corrupt or of another length than its partner.
+        UserError: a file cannot be read, is corrupt or has fewer lines than its partner.
     """
     sides = [raw_lines(path) for path in files]
     names = str(files.source), str(files.target)
@@ -60,7 +115,7 @@ def raw_blocks(files: FilePair) -> Iterator[PairBlock]:
 
 
 def clean(block: PairBlock, max_words: int | None) -> Pairs:
-    """Normalise the pairs of a block, and leave out what is empty or too long.
+    """Normalise the pairs of a block; leave out pairs that are empty or too long.
 
     Args:
         block: raw lines.

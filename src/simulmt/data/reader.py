@@ -11,9 +11,8 @@ from unicodedata import unidata_version
 import numpy as np
 
 from simulmt.data.corpus import Corpus, LazySplits, Split
-from simulmt.data.files import FilePair, find_pairs
 from simulmt.data.lines import Lines
-from simulmt.data.pairs import PairBlock, clean, raw_blocks
+from simulmt.data.pairs import FilePair, PairBlock, clean, find_pairs, raw_blocks
 from simulmt.data.ragged import Ragged
 from simulmt.data.sacrebleu_sets import find_set, is_test_set
 from simulmt.data.store import SIDES, Entry, digest, digest_of_file, write_sides
@@ -29,10 +28,10 @@ class Shard:
     """A part of a split.
 
     Attributes:
-        name: What it is called in messages.
+        name: Its name in messages.
         files: The files that hold the text.
         blocks: Returns the raw pairs.
-        taken: What is taken of the files.
+        taken: The parts of the files that are read, such as a split and its columns.
     """
 
     name: str
@@ -42,14 +41,14 @@ class Shard:
 
     @property
     def state(self) -> list[object]:
-        """What changes when the text does: the place, sizes and times of each file."""
+        """Values that change when the text does: the place, sizes and times of each file."""
         states = [(str(path.absolute()), path.stat()) for path in self.files]
         stamps = [[p, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino] for p, s in states]
         return [*stamps, *self.taken]
 
     @property
     def digests(self) -> list[str]:
-        """The SHA-256 of each file, and what is taken of the files."""
+        """The SHA-256 of each file, and the parts of the files that are read."""
         return [*map(digest_of_file, self.files), *self.taken]
 
     @property
@@ -72,8 +71,8 @@ def read_text(
     """A corpus of the files `<root>/<stem>.<language>` or of shards `<stem>.<number>.<language>`.
 
     A file may be plain, `.gz` or `.zst`. Only LF or CR LF ends a line; a byte-order mark is
-    skipped. A pair with an empty side is dropped from every split, a pair that is too long from
-    `train` alone. `Split.dropped` counts both. Each split is read at its first access. Instead of a
+    skipped. A pair with an empty side is dropped from every split, a pair that is too long only
+    from `train`. `Split.dropped` counts both. Each split is read at its first access. Instead of a
     stem, `sacrebleu:<name>` names a test set of sacreBLEU.
 
     Args:
@@ -166,7 +165,7 @@ def read_shards(
 def _cleaned(
     shards: Sequence[Shard], max_words: int | None, dropped: Counter[str]
 ) -> Iterator[tuple[Ragged, Ragged]]:
-    """The normalised pairs of some shards; what is dropped is counted.
+    """The normalised pairs of some shards; `dropped` counts the pairs that are left out.
 
     Raises:
         UserError: no pair is left.

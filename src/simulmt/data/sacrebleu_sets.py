@@ -1,9 +1,9 @@
-"""Test sets that sacreBLEU knows, such as `sacrebleu:wmt15`."""
+"""Test sets of sacreBLEU, such as `sacrebleu:wmt15`."""
 
 import socket
 from pathlib import Path
 
-from simulmt.data.files import FilePair
+from simulmt.data.pairs import FilePair
 from simulmt.errors import UserError
 from simulmt.system.console import busy, note
 from simulmt.system.lock import alone
@@ -14,14 +14,14 @@ _PATIENCE = 20.0  # seconds for an answer of the network
 
 
 def is_test_set(name: str) -> bool:
-    """Return whether a name is that of a test set of sacreBLEU."""
+    """Return True if a name is that of a test set of sacreBLEU."""
     return name.startswith(PREFIX)
 
 
 def find_set(name: str, source: str, target: str) -> FilePair:
-    """Return the files of a test set, which sacreBLEU fetches if they are not there yet.
+    """Return the files of a test set, which sacreBLEU downloads if they are absent.
 
-    Of several references the first one counts.
+    If there are several references, the first one is used.
 
     Args:
         name: the name, such as "sacrebleu:wmt15".
@@ -29,8 +29,8 @@ def find_set(name: str, source: str, target: str) -> FilePair:
         target: language code of the target.
 
     Raises:
-        UserError: sacreBLEU knows no such test set, it lacks the language pair, or it cannot be
-            fetched.
+        UserError: there is no such test set, it lacks the language pair, or it cannot be
+            downloaded.
     """
     from sacrebleu.utils import (  # noqa: PLC0415
         SACREBLEU_DIR,
@@ -49,7 +49,7 @@ def find_set(name: str, source: str, target: str) -> FilePair:
         place.mkdir(parents=True, exist_ok=True)
         with busy(name), alone(place / own.replace("/", "_")):  # the ranks of a run take turns
             path, references = get_source_file(own, pair), get_reference_files(own, pair)
-    except Exception as error:  # of several libraries, and of no class of its own
+    except Exception as error:  # of several libraries
         raise UserError(
             f"{name} {pair}: {error}; `sacrebleu -t {own} -l {pair} --echo src` fetches it into "
             f"{place} where there is a network; if it is corrupt, remove {place / own} first"
@@ -57,5 +57,5 @@ def find_set(name: str, source: str, target: str) -> FilePair:
     finally:
         socket.setdefaulttimeout(before)
     if len(references) > 1:
-        note(f"{name} {pair} has {len(references)} references: the first one counts")
+        note(f"{name} {pair} has {len(references)} references: the first one is used")
     return FilePair(Path(path), Path(references[0]))

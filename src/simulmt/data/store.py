@@ -1,8 +1,8 @@
 """Cached arrays of a corpus: made once, whole or not at all, and checked when they are opened.
 
-An entry is a folder of files. The last one is a record of their digests and of the facts that the
-maker has returned; without it there is no entry. Processes that want the same entry wait for the
-one that makes it.
+An entry is a folder of files. The file written last is a record of their digests and of the facts
+that their maker returned; without it there is no entry. Processes that need the same entry wait for
+the one that makes it.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ class EntryRecord:
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of the cache, which `make` writes into a folder where it is absent or corrupt.
+    """An entry of the cache, which `make` writes if it is absent or corrupt.
 
     Args:
         folder: the folder of the entry.
@@ -68,7 +68,7 @@ class Entry:
         return used
 
     def _intact(self, used: Sequence[Path] = ()) -> EntryRecord:
-        """Return the record of the entry, which is made unless the used files are as they were."""
+        """Return the record of the entry, which is rebuilt if one of the used files has changed."""
         if (record := self._read(used)) is None:
             with writing(self.folder, f"make room there, or {_REMEDY}"):
                 self.folder.parent.mkdir(parents=True, exist_ok=True)

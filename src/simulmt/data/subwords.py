@@ -1,4 +1,4 @@
-"""One SentencePiece model for both languages."""
+"""One SentencePiece model for both languages, and the kind of subwords that files hold."""
 
 import hashlib
 import io
@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 import sentencepiece
 from annotated_types import Ge, Le
 
-from simulmt.data import store
+from simulmt.data import marian, store
 from simulmt.data.text import NORMALISATION, normalise
 from simulmt.data.tokenizer import MOST_SUBWORDS, UNKNOWN, Tokenizer, beginnings, open_model
 from simulmt.errors import UserError
@@ -87,7 +87,7 @@ class Subwords(Tokenizer):
             kind: "unigram" or "bpe".
             character_coverage: share of all characters that get a piece, 0.98 to 1.
             cache: folder of trained models, created if absent; None to train without one.
-            digest: stands for the sentences, which are read only if the cache has no model for it;
+            digest: identifies the sentences, which are read only if the cache has no model for it;
                 None to compute it from them.
 
         Raises:
@@ -160,3 +160,14 @@ def _explain(message: str, options: Config) -> str:
         coverage = f"lower character_coverage (now {options['character_coverage']})"
         return f"{choice} is too small for this text: set it to {limit[1]} or more, or {coverage}"
     return f"{choice}: SentencePiece says {message.strip()!r}; choose another, or check the text"
+
+
+def tokenizer_of(files: Mapping[str, bytes]) -> Tokenizer:
+    """Return the subwords that some files hold; UserError if there are none."""
+    return Subwords(files[SUBWORDS]) if SUBWORDS in files else marian.MarianSubwords(files)
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """Return the subwords that the files of a folder hold; UserError if there are none."""
+    names = marian.FILES if (folder / marian.IDS).exists() else (SUBWORDS,)
+    return tokenizer_of({name: (folder / name).read_bytes() for name in names})

@@ -20,12 +20,12 @@ else:
     from backports import zstd
 
 NORMALISATION = "NFC, white space and U+2581 folded"
-"""What `normalise` does, in words. Every manifest has it: change it with `normalise`."""
+"""A description of `normalise`, which every manifest holds: change it with `normalise`."""
 
 LONGEST_LINE = 4096
 """The most characters of a sentence that is translated; longer ones take minutes."""
 ENDINGS = ("", ".gz", ".zst")
-"""What follows the name of a text file: plain, or compressed by gzip or Zstandard."""
+"""Endings of the names of text files: plain, or compressed by gzip or Zstandard."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -60,7 +60,7 @@ def text_lines(path: Path, errors: str = "strict") -> Iterator[str]:
 
 
 def raw_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file as they are, but for the compression that its ending names.
+    """The lines of a file as they are, decompressed if its ending names a compression.
 
     Raises:
         UserError: the file cannot be read or is corrupt.

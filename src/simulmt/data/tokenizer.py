@@ -1,4 +1,4 @@
-"""Text to ids and back, and the words that ids form: what every kind of subwords has in common."""
+"""Text to ids and back, and the words that ids form, for every kind of subwords."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ UNKNOWN = "\u2047"  # ⁇, the text that the unknown subword decodes to
 SPACE = "\u2581"
 """SentencePiece's sign for a space."""
 ENCODER = f"sentencepiece {sentencepiece.__version__}"
-"""What encodes text, for the keys of what is kept."""
+"""The encoder of text, as a part of the keys of the cache."""
 MOST_SUBWORDS = 1_000_000
 _REMEMBERED = 1 << 18  # words, which take some 40 MiB
 
@@ -27,7 +27,7 @@ _REMEMBERED = 1 << 18  # words, which take some 40 MiB
 class WordIds(dict[str, bytes]):
     """The ids of words, packed: no piece spans words, so a word is encoded by itself, and once.
 
-    Words are remembered as long as there is room, the frequent ones because they come early.
+    Words are kept while there is room; frequent words are kept because they occur early.
 
     Args:
         encode: the ids of a word.
@@ -86,15 +86,15 @@ class Tokenizer(ABC):
         return self.vocabulary.size
 
     def encode(self, text: str) -> list[int]:
-        """Ids of any source text, normalised first; no special ones, none for blank text."""
+        """Ids of any source text, which is normalised first; no special ids."""
         return self._unpacked(self._source, text)
 
     def encode_source(self, text: str) -> list[int]:
-        """Ids of a source sentence without EOS, with what opens each sentence."""
+        """Ids of a source sentence without EOS, with the ids that open every sentence."""
         return [*self.vocabulary.opening, *self.encode(text)]
 
     def encode_target(self, text: str) -> list[int]:
-        """Ids of any target text, as `encode` gives them for the source."""
+        """Ids of any target text, as `encode` returns them for source text."""
         return self._unpacked(self._target, text)
 
     def _unpacked(self, words: WordIds, text: str) -> list[int]:
@@ -127,7 +127,7 @@ class Tokenizer(ABC):
         return " ".join("".join(self._surface[piece] for piece in ids).split())
 
     def is_blank(self, piece: int) -> bool:
-        """Whether the piece adds no character to a word: a lone ▁, PAD, BOS or EOS."""
+        """True if the piece adds no character to a word: a lone ▁, PAD, BOS or EOS."""
         return not self._surface[piece].strip()
 
     def source_words(self, text: str) -> list[int]:
@@ -176,6 +176,6 @@ def open_model(model: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
 
 
 def beginnings(surfaces: Iterable[str], special: Iterable[int]) -> tuple[bool, ...]:
-    """Return whether each subword begins a word, as the special ones do."""
+    """Return True for each subword that begins a word, as the special ones do."""
     others = {*special}
     return tuple(text.startswith(" ") or piece in others for piece, text in enumerate(surfaces))

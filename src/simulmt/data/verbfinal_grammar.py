@@ -121,7 +121,7 @@ def draw_subject(rng: random.Random, nouns: Sequence[lexicon.Noun]) -> Subject:
 
 
 def draw_object(rng: random.Random, subject: Subject) -> tuple[Phrase, bool]:
-    """A thing in the accusative, and whether it is definite."""
+    """A thing in the accusative, and True if it is definite."""
     determiner = rng.choice(("the", "the", "this", "a", "a", subject.possessive or "a"))
     noun, plural = rng.choice(lexicon.THINGS), rng.random() < 0.25
     return noun_phrase(rng, noun, plural, determiner, ACCUSATIVE), determiner != "a"

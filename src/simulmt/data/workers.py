@@ -22,13 +22,13 @@ _WORTH = 1 << 24  # bytes: less would be done before the processes have started
 def in_order(work: Callable[[T], R], blocks: Iterable[T], size: int) -> Iterator[R]:
     """Yield the results of some blocks in their order, from a process on each core.
 
-    The processes import the main program, which starts its work under
-    `if __name__ == "__main__"`. They end with this process.
+    The processes import the main program, which therefore needs `if __name__ == "__main__"`. They
+    end with this process.
 
     Args:
         work: a function of a block; each process has a separate copy, which keeps its state.
-        blocks: what to work on; two blocks for each process are taken ahead of the results.
-        size: the bytes of all blocks together; few are worked on in this process.
+        blocks: the blocks; two for each process are read ahead of the results.
+        size: the bytes of all blocks together; few bytes are processed in this process.
 
     Raises:
         UserError: a process has been killed.
@@ -52,8 +52,7 @@ def in_order(work: Callable[[T], R], blocks: Iterable[T], size: int) -> Iterator
             yield result
     except BrokenProcessPool:
         raise UserError(
-            "a process was killed (out of memory?): close other programs, and type the same "
-            "command again"
+            "a process was killed (out of memory?): close other programs, and repeat the command"
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)

@@ -35,7 +35,7 @@ _LINE = TypeAdapter(_Line)
 def to_json(instance: Instance) -> str:
     """Return the line of an instance, in words, without a line end.
 
-    `elapsed` is left out if the times were not measured, since scorers take zeros for times.
+    `elapsed` is left out if the times were not measured, since scorers would read zeros as times.
     """
     keys = (field.name for field in fields(_Line) if field.name != "elapsed" or instance.elapsed)
     return json.dumps({key: getattr(instance, key) for key in keys}, ensure_ascii=False)
@@ -52,7 +52,7 @@ def write_instances(path: Path, instances: Iterable[Instance]) -> None:
 def read_instances(path: Path) -> list[Instance]:
     """The instances of a SimulEval `instances.log`; unknown keys and empty lines are ignored.
 
-    SimulEval writes an `elapsed` of zeros for text; such an `elapsed` counts as not measured.
+    SimulEval writes zeros as `elapsed` for text; these count as not measured.
 
     Raises:
         UserError: the file cannot be read, or a line is corrupt; the message names the line.

@@ -1,4 +1,4 @@
-"""Reads `metrics.csv`, which a kill, a full disk or an editor may have damaged."""
+"""Reads `metrics.csv`, which a kill, a full disk or an editor may have corrupted."""
 
 import re
 import sys
@@ -10,9 +10,9 @@ from simulmt.files.run_directory import METRICS
 
 
 def read_metrics(folder: Path) -> list[dict[str, str]]:
-    """Return the whole rows of the metrics; [] without a file.
+    """Return the complete rows of the metrics; [] without a file.
 
-    A last row that a kill has cut is left out. So are damaged rows, with a warning.
+    A last row that a kill has truncated is left out. So are corrupt rows, with a warning.
     """
     path = folder / METRICS
     try:
@@ -22,10 +22,10 @@ def read_metrics(folder: Path) -> list[dict[str, str]]:
     lines = text.replace("\r", "").split("\n")[:-1]
     names, *rows = [line.split(",") for line in lines or ["step"]]
     table = [dict(zip(names, row, strict=False)) for row in rows if len(row) == len(names)]
-    whole = [row for row in table if _is_whole(row)]
-    if damaged := len(rows) - len(whole):
-        _warn(f"{path} is damaged: {damaged} of its {len(rows)} rows are left out")
-    return whole
+    complete = [row for row in table if _is_complete(row)]
+    if corrupt := len(rows) - len(complete):
+        _warn(f"{path} is corrupt: {corrupt} of its {len(rows)} rows are left out")
+    return complete
 
 
 def read_columns(folder: Path, *names: str) -> list[tuple[float, ...]]:
@@ -34,8 +34,8 @@ def read_columns(folder: Path, *names: str) -> list[tuple[float, ...]]:
     return [tuple(map(float, filter(None, row))) for row in rows if all(row)]
 
 
-def _is_whole(row: Mapping[str, str]) -> bool:
-    """Return whether a row of the metrics has the number of an update, and numbers or nothing."""
+def _is_complete(row: Mapping[str, str]) -> bool:
+    """Return True if a row has the number of an update, and only numbers and empty values."""
     try:
         _ = [float(value) for value in row.values() if value]
     except ValueError:

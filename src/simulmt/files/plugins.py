@@ -54,7 +54,7 @@ def named(words: Sequence[str]) -> list[str]:
 def locate(module: str) -> Path:
     """Return the file of a plugin; for a package, its `__init__.py`.
 
-    The search for a module that the user named ends with the current directory.
+    A module that the user named is also searched in the current directory, last.
 
     Raises:
         UserError: there is no such module, or a package above it cannot be imported.
@@ -72,12 +72,12 @@ def locate(module: str) -> Path:
 
 
 def called(module: str) -> str:
-    """Return how messages call a plugin: as the user has named it, if so."""
+    """Return the name of a plugin in messages: as the user typed it unless it is installed."""
     return f"installed plugin {module}" if module in installed() else f"plugins={module}"
 
 
 def broken(module: str, error: BaseException) -> UserError:
-    """Return what to raise for a plugin whose import raises an error."""
+    """Return the error for a plugin that cannot be imported."""
     why = f"{type(error).__name__}: {error}".splitlines()[0]
     return UserError(
         f"{called(module)} cannot be imported ({why}); `python -c 'import {module}'` shows where"
@@ -95,8 +95,7 @@ def version_of(module: str) -> str:
 
     A digest of the code follows the version of the package, which is empty if none is installed.
     """
-    packages = packages_distributions().get(module.partition(".")[0], [])
-    file = locate(module)
+    packages, file = packages_distributions().get(module.partition(".")[0], []), locate(module)
     files = sorted(file.parent.rglob("*.py")) if file.name == "__init__.py" else [file]
     digest = sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()[:8]
     return f"{version(packages[0]) if packages else ''}+{digest}"

@@ -1,6 +1,6 @@
-"""The run directory: the names of its files, and how they are written and read.
+"""The run directory: the names of its files, and the records in them.
 
-A run keeps everything in one folder, and every file of that folder is named here and nowhere else.
+A run keeps everything in one folder. Every file of that folder is named here and nowhere else.
 """
 
 import re
@@ -12,7 +12,7 @@ from pathlib import Path
 from simulmt.errors import UserError
 from simulmt.system.disk import UNFINISHED, read_json, read_record
 
-MARK = ".simulmt"  # stands in each run directory
+MARK = ".simulmt"  # an empty file in each run directory
 CONFIG = "config.json"  # what is trained, resolved
 WEIGHTS = "model.safetensors"  # of an exported model
 MANIFEST = "manifest.json"  # the data it is trained on
@@ -47,9 +47,9 @@ class Traits:
     """What kind of policy a run trains.
 
     Attributes:
-        learned: Whether reading and writing is learned, so that lambda trades quality for latency.
-        offline: Whether the model reads the whole sentence first.
-        dials: What trades quality for latency when decoding, as trained: `{"k": 3}`.
+        learned: True if reading and writing are learned, so lambda trades quality for latency.
+        offline: True if the model reads the whole sentence first.
+        dials: The options that trade quality for latency in decoding, as trained: `{"k": 3}`.
     """
 
     learned: bool
@@ -59,7 +59,7 @@ class Traits:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a training comes from, as of its last start.
+    """Where a training run comes from, as of its last start.
 
     Attributes:
         command: What the user typed.
@@ -83,7 +83,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Training:
-    """The size, length and speed of a training.
+    """The size, length and speed of a training run.
 
     Attributes:
         parameters: Numbers in the model; a shared one counts once.
@@ -91,9 +91,9 @@ class Training:
         resumed_at: The update of the last start, 0 unless the run was resumed.
         seconds: Since the last start, validations included.
         tokens_per_second: Median over the logged updates, in target subwords of all processes;
-            None for a training that was too short to log any.
-        threads: Per process. This and the next two are those of the last start.
-        processes: Number of processes that shared the training.
+            None if the run was too short to log any.
+        threads: Per process; this and the next two are as of the last start.
+        processes: Number of processes of the run.
         device: `cpu`, or the name of the GPU.
     """
 
@@ -108,22 +108,22 @@ class Training:
 
 
 def read_provenance(folder: Path) -> Provenance | None:
-    """Return where the training of a run or an exported model comes from; None if not known.
+    """Return where a run or an exported model comes from; None if unknown.
 
     Raises:
-        UserError: the file is damaged.
+        UserError: the file is corrupt.
     """
     file = folder / PROVENANCE
     return read_record(file, Provenance) if file.exists() else None
 
 
 def absent(folder: Path) -> list[Path]:
-    """Return a folder and those above it, as far as they do not exist, the innermost first."""
+    """Return the absent ones among a folder and those above it, the innermost first."""
     return [place for place in (folder, *folder.parents) if not place.exists()]
 
 
 def remove_empty(folders: Iterable[Path]) -> None:
-    """Remove those of the folders that are empty, in their order."""
+    """Remove the empty ones among some folders, in their order."""
     for folder in folders:
         with suppress(OSError):
             folder.rmdir()
@@ -135,10 +135,10 @@ def has_begun(folder: Path) -> bool:
 
 
 def check_own(folder: Path) -> None:
-    """Reject a directory that holds files by the names of a run's files, but is not a run.
+    """Check that no file of a directory that is not a run has the name of a run's file.
 
     Raises:
-        UserError: the directory is somebody's own.
+        UserError: a run would replace such a file.
     """
     ours = (*FOLDERS, *FILES, *RESULTS)
     foreign = [name for name in ours if name != HYDRA and (folder / name).exists()]
@@ -150,7 +150,7 @@ def check_own(folder: Path) -> None:
 
 
 def is_exported(folder: Path) -> bool:
-    """Return whether `simulmt export` or `simulmt import` wrote a folder."""
+    """Return True if `simulmt export` or `simulmt import` wrote a folder."""
     return (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file()
 
 
@@ -174,5 +174,5 @@ def step_checkpoints(folder: Path) -> list[Path]:
 
 
 def run_of(checkpoint: Path) -> Path | None:
-    """Return the directory of the run that a checkpoint file lies in; None if it lies elsewhere."""
+    """Return the directory of the run that a checkpoint file belongs to; None if there is none."""
     return checkpoint.parents[1] if checkpoint.parent.name == CHECKPOINTS else None

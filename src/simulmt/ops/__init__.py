@@ -1,15 +1,15 @@
 """The two operations that train every monotonic attention, as pure functions of tensors.
 
-    alpha = expected_alignment(p)               # where the heads stand
-    beta = expected_attention(alpha, energy)    # what the heads look at
+    alpha = expected_alignment(p)               # where the heads stop
+    beta = expected_attention(alpha, energy)    # what the heads attend to
 
 `expected_alignment_and_attention(logit, energy)` computes both in one pass from the logits of p.
 
 Backends: `reference` (loops that read like the equations; any device, any derivative), `cpu` (the
 same loops, compiled, with hand-written adjoints) and `cuda` (the same adjoints as scans in Triton,
-for GPUs). `auto` takes the fast backend of the tensors' device, or else the reference. float64 is
-computed in float64 and every other type in float32, even under autocast: alpha is a product of up
-to S probabilities, which half precision would lose.
+for GPUs). `auto` takes the fast backend of the tensors' device, or the reference if there is none.
+float64 is computed in float64 and every other type in float32, even under autocast: alpha is a
+product of up to S probabilities, for which half precision is too coarse.
 """
 
 import math
@@ -47,7 +47,7 @@ def expected_alignment(
     Args:
         p: probability of stopping at j, having arrived there in step i; 0 at padding.
         initial: alpha_0, the row before the first row, such as the last row of an earlier call. By
-            default the head stands at the first position.
+            default the head starts at the first position.
         backend: one of `BACKENDS`.
 
     Returns:
@@ -78,9 +78,9 @@ def expected_attention(
 
     Args:
         alpha: expected alignment.
-        energy: soft energy u. At padding after the sentence's end any finite energy will do.
-        chunk: c, the number of positions up to the stop that the head looks at; None for all. With
-            1 the result is alpha itself, and `energy` gets no gradient.
+        energy: soft energy u; any finite value at padding.
+        chunk: c, the number of positions up to the stop that the head attends to; None for all.
+            With 1 the result is alpha itself, and `energy` gets no gradient.
         backend: one of `BACKENDS`.
 
     Returns:
@@ -89,11 +89,9 @@ def expected_attention(
     Raises:
         ValueError: shapes differ, the chunk is below 1, or the backend cannot run here.
     """
-    _same_shape(alpha, energy, "alpha")
+    _check_shapes(alpha, energy, "alpha")
     if chunk is not None and chunk < 1:
-        raise ValueError(
-            f"chunk={chunk}, but a chunk holds at least 1 position; None looks back without limit"
-        )
+        raise ValueError(f"chunk must be at least 1 (got {chunk}), or None for infinite lookback")
     ops = _backend(backend, alpha, energy)
     dtype = _dtype(alpha, energy)
     if chunk == 1:
@@ -130,7 +128,7 @@ def expected_alignment_and_attention(
     Raises:
         ValueError: shapes differ, or the backend does not exist or cannot run here.
     """
-    _same_shape(logit, energy, "logit")
+    _check_shapes(logit, energy, "logit")
     dtype = _dtype(logit, energy)
     if _backend(backend, logit, energy) is not cpu:
         alpha = expected_alignment(logit.to(dtype).sigmoid(), initial, backend)
@@ -152,14 +150,12 @@ def _row_before(
 ) -> Float[Tensor, "N S"]:
     """alpha_0: `initial`, by default all mass at the first position."""
     N, _, S = rows.shape
-    if initial is not None:
-        return initial.to(rows.dtype).expand(*p.shape[:-2], S).reshape(N, S)  # (*N, S) -> (N, S)
-    above = rows.new_zeros(N, S)
-    above[:, 0] = 1
-    return above
+    if initial is None:
+        return torch.eye(1, S, dtype=rows.dtype, device=rows.device).repeat(N, 1)
+    return initial.to(rows.dtype).expand(*p.shape[:-2], S).reshape(N, S)  # (*N, S) -> (N, S)
 
 
-def _same_shape(first: Tensor, energy: Tensor, name: str) -> None:
+def _check_shapes(first: Tensor, energy: Tensor, name: str) -> None:
     if first.shape != energy.shape:
         raise ValueError(
             f"{name} has shape {tuple(first.shape)} and energy {tuple(energy.shape)}; both must be "
@@ -172,8 +168,6 @@ def _dtype(*tensors: Tensor) -> torch.dtype:
 
 
 def _backend(name: str, *tensors: Tensor) -> ModuleType:
-    if name not in BACKENDS:
-        raise ValueError(f"backend={name!r} does not exist; choose one of {', '.join(BACKENDS)}")
     device = next((x.device.type for x in tensors if x.device.type != "cpu"), "cpu")
     elsewhere = f"runs on tensors in the CPU's memory, this one is on {device!r}"
     obstacles = {  # the fastest first
@@ -183,8 +177,7 @@ def _backend(name: str, *tensors: Tensor) -> ModuleType:
     }
     if name == "auto":
         name = next(x for x, obstacle in obstacles.items() if obstacle is None)
-    obstacle = obstacles[name]
-    if obstacle:
+    if obstacle := obstacles.get(name, f"does not exist ({', '.join(BACKENDS)} do)"):
         raise ValueError(
             f"backend={name!r} {obstacle}; take backend='auto' or 'reference', or move the tensor"
         )

@@ -1,4 +1,4 @@
-"""What all kernels in numba share: the compiler's settings, and functions that vectorise."""
+"""Shared by all kernels in numba: the compiler's settings, and functions that vectorise."""
 
 # mypy: disable-error-code="no-untyped-call"
 import contextlib
@@ -19,21 +19,20 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 ONE = np.float32(1)  # float32 arithmetic stays in float32, which a Python number would change
 
-
-_KERNELS = Path(__file__).parent
 _config: Any = numba.config
 
 
 @functools.cache
 def _cache_folder() -> str:
-    """Return a folder for the machine code of just these kernels.
+    """Return a folder for the machine code of this version of the kernels.
 
-    numba checks only a kernel's own file for changes, but kernels call helpers of other files. So
-    the times and sizes of all files here name the folder.
+    numba checks only a kernel's own file for changes, while kernels call helpers in other files. So
+    the folder's name is a digest of the times and sizes of all files here.
     """
-    files = [path.stat() for path in sorted(_KERNELS.glob("*.py"))]
+    here = Path(__file__).parent
+    files = [path.stat() for path in sorted(here.glob("*.py"))]
     stamp = repr([(file.st_mtime_ns, file.st_size) for file in files])
-    own = _KERNELS if os.access(_KERNELS, os.W_OK) else Path.home() / ".cache" / "simulmt"
+    own = here if os.access(here, os.W_OK) else Path.home() / ".cache" / "simulmt"
     place = Path(_config.CACHE_DIR or own / "__pycache__")
     return str(place / f"kernels-{hashlib.sha256(stamp.encode()).hexdigest()[:16]}")
 
@@ -43,13 +42,13 @@ def compiled(function: F, *, any_order: bool = False) -> F:
 
     Args:
         function: the kernel.
-        any_order: whether sums may be reordered, so that they vectorise.
+        any_order: allow sums to be reordered, so that they vectorise.
 
     Returns:
         The compiled kernel, which runs without the GIL.
     """
-    # Not "contract": which products and sums round once would depend on what is inlined where, and
-    # so on whether the code has just been compiled or comes from the disk.
+    # Not "contract": which products and sums round once would depend on inlining, and so on whether
+    # the code has just been compiled or was read from disk.
     allowed = {"reassoc"} if any_order else set[str]()
     kernel: Any = numba.njit(nogil=True, error_model="numpy", fastmath=allowed)(function)
     folder, before = _cache_folder(), _config.CACHE_DIR

@@ -1,9 +1,9 @@
 """Expected alignment and attention over tiles of 16 sentences, compiled for the CPU.
 
-What follows a row in memory is the next row of the same sentence. Kernels therefore read and write
-several rows at a time (`transposition`), in pieces long enough for the processor to prefetch, and
-compute them row by row (`cpu_rows`). A kernel works through the tiles `first..last`, writes nothing
-outside them and holds neither lock nor state, so any number of kernels may run at a time.
+In memory a row is followed by the next row of the same sentence. So kernels read and write several
+rows at a time, in pieces long enough for the processor to prefetch, and compute them row by row
+(`cpu_rows`). A kernel works through the tiles `first..last`, writes nothing outside them and holds
+no lock and no state, so any number of kernels may run at a time.
 
 All kernels have one signature: inputs and outputs in the order of `operators`, integers, tiles.
 Arrays (N, T, S) arrive as (N, T S); a kernel for single rows has arrays (N, S).
@@ -16,8 +16,8 @@ import numpy as np
 
 from simulmt.ops import cpu_rows
 from simulmt.ops.compiled import Array, compiled, exp
-from simulmt.ops.tiles import LANES
-from simulmt.ops.transposition import first_row, load, store
+from simulmt.ops.cpu import LANES
+from simulmt.ops.cpu_rows import first_row, load, store
 
 Arrays: TypeAlias = tuple[Array, ...]
 BLOCK = 1024  # positions read at a time: of all 16 sentences, 64 KiB in float32

@@ -1,8 +1,8 @@
 """The recurrences of expected alignment and attention, compiled for the CPU.
 
-Each function works on one row of 16 sentences (or heads) side by side: position `j` of all of them
-is the 16 elements from `16 j` on (`transposition`). A recurrence over positions is then one flat
-loop that reads 16 elements back or ahead, and the compiler runs it on whole vectors if
+Each function works on a *tile*, the same row of 16 sentences (or heads) side by side, flat: element
+`16 j + lane` is position `j` of one of them. A recurrence over positions is then one flat loop that
+reads 16 elements back or ahead, and the compiler runs it on whole vectors if
 
 * indices are plainly at least 0: it is `k + LANES` that is written and `k` that is read;
 * a function has few arrays, or checking that they do not overlap costs more than it gains;
@@ -11,7 +11,41 @@ loop that reads 16 elements back or ahead, and the compiler runs it on whole vec
 """
 
 from simulmt.ops.compiled import ONE, Array, compiled, exp, sigmoid
-from simulmt.ops.tiles import LANES
+from simulmt.ops.cpu import LANES
+
+
+@compiled
+def first_row(tile: int, rows: int) -> int:
+    """The first row of a tile. The last tile overlaps the one before, to the same values."""
+    return max(0, min(tile * LANES, rows - LANES))
+
+
+@compiled
+def load(x: Array, row: int, at: int, size: int, tile: Array) -> None:
+    """Fill lane r of the tile with x[row + r, at : at + size]."""
+    rows = x[row : row + LANES, at : at + size]
+    if len(rows) == LANES:  # the inner loop unrolls if its length is known
+        for j in range(size):
+            for r in range(LANES):
+                tile[j * LANES + r] = rows[r, j]
+    else:
+        for r in range(len(rows)):
+            for j in range(size):
+                tile[j * LANES + r] = rows[r, j]
+
+
+@compiled
+def store(tile: Array, x: Array, row: int, at: int, size: int) -> None:
+    """Invert `load`."""
+    rows = x[row : row + LANES, at : at + size]
+    if len(rows) == LANES:
+        for j in range(size):
+            for r in range(LANES):
+                rows[r, j] = tile[j * LANES + r]
+    else:
+        for r in range(len(rows)):
+            for j in range(size):
+                rows[r, j] = tile[j * LANES + r]
 
 
 @compiled

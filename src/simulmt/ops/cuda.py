@@ -69,14 +69,10 @@ def _launch(name: str, tensors: Sequence[Tensor], *sizes: int, **options: int) -
         )
 
 
-def _align(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
-    shape = outputs[0].shape
-    stages = STAGES if shape[-1] <= PIPELINED else 1
-    _launch(name, (*inputs, *outputs), *shape, STAGES=stages)
-
-
-def _look_back(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
-    _launch(name, (*inputs, *outputs), *outputs[0].shape)
+def _run(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+    shape = outputs[0].shape  # (N, T, S) or (N, S)
+    stages = {"STAGES": STAGES if shape[-1] <= PIPELINED else 1} if len(shape) == 3 else {}
+    _launch(name, (*inputs, *outputs), *shape, **stages)
 
 
 def _chunkwise(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], chunk: int) -> None:
@@ -89,6 +85,6 @@ def _chunkwise(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], c
     _launch(name, (*grad, energy, top, spent, *outputs), *sizes)
 
 
-alignment = operator("cuda_", ALIGNMENT, _align)
-lookback = operator("cuda_", LOOKBACK, _look_back)
+alignment = operator("cuda_", ALIGNMENT, _run)
+lookback = operator("cuda_", LOOKBACK, _run)
 chunkwise = operator("cuda_", CHUNKWISE, _chunkwise)

@@ -12,7 +12,7 @@ alpha = 0: no mass, no gradient. Bytes are counted in `simulmt.ops.cuda`.
 """
 
 # mypy: disable-error-code="no-untyped-call,no-untyped-def,untyped-decorator"
-# Triton reads the annotations of a kernel: constexpr is the only one that may stand there.
+# Triton reads the annotations of a kernel and allows only constexpr.
 import triton
 import triton.language as tl
 

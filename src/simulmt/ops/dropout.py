@@ -10,6 +10,7 @@ draw a call, so `torch.manual_seed` fixes the masks, for any number of threads. 
 `torch.compile` and in half precision the masks are torch's.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from simulmt.ops.hashed import STEPS, new_seed, run, suits
+from simulmt.ops.cpu import arrays, run_tiles
+
+STEPS = 2**32
+"""Different values of a hash."""
 
 
 def dropout(x: Float[Tensor, "*N"], p: float) -> Float[Tensor, "*N"]:
@@ -43,13 +47,31 @@ def dropout_relu(x: Float[Tensor, "*N"], p: float) -> Float[Tensor, "*N"]:
     return _Rectified.apply(x, p, new_seed())  # type: ignore[no-any-return, no-untyped-call]
 
 
+def suits(x: Tensor) -> bool:
+    """True if the kernels take x: float32 or float64 on the CPU, not under `torch.compile`."""
+    known = x.dtype in (torch.float32, torch.float64) and x.device.type == "cpu"
+    return known and not torch.compiler.is_compiling()
+
+
+def new_seed() -> int:
+    """A seed of 63 bits."""
+    return int(torch.empty((), dtype=torch.int64).random_().item())
+
+
+def run(kernel: str, seed: int, tensors: Sequence[Tensor], *options: Any) -> None:
+    """Run a kernel over contiguous tensors of one shape, with a key of seed and options."""
+    key = np.uint32(seed % STEPS), np.uint32(seed // STEPS), *options
+    size = tensors[0].numel()
+    run_tiles(kernel, size, size, arrays(x.view(-1) for x in tensors), key)
+
+
 def _run(name: str, p: float, seed: int, *inputs: Tensor) -> Tensor:
     """Fill a new tensor of the inputs' shape; probabilities are rounded to 1 / STEPS."""
     out = torch.empty_like(inputs[0], memory_format=torch.contiguous_format)
-    arrays = *(x.detach().contiguous() for x in inputs), out
-    threshold = min(round((1 - p) * STEPS), STEPS - 1)
-    scale = arrays[0].detach().numpy().dtype.type(1 / (1 - p))
-    run("dropout_kernels", name, seed, arrays, np.uint32(threshold), scale)
+    threshold = np.uint32(min(round((1 - p) * STEPS), STEPS - 1))
+    scale = (np.float64 if out.dtype == torch.float64 else np.float32)(1 / (1 - p))
+    tensors = [*(x.detach().contiguous() for x in inputs), out]
+    run(f"dropout_kernels.{name}", seed, tensors, threshold, scale)
     return out
 
 

@@ -1,19 +1,43 @@
-"""Dropout over flat arrays, compiled for the CPU: element k is kept or not by a hash of (seed, k).
+"""Dropout over flat arrays, compiled for the CPU: a hash of (seed, k) decides if element k is kept.
 
-An element is kept if its hash is below a threshold, so probabilities have steps of 2^-32. All
-kernels have one signature: arrays, key, tiles.
+An element is kept if its hash is below a threshold, so probabilities have steps of 2^-32. The hash
+goes twice through a mixer of 32-bit words, once for each half of the seed (the constants are those
+of "lowbias32", C. Wellons, hash-prospector). All kernels have one signature: arrays, key, tiles.
 """
 
 # mypy: disable-error-code="no-untyped-call"
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from simulmt.ops.compiled import Array, compiled
-from simulmt.ops.hash_kernels import hashed, part
-from simulmt.ops.tiles import LANES
+from simulmt.ops.cpu import LANES
 
 Arrays: TypeAlias = tuple[Array, ...]
 Key: TypeAlias = tuple[Any, Any, Any, Any]
 """Low and high word of the seed, the threshold, and what a kept element is multiplied by."""
+U = np.uint32  # or a sum of 32-bit words has 64 bits
+FIRST, SECOND = U(0x21F0AAAD), U(0x735A2D97)
+HALF, LESS = U(16), U(15)
+
+
+@compiled
+def _mixed(x: Any) -> Any:
+    x = U(U(x ^ (x >> HALF)) * FIRST)
+    x = U(U(x ^ (x >> LESS)) * SECOND)
+    return U(x ^ (x >> LESS))
+
+
+@compiled
+def hashed(k: Any, low: Any, high: Any) -> Any:
+    """The hash of element k, with the low and the high word of the seed."""
+    return _mixed(U(_mixed(U(U(k) ^ low)) ^ high))
+
+
+@compiled
+def part(x: Array, first: int, last: int) -> Array:
+    """The elements of some tiles. A loop over a slice vectorises."""
+    return x[first * LANES : min(last * LANES, len(x))]
 
 
 @compiled

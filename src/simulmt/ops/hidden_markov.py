@@ -11,22 +11,13 @@ fewer reads are excluded and the others share all probability:
     f_1(n) = t(1, n) e(1, n)        f_i(n) = e(i, n) sum_m f_i-1(m) P(n | i, c(i-1, m))
 
 All in logs and, where the device has it, in float64: log f of a long sentence is about -1000, and
-float32 knows such a number to 6e-5 only. There is no clamp and no epsilon. `reference` is the
-equations, with ordinary autograd, on any device; the CPU has a kernel with a hand-written adjoint,
-which takes K steps per token where the equations take K².
+float32 has a precision of 6e-5 there. There is no clamp and no epsilon. Ordinary autograd does: a
+model that decodes K states for each token spends 2% of a step here.
 """
-
-import importlib
-from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-
-from simulmt.ops.operators import HIDDEN_MARKOV, operator
-from simulmt.ops.tiles import run_tiles
-
-__all__ = ["forward_algorithm", "log_likelihood", "reference"]
 
 
 def forward_algorithm(
@@ -51,14 +42,26 @@ def forward_algorithm(
         log f, in float64 if `translate` or `emission` is float64, otherwise in float32.
 
     Raises:
-        ValueError: the shapes differ, or `reads` are not integers.
+        ValueError: the shapes differ.
     """
-    _check(translate, emission, reads)
+    shapes = [tuple(x.shape) for x in (translate, emission, reads)]
+    if len(set(shapes)) > 1 or translate.dim() != 3:
+        raise ValueError(
+            f"translate, emission and reads have shapes {', '.join(map(str, shapes))}; all must be "
+            "(sentences, tokens, states): expand the smaller ones"
+        )
     double = torch.float64 in {translate.dtype, emission.dtype}
     exact = torch.float32 if translate.device.type == "mps" else torch.float64
-    forward = _forward if translate.device.type == "cpu" else reference
-    log_f: Tensor = forward(translate.to(exact), emission.to(exact), reads.long())
-    return log_f.to(torch.float64 if double else torch.float32)
+    translate, emission = translate.to(exact), emission.to(exact)
+    log_f = translate.new_zeros(len(translate), 1)  # as from a single state before the first token
+    rows = []
+    steps = zip(emission.unbind(1), _transitions(translate, reads), strict=True)
+    for emission_i, transition_i in steps:
+        came = log_f.unsqueeze(-1) + transition_i  # (B, m, n)
+        log_f = emission_i + _log_sum(came, 1).squeeze(1)
+        rows.append(log_f)
+    found = torch.stack(rows, 1) if rows else translate + emission
+    return found.to(torch.float64 if double else torch.float32)
 
 
 def log_likelihood(log_f: Float[Tensor, "B T K"], lengths: Int[Tensor, "B"]) -> Float[Tensor, "B"]:
@@ -73,54 +76,18 @@ def log_likelihood(log_f: Float[Tensor, "B T K"], lengths: Int[Tensor, "B"]) -> 
     return _log_sum(last, -1).squeeze(-1)
 
 
-def reference(
-    translate: Float[Tensor, "B T K"],
-    emission: Float[Tensor, "B T K"],
-    reads: Int[Tensor, "B T K"],
-) -> Float[Tensor, "B T K"]:
-    """The same by the equations, in the inputs' type, token by token."""
-    start = translate[:, :1].unbind(1)  # as from a single state before the first token
-    steps = [*(x.unsqueeze(1) for x in start), *_transitions(translate, reads).unbind(1)]
-    log_f = translate.new_zeros(len(translate), 1)
-    rows = []
-    for emission_i, transition_i in zip(emission.unbind(1), steps, strict=True):
-        came = log_f.unsqueeze(-1) + transition_i  # (B, m, n)
-        log_f = emission_i + _log_sum(came, 1).squeeze(1)
-        rows.append(log_f)
-    return torch.stack(rows, 1) if rows else translate + emission
-
-
 def _transitions(
     translate: Float[Tensor, "B T K"], reads: Int[Tensor, "B T K"]
-) -> Float[Tensor, "B T-1 K K"]:
-    """Log P(n | i, c(i-1, m)) for tokens i = 2..T, at [b, i, m, n]."""
+) -> list[Float[Tensor, "B M K"]]:
+    """Log P(n | i, c(i-1, m)) for each token i, at [b, m, n]; the first has a single state m."""
     excluded = reads[:, 1:, None, :] < reads[:, :-1, :, None]
     possible = translate[:, 1:, None, :].masked_fill(excluded, -torch.inf)
     total = _log_sum(possible, -1)
-    return possible - total.masked_fill(total == -torch.inf, 0)
+    rest = possible - total.masked_fill(total == -torch.inf, 0)  # (B, T-1, K, K)
+    return [*translate[:, :1].unsqueeze(2).unbind(1), *rest.unbind(1)]
 
 
 def _log_sum(x: Tensor, dim: int) -> Tensor:
     """logsumexp, keeping the dimension; if all terms are -inf the gradient is 0, not NaN."""
     empty = (x == -torch.inf).all(dim, keepdim=True)
     return x.masked_fill(empty, 0).logsumexp(dim, keepdim=True).masked_fill(empty, -torch.inf)
-
-
-def _check(translate: Tensor, emission: Tensor, reads: Tensor) -> None:
-    shapes = [tuple(x.shape) for x in (translate, emission, reads)]
-    if len(set(shapes)) > 1 or translate.dim() != 3:
-        raise ValueError(
-            f"translate, emission and reads have shapes {', '.join(map(str, shapes))}; all must be "
-            "(sentences, tokens, states): expand the smaller ones"
-        )
-    if reads.is_floating_point() or reads.dtype == torch.bool:
-        raise ValueError(f"reads are {reads.dtype}, but they count tokens: make them torch.int64")
-
-
-def _run(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
-    kernel = getattr(importlib.import_module("simulmt.ops.hidden_markov_kernels"), name)
-    given, filled = (tuple(x.numpy() for x in tensors) for tensors in (inputs, outputs))
-    run_tiles(kernel, len(outputs[0]), outputs[0].numel(), given, filled)
-
-
-_forward = operator("", HIDDEN_MARKOV, _run)

@@ -9,8 +9,6 @@ matrix product and one compiled kernel, forward and backward, and the gradient o
 for all steps.
 """
 
-import importlib
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -19,7 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from simulmt.ops.tiles import run_tiles, tiles_of
+from simulmt.ops.cpu import arrays, run_tiles, tiles_of
 
 GATES = 4
 
@@ -32,7 +30,7 @@ class Gates(NamedTuple):
     """None if the pre-activations are not normalised."""
     bias: Float[Tensor, "4 D"]
     squash: bool
-    """Whether h_t is sigmoid(o) tanh(c_t), as in an ordinary LSTM."""
+    """True if h_t is sigmoid(o) tanh(c_t), as in an ordinary LSTM."""
 
 
 def lstm(
@@ -79,14 +77,6 @@ def reference(
     return torch.stack(states, 1), cell
 
 
-def _kernels() -> ModuleType:
-    return importlib.import_module("simulmt.ops.lstm_kernels")  # half a second, most of it numba
-
-
-def _arrays(*tensors: Tensor) -> tuple[Any, ...]:
-    return tuple(tensor.detach().numpy() for tensor in tensors)
-
-
 class _Sequence(torch.autograd.Function):
     """All steps of one layer, differentiable once. Inside, time comes first."""
 
@@ -105,11 +95,10 @@ class _Sequence(torch.autograd.Function):
         gain = driven.new_empty(0, 0) if gain is None else gain
         normal = torch.empty_like(split if differentiable and gain.numel() else split[:0])
         scale = driven.new_empty(normal.shape[:3])
-        arrays = _arrays(split, gain, bias, normal, scale, cells, states)
-        product, kernel = recurrent.t(), _kernels().forward
+        given, product = arrays((split, gain, bias, normal, scale, cells, states)), recurrent.t()
         for t in range(N):
             x[t].addmm_(states[t], product)
-            run_tiles(kernel, B, B * GATES * D, arrays, ctx.squash, t)
+            run_tiles("lstm_kernels.forward", B, B * GATES * D, given, ctx.squash, t)
         ctx.save_for_backward(recurrent, states, cells, split, gain, normal, scale)
         return states[1:].transpose(0, 1), cells[-1].clone()
 
@@ -124,9 +113,9 @@ class _Sequence(torch.autograd.Function):
         rows = grad_gates.flatten(2)  # (N, B, 4, D) -> (N, B, 4*D)
         sums = gates.new_zeros(tiles_of(B), 2, GATES, D)
         inputs = above, carried, flow, gates, gain, normal, scale, cells
-        arrays, kernel = _arrays(*inputs, grad_gates, sums), _kernels().adjoint
+        given = arrays((*inputs, grad_gates, sums))
         for t in reversed(range(N)):
-            run_tiles(kernel, B, B * GATES * D, arrays, ctx.squash, t)
+            run_tiles("lstm_kernels.adjoint", B, B * GATES * D, given, ctx.squash, t)
             torch.mm(rows[t], recurrent, out=carried)
         grad_recurrent = rows.flatten(0, 1).t() @ states[:-1].flatten(0, 1)
         grad_gain, grad_bias = sums.sum(0).unbind(0)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from simulmt.ops.compiled import ONE, Array, compiled, exp, sigmoid
-from simulmt.ops.tiles import LANES
+from simulmt.ops.cpu import LANES
 
 EPSILON = 1e-5
 TWO = np.float32(2)

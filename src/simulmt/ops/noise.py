@@ -3,7 +3,7 @@
     noisy(x, std)_k = x_k + std * z_k        z_k drawn from N(0, 1)
 
 On the CPU, where torch's draws take a tenth of a step with long sentences, z_k is computed from a
-hash (`simulmt.ops.hashed`). Elsewhere the draws are torch's.
+hash (`simulmt.ops.dropout_kernels`). Elsewhere the draws are torch's.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from simulmt.ops.hashed import new_seed, run, suits
+from simulmt.ops.dropout import new_seed, run, suits
 
 
 def noisy_(x: Float[Tensor, "*N"], std: float) -> Float[Tensor, "*N"]:
@@ -27,7 +27,7 @@ class _Noisy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, std: float, seed: int) -> Tensor:
         ctx.mark_dirty(x)
-        run("noise_kernels", "add_noise", seed, [x], np.float32(std))
+        run("noise_kernels.add_noise", seed, [x], np.float32(std))
         return x
 
     @staticmethod

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from simulmt.ops.compiled import ONE, Array, compiled
-from simulmt.ops.hash_kernels import U, hashed, part
-from simulmt.ops.tiles import LANES
+from simulmt.ops.cpu import LANES
+from simulmt.ops.dropout_kernels import U, hashed, part
 
 F = np.float32
 

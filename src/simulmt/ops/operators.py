@@ -28,8 +28,6 @@ class Operation(NamedTuple):
     """What the adjoint takes beside the outputs' gradients: first one tensor of each input's shape,
     in the order of the inputs, whose gradients the adjoint returns."""
     integers: tuple[str, ...] = ()
-    constants: tuple[str, ...] = ()
-    """Tensors after the inputs that get no gradient."""
 
 
 ALIGNMENT = Operation("alignment", ("p", "initial"), ("alpha",), ("p", "initial", "alpha"))
@@ -40,13 +38,6 @@ ALIGNMENT_LOOKBACK = Operation(
     ("logit", "energy", "initial"),
     ("alpha", "beta"),
     ("logit", "energy", "initial", "alpha"),
-)
-HIDDEN_MARKOV = Operation(
-    "hidden_markov",
-    ("translate", "emission"),
-    ("log_f",),
-    ("translate", "log_f", "reads"),
-    constants=("reads",),
 )
 
 
@@ -60,32 +51,27 @@ def operator(prefix: str, operation: Operation, run: Backend) -> Any:
             outputs' gradients and what was kept.
 
     Returns:
-        A function of inputs, constants and integers that returns a tensor, or a tuple of several.
+        A function of inputs and integers that returns a tensor, or a tuple of several.
     """
-    count, grads = len(operation.inputs), len(operation.outputs)
-    integers = [f"int {x}" for x in operation.integers]
-    arguments = [f"Tensor {x}" for x in operation.inputs + operation.constants]
-    forward = _register(prefix, operation.name, arguments + integers, run, like=[0] * grads)
-    arguments = [f"Tensor? grad_{x}" for x in operation.outputs]
-    arguments += [f"Tensor {x}" for x in operation.kept]
-    places = range(grads, grads + count)
-    backward = _register(
-        prefix, f"{operation.name}_adjoint", arguments + integers, run, like=places
-    )
+    name, given, outputs, kept, integers = operation
+    numbers, count = [f"int {x}" for x in integers], len(outputs)
+    arguments = [f"Tensor {x}" for x in given] + numbers
+    forward = _register(prefix, name, arguments, run, like=[0] * count)
+    arguments = [f"Tensor? grad_{x}" for x in outputs] + [f"Tensor {x}" for x in kept] + numbers
+    places = range(count, count + len(given))
+    backward = _register(prefix, f"{name}_adjoint", arguments, run, like=places)
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        outputs = output if isinstance(output, tuple) else (output,)
-        names = operation.inputs + operation.constants
-        given, ctx.integers = inputs[: len(names)], inputs[len(names) :]
-        tensors = dict(zip(names + operation.outputs, (*given, *outputs), strict=True))
-        ctx.save_for_backward(*(tensors[x] for x in operation.kept))
+        ctx.integers = inputs[len(given) :]
+        values = *inputs[: len(given)], *(output if isinstance(output, tuple) else (output,))
+        tensors = dict(zip(given + outputs, values, strict=True))
+        ctx.save_for_backward(*(tensors[x] for x in kept))
         ctx.set_materialize_grads(False)  # else an unused output gets a gradient of zeros
 
     def backpropagate(ctx: Any, *grad: Tensor | None) -> tuple[Tensor | None, ...]:
-        nothing = (None,) * len(operation.constants + operation.integers)
         if all(x is None for x in grad):
-            return (None,) * count + nothing
-        return *backward(*grad, *ctx.saved_tensors, *ctx.integers), *nothing
+            return (None,) * len(given + integers)
+        return *backward(*grad, *ctx.saved_tensors, *ctx.integers), *(None for _ in integers)
 
     forward.register_autograd(backpropagate, setup_context=setup_context)
     return forward

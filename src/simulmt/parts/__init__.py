@@ -33,9 +33,6 @@ from simulmt.options import Config, flat_options, limited
 from simulmt.parts.builders import CORPORA, MODELS
 from simulmt.system.console import note
 
-VARIABLE = "parts"
-"""The name that a plugin gives to its parts."""
-
 
 @limited
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ _warn = cache(note)  # each line once
 def load(modules: Sequence[str] = ()) -> None:
     """Add the parts of the installed plugins and of the named ones to the tables.
 
-    An installed plugin that is broken is left out with a warning: the user may not need it.
+    A broken installed plugin is left out with a warning, since the user may not need it.
 
     Args:
         modules: the plugins that the user named; installed plugins need no name.
@@ -103,7 +100,7 @@ def needed_by(config: Config) -> dict[str, str]:
 
 
 def check_loaded(needed: Mapping[str, str], where: object) -> None:
-    """Refuse a trained model that needs plugins that are neither installed nor named.
+    """Check that the plugins of a trained model are installed or named.
 
     Args:
         needed: the versions of the plugins, from `needed_by` when the model was trained.
@@ -113,10 +110,6 @@ def check_loaded(needed: Mapping[str, str], where: object) -> None:
         UserError: a plugin is missing.
     """
     load()
-    for module in needed.keys() & _loaded.keys():
-        if (here := version_of(module)) != needed[module]:
-            trained = f"{where} was trained with {module} {needed[module]}"
-            _warn(f"warning: {trained}, but {here} runs now")
     if missing := [module for module in needed if module not in _loaded]:
         packages = ", ".join(f"{m} {needed[m].partition('+')[0]}".rstrip() for m in missing)
         raise UserError(
@@ -124,13 +117,16 @@ def check_loaded(needed: Mapping[str, str], where: object) -> None:
             f"plugins=[{','.join(missing)}] if you trust it (--plugins for SimulEval, "
             f"simulmt.parts.load({missing}) in Python)"
         )
+    for module, version in needed.items():
+        if (here := version_of(module)) != version:
+            _warn(f"warning: {where} was trained with {module} {version}, but {here} runs now")
 
 
 def _parts_of(module: str) -> Parts:
     """Import a plugin and return its parts."""
     file = locate(module)
     try:
-        parts = getattr(import_module(module), VARIABLE, None)
+        parts = getattr(import_module(module), "parts", None)
     except (Exception, SystemExit) as error:  # of any kind: the code is not ours
         raise broken(module, error) from error
     if not isinstance(parts, Parts):
@@ -144,10 +140,10 @@ def _parts_of(module: str) -> Parts:
 def _add(module: str, parts: Parts) -> Parts:
     """Add parts to the tables, all or none."""
     for option, table, own in _entries(parts):
-        if taken := sorted({*own} & {*table}):
+        if taken := own.keys() & table.keys():
             raise UserError(
-                f"{called(module)}: {option}={taken[0]} is already taken by simulmt or another "
-                f"plugin; rename it in `{VARIABLE}` of {module}"
+                f"{called(module)}: {option}={min(taken)} is already taken by simulmt or another "
+                f"plugin; rename it in `parts` of {module}"
             )
     for _, table, own in _entries(parts):
         table.update(own)

@@ -1,6 +1,6 @@
 """Builders of objects from the plain values of a configuration.
 
-Names are looked up in tables, which another package may extend. A part's signature is the schema of
+Names are looked up in tables, which other packages may extend. A part's signature is the schema of
 its group: an unknown or missing option is an error that lists the part's options.
 """
 
@@ -42,10 +42,8 @@ from simulmt.options import Config, Tokens, asked_of, check, construct, pick
 T = TypeVar("T")
 USUAL = "usual"
 """Stands for the model's usual score."""
-OF_MECHANISM = {"name": str, "schedule": str, "span": str, "heads": Heads}
-"""Options of every `conf/mechanism` group; the others belong to its parts."""
 UNITS = {"source_unit": Unit, "target_unit": Unit}
-"""Options of those that stream."""
+"""Options of the mechanisms that stream."""
 SMALLEST = Vocabulary(size=4)
 """For models that are built only to check their options."""
 
@@ -75,25 +73,24 @@ def build_mechanism(options: Config) -> Mechanism:
         SCHEDULES, options.get("schedule"), "mechanism.schedule"
     )
     span = pick(SPANS, options.get("span"), "mechanism.span")
-    scored = {"score": str} if span.takes_score else {}
-    streams = {} if getattr(schedule, "offline", False) else UNITS
-    check(
-        options, asked_of(schedule) | asked_of(span) | scored | OF_MECHANISM | streams, "mechanism"
-    )
+    asked = {"name": str, "schedule": str, "span": str, "heads": Heads}
+    if span.takes_score:
+        asked["score"] = str
+    units = {} if getattr(schedule, "offline", False) else UNITS
+    check(options, asked_of(schedule) | asked_of(span) | asked | units, "mechanism")
+
+    def part(make: Callable[..., T]) -> T:
+        own = {key: options[key] for key in asked_of(make) if key in options}
+        return construct(make, own, f"mechanism={options['name']}")
+
     return Mechanism(
-        schedule=_part(schedule, options),
-        span=_part(span, options),
+        schedule=part(schedule),
+        span=part(span),
         score=pick({USUAL: None, **SCORES}, options.get("score", USUAL), "mechanism.score"),
         heads=options["heads"],
         name=str(options["name"]),
-        **{name: options[name] for name in streams},
+        **{name: options[name] for name in units},
     )
-
-
-def _part(make: Callable[..., T], options: Config) -> T:
-    """Return a schedule or a span with the options that its signature names."""
-    own = {key: options[key] for key in asked_of(make) if key in options}
-    return construct(make, own, f"mechanism={options['name']}")
 
 
 @dataclass(frozen=True)
@@ -119,15 +116,14 @@ class Data:
         Raises:
             UserError: an unknown corpus, or an option that is missing, unknown or out of range.
         """
-        make = pick(CORPORA, options.get("corpus"), "data.corpus")
-        asked = asked_of(make, ["cache"])
+        asked = asked_of(pick(CORPORA, options.get("corpus"), "data.corpus"), ["cache"])
         check(options, OF_DATA | asked, "data")
         reader = {name: value for name, value in options.items() if name in asked}
         return cls(options["corpus"], options["subwords"], options["batch_tokens"], reader)
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary that its subwords ask for; the smallest one if they are given."""
+        """The vocabulary of the size asked for; the smallest one if the subwords are given."""
         size = self.subwords.get("size")
         if isinstance(size, int) and SMALLEST.size < size <= MOST_SUBWORDS:
             return Vocabulary(size)
@@ -153,10 +149,8 @@ def build_corpus(options: Config, root: Path | None = None, cache: Path | None =
 
 def build_model(options: Config, mechanism: Mechanism, vocabulary: Vocabulary) -> Model:
     """Return the model of a `conf/model` group."""
-    options = dict(options)
-    make = pick(MODELS, options.pop("name", None), "model.name")
-    given = {"vocabulary": vocabulary, "mechanism": mechanism}
-    return construct(make, options, "model", given)
+    make, own = _named(options, MODELS, "model")
+    return construct(make, own, "model", {"vocabulary": vocabulary, "mechanism": mechanism})
 
 
 def outline_model(
@@ -174,12 +168,11 @@ def build_objective(options: Config, teacher: Teacher | None = None) -> Objectiv
         UserError: an unknown name, an option that is missing, unknown or out of range, or a
             teacher that the objective does not take.
     """
-    options = dict(options)
-    make = pick(OBJECTIVES, name := options.pop("name", None), "objective.name")
+    make, own = _named(options, OBJECTIVES, "objective")
     takes_teacher = "teacher" in inspect.signature(make).parameters
     if teacher and not takes_teacher:
-        raise UserError(f"objective.name={name} takes no teacher; choose teacher=none")
-    return construct(make, options, "objective", {"teacher": teacher} if takes_teacher else {})
+        raise UserError(f"objective.name={options['name']} takes no teacher; choose teacher=none")
+    return construct(make, own, "objective", {"teacher": teacher} if takes_teacher else {})
 
 
 def other_policy(options: Config) -> Config:
@@ -193,16 +186,20 @@ def build_policy(options: Config) -> Policy | None:
     Raises:
         UserError: an unknown name, or an option that is missing, unknown or out of range.
     """
-    options = dict(options)
-    name = options.pop("name", None)
-    if name == OWN and not options:
+    if not other_policy(options):
         return None
-    make = pick(POLICIES, name, "policy.name")
-    return construct(make, options, "policy")
+    make, own = _named(options, POLICIES, "policy")
+    return construct(make, own, "policy")
+
+
+def _named(options: Config, table: Mapping[str, T], group: str) -> tuple[T, Config]:
+    """Return the part that a group names, and the other options of the group."""
+    others = {key: value for key, value in options.items() if key != "name"}
+    return pick(table, options.get("name"), f"{group}.name"), others
 
 
 class _Uninitialised(TorchFunctionMode):
-    """Skips random initialisation: on the meta device torch would load its compiler for it."""
+    """Skips random initialisation, for which torch loads its compiler on the meta device."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
@@ -226,8 +223,8 @@ def build_search(options: Config, model: Model) -> Search:
     if search.beam > 1 and not mechanism.offline:
         raise UserError(
             f"decoding.beam={search.beam} with mechanism={mechanism.name}: the mechanism writes "
-            "before it has read the whole sentence, and what was written cannot be taken back for "
-            "a better hypothesis; set decoding.beam=1 (beam=1 to evaluate), or take mechanism=soft"
+            "before it has read the whole sentence, and written words cannot be taken back; set "
+            "decoding.beam=1 (beam=1 to evaluate), or take mechanism=soft"
         )
     return search
 

@@ -1,7 +1,7 @@
-"""The configuration as typed objects: the one place that knows the keys of `conf/train.yaml`.
+"""The configuration as typed objects: the one place with the keys of `conf/train.yaml`.
 
-A configuration travels as plain values where it is kept or compared: in `config.json`, in a
-checkpoint, between the processes of a run. Whoever uses it reads one of these objects.
+A configuration is kept and compared as plain values: in `config.json`, in a checkpoint, between the
+processes of a run. The code that uses it reads one of these objects.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from simulmt.errors import UserError
 from simulmt.options import Config, FolderName, Natural, Weight, construct, convert
 
 WEIGHTS = ("lambda", "lambda_var")
-"""What a user sets at the root, and an objective takes over: `lambda: ${lambda}`."""
+"""Options that a user sets at the root and that an objective copies: `lambda: ${lambda}`."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Configuration:
 
 @dataclass(frozen=True)
 class Setup:
-    """What a trained model keeps of its configuration.
+    """The part of a configuration that a trained model keeps.
 
     Attributes:
         mechanism: The group, as `build_mechanism` takes it.
@@ -72,7 +72,7 @@ class Setup:
         data: The group, as `build_corpus` takes it.
         decoding: The group, as `build_search` takes it.
         batch_tokens: The token budget of a batch in training.
-        weights: What its objective weighed by `lambda` and `lambda_var`, where not 0.
+        weights: `lambda` and `lambda_var` of its objective, if not 0.
         cache: The folder in which its training kept text.
     """
 
@@ -86,7 +86,7 @@ class Setup:
 
     @classmethod
     def of(cls, plain: Config) -> "Setup":
-        """Return what a configuration says, which may be that of an exported model.
+        """Return the setup of a configuration, which may be that of an exported model.
 
         Raises:
             ValueError: an entry is of another type.

@@ -23,7 +23,7 @@ from torch.multiprocessing.spawn import ProcessExitedException, spawn
 
 from simulmt.analysis import summary
 from simulmt.data.corpus import SPLITS, Split
-from simulmt.data.files import FilePair
+from simulmt.data.pairs import FilePair
 from simulmt.data.reader import read_pairs
 from simulmt.data.workers import cores
 from simulmt.errors import UserError

@@ -14,7 +14,7 @@ from simulmt.analysis import summary
 from simulmt.analysis.table import score_table
 from simulmt.data.corpus import SPLITS, Split
 from simulmt.data.encoded import EncodedSplit
-from simulmt.data.files import FilePair
+from simulmt.data.pairs import FilePair
 from simulmt.data.reader import read_pairs
 from simulmt.data.sacrebleu_sets import PREFIX, find_set, is_test_set
 from simulmt.data.text import ENDINGS

@@ -1,6 +1,6 @@
-"""Loading of checkpoints and exported folders, which never runs code from a file.
+"""Checkpoints and exported folders are loaded here; no code from a file ever runs.
 
-A checkpoint of Lightning has a passport beside the weights: configuration, subword model, manifest
+Besides the weights, a Lightning checkpoint holds a passport: configuration, subword model, manifest
 of the data, and the plugins that it needs. An exported folder holds the same in open formats
 (`simulmt.saved.exported`).
 """
@@ -15,9 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from simulmt.data.manifest import Manifest
-from simulmt.data.subwords import SUBWORDS, Subwords
+from simulmt.data.subwords import SUBWORDS, Subwords, tokenizer_of
 from simulmt.data.tokenizer import Tokenizer
-from simulmt.data.tokenizers import tokenizer_of
 from simulmt.errors import UserError
 from simulmt.files.run_directory import AVERAGE, BEST, is_exported, tested_checkpoint
 from simulmt.options import Config
@@ -34,7 +33,7 @@ def load(place: Path) -> Trained:
     """Return a trained model.
 
     Args:
-        place: a `.ckpt` file, an exported folder, or a run, of which the tested checkpoint counts.
+        place: a `.ckpt` file, an exported folder, or a run, whose tested checkpoint is taken.
 
     Raises:
         UserError: there is no trained model, or it is corrupt.
@@ -71,8 +70,7 @@ def passport(config: Config, subwords: Tokenizer, manifest: Manifest) -> dict[st
         name: torch.frombuffer(bytearray(content), dtype=torch.uint8)
         for name, content in subwords.files.items()
     }
-    kept = files.get(SUBWORDS, files)
-    needs = needed_by(config)
+    kept, needs = files.get(SUBWORDS, files), needed_by(config)
     return {"config": config, "subwords": kept, "manifest": asdict(manifest), "needs": needs}
 
 
@@ -84,7 +82,7 @@ def read_torch(path: Path) -> object:
     """
     try:
         if is_zipfile(path):
-            with ZipFile(path) as archive:  # torch compares no checksums, and reads no folders
+            with ZipFile(path) as archive:  # torch compares no checksums and rejects no folders
                 folders = any(member.external_attr & _FOLDER for member in archive.infolist())
                 if folders or archive.testzip():
                     raise ValueError("corrupt")
@@ -113,10 +111,10 @@ def load_weights(model: nn.Module, path: Path) -> int:
     """Load all parameters of the same model.
 
     Returns:
-        The update that they are of; 0 for a mean of checkpoints.
+        The number of the update that saved them; 0 for a mean of checkpoints.
 
     Raises:
-        UserError: as for `read_checkpoint`; or they are those of another model.
+        UserError: as for `read_checkpoint`, or they belong to another model.
     """
     checkpoint = read_checkpoint(path)
     fill(model, _weights(checkpoint), path)
@@ -125,12 +123,12 @@ def load_weights(model: nn.Module, path: Path) -> int:
 
 @dataclass(frozen=True)
 class Matched:
-    """The tensors of a model by what another model had for them.
+    """The names of a model's tensors, by how they match those of another model.
 
     Attributes:
-        loaded: The names of those that the other one had.
-        absent: The names of those that it had not.
-        reshaped: The names of those that it had in another shape.
+        loaded: Tensors that the other model has in the same shape.
+        absent: Tensors that it lacks.
+        reshaped: Tensors that it has in another shape.
     """
 
     loaded: Sequence[str]
@@ -139,10 +137,7 @@ class Matched:
 
 
 def load_matching(model: nn.Module, trained: Trained) -> Matched:
-    """Load the parameters whose names and shapes match, for instance of another mechanism.
-
-    Returns:
-        What was loaded, and what was not.
+    """Load the parameters whose names and shapes match, for example from another mechanism.
 
     Raises:
         UserError: no parameter matches.
@@ -154,9 +149,7 @@ def load_matching(model: nn.Module, trained: Trained) -> Matched:
         if name in own and own[name].shape == value.shape
     }
     if not matching:
-        raise UserError(
-            f"init_from={trained.path}: no parameter has the name and shape of one here"
-        )
+        raise UserError(f"init_from={trained.path}: no parameter matches in name and shape")
     model.load_state_dict(matching, strict=False)
     return Matched(
         loaded=[*matching],
@@ -182,6 +175,5 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> None:
 
 
 def _weights(checkpoint: Config) -> dict[str, Tensor]:
-    states = checkpoint["state_dict"]
-    ours = (name for name in states if name.startswith(_PREFIX))  # without the teacher's
-    return {name.removeprefix(_PREFIX): states[name] for name in ours}
+    states = checkpoint["state_dict"].items()  # among them a teacher's
+    return {name[len(_PREFIX) :]: x for name, x in states if name.startswith(_PREFIX)}

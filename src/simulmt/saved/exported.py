@@ -11,7 +11,10 @@ README.md           a model card
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
@@ -21,18 +24,40 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from simulmt import __version__
+from simulmt.data.subwords import load_tokenizer
 from simulmt.data.tokenizer import Tokenizer
-from simulmt.data.tokenizers import load_tokenizer
 from simulmt.errors import UserError
 from simulmt.files.run_directory import CONFIG, WEIGHTS
 from simulmt.options import SAME_RUN, Config
-from simulmt.saved.new_folder import new_folder
 from simulmt.saved.trained import Trained, check_finite
-from simulmt.system.disk import read_json, write_json
+from simulmt.system.disk import read_json, write_json, writing
 
 CARD = "README.md"
 _NOT_THE_MODEL = (*SAME_RUN, "trainer", "init_from", "init_freeze", "teacher")
 """Prefixes of the options of training and machine, which an exported model leaves out."""
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Yield an unfinished folder; once the caller has filled it, it is renamed to `folder`.
+
+    Args:
+        folder: new or empty; created if absent.
+
+    Raises:
+        UserError: the folder is not empty, or cannot be written.
+    """
+    folder = folder.resolve()  # an empty one may be a link
+    unfinished = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}.tmp")
+    with writing(folder):
+        if folder.exists() and any(folder.iterdir()):
+            raise UserError(f"{folder} is not empty; give a new folder, or empty that one")
+        try:
+            unfinished.mkdir(parents=True)
+            yield unfinished
+            unfinished.replace(folder)  # fails if it is no longer empty
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def write(

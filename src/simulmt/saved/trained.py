@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from textwrap import shorten
 
@@ -32,6 +31,7 @@ class Trained:
     Args:
         path: the checkpoint or exported folder.
         config: the resolved configuration of its training, as plain values.
+        setup: the part of the configuration that the model needs.
         manifest: the manifest of the training data.
         needs: the versions of the plugins that bring a part of it, by module.
         subwords: the subwords of both languages.
@@ -40,6 +40,7 @@ class Trained:
 
     path: Path
     config: Config
+    setup: Setup
     manifest: Manifest
     needs: Mapping[str, str]
     subwords: Tokenizer
@@ -55,23 +56,16 @@ class Trained:
             UserError: one of these is missing or of another type.
         """
         try:
-            config = convert(entries["config"], dict)
-            Setup.of(config)  # raises here what would be raised later
+            config, needs = convert(entries["config"], dict), entries["needs"]
             described = convert(entries["manifest"], Manifest)
-            needs = convert(entries["needs"], dict[str, str])
-            if strange := [name for name in needs if not re.fullmatch(MODULE, name)]:
-                raise ValueError(f"{strange} are not names of plugins")
+            if not all(re.fullmatch(MODULE, name) for name in convert(needs, dict[str, str])):
+                raise ValueError(f"needs are {needs}, not names of plugins")
+            return cls(path, config, Setup.of(config), described, needs, subwords, weights)
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(
                 f"{path} is corrupt, or of another version of simulmt ({error}); retrain or export "
                 "it again"
             ) from None
-        return cls(path, config, described, needs, subwords, weights)
-
-    @cached_property
-    def setup(self) -> Setup:
-        """What of the configuration the model needs."""
-        return Setup.of(self.config)
 
     def own_split(self, name: str, root: Path | None) -> Split:
         """Return a split of the model's own data.
@@ -88,20 +82,20 @@ class Trained:
     def own_corpus(
         self, names: Sequence[str], root: Path | None, cache: Path | None = None
     ) -> Corpus:
-        """Return the model's own data, with some splits known to be those of the training.
+        """Return the model's own data; some splits are checked to be those of the training.
 
         Args:
-            names: the names of these splits.
+            names: the names of the checked splits.
             root: the folder of the text files, if they have moved.
-            cache: the folder that keeps text; None for that of the training, if it is here.
+            cache: the folder that keeps text; None for that of the training, if it exists.
 
         Raises:
             UserError: no such split, its text is not that of the training, or a plugin is missing.
         """
         if not self.manifest.splits:
             raise UserError(
-                f"split={names[0]} of {self.path}, a model that was imported and has no data of "
-                "its own: give source=FILE target=FILE, or split=sacrebleu:NAME"
+                f"split={names[0]} of {self.path}, which was imported without its data: give "
+                "source=FILE target=FILE, or split=sacrebleu:NAME"
             )
         check_loaded(self.needs, self.path)
         corpus = build_corpus(self.setup.data, root, cache or text_cache(self.setup.cache))
@@ -117,19 +111,18 @@ class Trained:
 
         Args:
             dials: values of the mechanism's dials that differ from those of the training.
-            policy: what will commit words; None for the model's own decision.
+            policy: decides which words are committed; None for the model's own decision.
 
         Raises:
-            UserError: a plugin is missing, an option that this package does not define, weights of
-                another model, a dial that the mechanism does not have, or a policy that makes no
-                sense for the model.
+            UserError: a plugin is missing, an option is unknown, the weights are those of another
+                model, the mechanism lacks a dial, or the policy does not fit the model.
         """
         check_loaded(self.needs, self.path)
         mechanism = build_mechanism(self.setup.mechanism)
         mechanism = mechanism.turned({**(policy.model_dials(mechanism) if policy else {}), **dials})
         model = outline_model(self.setup.model, mechanism, self.subwords.vocabulary)
         if policy and (misfit := policy.misfit(mechanism, model.attending_layers)):
-            raise UserError(f"{type(policy).__name__} is no policy for {self.path}: {misfit}")
+            raise UserError(f"{type(policy).__name__} does not fit {self.path}: {misfit}")
         fill(model, self.weights, self.path, assign=True)
         return model.eval()
 
@@ -141,7 +134,7 @@ def text_cache(cache: Path | None) -> Path | None:
 
 
 def check_finite(path: Path, weights: Mapping[str, object]) -> None:
-    """Refuse weights that are not tensors of finite floats.
+    """Check that weights are tensors of finite floats.
 
     Raises:
         UserError: names the first of them.

@@ -1,4 +1,4 @@
-"""Output of the programs on the terminal, by the first process of a run alone."""
+"""Output on the terminal, which only the first process of a run prints."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ from simulmt.system.ending import is_first
 
 T = TypeVar("T")
 EVERY = 60.0
-"""Seconds between two lines about work that has no progress bar."""
+"""Seconds between two lines about work without a progress bar."""
 console = Console(highlight=False, quiet=not is_first())
 if not console.is_terminal:  # a file or a pipe has room for wide tables
     console.width = max(console.width, 140)
@@ -25,7 +25,7 @@ def say(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line beside the output, which may go into a pipe."""
+    """Print a line on stderr, apart from the output, which may go into a pipe."""
     if is_first():
         print(text, file=sys.stderr)
 
@@ -46,10 +46,10 @@ def counted(
     """Yield parts of some work, with a progress bar on a terminal, else a line each minute.
 
     Args:
-        parts: what is worked on.
-        what: names the work.
-        size: the pairs in a part.
-        total: the pairs in all parts; None if it is not known.
+        parts: the parts.
+        what: the name of the work.
+        size: returns the number of pairs in a part.
+        total: the number of pairs in all parts; None if unknown.
     """
     columns = (TextColumn(what), BarColumn(), TextColumn("{task.completed:,} pairs"))
     shown = console.is_terminal

@@ -1,6 +1,6 @@
-"""Files: written whole, read as records, and one line for what cannot be written.
+"""Files: written whole, read as records, with a one-line error for what cannot be written.
 
-A reader, or a restart after a kill, never meets half a file.
+Neither a reader nor a restart after a kill ever finds half a file.
 """
 
 import errno
@@ -19,10 +19,9 @@ from simulmt.options import convert
 
 T = TypeVar("T")
 UNFINISHED = ".tmp"
-"""Ends the name of a file that is not whole yet, or was left by a kill."""
+"""Ends the name of a file that is unfinished, or was left by a kill."""
 
 _REMEDY = "make room there, or choose another folder"
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
@@ -41,19 +40,20 @@ def writing(place: Path, remedy: str = _REMEDY) -> Iterator[None]:
 
 
 def explain(error: OSError) -> str:
-    """Return a line for an error of the system that no part of the program has explained."""
-    reason = error.strerror or error
+    """Return a line for an error of the system that no other message explains."""
+    reason, full = error.strerror or error, error.errno in (errno.ENOSPC, errno.EDQUOT)
     if error.filename is None:
         return f"the output cannot be written ({reason}); {_REMEDY}"
-    remedy = _REMEDY if error.errno in _FULL else "check the path and its permissions"
-    return f"{error.filename}: {reason}; {remedy}"
+    return (
+        f"{error.filename}: {reason}; {_REMEDY if full else 'check the path and its permissions'}"
+    )
 
 
 def check_writable(folder: Path, remedy: str = _REMEDY) -> None:
-    """Reject a folder that cannot be written or made, before any long work; leaves no trace.
+    """Check, before any long work, that a folder can be written or made; leaves no trace.
 
     Raises:
-        UserError: the folder, or the nearest existing folder above it, takes no file.
+        UserError: no file can be made in it, or in the nearest existing folder above it.
     """
     with writing(folder, remedy):
         there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
@@ -65,7 +65,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a path beside `path` to write to, and move that file to `path` once it is written.
 
     Raises:
-        UserError: the file cannot be written; what stood under `path` stays.
+        UserError: the file cannot be written; an earlier file at `path` stays as it was.
     """
     unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}{UNFINISHED}")
     with writing(path):
@@ -98,7 +98,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the object that a JSON file holds.
 
     Raises:
-        UserError: the file cannot be read, or holds something else.
+        UserError: the file cannot be read, or holds no object.
     """
     return read_record(path, dict[str, Any])
 

@@ -1,7 +1,7 @@
 """How a process ends: on a signal with a status and one line, and with the process that started it.
 
-A program calls `begin` in its first line, before imports that may take a minute; so this module
-imports nothing that is slow.
+A program calls `begin` in its first line, before imports that may take a minute. Therefore this
+module imports nothing slow.
 """
 
 import atexit
@@ -16,7 +16,7 @@ from types import FrameType
 from typing import NoReturn
 
 BAD_INPUT = 2
-"""Exit status after an error that a user can put right."""
+"""Exit status after an error that a user can correct."""
 TERMINATED = 128 + signal.SIGTERM
 """Exit status after SIGTERM, by the convention of shells."""
 INTERRUPTED = 128 + signal.SIGINT
@@ -32,18 +32,18 @@ _status = 0
 
 
 def begin() -> None:
-    """Let this process end with the one that has started it, if that is one of this program."""
+    """End this process with the one that started it, if that is a process of this program."""
     global _started_by  # noqa: PLW0603
     _started_by = os.environ.pop(ENDS_WITH, "")
     if _started_by or TORCHRUN in os.environ:
         end_with(int(_started_by or os.getppid()))
-    if _started_by:  # Ctrl-C is for the process that the user started
+    if _started_by:  # the process that the user started handles Ctrl-C
         signal.signal(signal.SIGINT, signal.SIG_DFL if is_worker() else signal.SIG_IGN)
 
 
 def is_first() -> bool:
     """Return True unless torchrun or srun has given this process a rank above 0."""
-    return os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) == "0"
+    return launched()[0] == 0
 
 
 def launched() -> tuple[int, int]:
@@ -54,7 +54,7 @@ def launched() -> tuple[int, int]:
 
 
 def is_worker() -> bool:
-    """Return True if another process of this program speaks for the ranks of its run."""
+    """Return True if this is a rank of a run whose messages another process of simulmt prints."""
     return bool(_started_by) and TORCHRUN in os.environ
 
 
@@ -62,8 +62,8 @@ def is_worker() -> bool:
 def end_with(parent: int) -> None:
     """Kill this process as soon as its parent has ended, for whatever reason.
 
-    Otherwise a sweep that is restarted after a kill would meet its own runs in training, and a
-    process alone on a GPU would wait ten minutes for the others.
+    Otherwise a sweep that is restarted after a kill would find its own runs still training, and a
+    single process left on a GPU would wait ten minutes for the others.
 
     Args:
         parent: process id.
@@ -78,18 +78,18 @@ def end_with(parent: int) -> None:
 
 
 def handle_signals() -> None:
-    """From now on, close all files when SIGTERM comes, and end with status 143."""
+    """Close all files at SIGTERM, and end with status 143."""
     for number in (signal.SIGTERM, *[signal.SIGINT] * is_worker()):
         signal.signal(number, _terminate)
-    atexit.register(_leave)  # what libraries register later runs before
+    atexit.register(_leave)  # runs after what libraries register later
 
 
 def end(status: int, reason: str) -> NoReturn:
-    """End this process; the one that the user started says why.
+    """End this process; the process that the user started prints the reason.
 
     Args:
         status: the exit status.
-        reason: printed on a line, and nothing after it.
+        reason: printed on a line; nothing follows it.
     """
     global _status  # noqa: PLW0603
     _status = status
@@ -100,12 +100,12 @@ def end(status: int, reason: str) -> NoReturn:
 
 
 def drop_output() -> None:
-    """Drop what is still to be printed: nobody reads it, and Python would try again at its end."""
+    """Drop what is still to be printed: nothing reads it, and Python would try again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def killed_by(number: int) -> str:
-    """Return the words for a process that a signal has killed; ValueError for no signal."""
+    """Return words for a process killed by a signal; ValueError if there is no such signal."""
     name = signal.Signals(number).name
     return f"killed by {name}{' (out of memory?)' if name == 'SIGKILL' else ''}"
 

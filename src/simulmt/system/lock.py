@@ -1,4 +1,4 @@
-"""One lock for all work that only one process may do: an entry of a cache, a run, a shard."""
+"""The lock for work that one process at a time may do: an entry of a cache, a run, a shard."""
 
 import os
 import socket
@@ -12,7 +12,7 @@ from simulmt.errors import UserError
 from simulmt.system.console import say
 
 _REMINDER = 600
-"""Seconds between two lines about a lock that is waited for."""
+"""Seconds between two lines about waiting for a lock."""
 
 
 class BusyError(UserError):
@@ -27,10 +27,10 @@ def alone(place: Path, *, waits: bool = True) -> Iterator[bool]:
 
     Args:
         place: the file or folder, which may be absent. The folder above it must exist.
-        waits: wait for a process that holds the lock, with a line that names it.
+        waits: if another process holds the lock, print its name and wait.
 
     Yields:
-        True if it is locked; False on a file system without locks.
+        True if the lock is held; False on a file system without locks.
 
     Raises:
         BusyError: another process holds the lock, and `waits` is False; the message names it.

@@ -1,4 +1,4 @@
-"""Memory that has run out: one line that names what to lower."""
+"""One line for memory that has run out; it names the options to lower."""
 
 import re
 import sys
@@ -22,15 +22,15 @@ _MARGIN = 0.9  # other programs may grow
 
 @contextmanager
 def enough_memory(remedy: str, accelerator: str = "auto", processes: int = 1) -> Iterator[None]:
-    """Turn the errors of memory that has run out into one line.
+    """Turn out-of-memory errors into a UserError.
 
-    On Linux an allocation succeeds although there is no memory for it, and the system kills the
-    process without a message once it uses what it was given. So allocations beyond the free memory
-    are made to fail. GPUs reject allocations themselves.
+    On Linux an allocation succeeds even if there is no memory for it, and the system kills the
+    process without a message once it uses that memory. So allocations beyond the free memory are
+    made to fail. GPUs reject such allocations themselves.
 
     Args:
         remedy: what to lower.
-        accelerator: `cpu`, or what is a GPU if there is one.
+        accelerator: `cpu`, or anything else for the GPU if there is one.
         processes: the number of processes; on a CPU they share the memory.
 
     Raises:
@@ -39,7 +39,7 @@ def enough_memory(remedy: str, accelerator: str = "auto", processes: int = 1) ->
     on_gpu = accelerator != "cpu" and torch.cuda.is_available()
     limits = sys.platform == "linux" and not on_gpu
     try:
-        with _limited(int(_MARGIN * _free() / processes)) if limits else nullcontext():
+        with _limit(int(_MARGIN * _free() / processes)) if limits else nullcontext():
             yield
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and not _RAN_OUT.search(str(error)):
@@ -59,7 +59,7 @@ def _free() -> float:
 
 
 @contextmanager
-def _limited(size: int) -> Iterator[None]:
+def _limit(size: int) -> Iterator[None]:
     """Limit what this process can allocate, in bytes."""
     import resource  # noqa: PLC0415  (Windows has none)
 

@@ -9,19 +9,14 @@ T = TypeVar("T")
 
 def rank_and_world_size() -> tuple[int, int]:
     """Return the rank of this process, from 0, and the number of processes of the run."""
-    if not _connected():
-        return 0, 1
-    return distributed.get_rank(), distributed.get_world_size()
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return 0, 1
 
 
 def gather(value: T) -> list[T]:
     """Return the values of all processes, by rank; each process has to call this function."""
-    if not _connected():
-        return [value]
-    values = [value] * distributed.get_world_size()
-    distributed.all_gather_object(values, value)
+    values = [value] * rank_and_world_size()[1]
+    if len(values) > 1:
+        distributed.all_gather_object(values, value)
     return values
-
-
-def _connected() -> bool:
-    return distributed.is_available() and distributed.is_initialized()

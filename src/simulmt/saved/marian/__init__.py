@@ -1,5 +1,5 @@
 """Models in the format of Marian, as of OPUS-MT, in and out.
 
-`config` says which models are of one kind with the Transformer here, `weights` how their parameters
-correspond, and `folder` reads and writes a folder. Nothing in a folder is executed.
+`config` checks that a model has the parts of simulmt's Transformer, `weights` maps the names of the
+parameters, `folder` reads a folder, and `export` writes one. Nothing in a folder is executed.
 """

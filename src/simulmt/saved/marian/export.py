@@ -14,11 +14,10 @@ from simulmt.errors import UserError
 from simulmt.files.run_directory import CONFIG, WEIGHTS
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.options import Config, flat_options
-from simulmt.saved.exported import CARD
+from simulmt.saved.exported import CARD, new_folder
 from simulmt.saved.marian.config import OPTIONS, ModelFields
 from simulmt.saved.marian.folder import GENERATION, TOKENIZER
 from simulmt.saved.marian.weights import to_marian
-from simulmt.saved.new_folder import new_folder
 from simulmt.saved.trained import Trained
 from simulmt.system.disk import write_json
 
@@ -32,7 +31,7 @@ _OFFERED = {
     "model.average_embedding": (False,),
     "model.encoder": ("bidirectional", "auto"),
 }
-"""The values of options that the format has."""
+"""The values of options that the format can hold."""
 _POSITIONS, _LONGEST = 1024, 512
 
 
@@ -40,7 +39,7 @@ def write(trained: Trained, folder: Path) -> None:
     """Write a trained model into a new or empty folder, whole or not at all.
 
     Raises:
-        UserError: the model has a part that Marian's format has not, or the folder is in use.
+        UserError: Marian's format lacks a part of the model, or the folder is not empty.
     """
     chosen = flat_options(trained.config)
     for name, values in _OFFERED.items():
@@ -83,7 +82,7 @@ def _config(options: Config, vocabulary: Vocabulary) -> Config:
 
 
 def _generation(decoding: Config, vocabulary: Vocabulary) -> Config:
-    """Return how `generate` decodes: PAD and BOS are barred, as they are here."""
+    """Return the fields of `generation_config.json`; PAD and BOS are barred, as in simulmt."""
     barred = sorted({vocabulary.pad, vocabulary.bos})
     return {
         "bad_words_ids": [[token] for token in barred],
@@ -121,7 +120,7 @@ def _subword_files(subwords: Tokenizer) -> Mapping[str, bytes]:
 
 
 def _card(trained: Trained) -> str:
-    """Return a card that says how to load the model."""
+    """Return a card that explains how to load the model."""
     vocabulary, manifest = trained.subwords.vocabulary, trained.manifest
     opening = "".join(f"{piece} " for piece in trained.subwords.pieces(vocabulary.opening))
     front = ["---", f"license: {manifest.licence}", "---", ""] if manifest.licence else []

@@ -30,6 +30,7 @@ from simulmt.errors import UserError
 from simulmt.files.run_directory import CONFIG, WEIGHTS
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.options import Config
+from simulmt.parts.configuration import Setup
 from simulmt.saved.checkpoint import read_torch
 from simulmt.saved.exported import CARD, read_tensors
 from simulmt.saved.marian.config import GenerationFields, ModelFields, TokenizerFields, read_fields
@@ -58,20 +59,22 @@ def read(folder: Path, target: str | None = None) -> Trained:
         target: the code of the language to write, for a model that writes several.
 
     Raises:
-        UserError: a file is corrupt, or the model has a part that the Transformer here has not.
+        UserError: a file is corrupt, or simulmt's Transformer lacks a part of the model.
     """
     fields = read_fields(folder / CONFIG, ModelFields)
     described = read_fields(folder / TOKENIZER, TokenizerFields)
     subwords, options = _subwords(folder, fields, described, target), fields.model_options()
     name = re.sub(r"[^\w.+-]", "_", folder.resolve().name)[:60] or "marian"
+    config = {
+        "mechanism": dict(SOFT),
+        "model": options,
+        "data": {"name": name, "corpus": "unknown", "batch_tokens": _BATCH_TOKENS},
+        "decoding": {"beam": _beam(folder, fields), "length_penalty": _LENGTH_PENALTY},
+    }
     return Trained(
         path=folder,
-        config={
-            "mechanism": dict(SOFT),
-            "model": options,
-            "data": {"name": name, "corpus": "unknown", "batch_tokens": _BATCH_TOKENS},
-            "decoding": {"beam": _beam(folder, fields), "length_penalty": _LENGTH_PENALTY},
-        },
+        config=config,
+        setup=Setup.of(config),
         manifest=Manifest(
             name=name,
             source_language=described.source_lang or "und",
@@ -98,7 +101,7 @@ def licence(folder: Path) -> str | None:
 
 
 def _beam(folder: Path, fields: ModelFields) -> int | None:
-    """Return the usual beam of a model; None if no file says."""
+    """Return the usual beam of a model; None if no file names it."""
     file = folder / GENERATION
     own = read_fields(file, GenerationFields).num_beams if file.exists() else None
     return own or fields.num_beams
@@ -131,13 +134,13 @@ def _subwords(
 
 
 def _opening(pieces: Mapping[str, int], target: str | None) -> tuple[int, ...]:
-    """Return the ids that open a source sentence, to say which language to write."""
+    """Return the ids that open a source sentence; they name the language to write."""
     codes = codes_of(pieces)
     if target is None and not codes:
         return ()
     if target not in codes:
         known = ", ".join(sorted(codes)) or "one language; leave target out"
-        raise UserError(f"target={target}, and the model writes {known}")
+        raise UserError(f"target={target}, but the model writes {known}")
     return (pieces[codes[target]],)
 
 

@@ -37,8 +37,8 @@ _OF_DECODER = {
 def names(options: Config) -> dict[str, str]:
     """Return the name here of each of Marian's parameters.
 
-    The bias of a key has no name here: it shifts all energies of a query alike, which a softmax
-    does not see.
+    The bias of a key has no name here: it shifts all energies of a query by the same amount, which
+    does not change their softmax.
 
     Args:
         options: those of the Transformer.
@@ -90,7 +90,7 @@ def from_marian(path: Path, weights: Mapping[str, Tensor], options: Config) -> d
 
 
 def to_marian(weights: Mapping[str, Tensor], options: Config) -> dict[str, Tensor]:
-    """Return the parameters by Marian's names; biases that there are not here are zero."""
+    """Return the parameters by Marian's names; biases that simulmt lacks are zero."""
     embedding = weights["embedding.weight"]
     zeros = {theirs: embedding.new_zeros(options["dim"]) for theirs in _key_biases(options)}
     bias = weights.get("output_bias", embedding.new_zeros(len(embedding)))
@@ -107,6 +107,6 @@ def _key_biases(options: Config) -> Iterator[str]:
 
 
 def _are_sinusoids(positions: Tensor, dim: int) -> bool:
-    """Return whether positions are the fixed ones of the Transformer here."""
+    """Return True if positions are the fixed ones of simulmt's Transformer."""
     fixed = sinusoids(torch.zeros(1, 1, dtype=torch.long), len(positions), dim)[0]
     return positions.shape == fixed.shape and torch.allclose(positions, fixed, atol=5e-3)
