@@ -10,7 +10,6 @@ draw a call, so `torch.manual_seed` fixes the masks, for any number of threads. 
 `torch.compile` and in half precision the masks are torch's.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,26 +27,26 @@ STEPS = 2**32
 
 def dropout(x: Float[Tensor, "*N"], p: float) -> Float[Tensor, "*N"]:
     """Each element of x set to 0 with probability `p` < 1, else divided by 1 - p."""
-    if not suits(x):
+    if not _suits(x):
         return functional.dropout(x, p)
     return _Dropped.apply(x, p, new_seed())  # type: ignore[no-any-return, no-untyped-call]
 
 
 def dropout_added(x: Float[Tensor, "*N"], y: Float[Tensor, "*N"], p: float) -> Float[Tensor, "*N"]:
     """`x + dropout(y, p)`."""
-    if not (suits(x) and suits(y) and x.dtype == y.dtype and x.shape == y.shape):
+    if not (_suits(x) and _suits(y) and x.dtype == y.dtype and x.shape == y.shape):
         return x + functional.dropout(y, p)
     return _Added.apply(x, y, p, new_seed())  # type: ignore[no-any-return, no-untyped-call]
 
 
 def dropout_relu(x: Float[Tensor, "*N"], p: float) -> Float[Tensor, "*N"]:
     """`dropout(relu(x), p)`."""
-    if not suits(x):
+    if not _suits(x):
         return functional.dropout(functional.relu(x), p)
     return _Rectified.apply(x, p, new_seed())  # type: ignore[no-any-return, no-untyped-call]
 
 
-def suits(x: Tensor) -> bool:
+def _suits(x: Tensor) -> bool:
     """True if the kernels take x: float32 or float64 on the CPU, not under `torch.compile`."""
     known = x.dtype in (torch.float32, torch.float64) and x.device.type == "cpu"
     return known and not torch.compiler.is_compiling()
@@ -58,20 +57,14 @@ def new_seed() -> int:
     return int(torch.empty((), dtype=torch.int64).random_().item())
 
 
-def run(kernel: str, seed: int, tensors: Sequence[Tensor], *options: Any) -> None:
-    """Run a kernel over contiguous tensors of one shape, with a key of seed and options."""
-    key = np.uint32(seed % STEPS), np.uint32(seed // STEPS), *options
-    size = tensors[0].numel()
-    run_tiles(kernel, size, size, arrays(x.view(-1) for x in tensors), key)
-
-
 def _run(name: str, p: float, seed: int, *inputs: Tensor) -> Tensor:
     """Fill a new tensor of the inputs' shape; probabilities are rounded to 1 / STEPS."""
     out = torch.empty_like(inputs[0], memory_format=torch.contiguous_format)
     threshold = np.uint32(min(round((1 - p) * STEPS), STEPS - 1))
     scale = (np.float64 if out.dtype == torch.float64 else np.float32)(1 / (1 - p))
-    tensors = [*(x.detach().contiguous() for x in inputs), out]
-    run(f"dropout_kernels.{name}", seed, tensors, threshold, scale)
+    key = np.uint32(seed % STEPS), np.uint32(seed // STEPS), threshold, scale
+    flat = arrays(x.contiguous().view(-1) for x in (*inputs, out))
+    run_tiles(f"dropout_kernels.{name}", out.numel(), out.numel(), flat, key)
     return out
 
 

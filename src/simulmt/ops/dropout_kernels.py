@@ -29,13 +29,13 @@ def _mixed(x: Any) -> Any:
 
 
 @compiled
-def hashed(k: Any, low: Any, high: Any) -> Any:
+def _hashed(k: Any, low: Any, high: Any) -> Any:
     """The hash of element k, with the low and the high word of the seed."""
     return _mixed(U(_mixed(U(U(k) ^ low)) ^ high))
 
 
 @compiled
-def part(x: Array, first: int, last: int) -> Array:
+def _part(x: Array, first: int, last: int) -> Array:
     """The elements of some tiles. A loop over a slice vectorises."""
     return x[first * LANES : min(last * LANES, len(x))]
 
@@ -44,14 +44,14 @@ def part(x: Array, first: int, last: int) -> Array:
 def _factor(k: Any, key: Key) -> Any:
     """What element k is multiplied by: the scale, or 0."""
     low, high, threshold, scale = key
-    kept = hashed(k, low, high) < threshold
+    kept = _hashed(k, low, high) < threshold
     return scale if kept else scale - scale
 
 
 @compiled
 def dropped(arrays: Arrays, key: Key, first: int, last: int) -> None:
     """From x to dropout(x)."""
-    x, out = part(arrays[0], first, last), part(arrays[1], first, last)
+    x, out = _part(arrays[0], first, last), _part(arrays[1], first, last)
     for i in range(len(x)):
         out[i] = x[i] * _factor(first * LANES + i, key)
 
@@ -59,8 +59,8 @@ def dropped(arrays: Arrays, key: Key, first: int, last: int) -> None:
 @compiled
 def added(arrays: Arrays, key: Key, first: int, last: int) -> None:
     """From x and y to x + dropout(y)."""
-    x, y = part(arrays[0], first, last), part(arrays[1], first, last)
-    out = part(arrays[2], first, last)
+    x, y = _part(arrays[0], first, last), _part(arrays[1], first, last)
+    out = _part(arrays[2], first, last)
     for i in range(len(x)):
         out[i] = x[i] + y[i] * _factor(first * LANES + i, key)
 
@@ -68,7 +68,7 @@ def added(arrays: Arrays, key: Key, first: int, last: int) -> None:
 @compiled
 def rectified(arrays: Arrays, key: Key, first: int, last: int) -> None:
     """From x to dropout(relu(x))."""
-    x, out = part(arrays[0], first, last), part(arrays[1], first, last)
+    x, out = _part(arrays[0], first, last), _part(arrays[1], first, last)
     zero = x.dtype.type(0)
     for i in range(len(x)):
         out[i] = (zero if x[i] < zero else x[i]) * _factor(first * LANES + i, key)
@@ -77,7 +77,7 @@ def rectified(arrays: Arrays, key: Key, first: int, last: int) -> None:
 @compiled
 def rectified_adjoint(arrays: Arrays, key: Key, first: int, last: int) -> None:
     """From the gradient and the output of `rectified` to the gradient of x; needs no hash."""
-    grad, out = part(arrays[0], first, last), part(arrays[1], first, last)
-    grad_x, scale = part(arrays[2], first, last), key[3]
+    grad, out = _part(arrays[0], first, last), _part(arrays[1], first, last)
+    grad_x, scale = _part(arrays[2], first, last), key[3]
     for i in range(len(grad)):
         grad_x[i] = grad[i] * (scale if out[i] > 0 else scale - scale)

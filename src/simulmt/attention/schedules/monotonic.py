@@ -22,7 +22,6 @@ from simulmt.attention.schedule import Schedule, ScheduleRecipe
 from simulmt.attention.scores import Perceptron
 from simulmt.attention.scores.score import ScoreFunction
 from simulmt.attention.shapes import Energies, Keys, Queries
-from simulmt.ops.noise import noisy_
 from simulmt.ops.precision import wide, wider
 from simulmt.options import Finite, Positive, Weight, limited
 
@@ -109,7 +108,7 @@ class MonotonicHeads(Schedule[Tensor]):
             certain.masked_fill_(memory.last, math.inf)
         energy = self.energies(query, memory, certain)
         if self.training and self.options.noise > 0:
-            energy = noisy_(energy, self.options.noise)
+            energy.add_(torch.randn_like(energy), alpha=self.options.noise)
         return energy
 
     def initial_state(self, memory: Memory) -> Float[Tensor, "B H S"]:
