@@ -12,7 +12,7 @@ taken again.
 Other mechanisms have one state of each token: `OneState` stands for that.
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -75,6 +75,7 @@ class TransformerState(NamedTuple):
     """The states of each target token, if it has several."""
 
 
+@runtime_checkable
 class Network(Protocol):
     """The Transformer whose decoder takes a step."""
 
