@@ -17,6 +17,8 @@ from simulmt.analysis.names import row_names
 from simulmt.analysis.points import Point, Series, curve_series
 from simulmt.analysis.report import report
 from simulmt.analysis.runs import find_runs
+from simulmt.programs import report as program
+from small_runs import configuration
 
 
 def names_and_lines(folder: Path) -> tuple[list[str], list[str]]:
@@ -169,7 +171,7 @@ def test_runs_that_share_a_name_get_what_tells_them_apart(tmp_path):
 def test_the_program(tmp_path, capsys):
     make_runs(tmp_path / "some runs", *VERBFINAL[:3])
     runs = f"runs='{tmp_path / 'some runs'}'"
-    report(plain(configuration("report", runs, "unit=subword", "published=milk/table5")))
+    program.report(configuration("report", runs, "unit=subword", "published=milk/table5"))
     assert "wait-k k=3" in capsys.readouterr().out
     curves = [f"curve-{name}.{kind}" for name in ("AL", "AP", "DAL") for kind in ("png", "svg")]
     written = sorted(path.name for path in (tmp_path / "some runs").iterdir() if path.is_file())
