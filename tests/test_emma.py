@@ -20,11 +20,9 @@ from simulmt.laws.case import Case
 from simulmt.laws.of_streams import decoded_in_every_way
 from simulmt.laws.small import transformer
 from simulmt.parts.builders import build_mechanism
-from small_runs import configuration
 
 D, H = 8, 2
 EMMA = build_mechanism(zoo.options("emma"))
-THRESHOLDS = (0.02, 0.3, 0.5, 0.7, 0.98)
 
 
 def heads() -> MonotonicHeads:
@@ -65,14 +63,10 @@ def test_a_head_that_matches_nothing_stops_with_the_odds_of_its_bias() -> None:
     assert p.max() > 0.9
 
 
-@pytest.mark.parametrize("name", ["emma", "mma_il", "milk"])
-def test_the_threshold_trades_latency_and_streams_stay_batches(name: str) -> None:
-    mechanism = build_mechanism(zoo.options(name))
-    delays = []
-    for threshold in THRESHOLDS:
-        turned = mechanism.turned({"threshold": threshold})
-        made = Case(turned, transformer).model()
-        source, mask = zoo.sentences(8, 9)
+def test_the_threshold_trades_latency_and_streams_stay_batches() -> None:
+    delays, (source, mask) = [], zoo.sentences(4, 9)
+    for threshold in (0.02, 0.5, 0.98):
+        made = Case(EMMA.turned({"threshold": threshold}), transformer).model()
         found = decoded_in_every_way(made, source, mask, zoo.brief)
         delays.append([hypothesis.delays[:1] for hypothesis, _ in found])  # of the same prefix
     for earlier, later in pairwise(delays):
@@ -81,8 +75,9 @@ def test_the_threshold_trades_latency_and_streams_stay_batches(name: str) -> Non
     assert delays[0] != delays[-1]
 
 
-@pytest.mark.parametrize("kind", ["transformer", "rnmt_plus", "luong"])
-@pytest.mark.parametrize("name", ["emma", "mma_il", "milk"])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("emma", "transformer"), ("mma_il", "rnmt_plus"), ("milk", "luong")]
+)
 @torch.no_grad()
 def test_an_overruled_model_is_an_offline_one_that_says_when_its_heads_would_stop(
     name: str, kind: str
@@ -112,13 +107,7 @@ def test_an_overruled_model_is_an_offline_one_that_says_when_its_heads_would_sto
         state, other = step.state, told.state
 
 
-@pytest.mark.parametrize("threshold", [0, 1, -0.5, 7])
+@pytest.mark.parametrize("threshold", [0, 1])
 def test_a_threshold_is_a_probability(threshold: float) -> None:
-    with pytest.raises(UserError, match=r"dial.threshold is .*; it must be (above 0|below 1)"):
+    with pytest.raises(UserError, match=f"dial.threshold is {threshold}"):
         EMMA.turned({"threshold": threshold})
-
-
-def test_its_file_brings_the_objective() -> None:
-    chosen = configuration("train", "mechanism=emma")
-    assert chosen.objective.variance == "alignment"
-    assert configuration("train", "mechanism=mma_il").objective.variance == "heads"

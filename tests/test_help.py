@@ -17,17 +17,10 @@ CONF = Path(__file__).parents[1] / "conf"
 
 def test_every_verb_has_a_file_and_the_usage_names_it():
     assert sorted(VERBS) == sorted(path.stem for path in CONF.glob("*.yaml"))
-    text = usage(VERBS)
-    assert all(f" {verb}" in text for verb in ("--help", "--version", "-sc", *VERBS[3:4]))
     for verb in VERBS:
         first, second, *_ = (CONF / f"{verb}.yaml").read_text().splitlines()
-        assert f"{verb} " in first.replace(".py", "")
-        assert f"{first[2:]}\n{second[2:]}" in text
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_the_help_of_a_verb_is_its_file(verb):
-    assert (CONF / f"{verb}.yaml").read_text() in explain(verb, []) + "\n"
+        assert f"{first[2:]}\n{second[2:]}" in usage(VERBS)
+        assert (CONF / f"{verb}.yaml").read_text() in explain(verb, []) + "\n"
 
 
 def test_a_choice_adds_its_file_and_groups_list_their_choices():
@@ -38,22 +31,12 @@ def test_a_choice_adds_its_file_and_groups_list_their_choices():
         assert path.stem in text
 
 
-@pytest.mark.parametrize("path", sorted(CONF.rglob("*.yaml")), ids=lambda p: p.stem)
-def test_no_line_of_a_file_is_too_wide_for_a_help(path):
-    assert max(map(len, path.read_text().splitlines())) <= 110
-
-
 def test_presets_are_listed_without_the_parts_that_they_share():
     text = explain("train", [])
-    assert "milk/table3, " in text
-    assert "multi30k_cpu, " in text
-    assert "_common" not in text
-    assert "wandb/sweep" not in text  # W&B's own file
+    assert all(name in text for name in ("milk/table3, ", "multi30k_cpu, "))
+    assert not any(name in text for name in ("_common", "wandb/sweep"))  # the latter is W&B's own
     assert "MILk Table 3" in explain("train", ["experiments=milk/table3"])
-
-
-def test_an_unknown_choice_is_rejected_with_those_that_exist():
-    with pytest.raises(UserError, match=r"mechanism has no choice 'milkk'.*mma_il"):
+    with pytest.raises(UserError, match=r"mechanism.*'milkk'.*mma_il"):
         explain("train", ["mechanism=milkk"])
 
 

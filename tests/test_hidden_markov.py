@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable
 
 import pytest
@@ -81,22 +80,13 @@ def all_paths(translate: Tensor, emission: Tensor, reads: Tensor) -> Tensor:
 
 @FORMS
 @pytest.mark.parametrize("L", [-2, 1, 3])
-@pytest.mark.parametrize(("T", "K"), [(1, 1), (1, 4), (5, 2), (4, 4), (6, 3)])
+@pytest.mark.parametrize(("T", "K"), [(1, 1), (1, 4), (5, 2), (6, 3)])
 def test_it_sums_over_all_paths(T: int, K: int, L: int, form: Form) -> None:
-    translate, emission, reads = case(4, T, K, L=L)
-    f = form(translate, emission, reads).exp()
-    for inputs, row in zip(zip(translate, emission, reads, strict=True), f, strict=True):
-        close(row, all_paths(*inputs), EXACT)
-
-
-@FORMS
-def test_it_sums_over_all_paths_where_some_are_impossible(form: Form) -> None:
     torch.manual_seed(0)
-    inputs = impossible(6, 4, 3)
-    f = form(*inputs).exp()
-    for b in range(6):
-        close(f[b], all_paths(*(x[b] for x in inputs)), EXACT)
-    assert (f[0, 1:] == 0).all()  # no state to go to: all mass is lost
+    for inputs in (case(4, T, K, L=L), impossible(4, T, K)):
+        f = form(*inputs).exp()
+        for row, *one in zip(f, *inputs, strict=True):
+            close(row, all_paths(*one), EXACT)
 
 
 @pytest.mark.parametrize("kind", ["usual", "impossible"])
@@ -131,27 +121,14 @@ def test_gradcheck(form: Form) -> None:
 
 
 @FORMS
-def test_a_single_state_sums_the_emissions(form: Form) -> None:
-    _, emission, reads = case(3, 6, 1)
-    log_f = form(torch.zeros_like(emission), emission, reads)
-    close(log_f, emission.cumsum(1), EXACT)
-
-
-@FORMS
 def test_without_emissions_states_are_a_distribution(form: Form) -> None:
     translate, emission, reads = case(5, 20, 6, S=15)
     log_f = form(translate, torch.zeros_like(emission), reads)
     close(log_f.logsumexp(-1), torch.zeros(5, 20, dtype=torch.float64), EXACT)
     expected = (log_f.exp() * reads).sum(-1)
     assert (expected.diff(dim=1) >= -EXACT).all()  # no path ever goes back
-
-
-@FORMS
-def test_equal_emissions_factor_out(form: Form) -> None:
-    translate, emission, reads = case(5, 20, 6, S=15)
-    same = emission[..., :1].expand_as(emission)
-    states = form(translate, torch.zeros_like(emission), reads)
-    close(form(translate, same, reads), states + same.cumsum(1), EXACT)
+    same = emission[..., :1].expand_as(emission)  # equal emissions factor out
+    close(form(translate, same, reads), log_f + same.cumsum(1), EXACT)
 
 
 @FORMS
@@ -176,15 +153,14 @@ def test_long_sentences_stay_finite(dtype: torch.dtype, form: Form) -> None:
 
 
 @FORMS
-@pytest.mark.parametrize("filling", [0.0, 1e4, -1e4, -torch.inf])
+@pytest.mark.parametrize("filling", [1e4, -torch.inf])
 def test_padding_changes_nothing(filling: float, form: Form) -> None:
     translate, emission, reads = case(4, 6, 3)
     lengths = torch.tensor([6, 1, 4, 5])
     after = (torch.arange(6) >= lengths[:, None])[..., None]
     leaves = [x.masked_fill(after, filling).requires_grad_() for x in (translate, emission)]
     log_f = form(*leaves, reads.masked_fill(after, 0))
-    found = log_likelihood(log_f, lengths)
-    gradients = torch.autograd.grad(found.sum(), leaves)
+    gradients = torch.autograd.grad(log_likelihood(log_f, lengths).sum(), leaves)
     assert all((x[after.expand_as(x)] == 0).all() for x in gradients)
     for b, T in enumerate(lengths.tolist()):
         alone = [x[b : b + 1, :T].detach().requires_grad_() for x in (translate, emission)]
@@ -247,18 +223,15 @@ def test_half_precision_and_autocast_give_float32(dtype: torch.dtype) -> None:
 
 
 def test_views_and_threads() -> None:
-    translate, emission, reads = case(300, 20, 8, S=320)
-    want = forward_algorithm(translate, emission, reads)
-    turned = [x.mT.contiguous().mT for x in (translate, emission, reads)]
-    assert torch.equal(forward_algorithm(*turned), want)
-    assert torch.equal(forward_algorithm(translate, emission, reads.int()), want)
-    assert torch.equal(
-        forward_algorithm(*(x[7:8] for x in (translate, emission, reads))), want[7:8]
-    )
+    inputs = case(300, 20, 8, S=320)
+    want = forward_algorithm(*inputs)
+    for kind in (lambda x: x.mT.contiguous().mT, lambda x: x.int() if x is inputs[2] else x):
+        assert torch.equal(forward_algorithm(*map(kind, inputs)), want)
+    assert torch.equal(forward_algorithm(*(x[7:8] for x in inputs)), want[7:8])
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(3)
-        assert torch.equal(forward_algorithm(translate, emission, reads), want)
+        assert torch.equal(forward_algorithm(*inputs), want)
     finally:
         torch.set_num_threads(threads)
 
@@ -270,23 +243,3 @@ def test_no_sentences_and_no_tokens(form: Form) -> None:
         log_f = form(x, x, torch.zeros(shape, dtype=torch.int64))
         assert log_f.shape == shape
         log_f.sum().backward()
-
-
-def test_wrong_arguments_are_explained() -> None:
-    translate, emission, reads = case(2, 4, 3)
-    with pytest.raises(ValueError, match=r"\(2, 4, 3\), \(2, 4, 1\), \(2, 4, 3\); all must be"):
-        forward_algorithm(translate, emission[..., :1], reads)
-    with pytest.raises(ValueError, match="must be"):
-        forward_algorithm(translate[0], emission[0], reads[0])
-    with pytest.raises(ValueError, match=r"torch\.float64.*torch\.int64"):
-        forward_algorithm(translate, emission, reads.double())
-
-
-def test_the_likelihood_of_a_known_sentence() -> None:
-    """Two tokens with two states each, by hand: from state 1 only state 1 can follow."""
-    translate = torch.tensor([[[0.25, 0.75], [0.5, 0.5]]], dtype=torch.float64).log()
-    emission = torch.tensor([[[0.1, 0.2], [0.3, 0.4]]], dtype=torch.float64).log()
-    log_f = forward_algorithm(translate, emission, torch.tensor([[[1, 2], [1, 2]]]))
-    from_0, from_1 = 0.25 * 0.1, 0.75 * 0.2
-    want = from_0 * (0.5 * 0.3 + 0.5 * 0.4) + from_1 * 0.4
-    assert math.isclose(log_likelihood(log_f, torch.tensor([2])).exp().item(), want, rel_tol=1e-12)

@@ -21,7 +21,7 @@ from simulmt.attention.scores import ScoreFunction
 from simulmt.attention.spans import Look
 from simulmt.attention.spans.span import PlainSpan
 from simulmt.errors import UserError
-from simulmt.laws import LAWS, VacuousError, hold
+from simulmt.laws import VacuousError, hold
 from simulmt.laws.small import SMALL
 from simulmt.models.luong import Luong
 
@@ -109,12 +109,14 @@ class SeesAll(Luong):
 
 def test_a_right_mechanism_is_held_quietly(capfd: pytest.CaptureFixture[str]) -> None:
     before = torch.get_rng_state()
-    hold(Mechanism(CatchUp(), Lookback(), name="catch_up"))
+    hold(Mechanism(CatchUp(), Lookback(), name="catch_up"), MINE)
     assert capfd.readouterr() == ("", "")
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.slow
 def test_the_example_of_a_package_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On all models; its own tests do the same."""
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples" / "catch_up")
     importlib.import_module("test_catch_up").test_laws()
 
@@ -130,15 +132,15 @@ def test_the_example_of_a_package_is_held(monkeypatch: pytest.MonkeyPatch) -> No
     ids=["a clock peeks", "a clock never has enough", "a span peeks", "a step is not its plan"],
 )
 def test_a_wrong_mechanism_breaks_a_law(wrong: Mechanism, law: str) -> None:
-    with pytest.raises(AssertionError, match=f"mechanism=mechanism on transformer breaks {law}: "):
+    with pytest.raises(AssertionError, match=rf"mechanism=mechanism on transformer .*{law}: "):
         hold(wrong, MINE)
 
 
-def test_a_broken_law_is_told_with_its_size() -> None:
-    with pytest.raises(AssertionError) as caught:
+def test_a_broken_law_is_told_with_its_size_and_one_that_says_nothing_is_an_error() -> None:
+    with pytest.raises(AssertionError, match=r"Greatest absolute difference: "):
         hold(Mechanism(Learned(kind=HastyHeads), Lookback()), MINE)
-    assert "Training with certain decisions gives the same logits" in str(caught.value)
-    assert "Greatest absolute difference: " in str(caught.value)
+    with pytest.raises(VacuousError):
+        hold(Mechanism(CatchUp(k=20), Lookback()), MINE)
 
 
 def test_a_model_is_held_too() -> None:
@@ -148,11 +150,6 @@ def test_a_model_is_held_too() -> None:
         hold(mechanism, {"mine": partial(SeesAll, **right.keywords)})
 
 
-def test_a_law_about_early_decisions_asks_for_some() -> None:
-    with pytest.raises(VacuousError, match="Choose other options"):
-        hold(Mechanism(CatchUp(k=20), Lookback()), MINE)
-
-
 def test_a_schedule_with_an_alignment_of_its_own_says_how_it_gets_certain() -> None:
     mechanism = Mechanism(Learned(), Lookback())
     with pytest.raises(AssertionError, match="sharpen="):
@@ -160,18 +157,11 @@ def test_a_schedule_with_an_alignment_of_its_own_says_how_it_gets_certain() -> N
     hold(mechanism, MINE, sharpen=lambda heads: setattr(heads, "sharpness", 1e9))
 
 
-def test_every_law_states_itself_in_one_sentence() -> None:
-    for law in LAWS:
-        first = law.__doc__.partition("\n")[0]
-        assert first.endswith(".")
-        assert first.count(". ") == 0
-
-
 @pytest.mark.parametrize(
     "wanted", [lambda i: i - 1, lambda i: (7 - i).clamp(min=1), lambda i: i / 2]
 )
-def test_a_timetable_that_breaks_its_contract_is_refused(wanted, monkeypatch):
-    """It starts at 0, it falls, or it is no whole number."""
+def test_a_timetable_that_breaks_its_contract_is_an_error(wanted, monkeypatch):
+    """It starts at 0, it falls, or it is not a whole number."""
     monkeypatch.setattr(CatchUp, "wanted", lambda _, step: wanted(step))
-    with pytest.raises(UserError, match=r"CatchUp\.wanted returns \[.*must return whole numbers"):
+    with pytest.raises(UserError, match=r"CatchUp\.wanted"):
         CatchUp().build(16, lambda tokens, *_: tokens)
