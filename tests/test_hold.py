@@ -21,7 +21,8 @@ from simulmt.attention.scores import ScoreFunction
 from simulmt.attention.spans import Look
 from simulmt.attention.spans.span import PlainSpan
 from simulmt.errors import UserError
-from simulmt.laws import VacuousError, hold
+from simulmt.laws import Case, VacuousError, check, hold
+from simulmt.laws.of_training import training_is_hard_decoding
 from simulmt.laws.small import SMALL
 from simulmt.models.luong import Luong
 
@@ -150,11 +151,12 @@ def test_a_model_is_held_too() -> None:
         hold(mechanism, {"mine": partial(SeesAll, **right.keywords)})
 
 
-def test_a_schedule_with_an_alignment_of_its_own_says_how_it_gets_certain() -> None:
-    mechanism = Mechanism(Learned(), Lookback())
+def test_a_schedule_with_its_own_alignment_says_how_it_gets_certain() -> None:
+    mechanism, law = Mechanism(Learned(), Lookback()), training_is_hard_decoding
     with pytest.raises(AssertionError, match="sharpen="):
         hold(mechanism, MINE)
-    hold(mechanism, MINE, sharpen=lambda heads: setattr(heads, "sharpness", 1e9))
+    sharp = Case(mechanism, MINE["transformer"], lambda heads: setattr(heads, "sharpness", 1e9))
+    check(law, sharp, "transformer")
 
 
 @pytest.mark.parametrize(

@@ -56,10 +56,9 @@ def test_a_word_goes_off_before_the_line_ends(terminal):
     person, program = terminal
     shown: list[str] = []
     words = words_of(typed(program, shown.append))
-    os.write(person, b"der Ma")
-    assert next(words) == "der"
-    os.write(person, b"nn ")
-    assert next(words) == "Mann"
+    for text, word in ((b"der Ma", "der"), (b"nn ", "Mann")):
+        os.write(person, text)
+        assert next(words) == word
     assert shown == ["d", "de", "der", "", "M", "Ma", "Man", "Mann"]
     words.close()
 
