@@ -228,11 +228,9 @@ def diagonal(monkeypatch):
 
 
 def test_empty_sentences_have_no_links(diagonal):
-    all_links = align_text(["a b", "", "c", "d"], ["x y z", "x", " ", "x"])
-    assert [*map(format_links, all_links)] == ["0-0 1-1", "", "", "0-0"]
-    assert align_text([], []) == []
-    first_links = align_text(["a b", "", "c", "d"], ["x y z", "x", "x", "x"], wanted=2)
-    assert [*map(format_links, first_links)] == ["0-0 1-1", ""]
+    texts = ["a b", "", "c", "d"], ["x y z", "x", " ", "x"]
+    assert [*map(format_links, align_text(*texts))] == ["0-0 1-1", "", "", "0-0"]
+    assert [*map(format_links, align_text(*texts, wanted=2))] == ["0-0 1-1", ""]
     assert align_text([""], ["a"]) == [frozenset()]
 
 
@@ -255,10 +253,8 @@ def test_the_program_writes_a_line_for_each_pair(diagonal, tmp_path, capsys):
     files = [f"source={tmp_path / 'a'}", f"target={tmp_path / 'b'}"]
     align(configuration("align", *files))
     assert capsys.readouterr().out == "0-0 1-1\n\n0-0\n"
-    align(configuration("align", *files, f"to={tmp_path / 'links'}"))
-    assert (tmp_path / "links").read_text() == "0-0 1-1\n\n0-0\n"
-    sizes = ["data.train=3", "data.valid=0", "data.test=5"]
-    align(configuration("align", "data=verbfinal", *sizes, f"to={tmp_path / 'preset'}"))
+    data = ["data=verbfinal", "data.train=3", "data.valid=0", "data.test=5"]
+    align(configuration("align", *data, f"to={tmp_path / 'preset'}"))
     assert len((tmp_path / "preset").read_text().splitlines()) == 5
 
 
@@ -284,7 +280,6 @@ def test_eflomal_finds_most_links():
     pytest.importorskip("eflomal", reason='needs pip install "simulmt[align]"')
     split = verbfinal(1, 1000, 0, 0).splits["train"]
     gold = [known_links(sentence) for sentence in split.links]
-    for name, least in (("grow-diag-final-and", 0.7), ("intersection", 0.7)):
+    for name in ("grow-diag-final-and", "intersection"):
         rate = error_rate(align_text(split.sources, split.targets, name), gold)
-        assert rate.precision > least  # eflomal samples: about 0.85 and 0.95 here
-        assert rate.recall > 0.7
+        assert min(rate.precision, rate.recall) > 0.7  # eflomal samples: about 0.85 here

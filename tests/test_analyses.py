@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import random
+import shutil
 import sys
 from collections import Counter, defaultdict
 from dataclasses import replace
@@ -13,8 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import yaml
-from omegaconf import OmegaConf
 
 from made_up import make_run
 from simulmt.alignment.links import format_links, known_links
@@ -31,11 +30,10 @@ from simulmt.files.instances import write_instances
 from simulmt.files.run_directory import CONFIG, SCORES
 from simulmt.latency import differentiable_average_lagging
 from simulmt.programs.analyse import _Reader, analyse
-from simulmt.programs.train import train
 from simulmt.scoring.score import attention_span, bleu
 from simulmt.scoring.scores import Score, Scores
 from simulmt.system.disk import read_json, read_record, write_json
-from small_runs import SMALL, configuration
+from small_runs import configuration
 
 SIZES = {"seed": 3, "train": 0, "valid": 0, "test": 60}
 SPLIT = verbfinal(**SIZES).splits["test"]
@@ -200,18 +198,6 @@ def test_the_oracle_has_no_regret(tmp_path):
         assert sum(low <= distance <= high for distance in distances) == int(row["sentences"])
 
 
-def test_the_data_are_those_of_the_training_not_of_the_last_command(tmp_path):
-    run = make(tmp_path, "mma_il", {}, oracle())
-    trained = read_json(run / CONFIG)
-    last = trained | {"data": trained["data"] | {"seed": 4}}
-    (run / ".hydra").mkdir()
-    (run / ".hydra" / "config.yaml").write_text(yaml.safe_dump(last))
-    assert study("by_reordering", run)
-    write_json(run / CONFIG, last)
-    with pytest.raises(UserError, match="not that of the test"):
-        study("by_reordering", run)
-
-
 def test_the_regret_leaves_out_what_was_not_translated():
     instances = wait_k(2)
     row, rest = measure(instances, SPLIT.needs), measure([*instances[:7], *instances[8:]])
@@ -273,29 +259,23 @@ def test_outliers_depend_on_nothing_but_who_stands_apart():
     assert [row.outlier for row in rows] == ["", "", "", "", "", "slow"]
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("run")
-    options = ["mechanism=mma_h", "lambda_var=0.1", "model.decoder_layers=2", "data.train=100"]
-    chosen = [*SMALL, *options, "data.subwords.size=200", f"cache={folder / 'cache'}"]
-    config = configuration("train", *chosen)
-    (folder / ".hydra").mkdir()
-    OmegaConf.save(config, folder / ".hydra" / "config.yaml")
-    train(config, str(folder))
-    return folder
+@pytest.fixture
+def trained(trained_once, tmp_path) -> Path:
+    options = ["lambda_var=0.1", "model.decoder_layers=2", "data.train=100"]
+    run = trained_once("mechanism=mma_h", *options, "data.subwords.size=200")
+    return Path(shutil.copytree(run, tmp_path / "run"))
 
 
 @pytest.mark.slow
 def test_every_study_of_a_run_that_train_wrote(trained, tmp_path):
-    texts = {}
+    texts = []
     for to in ("a", "b"):
         for name in STUDIES:
-            study(name, trained)
-            overrides = (f"study={name}", f"runs={trained}", f"to={tmp_path / to}", "device=cpu")
-            analyse(configuration("analyse", *overrides))
-        texts[to] = {path.name: path.read_bytes() for path in (tmp_path / to).iterdir()}
-    assert texts["a"] == texts["b"]
-    assert {*texts["a"]} == {f"{n}.{kind}" for n in STUDIES for kind in ("png", "svg", "csv")}
+            choices = (f"study={name}", f"runs={trained}", f"to={tmp_path / to}", "device=cpu")
+            analyse(configuration("analyse", *choices))
+        texts.append({path.name: path.read_bytes() for path in (tmp_path / to).iterdir()})
+    assert texts[0] == texts[1]
+    assert {*texts[0]} == {f"{n}.{kind}" for n in STUDIES for kind in ("png", "svg", "csv")}
     rows = study("head_positions", trained)
     assert [row["layer"] + row["head"] for row in rows] == ["11", "12", "21", "22"]
     scores = read_record(trained / SCORES, Scores)
@@ -364,10 +344,6 @@ def test_links_of_a_file_take_the_place_of_those_of_the_data(tmp_path):
     assert (known.pop("links"), given.pop("links")) == ("data", "file")
     assert known == given
     assert int(known["absent_words"]) > 0
-    assert 0 <= float(known["absent_low"]) <= float(known["absent_accuracy"])
-    path.write_text("0-0\n")
-    with pytest.raises(UserError, match="has 1 lines, the text 60 sentence pairs"):
-        study("absent_present", tmp_path, f"links={path}")
 
 
 def test_without_links_an_aligner_takes_outputs_and_training_text(tmp_path, monkeypatch):

@@ -38,7 +38,7 @@ def check_budget(batches: list[list[int]], lengths: Tensor, tokens: int = TOKENS
         assert len(batch) * int(lengths[batch].max()) <= tokens
 
 
-def test_a_batch_by_hand() -> None:
+def test_a_batch_by_hand():
     batch = EncodedSplit.of([[8, 9], [7]], [[], [5, 6, 4]], Vocabulary(10)).batch([1, 0])
     assert batch.source.tolist() == [[7, EOS, PAD], [8, 9, EOS]]
     assert batch.target.tolist() == [[5, 6, 4, EOS], [EOS, PAD, PAD, PAD]]
@@ -50,7 +50,7 @@ def test_a_batch_by_hand() -> None:
     assert torch.equal(batch.target_input != PAD, batch.target_mask)
 
 
-def test_encoded_split_stores_and_returns() -> None:
+def test_encoded_split_stores_and_returns():
     sources, targets = [[5, 6], [], [7]], [[8], [9, 10], []]
     split = EncodedSplit.of(iter(sources), targets, LARGE)
     assert [row.tolist() for row in split.sources] == [[*source, EOS] for source in sources]
@@ -62,7 +62,7 @@ def test_encoded_split_stores_and_returns() -> None:
     assert len(EncodedSplit.of([], [], LARGE)) == 0
 
 
-def test_encodes_a_split() -> None:
+def test_encodes_a_split():
     lines = ["ein Hut", "zwei Hüte", "a hat", "two hats"]
     subwords = Subwords.train(lines, 20, "bpe")
     split = EncodedSplit.encode(Split(lines[:2], lines[2:]), subwords)
@@ -72,32 +72,24 @@ def test_encodes_a_split() -> None:
 
 
 @pytest.mark.parametrize("world_size", [1, 3])
-def test_bucket_batches_respect_the_budget(lengths: Tensor, world_size: int) -> None:
-    seen: Counter[int] = Counter()
-    steps = set()
-    for rank in range(world_size):
-        sampler = BucketBatches(lengths, TOKENS, seed=1, world_size=world_size, rank=rank)
-        batches = list(sampler)
-        check_budget(batches, lengths)
-        assert len(batches) == len(sampler)
-        assert all(batches)
-        steps.add(len(batches))
-        seen.update(chain.from_iterable(batches))
-    assert len(steps) == 1
-    assert set(seen) == set(range(len(lengths)))
-    repeated = sum(count - 1 for count in seen.values())
-    assert repeated <= (world_size - 1) * TOKENS
-    assert world_size > 1 or repeated == 0
-
-
-def test_batches_are_full_and_of_similar_lengths(lengths: Tensor) -> None:
-    batches = list(BucketBatches(lengths, TOKENS, seed=1))
+def test_bucket_batches_are_full_and_of_similar_lengths(lengths, world_size) -> None:
+    ranks = [
+        BucketBatches(lengths, TOKENS, seed=1, world_size=world_size, rank=rank)
+        for rank in range(world_size)
+    ]
+    batches = [batch for sampler in ranks for batch in sampler]
+    assert [len([*sampler]) for sampler in ranks] == [len(ranks[0])] * world_size
+    check_budget(batches, lengths)
+    assert all(batches)
+    seen = Counter(chain.from_iterable(batches))
+    assert {*seen} == {*range(len(lengths))}
+    assert seen.total() - len(lengths) <= (world_size - 1) * TOKENS
     padded = sum(len(batch) * int(lengths[batch].max()) for batch in batches)
     assert int(lengths.amax(1).sum()) / padded > 0.9
     assert padded / (len(batches) * TOKENS) > 0.9
 
 
-def test_epochs_differ_in_batches_but_not_in_length(lengths: Tensor) -> None:
+def test_epochs_differ_in_batches_but_not_in_length(lengths):
     sampler = BucketBatches(lengths, TOKENS, seed=1)
     epochs = []
     for epoch in range(4):
@@ -115,7 +107,7 @@ def test_epochs_differ_in_batches_but_not_in_length(lengths: Tensor) -> None:
 
 
 @pytest.mark.parametrize("done", [0, 1, 5, 30])
-def test_a_loader_that_is_ahead_resumes_after_the_last_trained_batch(done: int) -> None:
+def test_a_loader_that_is_ahead_resumes_after_the_last_trained_batch(done):
     rows = [[4 + n] * (1 + n % 9) for n in range(300)]
     split = EncodedSplit.of(rows, rows, LARGE)
 
@@ -137,7 +129,7 @@ def test_a_loader_that_is_ahead_resumes_after_the_last_trained_batch(done: int) 
 
 @pytest.mark.parametrize("world_size", [1, 3])
 @pytest.mark.parametrize("done", [0, 5, None])
-def test_resume_equals_uninterrupted(lengths: Tensor, done: int | None, world_size: int) -> None:
+def test_resume_equals_uninterrupted(lengths, done, world_size):
     def make() -> BucketBatches:
         return BucketBatches(lengths, TOKENS, seed=1, world_size=world_size, rank=world_size - 1)
 
@@ -161,7 +153,7 @@ def test_resume_equals_uninterrupted(lengths: Tensor, done: int | None, world_si
     assert list(resumed) == following
 
 
-def test_resuming_with_other_settings_is_an_error(lengths: Tensor) -> None:
+def test_resuming_with_other_settings_is_an_error(lengths):
     state = BucketBatches(lengths, TOKENS, seed=1).state_dict()
     for other, given in (
         (BucketBatches(lengths, TOKENS, seed=2), state),
@@ -173,7 +165,7 @@ def test_resuming_with_other_settings_is_an_error(lengths: Tensor) -> None:
             other.load_state_dict(given)
 
 
-def test_pairs_beyond_the_budget_are_skipped_in_training_alone() -> None:
+def test_pairs_beyond_the_budget_are_skipped_in_training_alone():
     lengths = torch.tensor([[3, 4], [50, 2], [5, 5], [2, 51], [10, 10]])
     sampler = BucketBatches(lengths, 10, seed=0)
     assert sampler.skipped == 2
@@ -186,7 +178,7 @@ def test_pairs_beyond_the_budget_are_skipped_in_training_alone() -> None:
 
 
 @pytest.mark.parametrize("multiple", [1, 3, 4])
-def test_steps_are_a_multiple_and_ranks_have_as_many(multiple: int) -> None:
+def test_steps_are_a_multiple_and_ranks_have_as_many(multiple):
     batches = BucketBatches(torch.full((50, 2), 5), 25, seed=1, multiple=multiple)
     assert len(batches) == len([*batches]) == -(-10 // multiple) * multiple
     few = torch.full((4, 2), 5)
@@ -196,7 +188,7 @@ def test_steps_are_a_multiple_and_ranks_have_as_many(multiple: int) -> None:
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 5])
-def test_ordered_batches(lengths: Tensor, world_size: int) -> None:
+def test_ordered_batches(lengths, world_size):
     def ranks(lengths: Tensor, tokens: int) -> list[list[list[int]]]:
         ranks = range(world_size)
         return [ordered_batches(lengths, tokens, world_size=world_size, rank=n) for n in ranks]
@@ -229,7 +221,7 @@ def test_batches_hold_the_pairs_of_their_split() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not SHARED.is_dir(), reason="no real corpora beside the repository")
-def test_real_corpus() -> None:
+def test_real_corpus():
     folder = str(SHARED / "multi30k")
     corpus = read_text(folder, "de", "en", "train", "val", "test_2016_flickr", 100, "multi30k")
     train = corpus.splits["train"]

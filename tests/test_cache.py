@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from unittest.mock import Mock
@@ -63,7 +62,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "text"
 
 
-def test_cached_pairs_are_the_pairs_in_memory(root: Path, tmp_path: Path) -> None:
+def test_cached_pairs_are_the_pairs_in_memory(root, tmp_path):
     cache, copy = tmp_path / "cache", tmp_path / "copy"
     held, cached = read(root, None), read(root, cache)
     assert held == cached == read(root, cache)
@@ -78,9 +77,7 @@ def test_cached_pairs_are_the_pairs_in_memory(root: Path, tmp_path: Path) -> Non
     assert [*(cache / "text").glob("*/source")] == texts, "the same text is not written again"
 
 
-def test_a_second_start_reads_no_text(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_start_reads_no_text(root, tmp_path, monkeypatch):
     before = encode(read(root, tmp_path / "cache"), tmp_path / "cache")
     with monkeypatch.context() as patch:
         for place in ("pairs.raw_lines", "reader.digest_of_file", "subwords._trained"):
@@ -93,9 +90,7 @@ def test_a_second_start_reads_no_text(
     assert same(encode(again, tmp_path / "cache"), before)
 
 
-def test_changed_text_is_noticed_even_if_size_and_time_are_the_same(
-    root: Path, tmp_path: Path
-) -> None:
+def test_changed_text_is_noticed_even_if_size_and_time_are_the_same(root, tmp_path):
     read(root, tmp_path / "cache")
     path, before = root / "train.en", (root / "train.en").stat()
     path.write_bytes(path.read_bytes()[::-1].lstrip(b"\n") + b"\n")
@@ -105,7 +100,7 @@ def test_changed_text_is_noticed_even_if_size_and_time_are_the_same(
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "absent"])
-def test_corrupt_files_are_rebuilt(root: Path, tmp_path: Path, damage: str) -> None:
+def test_corrupt_files_are_rebuilt(root, tmp_path, damage):
     cache = tmp_path / "cache"
     split = read(root, cache)
     expected = encode(split, cache)
@@ -124,7 +119,7 @@ def test_corrupt_files_are_rebuilt(root: Path, tmp_path: Path, damage: str) -> N
         assert {p: p.read_bytes() for p in entries} == entries, path
 
 
-def test_what_a_killed_process_leaves_is_removed(tmp_path: Path) -> None:
+def test_what_a_killed_process_leaves_is_removed(tmp_path):
     def make(folder: Path) -> dict[str, int]:
         (folder / "half").write_bytes(b"half")
         os._exit(9)
@@ -137,7 +132,7 @@ def test_what_a_killed_process_leaves_is_removed(tmp_path: Path) -> None:
     assert [*tmp_path.rglob("half")] == []
 
 
-def test_a_full_disk_leaves_nothing_and_is_one_line(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_nothing_and_is_one_line(tmp_path):
     def make(folder: Path) -> dict[str, int]:
         (folder / "half").write_bytes(b"half")
         raise OSError(28, "No space left on device")
@@ -148,9 +143,7 @@ def test_a_full_disk_leaves_nothing_and_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", ["before", "meanwhile"])
-def test_text_that_changes_while_it_is_read_is_an_error(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
-) -> None:
+def test_text_that_changes_while_it_is_read_is_an_error(root, tmp_path, monkeypatch, moment):
     """Or the new text would lie in the cache under the digest of the old one."""
 
     def read_and_change(files: pairs.FilePair) -> Iterator[pairs.PairBlock]:
@@ -170,20 +163,12 @@ def test_text_that_changes_while_it_is_read_is_an_error(
         read(root, tmp_path / "cache")
 
 
-def test_a_file_system_without_locks_will_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch):
     monkeypatch.setattr(FileLock, "acquire", Mock(side_effect=OSError(38, "not implemented")))
     assert Entry(tmp_path / "entry", lambda folder: {"a": 1}).record.facts == {"a": 1}
 
 
-def test_a_stem_may_name_a_folder(root: Path, tmp_path: Path) -> None:
-    assert read(tmp_path, None, "text/train") == read(root, None)
-    with pytest.raises(UserError, match=r"no/train\.de"):
-        read(tmp_path, None, "no/train")
-
-
-def test_a_line_break_within_a_line_is_an_error() -> None:
+def test_a_line_break_within_a_line_is_an_error():
     """It would shift all lines after it, perhaps by as many on the other side."""
     with pytest.raises(UserError, match="line 2 of a corpus"):
         encode(Split(["ein Hut", "der\nMann"], ["a\nhat", "the man"]), None)
@@ -192,9 +177,7 @@ def test_a_line_break_within_a_line_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("compress", "ending"), [(bytes, ""), (gzip.compress, ".gz"), (zstd.compress, ".zst")]
 )
-def test_shards_are_one_text(
-    tmp_path: Path, compress: Callable[[bytes], bytes], ending: str
-) -> None:
+def test_shards_are_one_text(tmp_path, compress, ending):
     for number, rows in enumerate((slice(0, 100), slice(100, 101), slice(101, 300))):
         write(tmp_path, f"train.{number:02}", Split(SPLIT.sources[rows], SPLIT.targets[rows]))
     for path in tmp_path.glob("train*"):
@@ -208,20 +191,18 @@ def test_shards_are_one_text(
     assert read(tmp_path, None).sources == ["ein Hut"]
 
 
-def test_what_is_wrong_with_a_shard_is_named(tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_shard_is_named(tmp_path):
     write(tmp_path, "train.0")
-    content = zstd.compress((tmp_path / "train.0.de").read_bytes())
-    (tmp_path / "train.0.de").unlink()
-    for bad in (content[:-20], b"plain text\n"):
-        (tmp_path / "train.0.de.zst").write_bytes(bad)
-        with pytest.raises(UserError, match=r"train\.0\.de\.zst"):
-            read(tmp_path, None)
     (tmp_path / "train.0.en").unlink()
     with pytest.raises(UserError, match=r"train\.0\.en .*train\.0\.de"):
         read(tmp_path, None)
+    (tmp_path / "train.de.zst").write_bytes(zstd.compress(b"a")[:-2])
+    (tmp_path / "train.en").write_text("a")
+    with pytest.raises(UserError, match=r"train\.de\.zst"):
+        read(tmp_path, None)
 
 
-def test_processes_give_the_same_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_give_the_same_in_order(monkeypatch):
     monkeypatch.setattr(workers, "cores", lambda: 2)
     blocks = [*range(100)]
     assert [*workers.in_order(abs, blocks, 1 << 30)] == [*map(abs, blocks)]
@@ -231,9 +212,7 @@ def test_processes_give_the_same_in_order(monkeypatch: pytest.MonkeyPatch) -> No
         [*workers.in_order(os._exit, [1], 1 << 30)]
 
 
-def test_encoding_in_processes_is_the_same(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_encoding_in_processes_is_the_same(root, tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "cores", lambda: 2)
     monkeypatch.setattr(workers, "_WORTH", 0)
     monkeypatch.setattr(pairs, "BLOCK", 70)
@@ -242,14 +221,13 @@ def test_encoding_in_processes_is_the_same(
     assert same(encode(split, tmp_path / "cache"), encode(SPLIT, None))
 
 
-def test_rows_are_written_in_blocks(tmp_path: Path) -> None:
+def test_rows_are_written_in_blocks(tmp_path):
     rows = [[1, 2], [], [3], [4, 5, 6], []]
     whole = Ragged.of(rows, np.int32)
 
     def make(folder: Path) -> dict[str, int]:
         parts = (whole.part(start, start + 2) for start in range(0, 5, 2))
-        pairs = write_sides(folder, ((part, part) for part in parts))
-        return {"pairs": pairs}
+        return {"pairs": write_sides(folder, ((part, part) for part in parts))}
 
     entry = Entry(tmp_path / "entry", make)
     assert entry.record.facts == {"pairs": 5}
@@ -260,5 +238,3 @@ def test_rows_are_written_in_blocks(tmp_path: Path) -> None:
     matrix, mask = mapped.padded(np.array([3, 1, 0]), pad=9)
     assert matrix.tolist() == [[4, 5, 6], [9, 9, 9], [1, 2, 9]]
     assert mask.tolist() == [[True] * 3, [False] * 3, [True, True, False]]
-    record = json.loads((tmp_path / "entry" / store._RECORD).read_text())
-    assert record["sha256"]["source"] == store.digest_of_file(tmp_path / "entry" / "source")

@@ -34,25 +34,22 @@ def heads() -> MonotonicHeads:
 
 
 @torch.no_grad()
-def test_energies_are_those_of_two_perceptrons() -> None:
+def test_energies_are_those_of_two_perceptrons():
     score = heads().score
     assert isinstance(score, Perceptron)
     query, states = torch.randn(2, 3, D).double(), torch.randn(2, 5, D).double()
-    found = score(query, score.keys(states))
 
-    def through(perceptron: torch.nn.Sequential, x: torch.Tensor) -> torch.Tensor:
+    def through(x: torch.Tensor, perceptron: torch.nn.Sequential) -> torch.Tensor:
         for layer in (0, 2, 4, 6):
-            linear = perceptron[layer]
-            x = (linear.weight @ x + linear.bias).clamp(min=0)
-        return x
+            x = (x @ perceptron[layer].weight.T + perceptron[layer].bias).clamp(min=0)
+        return x.unflatten(-1, (H, -1)).transpose(1, 2)
 
-    for b, h, i, j in ((0, 0, 0, 0), (1, 1, 2, 4), (0, 1, 1, 3)):
-        own = slice(h * D // H, (h + 1) * D // H)
-        q, k = through(score.query, query[b, i])[own], through(score.key, states[b, j])[own]
-        assert found[b, h, i, j].item() == pytest.approx(float(q @ k) / math.sqrt(D / H))
+    q, k = through(query, score.query), through(states, score.key)
+    expected = q @ k.mT / math.sqrt(D / H)
+    torch.testing.assert_close(score(query, score.keys(states)), expected)
 
 
-def test_a_head_that_matches_nothing_stops_with_the_odds_of_its_bias() -> None:
+def test_a_head_that_matches_nothing_stops_with_the_odds_of_its_bias():
     made = heads()
     mask = torch.ones(1, 4, dtype=torch.bool)
     states = torch.randn(1, 4, D).double()
@@ -63,7 +60,7 @@ def test_a_head_that_matches_nothing_stops_with_the_odds_of_its_bias() -> None:
     assert p.max() > 0.9
 
 
-def test_the_threshold_trades_latency_and_streams_stay_batches() -> None:
+def test_the_threshold_trades_latency_and_streams_stay_batches():
     delays, (source, mask) = [], zoo.sentences(4, 9)
     for threshold in (0.02, 0.5, 0.98):
         made = Case(EMMA.turned({"threshold": threshold}), transformer).model()
@@ -79,9 +76,7 @@ def test_the_threshold_trades_latency_and_streams_stay_batches() -> None:
     ("name", "kind"), [("emma", "transformer"), ("mma_il", "rnmt_plus"), ("milk", "luong")]
 )
 @torch.no_grad()
-def test_an_overruled_model_is_an_offline_one_that_says_when_its_heads_would_stop(
-    name: str, kind: str
-) -> None:
+def test_an_overruled_model_is_an_offline_one_that_says_when_its_heads_would_stop(name, kind):
     made = zoo.model(zoo.MECHANISMS[name], 1, kind)
     offline = replace(made.mechanism, schedule=FullSentence())
     soft = Case(offline, zoo.SIZES[kind]).model()
@@ -108,6 +103,6 @@ def test_an_overruled_model_is_an_offline_one_that_says_when_its_heads_would_sto
 
 
 @pytest.mark.parametrize("threshold", [0, 1])
-def test_a_threshold_is_a_probability(threshold: float) -> None:
+def test_a_threshold_is_a_probability(threshold):
     with pytest.raises(UserError, match=f"dial.threshold is {threshold}"):
         EMMA.turned({"threshold": threshold})

@@ -33,7 +33,7 @@ def figure_in(text: str) -> bool:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(figures.ROOT)))
-def test_every_figure_of_a_page_is_that_of_its_data(path: Path) -> None:
+def test_every_figure_of_a_page_is_that_of_its_data(path):
     text = path.read_text(encoding="utf-8")
     tables = [*figures.TABLE.finditer(text)]
     assert figures.fill(text, path.parent) == text
@@ -55,7 +55,7 @@ def test_every_figure_of_a_page_is_that_of_its_data(path: Path) -> None:
         assert VERSION.search(text), "the page says no version"
 
 
-def test_a_figure_comes_from_the_record_that_its_row_names(folder: Path) -> None:
+def test_a_figure_comes_from_the_record_that_its_row_names(folder):
     assert figures.fill(PAGE.format(0, 0), folder) == PAGE.format("69.2", "99.8")
     several = PAGE.format(0, 0).replace(" k=3", "")
     mean = several.replace("BLEU .1f", "mean(BLEU) .2f")
@@ -67,20 +67,3 @@ def test_a_figure_comes_from_the_record_that_its_row_names(folder: Path) -> None
     ):
         with pytest.raises(ValueError, match=said):
             figures.fill(page, folder)
-
-
-def test_a_key_is_repeated_from_above_and_may_be_a_part_of_a_name(folder: Path) -> None:
-    page = """<!-- data.csv BLEU=8* | system="{}*" | k= | BLEU .2f k=5 | -->
-| | k | | remark |
-|---|---|---|---|
-| `wait` | 5 | 0 | |
-| | 5.0 | 0 | |
-"""
-    assert figures.fill(page, folder).count("| 81.92 | |") == 2
-
-
-def test_files_are_joined_and_options_have_short_names(folder: Path) -> None:
-    (folder / "more.csv").write_text("system,mechanism.delta,decoding,BLEU\nitst,0.5,a=2 b=3,1\n")
-    page = "<!-- data.csv more.csv | system= | BLEU .1f | -->\n" + PAGE.split("\n", 1)[1]
-    filled = figures.fill(page.format(0, 0) + "| `itst` delta=0.5 b=3 | 0 | |\n", folder)
-    assert filled.endswith("| `itst` delta=0.5 b=3 | 1.0 | |\n")

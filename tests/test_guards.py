@@ -57,14 +57,6 @@ def test_a_few_lines_and_a_count_of_the_rest():
     assert "5 more" in residue(corpus)[-1]
 
 
-def test_the_report_at_the_end_of_a_run_prints_them(tmp_path, capsys):
-    corpus = [instance(0, reference="don &apos;t [x]"), instance(1)]
-    summary.results("wait_k on test", score(corpus), corpus, tmp_path / "best.ckpt", tmp_path)
-    lines = capsys.readouterr().out.splitlines()
-    (warning,) = residue(corpus)
-    assert warning in lines
-
-
 def test_computing_is_told_though_nothing_was_written(capsys):
     how = Decoding("best", "test", 1, word_ms=300), Computing(1.25, 2, 3)
     for prediction, told in (("", False), ("a sentence", True)):

@@ -108,7 +108,7 @@ class SeesAll(Luong):
         return encoded._replace(states=encoded.states + later)
 
 
-def test_a_right_mechanism_is_held_quietly(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_right_mechanism_is_held_quietly(capfd):
     before = torch.get_rng_state()
     hold(Mechanism(CatchUp(), Lookback(), name="catch_up"), MINE)
     assert capfd.readouterr() == ("", "")
@@ -116,7 +116,7 @@ def test_a_right_mechanism_is_held_quietly(capfd: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.slow
-def test_the_example_of_a_package_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_a_package_is_held(monkeypatch):
     """On all models; its own tests do the same."""
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples" / "catch_up")
     importlib.import_module("test_catch_up").test_laws()
@@ -132,26 +132,26 @@ def test_the_example_of_a_package_is_held(monkeypatch: pytest.MonkeyPatch) -> No
     ],
     ids=["a clock peeks", "a clock never has enough", "a span peeks", "a step is not its plan"],
 )
-def test_a_wrong_mechanism_breaks_a_law(wrong: Mechanism, law: str) -> None:
+def test_a_wrong_mechanism_breaks_a_law(wrong, law):
     with pytest.raises(AssertionError, match=rf"mechanism=mechanism on transformer .*{law}: "):
         hold(wrong, MINE)
 
 
-def test_a_broken_law_is_told_with_its_size_and_one_that_says_nothing_is_an_error() -> None:
+def test_a_broken_law_is_told_with_its_size_and_one_that_says_nothing_is_an_error():
     with pytest.raises(AssertionError, match=r"Greatest absolute difference: "):
         hold(Mechanism(Learned(kind=HastyHeads), Lookback()), MINE)
     with pytest.raises(VacuousError):
         hold(Mechanism(CatchUp(k=20), Lookback()), MINE)
 
 
-def test_a_model_is_held_too() -> None:
+def test_a_model_is_held_too():
     right, mechanism = SMALL["luong"], Mechanism(CatchUp(), Lookback())
     hold(mechanism, {"mine": right})
     with pytest.raises(AssertionError, match="on mine breaks listening_is_encoding"):
         hold(mechanism, {"mine": partial(SeesAll, **right.keywords)})
 
 
-def test_a_schedule_with_its_own_alignment_says_how_it_gets_certain() -> None:
+def test_a_schedule_with_its_own_alignment_says_how_it_gets_certain():
     mechanism, law = Mechanism(Learned(), Lookback()), training_is_hard_decoding
     with pytest.raises(AssertionError, match="sharpen="):
         hold(mechanism, MINE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,7 +69,7 @@ def pairs_of(corpus: Corpus, split: str = "train") -> list[tuple[str, str]]:
     return [*zip(corpus.splits[split].sources, corpus.splits[split].targets, strict=True)]
 
 
-def test_the_splits_are_those_of_the_files(folder: Path, tmp_path: Path) -> None:
+def test_the_splits_are_those_of_the_files(folder, tmp_path):
     for cache in (None, tmp_path / "cache", tmp_path / "cache"):
         corpus = read(folder, cache=cache)
         assert (corpus.source_language, corpus.target_language) == ("de", "en")
@@ -80,7 +79,7 @@ def test_the_splits_are_those_of_the_files(folder: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("layout", ["plain", "named", "large", "nested"])
-def test_every_layout_gives_the_same_text(folder: Path, tmp_path: Path, layout: str) -> None:
+def test_every_layout_gives_the_same_text(folder, tmp_path, layout):
     names = ("german", "text")
     table, options = columns(PAIRS[:30]), []
     if layout in ("named", "large"):
@@ -95,9 +94,7 @@ def test_every_layout_gives_the_same_text(folder: Path, tmp_path: Path, layout: 
     assert read(tmp_path / "other", *options).splits["train"].sha256 == expected
 
 
-def test_shards_batches_and_patterns_are_one_text(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shards_batches_and_patterns_are_one_text(folder, monkeypatch):
     whole = read(folder).splits["train"].sha256
     monkeypatch.setattr(huggingface, "BLOCK", 7)
     assert read(folder).splits["train"].sha256 == whole
@@ -111,7 +108,7 @@ def test_shards_batches_and_patterns_are_one_text(
     assert pairs_of(read(folder, last)) == PAIRS[20:30]
 
 
-def test_text_is_normalised_and_filtered_as_that_of_files(tmp_path: Path) -> None:
+def test_text_is_normalised_and_filtered_as_that_of_files(tmp_path):
     rows = [(None, "x"), ("", "y"), ("a\u0308\tb \r\n", " c\nd"), ("one " * 9, "one"), ("e", "f")]
     table = struct(rows).append_column("more", pa.array(range(5)))
     kind = table.schema.field("translation").type
@@ -123,24 +120,14 @@ def test_text_is_normalised_and_filtered_as_that_of_files(tmp_path: Path) -> Non
     assert train.dropped == {"empty": 3, "too_long": 1}
 
 
-def test_a_second_start_reads_no_text(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_start_reads_no_text(folder, tmp_path, monkeypatch):
     before = pairs_of(read(folder, cache=tmp_path / "cache"))
     monkeypatch.setattr(huggingface, "_blocks", pytest.fail)
     monkeypatch.setattr(reader, "digest_of_file", pytest.fail)
     assert pairs_of(read(folder, cache=tmp_path / "cache")) == before
 
 
-def test_without_the_library_a_line_says_what_to_install(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(UserError, match=r"simulmt\[huggingface\]"):
-        read(folder).splits["test"]
-
-
-def test_other_columns_slices_or_contents_are_another_entry(tmp_path: Path) -> None:
+def test_other_columns_slices_or_contents_are_another_entry(tmp_path):
     table = columns(PAIRS).append_column("fr", pa.array([f"homme {n}" for n in range(40)]))
     path, cache = tmp_path / "set" / "train.parquet", tmp_path / "cache"
     write(path, table)
@@ -156,7 +143,7 @@ def test_other_columns_slices_or_contents_are_another_entry(tmp_path: Path) -> N
     assert pairs_of(read(path.parent, cache=cache)) == PAIRS[1:]
 
 
-def test_the_card_says_which_files_belong_to_a_split(folder: Path) -> None:
+def test_the_card_says_which_files_belong_to_a_split(folder):
     write(folder / "second.parquet", struct(PAIRS[:3]))
     files = [{"split": "train", "path": "second*"}, {"split": "test", "path": ["data/test*"]}]
     configs = [{"config_name": "small", "data_files": files}]
@@ -183,7 +170,7 @@ def test_the_card_says_which_files_belong_to_a_split(folder: Path) -> None:
         (b"PAR1" + bytes(99) + b"PAR1", "split test of"),
     ],
 )
-def test_what_is_wrong_with_a_split_is_one_line(tmp_path: Path, table: Any, named: str) -> None:
+def test_what_is_wrong_with_a_split_is_one_line(tmp_path, table, named):
     path = tmp_path / "set" / "test.parquet"
     write(path, columns(PAIRS) if isinstance(table, bytes) else table)
     if isinstance(table, bytes):
@@ -201,14 +188,12 @@ def test_what_is_wrong_with_a_split_is_one_line(tmp_path: Path, table: Any, name
         ("data.revision=main", "data.revision=main"),
     ],
 )
-def test_what_is_wrong_with_the_options_is_one_line(folder: Path, option: str, named: str) -> None:
+def test_what_is_wrong_with_the_options_is_one_line(folder, option, named):
     with pytest.raises(UserError, match=named):
         read(folder, option).splits["train"]
 
 
-def test_the_hub_is_asked_for_what_the_options_say(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_hub_is_asked_for_what_the_options_say(folder, monkeypatch):
     load, asked = datasets.load_dataset, []
 
     def from_hub(path: str, name: str | None, *, revision: str | None, **options: Any) -> Any:

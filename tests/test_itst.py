@@ -50,7 +50,7 @@ def literal_stops(T: list[list[float]], delta: float) -> list[int]:
 
 
 @torch.no_grad()
-def test_the_information_is_the_papers_with_the_scale_of_one_head_and_a_bias_of_the_keys() -> None:
+def test_the_information_is_the_papers_with_the_scale_of_one_head_and_a_bias_of_the_keys():
     layer, query, states = a_layer(), torch.randn(6, DIM).double(), torch.randn(9, DIM).double()
     memory = a_memory(layer, 9)._replace(selection_keys=layer.keys(states[None]))
     T = literal_information(layer, query, states)
@@ -62,7 +62,7 @@ def test_the_information_is_the_papers_with_the_scale_of_one_head_and_a_bias_of_
 
 
 @pytest.mark.parametrize("delta", [0.05, 0.3, 0.6, 1.0])
-def test_stops_are_those_of_the_paper(delta: float) -> None:
+def test_stops_are_those_of_the_paper(delta):
     layer = a_layer(delta=delta)
     memory, query = a_memory(layer, 9), torch.randn(1, 6, DIM).double()
     T = layer.information(query, memory)
@@ -77,7 +77,7 @@ def test_stops_are_those_of_the_paper(delta: float) -> None:
         state = stand.state
 
 
-def test_training_sees_what_inference_sees() -> None:
+def test_training_sees_what_inference_sees():
     """With the delta of its update; before, the whole source."""
     layer, query = a_layer(), torch.randn(1, 6, DIM).double()
     memory, draw = a_memory(layer, 9), torch.zeros(1)
@@ -87,7 +87,7 @@ def test_training_sees_what_inference_sees() -> None:
         assert plan.alignment.position[0, 0].tolist() == stops
 
 
-def test_a_step_reads_until_all_but_the_newest_token_inform_enough() -> None:
+def test_a_step_reads_until_all_but_the_newest_token_inform_enough():
     layer, query = a_layer(), torch.randn(1, 1, DIM).double()
     whole = a_memory(layer, 9)
     row = layer.information(query, whole)[0, 0, 0].tolist()
@@ -110,7 +110,7 @@ def losses_of(T: Tensor) -> tuple[float, float]:
     return lag, math.sqrt(apart)
 
 
-def test_losses_are_those_of_the_paper_whatever_the_padding() -> None:
+def test_losses_are_those_of_the_paper_whatever_the_padding():
     layer, query = a_layer(), torch.randn(3, 6, DIM).double()
     sizes = ((9, 6), (5, 4), (2, 1))
     keys = layer.keys(torch.randn(3, 9, DIM).double())
@@ -127,7 +127,7 @@ def test_losses_are_those_of_the_paper_whatever_the_padding() -> None:
     assert all(parameter.grad.isfinite().all() for parameter in layer.parameters())
 
 
-def test_step_by_step_the_losses_add_up_to_the_same() -> None:
+def test_step_by_step_the_losses_add_up_to_the_same():
     """As recurrent decoders plan; the norm of all steps is no sum of norms."""
     layer, query = a_layer(), torch.randn(2, 6, DIM).double()
     memory, moment = a_memory(layer, 9, rows=2), Moment(lengths=torch.tensor([6, 4]))
@@ -142,7 +142,7 @@ def test_step_by_step_the_losses_add_up_to_the_same() -> None:
         torch.testing.assert_close(total[name], loss, **NEAR)
 
 
-def test_a_models_losses_are_the_mean_over_its_layers() -> None:
+def test_a_models_losses_are_the_mean_over_its_layers():
     made = zoo.model(zoo.options("itst"), decoder_layers=3)
     source, mask = zoo.sentences(2, 7)
     target = torch.randint(4, zoo.VOCABULARY, (2, 5))
@@ -158,7 +158,7 @@ def test_a_models_losses_are_the_mean_over_its_layers() -> None:
         torch.testing.assert_close(loss, mean, **NEAR)
 
 
-def test_delta_falls_in_training_after_a_time_with_the_whole_source() -> None:
+def test_delta_falls_in_training_after_a_time_with_the_whole_source():
     draw = torch.zeros(1)
     shares = [OPTIONS.threshold(Moment(update, 100, draw)) for update in range(101)]
     assert all(math.isinf(delta) for delta in shares[:25])
@@ -168,7 +168,7 @@ def test_delta_falls_in_training_after_a_time_with_the_whole_source() -> None:
 
 
 @pytest.mark.parametrize("kind", zoo.SMALL)
-def test_a_larger_delta_waits_longer(kind: str) -> None:
+def test_a_larger_delta_waits_longer(kind):
     source, mask = zoo.sentences(6, 9)
     target = torch.randint(4, zoo.VOCABULARY, (6, 7))
     options = [zoo.options("itst") | {"delta": delta} for delta in (0.1, 0.6, 1.0)]

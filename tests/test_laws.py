@@ -10,7 +10,7 @@ import torch
 
 import zoo
 from simulmt.attention import Source
-from simulmt.laws import LAWS, Law, VacuousError, check
+from simulmt.laws import LAWS, VacuousError, check
 from simulmt.laws.of_attention import known_stops_are_certain
 from simulmt.laws.of_training import every_parameter_learns, training_is_hard_decoding
 from simulmt.parts.builders import build_mechanism
@@ -21,7 +21,7 @@ OF_TRAINING = [law for law in LAWS if not law.__module__.endswith("of_streams")]
 
 @pytest.mark.parametrize("law", OF_TRAINING, ids=lambda law: law.__name__)
 @pytest.mark.parametrize(("name", "kind"), zoo.pairs(MECHANISMS))
-def test_every_mechanism_obeys(law: Law, name: str, kind: str) -> None:
+def test_every_mechanism_obeys(law, name, kind):
     case = zoo.case(MECHANISMS[name], kind)
     if (name, law) == (zoo.READS_ALL, training_is_hard_decoding):
         with pytest.raises(VacuousError):
@@ -31,7 +31,7 @@ def test_every_mechanism_obeys(law: Law, name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", zoo.kinds(zoo.options("mocha")))
-def test_a_chunk_of_one_state_has_no_score_to_learn(kind: str) -> None:
+def test_a_chunk_of_one_state_has_no_score_to_learn(kind):
     every_parameter_learns(zoo.case(zoo.options("mocha") | {"chunk": 1}, kind))
 
 
@@ -47,12 +47,12 @@ SPAN_OPTIONS = [
 
 @pytest.mark.parametrize("span", SPAN_OPTIONS)
 @pytest.mark.parametrize(("name", "kind"), [("wait_k", "transformer"), ("soft", "rnmt_plus")])
-def test_fixed_schedules_collapse_to_a_masked_softmax(name: str, span: dict, kind: str) -> None:
+def test_fixed_schedules_collapse_to_a_masked_softmax(name, span, kind):
     chosen = {key: value for key, value in MECHANISMS[name].items() if key != "score"}
     known_stops_are_certain(zoo.case(chosen | span, kind))
 
 
-def test_noise_is_a_standard_deviation_and_training_only() -> None:
+def test_noise_is_a_standard_deviation_and_training_only():
     torch.manual_seed(0)
     layer = build_mechanism(zoo.options("monotonic") | {"noise": 4.0}).attention(64, 1).eval()
     states, mask = torch.randn(1, 7, 64), torch.ones(1, 7, dtype=torch.bool)
