@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections import Counter
 from itertools import chain, islice
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,16 +11,12 @@ import torch
 from torch import Tensor
 
 from simulmt.data.batches import BucketBatches, ordered_batches
-from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
-from simulmt.data.reader import read_text
-from simulmt.data.subwords import Subwords
 from simulmt.errors import UserError
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.training.datamodule import TrainLoader
 from zoo import BOS, EOS, PAD
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
 TOKENS = 256
 LARGE = Vocabulary(1 << 31)
 
@@ -62,15 +57,6 @@ def test_encoded_split_stores_and_returns():
     assert len(EncodedSplit.of([], [], LARGE)) == 0
 
 
-def test_encodes_a_split():
-    lines = ["ein Hut", "zwei Hüte", "a hat", "two hats"]
-    subwords = Subwords.train(lines, 20, "bpe")
-    split = EncodedSplit.encode(Split(lines[:2], lines[2:]), subwords)
-    source, target = split.sources[1].tolist(), split.targets[1].tolist()
-    assert (subwords.decode(source), subwords.decode(target)) == (lines[1], lines[3])
-    assert source == [*subwords.encode(lines[1]), EOS]
-
-
 @pytest.mark.parametrize("world_size", [1, 3])
 def test_bucket_batches_are_full_and_of_similar_lengths(lengths, world_size) -> None:
     ranks = [
@@ -104,27 +90,6 @@ def test_epochs_differ_in_batches_but_not_in_length(lengths):
     # a run that is resumed with another version of simulmt, or elsewhere, goes on in this order
     digests = [hashlib.sha256(json.dumps(epoch).encode()).hexdigest()[:12] for epoch in epochs]
     assert digests[:2] == ["661d36337962", "04f2d68f3e20"]
-
-
-@pytest.mark.parametrize("done", [0, 1, 5, 30])
-def test_a_loader_that_is_ahead_resumes_after_the_last_trained_batch(done):
-    rows = [[4 + n] * (1 + n % 9) for n in range(300)]
-    split = EncodedSplit.of(rows, rows, LARGE)
-
-    def make() -> TrainLoader:
-        return TrainLoader(split, BucketBatches(split.lengths, 40, seed=0))
-
-    expected = [batch.index.tolist() for loader in [make()] for _ in range(2) for batch in loader]
-    loader = make()
-    batches = iter(loader)
-    trained = [next(batches).index.tolist() for _ in range(done)]
-    state = json.loads(json.dumps(loader.state_dict()))
-    assert (state["epoch"], state["position"]) == (0, done)
-    resumed = make()
-    resumed.load_state_dict(state)
-    assert resumed.state_dict() == state
-    rest = [batch.index.tolist() for _ in range(2) for batch in resumed]
-    assert trained + rest == expected
 
 
 @pytest.mark.parametrize("world_size", [1, 3])
@@ -217,19 +182,3 @@ def test_batches_hold_the_pairs_of_their_split() -> None:
             assert batch.target[row][batch.target_mask[row]].tolist() == split.targets[n].tolist()
             seen.append(n)
     assert sorted(seen) == list(range(50))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not SHARED.is_dir(), reason="no real corpora beside the repository")
-def test_real_corpus():
-    folder = str(SHARED / "multi30k")
-    corpus = read_text(folder, "de", "en", "train", "val", "test_2016_flickr", 100, "multi30k")
-    train = corpus.splits["train"]
-    subwords = Subwords.train(train.sample(), 4000, "bpe")
-    split = EncodedSplit.encode(train, subwords)
-    sampler = BucketBatches(split.lengths, 4096, seed=0)
-    batches = list(sampler)
-    check_budget(batches, split.lengths, 4096)
-    assert sampler.skipped == 0
-    padded = sum(len(batch) * int(split.lengths[batch].max()) for batch in batches)
-    assert padded / (4096 * len(batches)) > 0.97

@@ -135,27 +135,14 @@ def test_delays_and_positions_are_those_of_the_words(width):
 
 
 @pytest.mark.usefixtures("limited")
-@pytest.mark.parametrize("eos", [-99.0, 0.0, 99.0])
-def test_a_beam_of_one_is_greedy_at_any_length(eos):
-    source, mask = toy_sentences(12)
-    for alpha in (0.0, 0.6, 9.0):
-        toy = Toy(4, eos)
-        found = beam_search(toy, source, mask, Search(1, alpha))
-        assert found == greedy(toy, source, mask)
-    lengths = {len(hypothesis.tokens) for hypothesis in found}
-    assert lengths == {-99.0: {LIMIT}, 99.0: {0}}.get(eos, lengths)
-
-
-@pytest.mark.usefixtures("limited")
 def test_finished_sentences_leave_and_hopeless_ones_are_given_up():
     source, mask = toy_sentences(20)
-    toy = Toy(seed=5)
+    toy, sure = Toy(seed=5), Toy(seed=5, eos=99)
     beam_search(toy, source, mask, Search(2, 0.6))
     assert all(rows % 2 == 0 for rows in toy.rows)
     assert toy.rows[0] == 40
     assert toy.rows == sorted(toy.rows, reverse=True)
     assert 0 < toy.rows[-1] < 40
-    sure = Toy(seed=5, eos=99)
     assert beam_search(sure, source, mask, Search(50, 0.6)) == [Hypothesis([], [], [])] * 20
     assert len(sure.rows) == 1, "nothing can beat an end of probability 1"
 

@@ -6,9 +6,7 @@ import json
 import math
 import os
 from argparse import Namespace
-from pathlib import Path
 
-import equal_systems
 import gpu_steps
 import likelihood
 import peers
@@ -21,12 +19,9 @@ import torch
 import training
 from frame import summed_up
 
-from reported import rows
 from simulmt.files.instances import read_instances
 from simulmt.files.run_directory import INSTANCES
-from simulmt.models.vocabulary import Vocabulary
 from simulmt.parts.builders import build_objective
-from zoo import EOS
 
 
 def test_a_target_is_met_up_to_its_bound_and_missed_beyond(tmp_path):
@@ -37,15 +32,6 @@ def test_a_target_is_met_up_to_its_bound_and_missed_beyond(tmp_path):
     suite.write(found, {"machine": "some"}, tmp_path / "results")
     saved = json.loads((tmp_path / "results.json").read_text())["results"]
     assert [one["met"] for one in saved] == [one.met for one in found]
-
-
-def test_a_made_up_batch_has_the_lengths_it_is_asked_for():
-    given = steps.batch(200, 20, Vocabulary(50))
-    lengths = given.target_mask.sum(1)
-    assert given.target.shape == (10, 20)
-    assert lengths.max() == 20
-    assert lengths.min() >= 18
-    assert (given.target.gather(1, lengths[:, None] - 1) == EOS).all()
 
 
 @pytest.mark.slow
@@ -94,18 +80,6 @@ def test_peak_memory_is_what_is_held_at_once():
         del kept
 
     assert steps.peak_bytes(run) == pytest.approx(4000, rel=0.1)  # the allocator rounds up
-
-
-def test_equal_systems_differ_in_one_of_twenty_comparisons(monkeypatch):
-    for name, size in {"POPULATION": 40, "SENTENCES": 30, "RESAMPLES": 40}.items():
-        monkeypatch.setattr(equal_systems, name, size)
-    small = equal_systems.measure(4)
-    committed = rows(Path(equal_systems.__file__).with_suffix(".csv"))
-    for key in ("what", "seeds"):
-        assert [row[key] for row in committed] == [str(row[key]) for row in small]
-    (single, *_) = committed
-    assert (single["what"], single["pairs"]) == ("single points", "2000")
-    assert 4 <= float(single["below"]) <= 6
 
 
 @pytest.mark.slow

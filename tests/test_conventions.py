@@ -169,26 +169,6 @@ def test_ictnlp_lowers_case_and_splits_at_spaces():
     assert {"case:lc", "tok:none"} <= {*signature.split("|")}
 
 
-def test_signatures_tell_the_conventions_apart():
-    scores = {name: figures(score(TRICKY), name) for name in CONVENTIONS}
-    start = {name: own["AL"].signature.split("|eos")[0] for name, own in scores.items()}
-    assert start == {
-        "paper": "AL|g:hyp|u:word",
-        "simuleval": "AL|g:ref|u:word|clip:no",
-        "omnisteval": "AL|g:ref|u:word|clip:no|omnisteval:0.1.10",
-        "ictnlp": "AL|g:hyp|u:subword",
-    }
-    assert scores["simuleval"]["ATD"].signature.startswith("ATD|u:word|")
-    assert scores["omnisteval"]["YAAL"].signature.startswith("YAAL|g:max|u:word|")
-    assert scores["ictnlp"]["CW"].signature.startswith("CW|g:src|u:subword|")
-
-
-def test_simuleval_does_not_clip():
-    late = score([TRICKY[5]])
-    assert {figures(late, "simuleval")[name].value for name in ("AL", "LAAL")} == {4}
-    assert figures(late, "paper")["AL"].value == 3
-
-
 def test_computation_aware_latency_is_there_where_it_was_measured(tmp_path):
     aware = score(TRICKY).computation_aware
     assert aware.sentences == sum(bool(one.elapsed) for one in TRICKY) == 8

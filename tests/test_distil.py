@@ -255,12 +255,6 @@ def test_an_imported_teacher_needs_a_text(tmp_path, work, load):
 
 
 @pytest.mark.slow
-def test_two_processes_write_the_same_as_one(whole, tmp_path, work):
-    work(tmp_path / "corpus", "processes=2")
-    assert same(tmp_path / "corpus", whole)
-
-
-@pytest.mark.slow
 def test_the_printed_command_trains(tmp_path, work):
     chosen = [word for word in work(tmp_path / "corpus").split() if word.startswith("data")]
     chosen += [o for o in SMALL if not o.startswith("data.")]

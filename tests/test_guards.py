@@ -1,14 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from simulmt.analysis import summary
 from simulmt.decoding.instance import Instance
 from simulmt.scoring.guards import residue
-from simulmt.scoring.score import score
-from simulmt.scoring.scores import Computing, Decoding
 
 
 def instance(index, **text):
@@ -55,14 +50,3 @@ def test_a_few_lines_and_a_count_of_the_rest():
     corpus = [instance(0, source=text, reference=text, prediction=text + " ⁇")]
     assert (len(residue(corpus)), len(residue(corpus, most=10))) == (6, 10)
     assert "5 more" in residue(corpus)[-1]
-
-
-def test_computing_is_told_though_nothing_was_written(capsys):
-    how = Decoding("best", "test", 1, word_ms=300), Computing(1.25, 2, 3)
-    for prediction, told in (("", False), ("a sentence", True)):
-        one = instance(0, prediction=prediction)
-        one = replace(one, elapsed=tuple(1.5 + delay for delay in one.delays))
-        summary.computing(score([one], None, *how))
-        said = " ".join(capsys.readouterr().out.split())
-        assert said.startswith("computing for a source word: median 1.2 ms, 95% within 2.0 ms")
-        assert ("at 300 ms a word, AL is" in said) == told

@@ -1,7 +1,9 @@
-"""The help shows the configuration files, and names the choices of every group."""
+"""The help shows the configuration files and their choices; bash completes commands."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +14,8 @@ from simulmt.errors import UserError
 from simulmt.programs.cli import VERBS
 from simulmt.programs.help import explain, usage
 
-CONF = Path(__file__).parents[1] / "conf"
+ROOT = Path(__file__).parents[1]
+CONF = ROOT / "conf"
 
 
 def test_every_verb_has_a_file_and_the_usage_names_it():
@@ -41,7 +44,7 @@ def test_presets_are_listed_without_the_parts_that_they_share():
 
 
 def test_the_example_of_a_package_is_explained(monkeypatch):
-    monkeypatch.syspath_prepend(CONF.parent / "examples" / "catch_up")
+    monkeypatch.syspath_prepend(ROOT / "examples" / "catch_up")
     text = explain("train", ["plugins=[catch_up]", "mechanism=catch_up"])
     assert "catch_up, emma" in text
     assert "\nsteady: 6 " in text
@@ -61,3 +64,39 @@ def test_a_reader_that_leaves_early_sees_no_traceback():
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("  -m, --multirun  ")
+
+
+ASK = """
+eval "$({program} -sc install=bash)"
+COMP_LINE={line!r} COMP_POINT=${{#COMP_LINE}} COMP_CWORD={number}
+hydra_bash_completion
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory) -> Path:
+    """A folder with the command `simulmt`, as an installation makes it."""
+    path = tmp_path_factory.mktemp("bin") / "simulmt"
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} -m simulmt "$@"\n')
+    path.chmod(0o755)
+    return path.parent
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="asks bash")
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("simulmt tr", ["train", "translate"]),
+        ("simulmt train mechanism=milk mechanism.no", ["mechanism.noise="]),
+        pytest.param("simulmt evaluate dial.f", ["dial.first_read="], marks=pytest.mark.slow),
+        pytest.param("python train.py teacher=jo", ["teacher=joint"], marks=pytest.mark.slow),
+    ],
+)
+def test_bash_completes(line, found, commands):
+    program = "python train.py" if line.startswith("python") else "simulmt"
+    asked = ASK.format(program=program, line=line, number=len(line.split()) - 1)
+    path = os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "src")}
+    answer = subprocess.check_output(["bash", "-c", asked], cwd=ROOT, env=environment, text=True)
+    assert answer.split() == found

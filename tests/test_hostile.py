@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -18,7 +17,6 @@ import pytest
 import torch
 
 from simulmt.errors import UserError
-from simulmt.files.instances import read_instances
 from simulmt.programs.export import export
 from simulmt.saved import checkpoint, exported
 from small_runs import configuration, run
@@ -99,53 +97,36 @@ class Call:
         return self.call
 
 
-@pytest.mark.parametrize(
-    ("entry", "value"),
-    [
-        ("config", Call(os.system, "touch executed")),
-        ("config", Call(eval, "open('executed', 'w')")),
-        ("config", {"a": torch.zeros(1)}),
-        ("manifest", {"name": "a"}),
-        ("needs", {"a]; rm -rf": ""}),
-        ("subwords", {"vocab.json": torch.zeros(9)}),
-        ("subwords", torch.zeros(9, dtype=torch.uint8)),
-    ],
-)
-def test_a_hostile_passport_is_rejected(entry, value, content, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    passport = content["simulmt"] | {entry: value}
-    torch.save(content | {"simulmt": passport}, tmp_path / "bad.ckpt")
-    with pytest.raises(REJECTED):
-        checkpoint.load(tmp_path / "bad.ckpt").build()
-    assert [path.name for path in tmp_path.iterdir()] == ["bad.ckpt"]
+WEIGHT = "model.embedding.weight"
 
 
 @pytest.mark.parametrize(
     "change",
     [
+        {"config": Call(os.system, "touch executed")},
+        {"config": Call(eval, "open('executed', 'w')")},
+        {"config": {"a": torch.zeros(1)}},
+        {"manifest": {"name": "a"}},
+        {"needs": {"a]; rm -rf": ""}},
+        {"subwords": {"vocab.json": torch.zeros(9)}},
+        {"subwords": torch.zeros(9, dtype=torch.uint8)},
         lambda weight: weight.to(torch.int8),
         lambda weight: weight[:-1].clone(),
         lambda weight: weight * torch.nan,
-        lambda weight: "weight",
         lambda weight: weight.to_sparse(),
         lambda weight: Call(os.system, "touch executed"),
     ],
 )
-def test_weights_that_are_not_finite_floats_are_rejected(change, content, tmp_path, monkeypatch):
+def test_hostile_entries_and_weights_are_rejected(change, content, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    weights = content["state_dict"]
-    weights["model.embedding.weight"] = change(weights["model.embedding.weight"])
+    if isinstance(change, dict):
+        content["simulmt"] |= change
+    else:
+        content["state_dict"][WEIGHT] = change(content["state_dict"][WEIGHT])
     torch.save(content, tmp_path / "bad.ckpt")
     with pytest.raises(REJECTED):
         checkpoint.load(tmp_path / "bad.ckpt").build()
-    assert not (tmp_path / "executed").exists()
-
-
-def test_a_state_that_does_not_fit_ends_the_training(content, tmp_path, cache):
-    torch.save(content | {"optimizer_states": [{}]}, tmp_path / "bad.ckpt")
-    with pytest.raises(Exception):  # noqa: B017, PT011  (of whichever library)
-        run(tmp_path / "run", cache, f"ckpt_path={tmp_path / 'bad.ckpt'}", "trainer.max_updates=9")
-    assert not (tmp_path / "run" / "test_scores.json").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.ckpt"]
 
 
 def test_a_checkpoint_names_no_file_outside_its_run(content, tmp_path, cache):
@@ -159,29 +140,6 @@ def test_a_checkpoint_names_no_file_outside_its_run(content, tmp_path, cache):
     torch.save(content, tmp_path / "bad.ckpt")
     run(tmp_path / "run", cache, f"ckpt_path={tmp_path / 'bad.ckpt'}", "trainer.max_updates=9")
     assert mine.read_text() == "mine"
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("delays", [1, 10**400]),
-        ("elapsed", [1.0, 10**400]),
-        ("prediction", "\ud800 b"),
-        ("prediction", ["a", "b"] * 10**4),
-        ("source_length", 3),
-        ("index", None),
-    ],
-)
-def test_a_corrupt_line_of_a_log_is_named(name, value, tmp_path):
-    line = {"index": 0, "prediction": "a b", "delays": [1, 2], "elapsed": [], "reference": "c"}
-    line |= {"prediction_length": 2, "source": "d e", "source_length": 2}
-    path = tmp_path / "instances.log"
-    path.write_text(json.dumps(line) + "\n")
-    assert len(read_instances(path)) == 1
-    path.write_text(f"{json.dumps(line)}\n{json.dumps(line | {name: value})}\n")
-    with pytest.raises(UserError, match=r"instances\.log, line 2") as error:
-        read_instances(path)
-    assert len(str(error.value)) < 500
 
 
 def test_a_message_has_one_line():
