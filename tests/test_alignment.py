@@ -1,7 +1,5 @@
 """Word alignments: their files, symmetrisation, and the measures that use them."""
 
-from __future__ import annotations
-
 import random
 import re
 import sys

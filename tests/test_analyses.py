@@ -1,7 +1,5 @@
 """The papers' analyses, against brute force on made-up runs and against identities."""
 
-from __future__ import annotations
-
 import csv
 import random
 import shutil

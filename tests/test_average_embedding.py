@@ -1,7 +1,5 @@
 """The average embedding layer against attention to `z_j + f_g`, written out."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Beam search: exact where the beam holds everything, greedy where it holds one hypothesis."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import shutil

@@ -1,7 +1,5 @@
 """The benchmarks run, at tiny sizes, and say truly what is met; nothing is timed here."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -57,6 +55,7 @@ def test_the_loss_of_the_peers_is_ours():
     torch.testing.assert_close(theirs, ours.total / ours.tokens)
 
 
+@pytest.mark.slow
 def test_steps_for_a_gpu_are_the_same_elsewhere(monkeypatch):
     monkeypatch.setattr(gpu_steps, "SIZES", {"transformer": "verbfinal"})
     monkeypatch.setattr(gpu_steps, "LENGTHS", (8,))
@@ -70,16 +69,6 @@ def test_a_step_with_all_logits_holds_more_than_one_without():
         run()
     ours, other = likelihood.peaks("transformer", 2000, 1200)
     assert other - ours > 4 * 2000 * 1200
-
-
-def test_peak_memory_is_what_is_held_at_once():
-    def run() -> None:
-        for _ in range(3):
-            torch.empty(1000, dtype=torch.float32)
-        kept = torch.empty(500, dtype=torch.float32)
-        del kept
-
-    assert steps.peak_bytes(run) == pytest.approx(4000, rel=0.1)  # the allocator rounds up
 
 
 @pytest.mark.slow

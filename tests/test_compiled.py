@@ -1,7 +1,5 @@
 """`trainer.compile=true` changes nothing but rounding, and only in training steps."""
 
-from __future__ import annotations
-
 from functools import partial
 from unittest.mock import Mock
 

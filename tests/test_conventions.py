@@ -1,7 +1,5 @@
 """The conventions against the scorers they are named after, where these are installed."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import math
 from argparse import Namespace

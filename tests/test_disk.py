@@ -1,7 +1,5 @@
 """A disk that takes no more: one line with the file and the reason; nothing half written."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

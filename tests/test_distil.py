@@ -1,7 +1,5 @@
 """`simulmt distil`: what it writes, and that it comes to the same in any number of goes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Dropout: its masks are as good as random, and its gradients are those of its masks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """EMMA's options: energies from perceptrons, a temperature, and a threshold that can be swept."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import pairwise

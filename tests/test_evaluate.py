@@ -1,7 +1,5 @@
 """Scoring other text than a split, and with another k, through `evaluate.py`."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The tables of figures in the documentation are those of the committed data."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Models and windows against references written down from the formulas, a step at a time."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

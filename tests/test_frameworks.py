@@ -1,7 +1,5 @@
 """simulmt uses the public names of other packages alone."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

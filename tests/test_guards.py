@@ -1,9 +1,9 @@
-from __future__ import annotations
-
 import pytest
 
+from simulmt.analysis import summary
 from simulmt.decoding.instance import Instance
 from simulmt.scoring.guards import residue
+from simulmt.scoring.score import score
 
 
 def instance(index, **text):
@@ -50,3 +50,9 @@ def test_a_few_lines_and_a_count_of_the_rest():
     corpus = [instance(0, source=text, reference=text, prediction=text + " ⁇")]
     assert (len(residue(corpus)), len(residue(corpus, most=10))) == (6, 10)
     assert "5 more" in residue(corpus)[-1]
+
+
+def test_the_report_at_the_end_of_a_run_prints_them(tmp_path, capsys):
+    corpus = [instance(0, reference="don &apos;t [x]"), instance(1)]
+    summary.results("wait_k on test", score(corpus), corpus, tmp_path / "best.ckpt", tmp_path)
+    assert residue(corpus)[0] in capsys.readouterr().out.splitlines()

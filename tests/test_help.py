@@ -1,7 +1,5 @@
 """The help shows the configuration files and their choices; bash completes commands."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

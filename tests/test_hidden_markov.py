@@ -1,7 +1,5 @@
 """The forward algorithm of HMT: against all paths, and the kernel against the equations."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """HMT against a slow reading of the paper: states, what they see, the loss, and decoding."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """Parts of somebody else's package: right ones obey the laws, wrong ones are caught by name."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 `tests/faults/files.py` damages every file of a run for every program.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Data sets of Hugging Face: folders of Parquet files, and the Hub as `datasets` gives it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

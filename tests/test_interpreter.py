@@ -1,7 +1,5 @@
 """What arrives on a stream or is typed is cut into words, and translated while it comes."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Bootstrap intervals, p values and the Pareto front, against sacreBLEU and brute force."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

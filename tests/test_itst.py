@@ -1,7 +1,5 @@
 """ITST against a slow reading of the paper: stops, weights, losses and the curriculum."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The likelihood of each token, chunk by chunk, against the same from all logits at once."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from likelihood import from_all_logits

@@ -1,7 +1,5 @@
 """What a training prints where no progress bar is shown, and writes into its log."""
 
-from __future__ import annotations
-
 import logging
 import re
 
