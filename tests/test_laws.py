@@ -35,7 +35,7 @@ def pairs() -> Iterator[ParameterSet]:
 
 
 @pytest.mark.parametrize("law", OF_TRAINING, ids=lambda law: law.__name__)
-@pytest.mark.parametrize(("name", "kind"), pairs())
+@pytest.mark.parametrize(("name", "kind"), [*pairs()])
 def test_every_mechanism_obeys(law, name, kind):
     case = zoo.case(MECHANISMS[name], kind)
     if (name, law) == (zoo.READS_ALL, training_is_hard_decoding):
