@@ -3,6 +3,7 @@
 import random
 import re
 import sys
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
@@ -96,9 +97,8 @@ def test_grow_diag_final_and_by_hand():
 def test_grow_diag_final_and_lies_between_intersection_and_union():
     rng = random.Random(2)
     for _ in range(100):
-        forward, backward = (
-            frozenset((rng.randrange(6), rng.randrange(6)) for _ in range(8)) for _ in range(2)
-        )
+        draw = ((rng.randrange(6), rng.randrange(6)) for _ in range(16))
+        forward, backward = frozenset(islice(draw, 8)), frozenset(draw)
         grown = grow_diag_final_and(forward, backward)
         assert forward & backward <= grown <= forward | backward
         for i, j in (forward | backward) - grown:  # no link of two unlinked words is left
@@ -259,10 +259,10 @@ def test_the_program_writes_a_line_for_each_pair(diagonal, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("overrides", "values"),
     [
-        (["source=a"], "source is a, target None"),
-        (["source=a", "target=b", "data=verbfinal"], "data verbfinal"),
-        (["source=a", "target=b"], r"3 lines .*b has 2"),
-        (["data=verbfinal", "data.train=-1", "split=dev"], r"split is 'dev'.*'valid'"),
+        ("source=a", "source is a, target None"),
+        ("source=a target=b data=verbfinal", "data verbfinal"),
+        ("source=a target=b", r"3 lines .*b has 2"),
+        ("data=verbfinal data.train=-1 split=dev", r"split is 'dev'.*'valid'"),
     ],
 )
 def test_wrong_options_of_the_program(diagonal, tmp_path, monkeypatch, overrides, values):
@@ -270,7 +270,7 @@ def test_wrong_options_of_the_program(diagonal, tmp_path, monkeypatch, overrides
     Path("a").write_text("x\ny\nz\n")
     Path("b").write_text("x\ny\n")
     with pytest.raises(UserError, match=values):
-        align(configuration("align", *overrides))
+        align(configuration("align", *overrides.split()))
 
 
 @pytest.mark.slow

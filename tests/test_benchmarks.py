@@ -2,23 +2,18 @@
 
 import json
 import math
-import os
-from argparse import Namespace
 
 import gpu_steps
 import likelihood
 import peers
 import pytest
 import recurrent
-import serve
 import steps
 import suite
 import torch
 import training
 from frame import summed_up
 
-from simulmt.files.instances import read_instances
-from simulmt.files.run_directory import INSTANCES
 from simulmt.parts.builders import build_objective
 
 
@@ -69,13 +64,3 @@ def test_a_step_with_all_logits_holds_more_than_one_without():
         run()
     ours, other = likelihood.peaks("transformer", 2000, 1200)
     assert other - ours > 4 * 2000 * 1200
-
-
-@pytest.mark.slow
-def test_sessions_at_once_get_the_words_of_the_test_set(trained_once):
-    run = trained_once("mechanism=multi_path")
-    arguments = Namespace(checkpoint=run, rate=600, seconds=1)
-    core = min(os.sched_getaffinity(0))
-    row = serve.measure(arguments, read_instances(run / INSTANCES), 3, core)
-    assert (row.sessions, row.wrong) == (3, 0)
-    assert row.sentences >= 3

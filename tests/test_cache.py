@@ -130,16 +130,6 @@ def test_what_a_killed_process_leaves_is_removed(tmp_path):
     assert [*tmp_path.rglob("half")] == []
 
 
-def test_a_full_disk_leaves_nothing_and_is_one_line(tmp_path):
-    def make(folder: Path) -> dict[str, int]:
-        (folder / "half").write_bytes(b"half")
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(UserError, match=r"entry cannot be written \(No space left.*set `cache`"):
-        Entry(tmp_path / "cache" / "entry", make).rows("a", np.int32)
-    assert [path.name for path in files(tmp_path)] == [".entry.lock"]
-
-
 def test_text_that_changes_while_it_is_read_is_an_error(root, tmp_path, monkeypatch):
     """Or the new text would lie in the cache under the digest of the old one."""
 

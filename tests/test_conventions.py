@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from simulmt.decoding.instance import Instance
-from simulmt.files.instances import read_instances, write_instances
+from simulmt.files.instances import write_instances
 from simulmt.scoring.conventions import CONVENTIONS, Bleu
 from simulmt.scoring.degeneracy import FIGURES, OMNISTEVAL
 from simulmt.scoring.score import bleu, score
@@ -167,17 +167,12 @@ def test_ictnlp_lowers_case_and_splits_at_spaces():
     assert {"case:lc", "tok:none"} <= {*signature.split("|")}
 
 
-def test_computation_aware_latency_is_there_where_it_was_measured(tmp_path):
+def test_computation_aware_latency_is_there_where_it_was_measured():
     aware = score(TRICKY).computation_aware
     assert aware.sentences == sum(bool(one.elapsed) for one in TRICKY) == 8
-    assert aware.figures["AL"].signature.startswith(
-        "AL|g:ref|u:word|d:ca|clip:no|omnisteval:0.1.10|eos:no|"
-    )
+    assert "|d:ca|" in aware.figures["AL"].signature
     one = score([TRICKY[0]]).computation_aware.figures
     assert one["AL"].value == pytest.approx((3.2 + (4.5 - 1)) / 2)  # the second word ends it
     assert one["YAAL"].value == pytest.approx(3.2)
-    bare = [line(i.index, i.source, i.reference, i.prediction, i.delays) for i in TRICKY]
+    bare = [replace(one, elapsed=()) for one in TRICKY]
     assert score(bare) == replace(score(TRICKY), computation_aware=None)
-    write_instances(tmp_path / "instances.log", TRICKY)
-    back = read_instances(tmp_path / "instances.log")
-    assert score(back).computation_aware == score(TRICKY).computation_aware

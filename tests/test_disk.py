@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from simulmt.errors import UserError
 from simulmt.programs import command
-from simulmt.system.disk import check_writable, explain, replacing, write_json, writing
+from simulmt.system.disk import check_writable, explain, writing
 from small_runs import run, weights
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -27,17 +27,6 @@ def test_a_file_that_cannot_be_written_is_named_with_the_reason(tmp_path):
         raise RuntimeError("mistake")
     with pytest.raises(UserError, match="/proc/none"):
         check_writable(Path("/proc/none"))
-
-
-def test_a_checkpoint_that_torch_cannot_write_leaves_the_one_before(tmp_path):
-    write_json(tmp_path / "a", {"b": 1})
-    with (
-        pytest.raises(UserError, match=r"a cannot be written \(No space left on device"),
-        replacing(tmp_path / "a"),
-        open("/dev/full", "wb") as file,
-    ):
-        torch.save({"w": torch.zeros(100_000)}, file)
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_a_run_resumes_from_the_checkpoint_before_the_disk_was_full(

@@ -13,7 +13,6 @@ from simulmt.attention.memory import Memory
 from simulmt.attention.schedules import MonotonicHeads
 from simulmt.attention.scores import Perceptron
 from simulmt.decoding.overruled import overruled
-from simulmt.errors import UserError
 from simulmt.laws.case import Case
 from simulmt.laws.of_streams import decoded_in_every_way
 from simulmt.laws.small import transformer
@@ -98,9 +97,3 @@ def test_an_overruled_model_is_an_offline_one_that_says_when_its_heads_would_sto
         least = p.sigmoid().min().item()
         assert step.confidence.sigmoid().item() == pytest.approx(least)
         state, other = step.state, told.state
-
-
-@pytest.mark.parametrize("threshold", [0, 1])
-def test_a_threshold_is_a_probability(threshold):
-    with pytest.raises(UserError, match=f"dial.threshold is {threshold}"):
-        EMMA.turned({"threshold": threshold})

@@ -200,6 +200,5 @@ def test_the_hub_is_asked_for_what_the_options_say(folder, monkeypatch):
 
     monkeypatch.setattr(datasets, "load_dataset", from_hub)
     corpus = read("me/set", "data.config=de-en", "data.revision=v2", "data.valid='**/val*.parquet'")
-    assert pairs_of(corpus) == PAIRS[:30]
-    assert pairs_of(corpus, "valid") == PAIRS[30:35]
+    assert (pairs_of(corpus), pairs_of(corpus, "valid")) == (PAIRS[:30], PAIRS[30:35])
     assert asked == [("me/set", "de-en", "v2"), ("me/set", None, "v2")]
