@@ -1,6 +1,5 @@
 """Data sets of Hugging Face: folders of Parquet files, and the Hub as `datasets` gives it."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -139,23 +138,6 @@ def test_other_columns_slices_or_contents_are_another_entry(tmp_path):
         assert pairs_of(read(path.parent, option, cache=cache)) == expected
     write(path, table.slice(1))
     assert pairs_of(read(path.parent, cache=cache)) == PAIRS[1:]
-
-
-def test_the_card_says_which_files_belong_to_a_split(folder):
-    write(folder / "second.parquet", struct(PAIRS[:3]))
-    files = [{"split": "train", "path": "second*"}, {"split": "test", "path": ["data/test*"]}]
-    configs = [{"config_name": "small", "data_files": files}]
-    configs += [{"config_name": "all", "data_files": "data/*.parquet", "default": True}]
-    card = f"---\n{json.dumps({'configs': configs})}\n---\nA data set\n"
-    (folder / "README.md").write_text(card)
-    small = read(folder, "data.config=small")
-    assert pairs_of(small) == PAIRS[:3]
-    assert pairs_of(small, "test") == PAIRS[35:]
-    assert len(read(folder).splits["train"]) == 40
-    with pytest.raises(UserError, match="validation"):
-        small.splits["valid"]
-    with pytest.raises(UserError, match="tiny"):
-        read(folder, "data.config=tiny").splits["train"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 import itertools
 import random
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -17,29 +18,18 @@ from simulmt.latency import (
 )
 
 
-def average_lagging_of_reference(delays: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    return average_lagging(delays, source, target, target + 2)
-
-
-def length_adaptive(delays: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    return length_adaptive_average_lagging(delays, source, target, target + 2)
-
-
-def average_proportion_of_reference(delays: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    return average_proportion(delays, source, target, target + 2)
-
-
-def yet_another(delays: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    return yet_another_average_lagging(delays, source, target, target + 2).nan_to_num(0.0)
+def of_reference(metric: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The metric for a reference of two more tokens; 0 where it is not defined."""
+    return lambda delays, source, target: metric(delays, source, target, target + 2).nan_to_num(0)
 
 
 METRICS = [
     average_proportion,
-    average_proportion_of_reference,
+    of_reference(average_proportion),
     average_lagging,
-    average_lagging_of_reference,
-    length_adaptive,
-    yet_another,
+    of_reference(average_lagging),
+    of_reference(length_adaptive_average_lagging),
+    of_reference(yet_another_average_lagging),
     differentiable_average_lagging,
     average_token_delay,
     consecutive_wait,
