@@ -1,9 +1,9 @@
 """Word alignments: their files, symmetrisation, and the measures that use them."""
 
-from __future__ import annotations
-
 import random
+import re
 import sys
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import zoo
-from simulmt.alignment.aligner import LONGEST, align_text
+from simulmt.alignment.aligner import align_text
 from simulmt.alignment.error_rate import error_rate
 from simulmt.alignment.links import Gold, form, format_links, known_links, parse_links, read_links
 from simulmt.alignment.prediction import LinkKind, accuracies, judge, project
@@ -20,7 +20,6 @@ from simulmt.alignment.symmetrise import grow_diag_final_and, intersection
 from simulmt.analysis.studies.aer import attention_links
 from simulmt.analysis.studies.run_set import LinkSource
 from simulmt.analysis.trace import record
-from simulmt.data.corpus import oracle_delays
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
@@ -57,21 +56,19 @@ def test_words_are_alike_but_for_case_and_outer_punctuation():
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "value"),
     [
-        ("0-0\n", "has 1 lines, the text 2 sentence pairs"),
-        ("0-0\n1:0\n", "line 2: '1:0' is no link such as 0-1"),
-        ("0-0\n0--1\n", "line 2: '0--1' is no link"),
-        ("0-0\n2-0\n", "line 2: 2-0 in a pair of 2 and 3 words.*counted from 0"),
-        ("0-0\n1?3\n", "line 2: 1-3 in a pair of 2 and 3 words"),
+        ("0-0\n", "1 lines, the text 2"),
+        ("0-0\n1:0\n", "line 2: '1:0'"),
+        ("0-0\n0--1\n", "line 2: '0--1'"),
+        ("0-0\n2-0\n", "line 2: 2-0"),
+        ("0-0\n1?3\n", "line 2: 1-3"),
     ],
 )
-def test_damaged_files_are_refused_with_the_line(tmp_path, text, message):
+def test_an_error_in_a_file_names_its_line(tmp_path, text, value):
     (tmp_path / "links").write_text(text)
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=re.escape(value)):
         read_links(tmp_path / "links", ["a", "a b"], ["c", "c d e"])
-    with pytest.raises(UserError, match="nowhere cannot be read"):
-        read_links(tmp_path / "nowhere", [], [])
 
 
 def test_known_links_are_sure_where_there_is_one_and_fit_the_needs():
@@ -100,9 +97,8 @@ def test_grow_diag_final_and_by_hand():
 def test_grow_diag_final_and_lies_between_intersection_and_union():
     rng = random.Random(2)
     for _ in range(100):
-        forward, backward = (
-            frozenset((rng.randrange(6), rng.randrange(6)) for _ in range(8)) for _ in range(2)
-        )
+        draw = ((rng.randrange(6), rng.randrange(6)) for _ in range(16))
+        forward, backward = frozenset(islice(draw, 8)), frozenset(draw)
         grown = grow_diag_final_and(forward, backward)
         assert forward & backward <= grown <= forward | backward
         for i, j in (forward | backward) - grown:  # no link of two unlinked words is left
@@ -122,71 +118,38 @@ def test_error_rate_by_hand():
     assert error_rate([links(""), links("")], gold) == (1, None, 0, 0)
 
 
-def test_the_gold_standard_makes_no_error():
-    for choose in (min, max):  # any link of a word with several links will do
-        one_each = [
-            frozenset((choose(i for i, k in g.possible if k == j), j) for _, j in g.possible)
-            for g in GOLD
-        ]
-        assert error_rate(one_each, GOLD)[:3] == (0, 1, 1)
-    assert error_rate([g.possible for g in GOLD], GOLD).aer == 0
-
-
 # ------------------------------------------------------------------------------- absent, present
 
 
 def test_judging_by_hand():
     reference, theirs = ["the", "man", "buys", "a", "hat", "today"], links("0-0 1-1 5-2 3-3 4-4")
-    output, ours = (
-        ["the", "man", "sells", "The", "hat", "today", "oh"],
-        links("0-0 1-1 2-2 5-2 3-3 4-4"),
+    output = ["the", "man", "sells", "The", "hat", "today", "oh"]
+    counts = judge(
+        output, [1, 1, 3, 3, 5, 6, 6], links("0-0 1-1 2-2 5-2 3-3 4-4"), reference, theirs
     )
-    counts = judge(output, [1, 1, 3, 3, 5, 6, 6], ours, reference, theirs)
-    assert counts[LinkKind.ABSENT].tolist() == [
-        3,
-        1,
-    ]  # man; sells, the last of whose words is unread;
-    assert counts[LinkKind.PRESENT].tolist() == [
-        2,
-        2,
-    ]  # The, another word than a; present: the, hat
-    assert counts[LinkKind.UNLINKED].tolist() == [
-        2,
-        1,
-    ]  # today has no link in the reference, either
+    # absent: man; sells, the last of whose words is unread; The, another word than a
+    assert counts[LinkKind.ABSENT].tolist() == [3, 1]
+    assert counts[LinkKind.PRESENT].tolist() == [2, 2]  # the, hat
+    assert counts[LinkKind.UNLINKED].tolist() == [2, 1]  # today has none in the reference, too
     np.testing.assert_allclose(accuracies(counts), [100 / 3, 100, 50])
     assert np.isnan(accuracies(np.zeros((3, 2), np.int64))).all()
-
-
-def test_a_reference_word_makes_one_word_right():
     counts = judge(["no", "no", "no"], [1, 1, 1], links("0-0 0-1 0-2"), ["no"], links("0-0"))
-    assert counts[LinkKind.PRESENT].tolist() == [3, 1]
+    assert counts[LinkKind.PRESENT].tolist() == [3, 1], "a reference word makes one word right"
 
 
-def test_the_oracle_writes_no_absent_word():
-    for reference, gold, needs in zip(SPLIT.targets, GOLD, SPLIT.needs, strict=True):
-        words = reference.split()
-        counts = [
-            judge(words, delays, gold.possible, words, gold.possible).tolist()
-            for delays in (oracle_delays(needs), [0] * len(words))
-        ]
-        all_right = [len(words), len(words)]
-        assert counts == [[[0, 0], all_right, [0, 0]], [all_right, [0, 0], [0, 0]]]
-
-
-def test_projecting_by_hand():
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("the man buys a hat", "0-0 1-1 4-2 2-3 3-3 3-4"),
+        ("The man sells a hat", "0-0 1-1 4-2 2-3 3-3 3-4"),  # at its place
+        ("the man a hat", "0-0 1-1 2-2 3-2 3-3"),
+        ("oh the man buys the new hat", "0-1 1-2 4-3 2-4 3-4 3-6"),  # "new" stands for no word
+        ("", ""),
+    ],
+)
+def test_projecting_by_hand(output, expected):
     reference, known = ["the", "man", "buys", "a", "hat"], links("0-0 1-1 4-2 2-3 3-3 3-4")
-    for output, expected in (
-        ("the man buys a hat", known),
-        ("The man sells a hat", known),  # at its place
-        ("the man a hat", links("0-0 1-1 2-2 3-2 3-3")),
-        (
-            "oh the man buys the new hat",
-            links("0-1 1-2 4-3 2-4 3-4 3-6"),
-        ),  # "new" stands for no word
-        ("", links("")),
-    ):
-        assert project(output.split(), reference, known) == expected, output
+    assert project(output.split(), reference, known) == links(expected)
 
 
 # ------------------------------------------------------------------------------- attention
@@ -202,23 +165,22 @@ def test_subwords_become_words():
     assert stops(np.array([1, 2, 4, 3, 0]), [1, 1, 2, 3], [1, 1, 2, 3, 4]) == links("0-0 1-2")
 
 
-@pytest.mark.parametrize("name", ["mma_il", "mma_h", "milk-leaky", "soft", "wait_k"])
-@pytest.mark.parametrize("kind", ["transformer", "luong"])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        *(("transformer", name) for name in ("mma_il", "milk-leaky", "soft", "wait_k")),
+        *(("luong", name) for name in ("mma_h", "wait_k")),
+    ],
+)
 def test_forcing_what_a_model_writes_shows_where_it_looked(kind, name):
     model = zoo.model(zoo.MECHANISMS[name], kind=kind)
     source, mask = zoo.sentences(3, 9)
-    records = [record(model, ids[m].tolist(), CPU) for ids, m in zip(source, mask, strict=True)]
+    sources = [ids[m].tolist() for ids, m in zip(source, mask, strict=True)]
+    records = [record(model, ids, CPU) for ids in sources]
     written = [found.hypothesis.tokens for found in records]
-    sources = [s[m].tolist()[:-1] for s, m in zip(source, mask, strict=True)]
-    batch = EncodedSplit.of(sources, written, zoo.SPECIAL).batch(range(3))
-    forced = force(
-        model,
-        batch.source,
-        batch.source_mask,
-        batch.target_input,
-        batch.target,
-        batch.target_mask,
-    )
+    batch = EncodedSplit.of([ids[:-1] for ids in sources], written, zoo.SPECIAL).batch(range(3))
+    target = batch.target_input, batch.target, batch.target_mask
+    forced = force(model, batch.source, batch.source_mask, *target)
     assert batch.target_input[:, 0].eq(BOS).all()
     for found, row in zip(records, forced, strict=True):
         T = len(found.hypothesis.tokens)
@@ -252,8 +214,8 @@ def diagonal(monkeypatch):
 
     class Aligner:
         def align(self, sources, targets, forward, backward):
-            rows = [range(min(len(s.split()), len(t.split())))
-                    for s, t in zip(sources, targets, strict=True)]  # fmt: skip
+            pairs = [(s.split(), t.split()) for s, t in zip(sources, targets, strict=True)]
+            rows = (range(min(map(len, pair))) for pair in pairs)
             text = "".join(" ".join(f"{i}-{i}" for i in row) + "\n" for row in rows)
             Path(forward).write_text(text)
             Path(backward).write_text(text if len(sources) != 13 else "")
@@ -264,23 +226,22 @@ def diagonal(monkeypatch):
 
 
 def test_empty_sentences_have_no_links(diagonal):
-    all_links = align_text(["a b", "", "c", "d"], ["x y z", "x", " ", "x"])
-    assert [*map(format_links, all_links)] == ["0-0 1-1", "", "", "0-0"]
-    assert align_text([], []) == []
-    first_links = align_text(["a b", "", "c", "d"], ["x y z", "x", "x", "x"], wanted=2)
-    assert [*map(format_links, first_links)] == ["0-0 1-1", ""]
+    texts = ["a b", "", "c", "d"], ["x y z", "x", " ", "x"]
+    assert [*map(format_links, align_text(*texts))] == ["0-0 1-1", "", "", "0-0"]
+    assert [*map(format_links, align_text(*texts, wanted=2))] == ["0-0 1-1", ""]
     assert align_text([""], ["a"]) == [frozenset()]
 
 
 def test_failures_of_the_aligner_are_named(diagonal, monkeypatch):
-    with pytest.raises(UserError, match=f"begins 'b b .* has 1,024 words.*at most {LONGEST:,}"):
-        align_text(["a", "a"], ["b", "b " * 1024])
-    with pytest.raises(UserError, match="symmetrise is 'both'; choose one of grow"):
-        align_text(["a"], ["b"], "both")
-    with pytest.raises(UserError, match="eflomal failed on 13 sentence pairs"):
-        align_text(["a"] * 13, ["b"] * 13)
+    for texts, options, value in (
+        ((["a", "a"], ["b", "b " * 1024]), (), "1,024.*1,023"),
+        ((["a"], ["b"]), ("both",), "symmetrise is 'both'"),
+        ((["a"] * 13, ["b"] * 13), (), "13 sentence pairs"),
+    ):
+        with pytest.raises(UserError, match=value):
+            align_text(*texts, *options)
     monkeypatch.setitem(sys.modules, "eflomal", None)
-    with pytest.raises(UserError, match=r'needs a package.*pip install "simulmt\[align\]"'):
+    with pytest.raises(UserError, match=r"simulmt\[align\]"):
         align_text(["a"], ["b"])
 
 
@@ -290,36 +251,26 @@ def test_the_program_writes_a_line_for_each_pair(diagonal, tmp_path, capsys):
     files = [f"source={tmp_path / 'a'}", f"target={tmp_path / 'b'}"]
     align(configuration("align", *files))
     assert capsys.readouterr().out == "0-0 1-1\n\n0-0\n"
-    align(configuration("align", *files, f"to={tmp_path / 'links'}"))
-    assert (tmp_path / "links").read_text() == "0-0 1-1\n\n0-0\n"
-    sizes = ["data.train=3", "data.valid=0", "data.test=5"]
-    align(configuration("align", "data=verbfinal", *sizes, f"to={tmp_path / 'preset'}"))
+    data = ["data=verbfinal", "data.train=3", "data.valid=0", "data.test=5"]
+    align(configuration("align", *data, f"to={tmp_path / 'preset'}"))
     assert len((tmp_path / "preset").read_text().splitlines()) == 5
 
 
 @pytest.mark.parametrize(
-    ("overrides", "message"),
+    ("overrides", "values"),
     [
-        ([], "source is None, target None.*give both files, or data=PRESET"),
-        (["source=a"], "source is a, target None"),
-        (["source=a", "target=b", "data=verbfinal"], "data verbfinal; give both files, or data"),
-        (["source=a", "target=b", "symmetrise=union"], "symmetrise is 'union'; choose one of"),
-        (["source=a", "target=nowhere"], "nowhere cannot be read"),
-        (["source=a", "target=b"], "a has 3 lines but b has 2"),
-        (["source=a", "target=a", "to=."], "cannot be written .Is a directory"),
-        (["source=nowhere", "target=a", "to=a/links"], "a cannot be written .Not a directory"),
-        (
-            ["data=verbfinal", "data.train=-1", "split=dev"],
-            "split is 'dev'; .*'train', 'valid' or 'test'",
-        ),
+        ("source=a", "source is a, target None"),
+        ("source=a target=b data=verbfinal", "data verbfinal"),
+        ("source=a target=b", r"3 lines .*b has 2"),
+        ("data=verbfinal data.train=-1 split=dev", r"split is 'dev'.*'valid'"),
     ],
 )
-def test_the_program_refuses(diagonal, tmp_path, monkeypatch, overrides, message):
+def test_wrong_options_of_the_program(diagonal, tmp_path, monkeypatch, overrides, values):
     monkeypatch.chdir(tmp_path)
     Path("a").write_text("x\ny\nz\n")
     Path("b").write_text("x\ny\n")
-    with pytest.raises(UserError, match=message):
-        align(configuration("align", *overrides))
+    with pytest.raises(UserError, match=values):
+        align(configuration("align", *overrides.split()))
 
 
 @pytest.mark.slow
@@ -327,7 +278,6 @@ def test_eflomal_finds_most_links():
     pytest.importorskip("eflomal", reason='needs pip install "simulmt[align]"')
     split = verbfinal(1, 1000, 0, 0).splits["train"]
     gold = [known_links(sentence) for sentence in split.links]
-    for name, least in (("grow-diag-final-and", 0.7), ("intersection", 0.7)):
+    for name in ("grow-diag-final-and", "intersection"):
         rate = error_rate(align_text(split.sources, split.targets, name), gold)
-        assert rate.precision > least  # eflomal samples: about 0.85 and 0.95 here
-        assert rate.recall > 0.7
+        assert min(rate.precision, rate.recall) > 0.7  # eflomal samples: about 0.85 here

@@ -1,11 +1,10 @@
 """The papers' analyses, against brute force on made-up runs and against identities."""
 
-from __future__ import annotations
-
 import csv
 import random
+import shutil
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,8 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import yaml
-from omegaconf import OmegaConf
 
 from made_up import make_run
 from simulmt.alignment.links import format_links, known_links
@@ -28,17 +25,19 @@ from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 from simulmt.files.instances import write_instances
-from simulmt.files.run_directory import CONFIG, SCORES
+from simulmt.files.run_directory import SCORES
 from simulmt.latency import differentiable_average_lagging
 from simulmt.programs.analyse import _Reader, analyse
-from simulmt.programs.train import train
 from simulmt.scoring.score import attention_span, bleu
 from simulmt.scoring.scores import Score, Scores
-from simulmt.system.disk import read_json, read_record, write_json
-from small_runs import SMALL, configuration
+from simulmt.system.disk import read_record, write_json
+from small_runs import configuration
 
 SIZES = {"seed": 3, "train": 0, "valid": 0, "test": 60}
 SPLIT = verbfinal(**SIZES).splits["test"]
+OTHER = {"train": Split(["x"], ["y"]), "test": Split(SPLIT.sources, SPLIT.targets)}
+TEXT = Corpus("text", "de", "en", OTHER)
+"""The same sentences, of which no alignment is known."""
 
 
 def wait_k(k: int) -> list[Instance]:
@@ -66,8 +65,7 @@ def make(folder: Path, name: str, options: dict, instances: list[Instance] = (),
     run = make_run(folder, name, sizes | data | options, 30, 4)
     if instances:
         write_instances(run / "instances.log", instances)
-    path = run / SCORES
-    write_json(path, replace(read_record(path, Scores), **scores))
+    write_json(run / SCORES, replace(read_record(run / SCORES, Scores), **scores))
     return run
 
 
@@ -104,24 +102,20 @@ def test_initial_delays_are_those_of_the_scores(two):
     assert (row["first_delay"], row["sentences"], row["share"]) == ("5", "4", "1.0")
 
 
-def test_a_run_without_an_attention_span_is_named(tmp_path):
-    make(tmp_path / "mma", "mma_h", {"lambda_var": 0.1})
-    with pytest.raises(UserError, match=r"mma: its scores have no attention span"):
-        study("attention_span", tmp_path)
+def runs_of(folder: Path) -> RunSet:
+    return RunSet(folder, find_runs(folder).runs, *[pytest.fail] * 3)
 
 
 def test_a_line_goes_along_its_axis(tmp_path):
     for weight in (0.0, 0.1):
         for var in (0.5, 0.0, 0.05):
             options = {"lambda": weight, "lambda_var": var}
-            span = {"attention_span": Score(3 - var + weight, "span")}
-            make(tmp_path / f"{weight}-{var}", "mma_h", options, **span)
-    make(tmp_path / "il", "mma_il", {"lambda_var": 0.1}, attention_span=Score(1.0, "span"))
-    make(tmp_path / "again", "mma_il", {"lambda_var": 0.1, "seed": 2},
-         attention_span=Score(2.0, "span"))  # fmt: skip
-    runs = find_runs(tmp_path).runs
-    run_set = RunSet(tmp_path, runs, *[pytest.fail] * 3)
-    figure = STUDIES["attention_span"](run_set).figure
+            span = Score(3 - var + weight, "span")
+            make(tmp_path / f"{weight}-{var}", "mma_h", options, attention_span=span)
+    for seed in (1, 2):
+        options = {"lambda_var": 0.1, "seed": seed}
+        make(tmp_path / f"{seed}", "mma_il", options, attention_span=Score(float(seed), "span"))
+    figure = STUDIES["attention_span"](runs_of(tmp_path)).figure
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     joined = [line for line in figure.axes[0].lines if line.get_marker() == ""]
     found = {n: line.get_xydata().tolist() for n, line in zip(names, joined, strict=True)}
@@ -129,23 +123,20 @@ def test_a_line_goes_along_its_axis(tmp_path):
         f"mma_h lambda={w:g}": [[v, 3 - v + w] for v in (0.0, 0.05, 0.5)] for w in (0.0, 0.1)
     }
     assert found == expected | {"mma_il": [[0.1, 1.5]]}
+    make(tmp_path / "none", "mma_h", {"lambda_var": 0.1})
+    with pytest.raises(UserError, match=r"none: .*attention span"):
+        study("attention_span", tmp_path)
 
 
 def test_layers_and_heads(tmp_path):
-    for layers in (1, 3):
-        for heads in (1, 4):
-            options = {"model.decoder_layers": layers, "model.heads": heads}
-            run = make_run(tmp_path / f"{layers}-{heads}", "mma_h", options, 20 + heads, layers)
+    sizes = [(layers, heads) for layers in (1, 3) for heads in (1, 4)]
+    for layers, heads in sizes:
+        options = {"model.decoder_layers": layers, "model.heads": heads}
+        make_run(tmp_path / f"{layers}-{heads}", "mma_h", options, 20 + heads, layers)
     rows = study("layers_heads", tmp_path)
     found = {(r["decoder_layers"], r["heads"], r["BLEU"], r["DAL_word"]) for r in rows}
-    expected = {(str(n), str(h), str(20.0 + h), str(float(n))) for n in (1, 3) for h in (1, 4)}
-    assert found == expected
+    assert found == {(str(n), str(h), str(20.0 + h), str(float(n))) for n, h in sizes}
     assert study("layers_heads", tmp_path, "unit=subword")[0]["DAL_subword"] == "1.5"
-    config = read_json(run / CONFIG)
-    del config["model"]["heads"]
-    write_json(run / CONFIG, config)
-    with pytest.raises(UserError, match=r"3-4: its configuration has no model.heads"):
-        study("layers_heads", tmp_path)
 
 
 @pytest.mark.parametrize("most", [1, 2, 5, 20])
@@ -170,26 +161,19 @@ def test_by_length_against_brute_force(two):
         chosen = [one for one in wait_k(4) if low <= len(one.source.split()) <= high]
         texts = [one.prediction for one in chosen], [one.reference for one in chosen]
         assert float(row["BLEU"]) == bleu(*texts).value
-        dals = [
-            differentiable_average_lagging(
-                torch.tensor([one.delays], dtype=torch.float64),
-                torch.tensor([one.source_length]),
-                torch.tensor([len(one.delays)]),
-            ).item()
-            for one in chosen
-            if one.delays
-        ]
+        dals = []
+        for one in (one for one in chosen if one.delays):
+            lengths = torch.tensor([one.source_length]), torch.tensor([len(one.delays)])
+            delays = torch.tensor([one.delays], dtype=torch.float64)
+            dals.append(differentiable_average_lagging(delays, *lengths).item())
         assert float(row["DAL_word"]) == pytest.approx(sum(dals) / len(dals), rel=1e-12)  # sums
 
 
 def test_reordering_distance_is_the_k_that_wait_k_needs():
     for needs, source in zip(SPLIT.needs, SPLIT.sources, strict=True):
         length = len(source.split())
-        enough = [
-            k
-            for k in range(1, length + 1)
-            if all(min(k + i, length) >= need for i, need in enumerate(needs))
-        ]
+        ks = range(1, length + 1)
+        enough = [k for k in ks if all(min(k + i, length) >= n for i, n in enumerate(needs))]
         assert reordering_distance(needs) == min(enough)
     assert reordering_distance([]) == reordering_distance([0, 0]) == 1
 
@@ -200,30 +184,10 @@ def test_the_oracle_has_no_regret(tmp_path):
     assert len(rows) > 2
     assert {(row["BLEU"], row["regret_word"]) for row in rows} == {(rows[0]["BLEU"], "0.0")}
     assert float(rows[0]["BLEU"]) == pytest.approx(100)  # a geometric mean of ones
-    ends = [(int(r["reordering_distance_from"]), int(r["reordering_distance_to"])) for r in rows]
-    for (low, high), row in zip(ends, rows, strict=True):
-        assert sum(low <= reordering_distance(n) <= high for n in SPLIT.needs) == int(
-            row["sentences"]
-        )
-
-
-def test_the_data_are_those_of_the_training_not_of_the_last_command(tmp_path):
-    run = make(tmp_path, "mma_il", {}, oracle())
-    trained = read_json(run / CONFIG)
-    last = trained | {"data": trained["data"] | {"seed": 4}}
-    (run / ".hydra").mkdir()
-    (run / ".hydra" / "config.yaml").write_text(yaml.safe_dump(last))
-    assert study("by_reordering", run)
-    write_json(run / CONFIG, last)
-    with pytest.raises(UserError, match="not that of the test"):
-        study("by_reordering", run)
-
-
-def test_a_folder_that_cannot_be_written_is_refused_before_the_study(two, monkeypatch):
-    (two / "file").touch()
-    monkeypatch.setitem(STUDIES, "by_length", None)
-    with pytest.raises(UserError, match=r"file/below cannot be written \(Not a directory\)"):
-        study("by_length", two, f"to={two / 'file' / 'below'}")
+    distances = [reordering_distance(needs) for needs in SPLIT.needs]
+    for row in rows:
+        low, high = (int(row[f"reordering_distance_{end}"]) for end in ("from", "to"))
+        assert sum(low <= distance <= high for distance in distances) == int(row["sentences"])
 
 
 def test_the_regret_leaves_out_what_was_not_translated():
@@ -236,14 +200,12 @@ def test_the_regret_leaves_out_what_was_not_translated():
     assert nothing["DAL_word"] is nothing["oracle_DAL_word"] is nothing["regret_word"] is None
 
 
-def test_other_sentences_than_the_data_hold_are_refused(tmp_path, monkeypatch):
-    instances = oracle()
-    other = make(tmp_path / "a", "mma_il", {"data.seed": 4}, instances)
-    with pytest.raises(UserError, match=r"a: sentence 1 of instances.log is not that of the test"):
+def test_other_sentences_than_the_data_hold_are_an_error(tmp_path, monkeypatch):
+    other = make(tmp_path / "a", "mma_il", {"data.seed": 4}, oracle())
+    with pytest.raises(UserError, match=r"a: sentence 1 of instances\.log"):
         study("by_reordering", other)
-    text = Corpus("text", "de", "en", {"test": Split(SPLIT.sources, SPLIT.targets)})
-    monkeypatch.setattr("simulmt.programs.analyse._Reader.read", lambda reader, run: text)
-    with pytest.raises(UserError, match=r"data=verbfinal has no word alignments.*study=by_length"):
+    monkeypatch.setattr(_Reader, "read", lambda *_: TEXT)
+    with pytest.raises(UserError, match=r"data=verbfinal.*study=by_length"):
         study("by_reordering", other)
 
 
@@ -260,26 +222,20 @@ def test_head_positions_against_brute_force():
     rows = describe(DecodedTestSet([*instances, heads_at([], 4)], [2, 3]))
     assert [(row.layer, row.head) for row in rows] == [(1, 1), (1, 2), (2, 1), (2, 2), (2, 3)]
     for h, row in enumerate(rows):
-        stood, lags, behind, slowest, alone = [], [], [], [], []
+        found = defaultdict(list)
         for sentence, n in zip(positions, lengths, strict=True):
             for i, heads in enumerate(sentence):
                 at = [n if p in (0, n + 1) else p for p in heads]
                 others = at[:h] + at[h + 1 :]
-                stood.append(at[h])
-                lags.append(at[h] - i * n / len(sentence))
-                behind.append(max(at) - at[h])
-                slowest.append(at[h] >= max(others))
-                alone.append(at[h] > max(others))
-        assert row.subwords == len(stood)
-        for key, values in (
-            ("position_mean_subword", stood),
-            ("lag_mean_subword", lags),
-            ("behind_mean_subword", behind),
-            ("share_slowest", slowest),
-            ("share_alone", alone),
-        ):
+                found["position_mean_subword"].append(at[h])
+                found["lag_mean_subword"].append(at[h] - i * n / len(sentence))
+                found["behind_mean_subword"].append(max(at) - at[h])
+                found["share_slowest"].append(at[h] >= max(others))
+                found["share_alone"].append(at[h] > max(others))
+        assert row.subwords == len(found["share_alone"])
+        for key, values in found.items():
             assert getattr(row, key) == pytest.approx(sum(values) / len(values), abs=1e-12)  # sums
-        assert row.behind_q75_subword == np.quantile(behind, 0.75)
+        assert row.behind_q75_subword == np.quantile(found["behind_mean_subword"], 0.75)
 
 
 def test_outliers_depend_on_nothing_but_who_stands_apart():
@@ -290,88 +246,67 @@ def test_outliers_depend_on_nothing_but_who_stands_apart():
     moved = robust_z(3 * np.append(close, 7.0) - 20)
     np.testing.assert_allclose(moved, z, rtol=1e-9)  # the same up to rounding
     assert not robust_z(np.full(8, 2.5)).any()
-    assert [z > LIMIT for z in robust_z(np.array([1.0] * 15 + [2.0]))] == [False] * 15 + [True]
     rows = describe(DecodedTestSet([heads_at([[2, 2, 3, 2, 3, 12]] * 4, 20)], [3, 3]))
     assert [row.outlier for row in rows] == ["", "", "", "", "", "slow"]
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("run")
-    options = ["mechanism=mma_h", "lambda_var=0.1", "model.decoder_layers=2", "data.train=100"]
-    chosen = [*SMALL, *options, "data.subwords.size=200", f"cache={folder / 'cache'}"]
-    config = configuration("train", *chosen)
-    (folder / ".hydra").mkdir()
-    OmegaConf.save(config, folder / ".hydra" / "config.yaml")
-    train(config, str(folder))
-    return folder
+@pytest.fixture
+def trained(trained_once, tmp_path) -> Path:
+    options = ["lambda_var=0.1", "model.decoder_layers=2", "data.train=100"]
+    run = trained_once("mechanism=mma_h", *options, "data.subwords.size=200")
+    return Path(shutil.copytree(run, tmp_path / "run"))
 
 
 @pytest.mark.slow
 def test_every_study_of_a_run_that_train_wrote(trained, tmp_path):
-    texts = {}
+    texts = []
     for to in ("a", "b"):
         for name in STUDIES:
-            study(name, trained)
-            overrides = (f"study={name}", f"runs={trained}", f"to={tmp_path / to}", "device=cpu")
-            analyse(configuration("analyse", *overrides))
-        texts[to] = {path.name: path.read_bytes() for path in (tmp_path / to).iterdir()}
-    assert texts["a"] == texts["b"]
-    assert {*texts["a"]} == {f"{n}.{kind}" for n in STUDIES for kind in ("png", "svg", "csv")}
+            choices = (f"study={name}", f"runs={trained}", f"to={tmp_path / to}", "device=cpu")
+            analyse(configuration("analyse", *choices))
+        texts.append({path.name: path.read_bytes() for path in (tmp_path / to).iterdir()})
+    assert texts[0] == texts[1]
+    assert {*texts[0]} == {f"{n}.{kind}" for n in STUDIES for kind in ("png", "svg", "csv")}
     rows = study("head_positions", trained)
-    assert [(row["layer"], row["head"]) for row in rows] == [
-        (layer, head) for layer in "12" for head in "12"
-    ]
+    assert [row["layer"] + row["head"] for row in rows] == ["11", "12", "21", "22"]
     scores = read_record(trained / SCORES, Scores)
     (span,) = study("attention_span", trained)
     assert float(span["attention_span_subword"]) == scores.attention_span.value
     found = {int(r["first_delay"]): int(r["sentences"]) for r in study("initial_delay", trained)}
     assert found == scores.initial_delays["word"]
-
-
-@pytest.mark.slow
-def test_the_positions_are_those_that_were_scored(trained):
     decoded = _Reader(None, torch.device("cpu")).decode(trained)
     spans = [s for one in decoded.instances if (s := attention_span(one)) is not None]
-    mean = read_record(trained / SCORES, Scores).attention_span.value
-    assert sum(spans) / len(spans) == pytest.approx(mean, rel=1e-12)  # another order of sums
+    # another order of sums
+    assert sum(spans) / len(spans) == pytest.approx(scores.attention_span.value, rel=1e-12)
     assert decoded.heads == [2, 2]
 
 
 @pytest.mark.parametrize(
-    ("name", "overrides", "message"),
+    ("name", "overrides", "values"),
     [
-        ("spans", [], "study is 'spans'; choose one of initial_delay, attention_span, layers"),
-        ("null", [], "study is None; choose one of initial_delay"),
-        ("by_length", ["unit=word"], "study=by_length has no option unit; its options are: bins"),
-        ("by_length", ["bins=0"], "bins is 0; it must be at least 1"),
-        ("by_length", ["bins=few"], "study=by_length.bins is 'few'"),
-        ("layers_heads", ["unit=token"], "unit is 'token'; .*word"),
-        ("head_positions", [], "head_positions is of one run, .* holds 2; give one, such as k1"),
-        ("attention_span", [], "no run in .* has a learned schedule"),
-        ("layers_heads", ["device=tpu"], "device is 'tpu'"),
-        ("layers_heads", ["to=/dev/null"], "/dev/null cannot be written .* to=DIR"),
+        ("spans", [], "study is 'spans'"),
+        ("by_length", ["unit=word"], r"option unit.*bins"),
+        ("head_positions", [], r"head_positions.*holds 2"),
+        ("attention_span", [], "learned"),
+        ("layers_heads", ["to=/dev/null"], r"/dev/null.*to=DIR"),
     ],
 )
-def test_bad_choices_end_in_one_line(name, overrides, message, two):
-    with pytest.raises(UserError, match=message) as raised:
+def test_bad_choices_end_in_one_line(name, overrides, values, two):
+    with pytest.raises(UserError, match=values) as error:
         study(name, two, *overrides)
-    assert "\n" not in str(raised.value)
+    assert "\n" not in str(error.value)
 
 
-def test_runs_that_are_not_there_or_do_not_go_together(two, tmp_path):
-    with pytest.raises(UserError, match="there is no such folder"):
-        study("by_length", tmp_path / "nowhere")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="there is no finished run"):
-        study("by_length", tmp_path / "empty")
+def test_runs_that_do_not_go_together(two):
     make(two / "soft", "soft", {})
-    with pytest.raises(UserError, match="soft reads the whole sentence first"):
-        study("head_positions", two / "soft")
-    with pytest.raises(UserError, match=r"soft/instances.log: cannot be read"):
-        study("by_length", two)
+    for name, folder, value in (
+        ("head_positions", two / "soft", "soft"),
+        ("by_length", two, r"soft/instances\.log"),
+    ):
+        with pytest.raises(UserError, match=value):
+            study(name, folder)
     make(two / "other", "soft", {"data.name": "multi30k_deen"})
-    with pytest.raises(UserError, match="were tested on different data"):
+    with pytest.raises(UserError, match="different data"):
         study("initial_delay", two)
 
 
@@ -381,13 +316,13 @@ def test_the_oracle_predicts_nothing_and_who_reads_nothing_all(tmp_path):
     make(tmp_path / "blind", "wait_k", {}, blind)
     rows = {row["folder"]: row for row in study("absent_present", tmp_path)}
     words = str(sum(len(target.split()) for target in SPLIT.targets))
-    for folder, kind, other in (("oracle", "present", "absent"), ("blind", "absent", "present")):
+    full, none = [words, "100.0", "100.0", "100.0"], ["0", "", "", ""]
+    for folder, present, absent in (("oracle", full, none), ("blind", none, full)):
         row = rows[folder]
         assert (row["links"], row["words"], row["unlinked_words"]) == ("data", words, "0")
-        assert [row[f"{kind}_{x}"] for x in ("words", "accuracy", "low", "high")] == [
-            words, "100.0", "100.0", "100.0",
-        ]  # fmt: skip
-        assert [row[f"{other}_{x}"] for x in ("words", "accuracy", "low")] == ["0", "", ""]
+        for kind, expected in (("present", present), ("absent", absent)):
+            found = [row[f"{kind}_{x}"] for x in ("words", "accuracy", "low", "high")]
+            assert found == expected
 
 
 def test_links_of_a_file_take_the_place_of_those_of_the_data(tmp_path):
@@ -400,18 +335,12 @@ def test_links_of_a_file_take_the_place_of_those_of_the_data(tmp_path):
     assert (known.pop("links"), given.pop("links")) == ("data", "file")
     assert known == given
     assert int(known["absent_words"]) > 0
-    assert 0 <= float(known["absent_low"]) <= float(known["absent_accuracy"])
-    path.write_text("0-0\n")
-    with pytest.raises(UserError, match="has 1 lines, the text 60 sentence pairs"):
-        study("absent_present", tmp_path, f"links={path}")
 
 
 def test_without_links_an_aligner_takes_outputs_and_training_text(tmp_path, monkeypatch):
     make(tmp_path / "a", "mma_il", {}, oracle())
     make(tmp_path / "b", "wait_k", {}, wait_k(2))
-    train = Split(["x"], ["y"])
-    text = Corpus("text", "de", "en", {"train": train, "test": Split(SPLIT.sources, SPLIT.targets)})
-    monkeypatch.setattr("simulmt.programs.analyse._Reader.read", lambda reader, run: text)
+    monkeypatch.setattr(_Reader, "read", lambda *_: TEXT)
     lines = dict(zip(SPLIT.targets, SPLIT.links, strict=True))
     asked = []
 
@@ -426,7 +355,7 @@ def test_without_links_an_aligner_takes_outputs_and_training_text(tmp_path, monk
     assert rows["a"]["present_accuracy"] == "100.0"
     assert len(asked) == len(set(asked)) <= 121  # the oracle writes the references: only once
     assert asked[-1] == ("x", "y")
-    with pytest.raises(UserError, match=r"data=verbfinal has no word alignments.*links=FILE"):
+    with pytest.raises(UserError, match=r"data=verbfinal.*links=FILE"):
         study("aer", tmp_path)
 
 
@@ -438,8 +367,7 @@ def test_attention_that_is_right_makes_no_error(tmp_path, monkeypatch):
         LinkSource("attention", 1, 0): [frozenset() for _ in gold],
         LinkSource("position", 1, 2): [one.sure for one in gold],
     }
-    monkeypatch.setattr("simulmt.programs.analyse._Reader.attend", lambda reader, run: looked)
-    rows = study("aer", tmp_path)
-    assert [(r["what"], r["layer"], r["head"], float(r["AER"])) for r in rows] == [
-        ("attention", "all", "all", 0), ("attention", "1", "all", 1), ("position", "1", "2", 0)
-    ]  # fmt: skip
+    monkeypatch.setattr(_Reader, "attend", lambda *_: looked)
+    found = [(r["what"], r["layer"], r["head"], float(r["AER"])) for r in study("aer", tmp_path)]
+    assert found[:2] == [("attention", "all", "all", 0), ("attention", "1", "all", 1)]
+    assert found[2:] == [("position", "1", "2", 0)]

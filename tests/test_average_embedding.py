@@ -1,7 +1,5 @@
 """The average embedding layer against attention to `z_j + f_g`, written out."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -13,7 +11,12 @@ from simulmt.errors import UserError
 from simulmt.models.average_embedding import AverageEmbedding, GuidedAttention
 from simulmt.parts.builders import build_mechanism
 
-DEFINED = [name for name, chosen in zoo.MECHANISMS.items() if zoo.averages(chosen)]
+DEFINED = [
+    pytest.param(name, marks=[pytest.mark.slow] if "-" in name else [])
+    for name, chosen in zoo.MECHANISMS.items()
+    if zoo.averages(chosen)
+]
+"""The variants of a file are slow tests."""
 
 
 def test_the_averages_are_those_of_every_prefix():
@@ -56,14 +59,12 @@ def test_a_hard_step_is_attention_to_moved_states(name):
         one = slice(row, row + 1)
         moved = torch.zeros(1, 1, 16).double()
         stand = stepped.position[one]
-        for head in range(plain.heads):
-            position = int(stand[0, head])
+        look = plain.span.look(query[one], stand[..., None], 7)
+        for head, position in enumerate(stand[0].tolist()):
             read = min(position + plain.traits.ahead, 7)
             states = z[one] + (f[one, read - 1 : read] if position else 0)
-            keys = plain.score.keys(states)
-            look = plain.span.look(query[one], stand[..., None], 7)
-            energy = plain.score(query[one], keys).masked_fill(~look.visible, -math.inf)
-            energy = energy + share[row].log()
+            energy = plain.score(query[one], plain.score.keys(states))
+            energy = energy.masked_fill(~look.visible, -math.inf) + share[row].log()
             weight = energy.softmax(-1).nan_to_num()[0, head]  # (1, S)
             value = plain.value(states)[0].view(7, plain.heads, -1)[:, head]
             moved[0, 0].view(plain.heads, -1)[head] = (weight @ value)[0]
@@ -74,9 +75,8 @@ def test_a_hard_step_is_attention_to_moved_states(name):
 def test_without_weights_it_is_the_plain_transformer(name):
     guided = zoo.model(zoo.MECHANISMS[name], average_embedding=True)
     plain = zoo.model(zoo.MECHANISMS[name])
-    states = {n.replace("source_attention.attention", "source_attention"): v
-              for n, v in guided.state_dict().items() if not n.startswith("average.")}  # fmt: skip
-    plain.load_state_dict(states)
+    kept = {n: v for n, v in guided.state_dict().items() if not n.startswith("average.")}
+    plain.load_state_dict({n.replace("attention.attention", "attention"): kept[n] for n in kept})
     torch.nn.init.zeros_(guided.average.project.weight)
     source, mask = zoo.sentences(4, 9)
     target = torch.full((4, 6), 7)
@@ -87,9 +87,10 @@ def test_without_weights_it_is_the_plain_transformer(name):
     assert (steps[1] == again[1]).all()
 
 
-@pytest.mark.parametrize("name", ["luong_local_p", "milk-gaussian"])
-def test_where_it_is_not_defined_it_is_refused(name):
-    with pytest.raises(UserError, match="average_embedding"):
-        zoo.model(zoo.MECHANISMS[name], average_embedding=True)
-    with pytest.raises(UserError, match="linear in the states"):
-        zoo.model(zoo.MECHANISMS["milk"] | {"score": "additive"}, average_embedding=True)
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [("luong_local_p", {}), ("milk-gaussian", {}), ("milk", {"score": "additive"})],
+)
+def test_where_it_is_not_defined_it_is_an_error(name, changes):
+    with pytest.raises(UserError, match=r"average_embedding|linear"):
+        zoo.model(zoo.MECHANISMS[name] | changes, average_embedding=True)

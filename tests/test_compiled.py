@@ -1,8 +1,7 @@
 """`trainer.compile=true` changes nothing but rounding, and only in training steps."""
 
-from __future__ import annotations
-
 from functools import partial
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -28,9 +27,8 @@ BACKENDS = ["aot_eager", "inductor"]
 def batch(longest: int):
     torch.manual_seed(longest)
     words = torch.randint(4, zoo.VOCABULARY, (3, 2, longest)).tolist()
-    sources = [x[i:] for i, (x, _) in enumerate(words)]
-    targets = [y[2 * i :] for i, (_, y) in enumerate(words)]
-    return EncodedSplit.of(sources, targets, zoo.SPECIAL).batch(range(3))
+    pairs = ((x[i:], y[2 * i :]) for i, (x, y) in enumerate(words))
+    return EncodedSplit.of(*zip(*pairs, strict=True), zoo.SPECIAL).batch(range(3))
 
 
 def losses_and_gradients(model, objective, data, update):
@@ -78,17 +76,14 @@ def test_nothing_but_a_training_step_is_compiled():
 
 
 @pytest.mark.parametrize("name", ["rnmt_plus", "luong"])
-def test_models_that_go_token_by_token_are_refused(name, tmp_path):
+def test_models_that_go_token_by_token_are_not_compiled(name, tmp_path):
     overrides = [f"model={name}", "mechanism=soft", "trainer.compile=true"]
-    with pytest.raises(UserError, match=f"model.name={name}, which loops.*compile=false$"):
+    with pytest.raises(UserError, match=f"model.name={name}.*compile=false"):
         train(configuration("train", *overrides), str(tmp_path))
 
 
 @pytest.mark.parametrize("error", [RuntimeError("\nNo compiler\n\ntrace"), OSError("No compiler")])
 def test_without_a_compiler_one_line_says_so(error, monkeypatch):
-    def fails(_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(compiling.torch, "compile", lambda _: fails)
-    with pytest.raises(UserError, match=r"fails \(No compiler\): install a C\+\+ compiler and "):
+    monkeypatch.setattr(compiling.torch, "compile", lambda _: Mock(side_effect=error))
+    with pytest.raises(UserError, match="No compiler"):
         check_compiler("cpu")

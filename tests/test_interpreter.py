@@ -1,22 +1,30 @@
-"""What arrives on a stream is cut into words and sentences, and translated while it comes."""
+"""What arrives on a stream or is typed is cut into words, and translated while it comes."""
 
-from __future__ import annotations
-
+import io
 import json
 import os
+import pty
+import signal
+import termios
+import tty
 from collections.abc import Iterator
+from contextlib import closing
+from threading import Timer
 from typing import TextIO
 
 import pytest
+from rich.console import Console
 
 from simulmt.live.interpreter import (
     END,
+    Event,
     arriving,
     interpret,
     print_events,
     print_translation,
     words_of,
 )
+from simulmt.live.keyboard import Screen, typed
 from simulmt.live.translator import Translator
 
 
@@ -38,22 +46,19 @@ def pieces(*chunks: bytes) -> list[str]:
         ([], []),
         ([b"ein Wort\n"], ["ein", "Wort", END]),
         ([b"ein Wort"], ["ein", "Wort", END]),
-        ([b"\n\n"], [END, END]),
-        ([b" a\t b \r\nc\n"], ["a", "b", END, "c", END]),
+        ([b" a\t b \r\n\nc\n"], ["a", "b", END, END, "c", END]),
         ([b"Gr", b"\xc3", b"\xbc\xc3\x9fe\n"], ["Grüße", END]),
-        ([b"\xff x\n"], ["\ufffd", "x", END]),
+        ([b"\xff x\n  \n "], ["\ufffd", "x", END, END, END]),
         ([b"x \xc3"], ["x", "\ufffd", END]),
-        ([b"  \n "], [END, END]),
         ([b"\xef\xbb", b"\xbfx \xef\xbb\xbf\n"], ["x", "\ufeff", END]),  # only the first is a mark
         (["\u2581\na\u2581b\n".encode()], [END, "a", "b", END]),
     ],
 )
 def test_words_and_ends_of_lines(chunks, expected):
     assert pieces(*chunks) == expected
-
-
-def test_lines_give_the_same_words():
-    assert [*words_of(["ein Wort\n", "\n", "x\n", " "])] == pieces(b"ein Wort\n\nx\n ")
+    if b"".join(chunks).translate(None, bytes(range(128))) == b"":
+        text = b"".join(chunks).decode().splitlines(keepends=True)
+        assert [*words_of(text)] == expected, "lines give the same words"
 
 
 def test_no_word_is_endless(tmp_path):
@@ -113,15 +118,11 @@ def text_of(output: TextIO) -> str:
     return output.read()
 
 
-def test_the_translation_is_a_line_for_a_line(output):
+def test_the_translation_is_a_line_for_a_line_and_an_endless_sentence_is_cut(output):
     print_translation(interpret(Echo(), ["a", "b", END, END, "c", END], pytest.fail), output)
-    assert text_of(output) == "A B\n\nC\n"
-
-
-def test_an_endless_sentence_is_cut(output):
     warnings = []
     print_translation(interpret(Echo(), [*"abcdefghi", END], warnings.append), output)
-    assert text_of(output) == "A B C D\nE F G H\nI\n"
+    assert text_of(output) == "A B\n\nC\nA B C D\nE F G H\nI\n"
     assert len(warnings) == 2
 
 
@@ -130,13 +131,84 @@ def test_actions_tell_every_word(output):
     events = [json.loads(line) for line in text_of(output).splitlines()]
     seconds = [event.pop("seconds") for event in events]
     assert seconds == sorted(seconds)
-    assert events == [
-        {"sentence": 1, "action": "READ", "word": "a"},
-        {"sentence": 1, "action": "READ", "word": "b"},
-        {"sentence": 1, "action": "WRITE", "word": "A", "read": 2},
-        {"sentence": 1, "action": "WRITE", "word": "B", "read": 2},
-        {"sentence": 1, "action": "END"},
-        {"sentence": 2, "action": "READ", "word": "c"},
-        {"sentence": 2, "action": "WRITE", "word": "C", "read": 1},
-        {"sentence": 2, "action": "END"},
+    told = [[*event.values()] for event in events]
+    assert told[:4] == [
+        [1, "READ", "a"],
+        [1, "READ", "b"],
+        [1, "WRITE", "A", 2],
+        [1, "WRITE", "B", 2],
     ]
+    assert told[4:] == [[1, "END"], [2, "READ", "c"], [2, "WRITE", "C", 1], [2, "END"]]
+    assert [*events[2]] == ["sentence", "action", "word", "read"]
+
+
+FINISH = "\x04"
+ACTIONS = ("READ", "WRITE", "READ", "WRITE", "WRITE", "END")
+
+
+@pytest.fixture
+def terminal():
+    """Both ends, the program's already letter by letter: else what is typed first is a line."""
+    person, program = pty.openpty()
+    tty.setcbreak(program)
+    yield person, program
+    os.close(person)
+    os.close(program)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        (FINISH, []),
+        ("ein Wort\n", ["ein", "Wort", END]),
+        ("ein Wort" + FINISH, ["ein", "Wort", END]),
+        ("a\r\nb\r", ["a", END, END, "b", END]),
+        ("Grüß\x7f\x7fn  x ", ["Grn", "x", END]),
+        ("ab\x17c\x15d\n", ["d", END]),
+        ("\x7fa\x1b[A\x1b[3~b\x1bOP\x00\x07\n", ["ab", END]),
+        ("日本 語\n", ["日本", "語", END]),
+    ],
+)
+def test_words_and_corrections(terminal, keys, expected):
+    person, program = terminal
+    before = termios.tcgetattr(program)
+    os.write(person, (keys + FINISH).encode())
+    assert [*words_of(typed(program, lambda _: None))] == expected
+    assert termios.tcgetattr(program) == before
+
+
+def test_a_word_goes_off_before_the_line_ends(terminal):
+    person, program = terminal
+    shown: list[str] = []
+    words = words_of(typed(program, shown.append))
+    for text, word in ((b"der Ma", "der"), (b"nn ", "Mann")):
+        os.write(person, text)
+        assert next(words) == word
+    assert shown == ["d", "de", "der", "", "M", "Ma", "Man", "Mann"]
+    words.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_the_process_leaves_the_terminal_as_it_was(terminal, number):
+    person, program = terminal
+    before, handler = termios.tcgetattr(program), signal.getsignal(number)
+    with closing(typed(program, lambda _: None)) as text:
+        os.write(person, b"der ")
+        assert next(text) == "der "
+        Timer(0.1, os.kill, (os.getpid(), number)).start()  # while the program waits for keys
+        with pytest.raises(SystemExit) as end:
+            next(text)
+    assert end.value.code == 128 + number
+    assert (termios.tcgetattr(program), signal.getsignal(number)) == (before, handler)
+
+
+def test_the_screen_shows_both_sides():
+    output = io.StringIO()
+    with closing(Screen(Console(file=output, force_terminal=True, width=60))) as screen:
+        screen.typing("de")
+        for action, word in zip(ACTIONS, ["der", "the", "Mann", "man", "[red]", ""], strict=True):
+            screen.show(Event(action, 1, word))
+    text = output.getvalue()
+    assert "> de" in text
+    assert "> der Mann" in text
+    assert "the man [red]" in text

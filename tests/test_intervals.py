@@ -1,7 +1,5 @@
 """Bootstrap intervals, p values and the Pareto front, against sacreBLEU and brute force."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np
@@ -34,8 +32,9 @@ def texts(log: list[Instance]) -> tuple[list[str], list[str]]:
     return [i.prediction for i in log], [i.reference for i in log]
 
 
-@pytest.mark.parametrize("mistakes", [0.0, 0.1, 0.4, 1.0])
-@pytest.mark.parametrize("convention", ["paper", "ictnlp"])
+@pytest.mark.parametrize(
+    ("mistakes", "convention"), [(0.0, "paper"), (0.4, "ictnlp"), (1.0, "paper")]
+)
 def test_the_interval_is_around_the_score_and_the_same_again(mistakes, convention):
     log = make_instances(mistakes)
     one, again = (resampled(log, convention=convention) for _ in range(2))
@@ -43,7 +42,6 @@ def test_the_interval_is_around_the_score_and_the_same_again(mistakes, conventio
     expected = bleu(*texts(log), CONVENTIONS[convention].bleu)
     assert one.bleu[0] == pytest.approx(expected.value, abs=1e-9)
     assert low <= one.bleu[0] <= high
-    assert (low, high) == again.interval
     assert np.array_equal(one.bleu, again.bleu)
 
 
@@ -118,12 +116,6 @@ def test_seeds_are_drawn_with_the_variance_of_their_mean():
         assert np.array_equal(mean.bleu, mean_of_seeds(dict(reversed(flat.items()))).bleu)
     one = resampled(make_instances(0.3))
     assert np.array_equal(mean_of_seeds({"one": one}).bleu, one.bleu)
-
-
-def test_more_sentences_are_surer():
-    few = make_instances(0.3)
-    widths = [high - low for low, high in (resampled(log).interval for log in (few, few * 9))]
-    assert widths[1] < widths[0] / 2  # about a third
 
 
 def test_the_pareto_front_is_that_of_brute_force():

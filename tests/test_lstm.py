@@ -32,7 +32,7 @@ def twin_of_torch() -> tuple[LSTM, torch.nn.LSTM]:
     return ours, theirs
 
 
-def test_without_normalisation_it_is_torch_lstm() -> None:
+def test_without_normalisation_it_is_torch_lstm():
     ours, theirs = twin_of_torch()
     x = torch.randn(B, N, INPUTS, dtype=torch.float64, requires_grad=True)
     y = x.detach().clone().requires_grad_()
@@ -41,15 +41,17 @@ def test_without_normalisation_it_is_torch_lstm() -> None:
     weight = torch.randn_like(mine)
     (mine * weight).sum().backward()
     (reference * weight).sum().backward()
-    torch.testing.assert_close(x.grad, y.grad, **NEAR)
     order = list(TORCH_ORDER)
-    for name, parameter in (("ih", ours.input.weight), ("hh", ours.recurrent.weight)):
-        gates = parameter.grad.view(GATES, DIM, -1)[order].reshape(GATES * DIM, -1)
-        torch.testing.assert_close(gates, getattr(theirs, f"weight_{name}_l0").grad, **NEAR)
-    torch.testing.assert_close(ours.bias.grad[order].flatten(), theirs.bias_ih_l0.grad, **NEAR)
+    input, recurrent = (
+        layer.weight.grad.view(GATES, DIM, -1)[order].flatten(0, 1)
+        for layer in (ours.input, ours.recurrent)
+    )
+    found = x.grad, input, recurrent, ours.bias.grad[order].flatten()
+    wanted = y.grad, theirs.weight_ih_l0.grad, theirs.weight_hh_l0.grad, theirs.bias_ih_l0.grad
+    torch.testing.assert_close(found, wanted, **NEAR)
 
 
-def test_every_gate_is_normalised_on_its_own() -> None:
+def test_every_gate_is_normalised_on_its_own():
     torch.manual_seed(0)
     layer = LSTM(INPUTS, DIM).double()
     layer.gain.data.normal_()
@@ -69,7 +71,7 @@ def test_every_gate_is_normalised_on_its_own() -> None:
 
 
 @pytest.mark.parametrize("normalise", [True, False])
-def test_steps_equal_the_sequence(normalise: bool) -> None:
+def test_steps_equal_the_sequence(normalise):
     torch.manual_seed(0)
     layer = LSTM(INPUTS, DIM, normalise=normalise).double()
     x = torch.randn(B, N, INPUTS, dtype=torch.float64)
@@ -80,7 +82,7 @@ def test_steps_equal_the_sequence(normalise: bool) -> None:
     torch.testing.assert_close(torch.stack(steps, 1), layer(x), **NEAR)
 
 
-def test_reversal_leaves_padding_and_undoes_itself() -> None:
+def test_reversal_leaves_padding_and_undoes_itself():
     x = torch.arange(1.0, 9.0).view(2, 4, 1)
     mask = torch.tensor([[True, True, True, True], [True, True, False, False]])
     assert reverse(x, mask)[..., 0].tolist() == [[4, 3, 2, 1], [6, 5, 7, 8]]
@@ -111,25 +113,14 @@ class Case(NamedTuple):
         return [leaf.grad for leaf in leaves if leaf is not None]
 
 
-@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("squash", [False, True])
 @pytest.mark.parametrize("normalise", [False, True])
-@pytest.mark.parametrize(
-    ("dtype", "near"),
-    [(torch.float64, 1e-12), (torch.float32, 1e-5)],  # the rounding of six steps
-)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize(("batch", "dim"), [(1, 1), (5, 8), (300, 32)])  # 300 rows: for two threads
-def test_the_compiled_steps_are_the_reference(
-    batch: int,
-    dim: int,
-    dtype: torch.dtype,
-    near: float,
-    normalise: bool,
-    squash: bool,
-    threads: int,
-) -> None:
+def test_the_compiled_steps_are_the_reference(batch, dim, dtype, normalise, squash):
+    near = 1e-12 if dtype == torch.float64 else 1e-5  # the rounding of six steps
     before = torch.get_num_threads()
-    torch.set_num_threads(threads)
+    torch.set_num_threads(2 if batch == 300 else 1)
     results = []
     for function in (lstm, reference):
         case = Case.of(batch, dim, dtype, normalise=normalise, squash=squash)
@@ -143,21 +134,13 @@ def test_the_compiled_steps_are_the_reference(
         torch.testing.assert_close(ours, theirs, rtol=near, atol=near * theirs.abs().max().item())
 
 
-@pytest.mark.parametrize("squash", [False, True])
 @pytest.mark.parametrize("normalise", [False, True])
-def test_without_autograd_the_states_are_the_same(normalise: bool, squash: bool) -> None:
-    case = Case.of(5, 8, torch.float32, normalise=normalise, squash=squash)
-    with torch.no_grad():
-        spared = lstm(*case)
-    for got, want in zip(spared, lstm(*case), strict=True):
-        assert torch.equal(got, want)
-        assert not got.requires_grad
-
-
-@pytest.mark.parametrize("normalise", [False, True])
-def test_nan_is_not_hidden(normalise: bool) -> None:
+def test_without_autograd_the_states_are_the_same_and_nan_is_not_hidden(normalise):
     """Otherwise a training that diverged would go on with gates of 0."""
     case = Case.of(3, 8, torch.float32, normalise=normalise, squash=False)
+    with torch.no_grad():
+        spared = lstm(*case)
+    assert all(map(torch.equal, spared, lstm(*case)))
     with torch.no_grad():
         case.driven[1, 2, 0] = torch.nan
         states, last = lstm(*case)
