@@ -17,9 +17,9 @@ from simulmt.alignment.error_rate import error_rate
 from simulmt.alignment.links import Gold, form, format_links, known_links, parse_links, read_links
 from simulmt.alignment.prediction import LinkKind, accuracies, judge, project
 from simulmt.alignment.symmetrise import grow_diag_final_and, intersection
+from simulmt.analysis.figures.trace import record
 from simulmt.analysis.studies.aer import attention_links
 from simulmt.analysis.studies.run_set import LinkSource
-from simulmt.analysis.trace import record
 from simulmt.data.corpus import oracle_delays
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.subwords import Subwords

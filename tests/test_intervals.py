@@ -9,7 +9,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from made_up import make_instances
-from simulmt.analysis.intervals import (
+from simulmt.analysis.runs.intervals import (
     SEED,
     Resampled,
     draw,
@@ -20,7 +20,7 @@ from simulmt.analysis.intervals import (
     resample,
     sentence_counts,
 )
-from simulmt.analysis.points import Point, Series, front_points
+from simulmt.analysis.tables.points import Point, Series, front_points
 from simulmt.decoding.instance import Instance
 from simulmt.scoring.conventions import CASED, CONVENTIONS
 from simulmt.scoring.score import bleu, score

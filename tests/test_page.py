@@ -457,8 +457,8 @@ def test_settings_of_the_command_line_are_shown(page, run):
 
 def test_the_page_that_plays_back_obeys_its_policy_and_draws_the_same_path(page, run, tmp_path):
     """One file without a server, opened from the disk."""
-    from simulmt.analysis.picture import write_picture
-    from simulmt.analysis.trace import trace_sentence
+    from simulmt.analysis.figures.heads import write_picture
+    from simulmt.analysis.figures.trace import trace_sentence
     from simulmt.live.translator import Translator
 
     translator = Translator.load(run, "cpu")

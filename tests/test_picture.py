@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from simulmt.analysis.picture import HEADS, KINDS, MOST, write_picture
-from simulmt.analysis.trace import Trace
+from simulmt.analysis.figures.heads import HEADS, KINDS, MOST, write_picture
+from simulmt.analysis.figures.trace import Trace
 from simulmt.errors import UserError
 
 
@@ -112,7 +112,7 @@ def test_every_sentence_is_drawn_in_words(name, suffix, tmp_path):
 def test_dots_and_rings_are_where_the_trace_has_them():
     from matplotlib.figure import Figure
 
-    from simulmt.analysis.picture import _bands
+    from simulmt.analysis.figures.heads import _bands
 
     trace = TRACES["usual"]
     for panel, weights in [

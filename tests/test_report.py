@@ -25,12 +25,12 @@ from reported import (
     names_drawn,
     table_rows,
 )
-from simulmt.analysis import style
-from simulmt.analysis.curve import draw_curve
-from simulmt.analysis.names import row_names
-from simulmt.analysis.points import Point, Series, curve_series
+from simulmt.analysis.figures import style
+from simulmt.analysis.figures.curve import draw_curve
 from simulmt.analysis.report import report
-from simulmt.analysis.runs import find_runs
+from simulmt.analysis.runs.found import find_runs
+from simulmt.analysis.tables.names import row_names
+from simulmt.analysis.tables.points import Point, Series, curve_series
 from simulmt.system.disk import read_json, write_json
 
 

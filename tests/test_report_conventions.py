@@ -8,7 +8,7 @@ import pytest
 
 from reported import OPTIONS, SOFT, VERBFINAL, WAIT_K, make_runs, table_rows
 from simulmt.analysis.report import report
-from simulmt.analysis.runs import find_runs
+from simulmt.analysis.runs.found import find_runs
 from simulmt.errors import UserError
 from simulmt.scoring.conventions import CONVENTIONS
 from simulmt.system.disk import read_json, write_json

@@ -12,10 +12,10 @@ from made_up import (
     make_scores,
 )
 from reported import QUICK, Page, rows
-from simulmt.analysis.names import row_names
-from simulmt.analysis.points import curve_series
 from simulmt.analysis.report import report
-from simulmt.analysis.runs import find_runs
+from simulmt.analysis.runs.found import find_runs
+from simulmt.analysis.tables.names import row_names
+from simulmt.analysis.tables.points import curve_series
 from simulmt.files.instances import write_instances
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Text

@@ -8,7 +8,7 @@ import pytest
 
 from reported import QUICK, rows
 from simulmt.analysis.report import report
-from simulmt.analysis.runs import find_runs
+from simulmt.analysis.runs.found import find_runs
 from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
 from simulmt.programs.evaluate import evaluate

@@ -19,10 +19,10 @@ from reported import (
     names_drawn,
     rows,
 )
-from simulmt.analysis.curve import draw_curve
-from simulmt.analysis.points import Point, Series, front_points
+from simulmt.analysis.figures.curve import draw_curve
+from simulmt.analysis.figures.style import save
 from simulmt.analysis.report import report
-from simulmt.analysis.style import save
+from simulmt.analysis.tables.points import Point, Series, front_points
 from simulmt.errors import UserError
 
 

@@ -16,9 +16,9 @@ from made_up import (
     record_training,
 )
 from reported import QUICK, Page, rows
-from simulmt.analysis.points import curve_series, offline_bleu
 from simulmt.analysis.report import report
-from simulmt.analysis.runs import find_runs
+from simulmt.analysis.runs.found import find_runs
+from simulmt.analysis.tables.points import curve_series, offline_bleu
 from simulmt.errors import UserError
 from simulmt.files.instances import to_json
 

@@ -7,7 +7,7 @@ import pytest
 from made_up import make_run
 from reported import OPTIONS, SOFT, WAIT_K, make_runs
 from simulmt.analysis.report import report
-from simulmt.analysis.runs import find_runs
+from simulmt.analysis.runs.found import find_runs
 from simulmt.errors import UserError
 from simulmt.system.disk import check_writable, write_json
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from simulmt.analysis.runs import find_runs
+from simulmt.analysis.runs.found import find_runs
 from simulmt.errors import UserError
 from simulmt.training.resume import alone_in
 from simulmt.training.room import make_room

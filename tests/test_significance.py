@@ -10,9 +10,9 @@ import pytest
 
 from made_up import evaluate_run, make_decoded_run, make_instances
 from reported import QUICK, ROOT, rows
-from simulmt.analysis.intervals import Resampled, holm, middle, p_value
 from simulmt.analysis.report import report
-from simulmt.analysis.significance import ResampledLine, ResampledPoint, compare
+from simulmt.analysis.runs.intervals import Resampled, holm, middle, p_value
+from simulmt.analysis.tables.significance import ResampledLine, ResampledPoint, compare
 from simulmt.files.instances import write_instances
 from simulmt.scoring.score import score
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import zoo
-from simulmt.analysis.trace import Trace, record, trace_sentence
+from simulmt.analysis.figures.trace import Trace, record, trace_sentence
 from simulmt.data.corpus import Split
 from simulmt.data.subwords import Subwords
 from simulmt.decoding import own_decision

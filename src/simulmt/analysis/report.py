@@ -6,21 +6,21 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from simulmt.analysis.choices import ReportOptions, read_choices
-from simulmt.analysis.curve import draw_curve
-from simulmt.analysis.lines import Lines, find_lines
-from simulmt.analysis.names import row_names
-from simulmt.analysis.others import read_others
-from simulmt.analysis.path import interleaved, typical_places, word_staircase
-from simulmt.analysis.points import Series, curve_rows, curve_series
-from simulmt.analysis.published import read_published
-from simulmt.analysis.run import Row, Run
-from simulmt.analysis.runs import RunList, comparable, find_runs, read_logs
-from simulmt.analysis.selection import select_runs, shown_rows
-from simulmt.analysis.significance import COLUMNS, matched_pairs
-from simulmt.analysis.style import save
-from simulmt.analysis.table import left_columns, score_table, selection_table
-from simulmt.analysis.target import REMEDY, inline_svg, write_html, write_rows
+from simulmt.analysis.figures.curve import draw_curve
+from simulmt.analysis.figures.path import interleaved, typical_places, word_staircase
+from simulmt.analysis.figures.style import save
+from simulmt.analysis.page import REMEDY, inline_svg, write_html, write_rows
+from simulmt.analysis.report_options import ReportOptions, read_choices
+from simulmt.analysis.runs.found import RunList, comparable, find_runs, read_logs
+from simulmt.analysis.runs.others import read_others
+from simulmt.analysis.runs.run import Row, Run
+from simulmt.analysis.tables.lines import Lines, find_lines
+from simulmt.analysis.tables.names import row_names
+from simulmt.analysis.tables.points import Series, curve_rows, curve_series
+from simulmt.analysis.tables.published import read_published
+from simulmt.analysis.tables.selection import select_runs, shown_rows
+from simulmt.analysis.tables.significance import COLUMNS, matched_pairs
+from simulmt.analysis.tables.terminal import left_columns, score_table, selection_table
 from simulmt.errors import UserError
 from simulmt.files.run_directory import INSTANCES, METRICS
 from simulmt.options import Config

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from simulmt.alignment.aligner import align_text
 from simulmt.alignment.links import Links
 from simulmt.alignment.prediction import LinkCounts, LinkKind, accuracies, judge, project
-from simulmt.analysis.intervals import draw, middle
-from simulmt.analysis.run import Row
+from simulmt.analysis.figures.style import COLOURS, DARK, Style, draw_legend, make_panels, name_rows
+from simulmt.analysis.runs.intervals import draw, middle
+from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet, gold_links
-from simulmt.analysis.style import COLOURS, DARK, Style, draw_legend, make_panels, name_rows
 from simulmt.data.corpus import Corpus
 from simulmt.decoding.instance import Instance
 

@@ -8,9 +8,9 @@ from matplotlib.lines import Line2D
 
 from simulmt.alignment.error_rate import error_rate
 from simulmt.alignment.links import Links
-from simulmt.analysis.run import Row
+from simulmt.analysis.figures.style import COLOURS, DARK, Style, draw_legend, make_panels, name_rows
+from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import AttentionLinks, LinkSource, Result, RunSet, gold_links
-from simulmt.analysis.style import COLOURS, DARK, Style, draw_legend, make_panels, name_rows
 from simulmt.attention.attention import Attention
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.forced import Forced, force, stops, strongest, word_weights

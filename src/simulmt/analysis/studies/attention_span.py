@@ -2,10 +2,16 @@
 
 from dataclasses import replace
 
-from simulmt.analysis.names import line_names
-from simulmt.analysis.run import Row
+from simulmt.analysis.figures.style import (
+    draw_legend,
+    draw_lines,
+    make_panels,
+    mark_numbers,
+    named_styles,
+)
+from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet
-from simulmt.analysis.style import draw_legend, draw_lines, make_panels, mark_numbers, named_styles
+from simulmt.analysis.tables.names import line_names
 from simulmt.errors import UserError
 
 

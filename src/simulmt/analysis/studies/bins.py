@@ -8,9 +8,16 @@ from typing import Annotated, TypeAlias
 from annotated_types import Ge, Le
 from matplotlib.figure import Figure
 
-from simulmt.analysis.run import Row
+from simulmt.analysis.figures.style import (
+    DARK,
+    GREY,
+    draw_legend,
+    draw_lines,
+    make_panels,
+    named_styles,
+)
+from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet
-from simulmt.analysis.style import DARK, GREY, draw_legend, draw_lines, make_panels, named_styles
 from simulmt.data.corpus import Split
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError

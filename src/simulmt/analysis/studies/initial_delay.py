@@ -7,10 +7,10 @@ from typing import Literal
 import numpy as np
 from matplotlib.figure import Figure
 
-from simulmt.analysis.names import variants
-from simulmt.analysis.run import Row
+from simulmt.analysis.figures.style import DARK, make_panels, named_styles
+from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet
-from simulmt.analysis.style import DARK, make_panels, named_styles
+from simulmt.analysis.tables.names import variants
 from simulmt.errors import UserError
 
 

@@ -2,10 +2,16 @@
 
 from typing import Literal
 
-from simulmt.analysis.names import line_names
-from simulmt.analysis.run import Run
+from simulmt.analysis.figures.style import (
+    draw_legend,
+    draw_lines,
+    line_styles,
+    make_panels,
+    mark_numbers,
+)
+from simulmt.analysis.runs.run import Run
 from simulmt.analysis.studies.run_set import Result, RunSet
-from simulmt.analysis.style import draw_legend, draw_lines, line_styles, make_panels, mark_numbers
+from simulmt.analysis.tables.names import line_names
 from simulmt.errors import UserError
 
 _LAYERS, _HEADS = "model.decoder_layers", "model.heads"

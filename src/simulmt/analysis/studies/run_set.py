@@ -8,10 +8,10 @@ from typing import NamedTuple, TypeAlias
 from matplotlib.figure import Figure
 
 from simulmt.alignment.links import Gold, Links, known_links, read_links
-from simulmt.analysis.names import row_names
-from simulmt.analysis.run import Row, Run
-from simulmt.analysis.style import save
-from simulmt.analysis.target import REMEDY, write_rows
+from simulmt.analysis.figures.style import save
+from simulmt.analysis.page import REMEDY, write_rows
+from simulmt.analysis.runs.run import Row, Run
+from simulmt.analysis.tables.names import row_names
 from simulmt.data.corpus import Corpus, Split
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError

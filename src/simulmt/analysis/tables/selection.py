@@ -6,8 +6,8 @@ from itertools import product
 from operator import itemgetter
 from typing import NamedTuple
 
-from simulmt.analysis.run import Row, Run
-from simulmt.analysis.titles import title
+from simulmt.analysis.runs.run import Row, Run
+from simulmt.analysis.tables.titles import title
 from simulmt.files.metrics import read_columns
 
 

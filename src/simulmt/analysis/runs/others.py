@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from simulmt.analysis.intervals import resample, sentence_counts
-from simulmt.analysis.run import Run
+from simulmt.analysis.runs.intervals import resample, sentence_counts
+from simulmt.analysis.runs.run import Run
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances
 from simulmt.files.run_directory import INSTANCES, Traits

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from simulmt.analysis.intervals import resample, sentence_counts
-from simulmt.analysis.run import Run
+from simulmt.analysis.runs.intervals import resample, sentence_counts
+from simulmt.analysis.runs.run import Run
 from simulmt.errors import UserError
 from simulmt.files import run_directory as files
 from simulmt.files.instances import read_instances

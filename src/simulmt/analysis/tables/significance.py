@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from simulmt.analysis.intervals import (
+from simulmt.analysis.runs.intervals import (
     Resampled,
     SentenceCounts,
     holm,
@@ -15,8 +15,8 @@ from simulmt.analysis.intervals import (
     middle,
     p_value,
 )
-from simulmt.analysis.points import Series, curve_series
-from simulmt.analysis.run import Row, Run
+from simulmt.analysis.runs.run import Row, Run
+from simulmt.analysis.tables.points import Series, curve_series
 
 COLUMNS = ("one", "other", "DAL", "BLEU_one", "BLEU_other",
            "difference", "difference_low", "difference_high", "p", "p_holm",

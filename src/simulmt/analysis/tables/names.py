@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import takewhile
 
-from simulmt.analysis.run import WEIGHTS, Run
+from simulmt.analysis.runs.run import WEIGHTS, Run
 from simulmt.options import SAME_RUN
 
 _NO_DIFFERENCE = (*SAME_RUN, *WEIGHTS)  # `Run.dials` has the weights

@@ -15,8 +15,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Group
 from rich.text import Text
 
-from simulmt.analysis import panel
-from simulmt.analysis.panel import NOTHING, Panel, more, short
+from simulmt.analysis.figures import grid as panel
+from simulmt.analysis.figures.grid import NOTHING, Panel, more, short
 from simulmt.decoding.instance import Instance, word_positions
 from simulmt.scoring.score import sentence_scores
 

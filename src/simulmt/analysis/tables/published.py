@@ -4,7 +4,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from simulmt.analysis.points import Point, Series
+from simulmt.analysis.tables.points import Point, Series
 from simulmt.errors import UserError
 from simulmt.options import Finite, convert, pick
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import yaml
 
-from simulmt.analysis.names import chosen_lines, differing, row_names, variants
-from simulmt.analysis.run import Run
-from simulmt.analysis.titles import title
+from simulmt.analysis.runs.run import Run
+from simulmt.analysis.tables.names import chosen_lines, differing, row_names, variants
+from simulmt.analysis.tables.titles import title
 from simulmt.errors import UserError
 from simulmt.options import convert, pick
 

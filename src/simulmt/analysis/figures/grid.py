@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 from rich.cells import cell_len, set_cell_size
 
-from simulmt.analysis.style import save
+from simulmt.analysis.figures.style import save
 from simulmt.errors import UserError
 
 NOTHING = "(nothing was written)"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from rich.table import Column, Table
 from rich.text import Text
 
-from simulmt.analysis.run import Row, Run
+from simulmt.analysis.runs.run import Row, Run
 from simulmt.latency import ADDED
 from simulmt.scoring.conventions import CONVENTIONS, UNITS
 from simulmt.scoring.scores import Figures, Scores

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from simulmt.analysis.intervals import Resampled
+from simulmt.analysis.runs.intervals import Resampled
 from simulmt.decoding.instance import Instance
 from simulmt.files.run_directory import Provenance, Training, Traits
 from simulmt.latency import ADDED

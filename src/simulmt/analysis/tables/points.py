@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from simulmt.analysis.intervals import SEED
-from simulmt.analysis.names import differing, effective_options, variants
-from simulmt.analysis.run import Row, Run, RunKind
+from simulmt.analysis.runs.intervals import SEED
+from simulmt.analysis.runs.run import Row, Run, RunKind
+from simulmt.analysis.tables.names import differing, effective_options, variants
 
 _OWN_COLUMN = ("name", "model.name", "data.name")
 _OF_STREAMING = ("model.encoder", "model.average_embedding", "data.batch_tokens")

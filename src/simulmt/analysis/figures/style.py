@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 from matplotlib.lines import Line2D
 
-from simulmt.analysis.run import Run
+from simulmt.analysis.runs.run import Run
 from simulmt.system.disk import replacing
 
 COLOURS = ["#0b5fa5", "#c2410c", "#00795c", "#8e3a86", "#7a5200", "#3f3fa8", "#a31545", "#3d6b1f"]

@@ -12,9 +12,17 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
-from simulmt.analysis.labels import Label, ceiling_label, place_labels, point_label
-from simulmt.analysis.points import Point, Series, front_points
-from simulmt.analysis.style import DARK, GREY, MARKERS, Style, draw_legend, line_styles, make_panels
+from simulmt.analysis.figures.labels import Label, ceiling_label, place_labels, point_label
+from simulmt.analysis.figures.style import (
+    DARK,
+    GREY,
+    MARKERS,
+    Style,
+    draw_legend,
+    line_styles,
+    make_panels,
+)
+from simulmt.analysis.tables.points import Point, Series, front_points
 
 _LEGEND = 0.17  # share of the usual height that a legend may fill
 _HOLLOW: Style = {"markerfacecolor": "white", "markeredgewidth": 1.6}

@@ -15,8 +15,8 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from simulmt.analysis.panel import Handles, Panel, circle_key, draw_circles, draw_sheet, more
-from simulmt.analysis.trace import Trace
+from simulmt.analysis.figures.grid import Handles, Panel, circle_key, draw_circles, draw_sheet, more
+from simulmt.analysis.figures.trace import Trace
 from simulmt.errors import UserError
 from simulmt.options import pick
 from simulmt.page import single_file
@@ -37,8 +37,7 @@ def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union
     """Write a picture or a page of where every head looked and stopped.
 
     Args:
-        traces: The sentences, as `simulmt.analysis.trace.trace_sentence` gives them, in subwords or
-            `in_words`.
+        traces: The sentences, as `trace_sentence` returns them, in subwords or `in_words`.
         path: The file; .png, .svg and .pdf are pictures, which show the beginning of a long
             sentence, .html is a page that plays the sentences back. The same sentences give the
             same bytes.

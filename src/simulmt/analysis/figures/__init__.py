@@ -1,0 +1,1 @@
+"""Curves, paths and heads."""
