@@ -29,14 +29,14 @@ from simulmt.analysis.figures import style
 from simulmt.analysis.figures.curve import draw_curve
 from simulmt.analysis.report import report
 from simulmt.analysis.runs.found import find_runs
-from simulmt.analysis.tables.names import row_names
+from simulmt.analysis.tables.names import run_names
 from simulmt.analysis.tables.points import Point, Series, curve_series
 from simulmt.system.disk import read_json, write_json
 
 
 def names_and_lines(folder: Path) -> tuple[list[str], list[str]]:
     runs = find_runs(folder).runs
-    return [*row_names(runs).values()], [series.name for series in curve_series(runs, "DAL")]
+    return [*run_names(runs).values()], [series.name for series in curve_series(runs, "DAL")]
 
 
 def test_table_by_mechanism_then_latency_with_the_oracle(tmp_path, capsys):
@@ -221,7 +221,7 @@ def test_variants_are_lines_of_their_own(tmp_path):
 def test_a_learned_schedule_has_its_weights_in_the_name(tmp_path):
     options = {"lambda": 0.3, "lambda_var": 0.5}
     make_run(tmp_path, "mma_h", options, 30, 4)
-    assert [*row_names(find_runs(tmp_path).runs).values()] == ["mma_h lambda=0.3 lambda_var=0.5"]
+    assert [*run_names(find_runs(tmp_path).runs).values()] == ["mma_h lambda=0.3 lambda_var=0.5"]
 
 
 def test_a_run_without_latency_is_in_the_table_only(tmp_path, capsys):

@@ -14,7 +14,7 @@ from made_up import (
 from reported import QUICK, Page, rows
 from simulmt.analysis.report import report
 from simulmt.analysis.runs.found import find_runs
-from simulmt.analysis.tables.names import row_names
+from simulmt.analysis.tables.names import run_names
 from simulmt.analysis.tables.points import curve_series
 from simulmt.files.instances import write_instances
 from simulmt.scoring.score import score
@@ -66,7 +66,7 @@ def test_decodings_of_one_run_among_others_are_a_line_of_their_own(tmp_path):
     assert (trained.name, turned.name) == ("wait_k", "wait_k (trained with k=3)")
     assert [point.latency for point in trained.points] == [1, 3, 5]
     assert [point.latency for point in turned.points] == [1.5, 3, 5.5, 7.5]
-    assert len({*row_names(runs).values()}) == 6
+    assert len({*run_names(runs).values()}) == 6
 
 
 def test_evaluations_of_other_text_are_a_report_of_their_own(tmp_path):

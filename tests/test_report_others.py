@@ -13,7 +13,7 @@ from reported import QUICK, Page, rows, table_rows
 from simulmt.analysis.report import report
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
-from simulmt.files.instances import write_instances
+from simulmt.files.instances import to_json, write_instances
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Text
 
@@ -30,7 +30,7 @@ def foreign(path: Path, instances: list[Instance], **changes) -> str:
     """A log as SimulEval writes it, in any order, from any index, with other spaces."""
     lines = []
     for instance in reversed(instances):
-        record = json.loads(instance.to_json()) | {"elapsed": [0] * len(instance.delays)}
+        record = json.loads(to_json(instance)) | {"elapsed": [0] * len(instance.delays)}
         record |= {"index": instance.index + 7, "source": f"{instance.source} ", "metric": {}}
         lines.append(json.dumps(record | changes))
     path.write_text("\n".join(lines), encoding="utf-8")

@@ -18,9 +18,12 @@ from simulmt.system.disk import replacing, write_texts
 
 REMEDY = "choose another folder: to=DIR"
 _TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent), autoescape=True,
-    undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-)  # fmt: skip
+    loader=FileSystemLoader(Path(__file__).parent),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 
 
 def write_rows(

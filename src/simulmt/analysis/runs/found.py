@@ -35,10 +35,10 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
     """Read all runs below a folder, sorted by mechanism, model, policy and DAL.
 
     Args:
-        folder: Searched at any depth for directories in which a training has begun; or an exported
+        folder: Searched at any depth for directories in which training has begun; or an exported
             model. With `test`, exported models are searched for, too.
-        decodings: Whether to add the evaluations of each run's own test set with another dial or
-            beam, or by a policy.
+        decodings: True adds the evaluations of each run's own test set with another dial or beam,
+            or by a policy.
         test: The name of other text, or of a split, whose evaluations stand for the runs; None for
             each run's own test set.
 
@@ -56,28 +56,25 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
         if not (exported or files.has_begun(here) or files.SCORES in inside):
             continue
         below[:] = [name for name in below if name != files.EVALUATION]
-        name = here.relative_to(folder).as_posix()
         try:
-            if exported:
-                run, text = _read_exported(here, name, test)
-            elif files.SCORES in inside:
-                run = _read(here, name)
-            else:
-                steps = read_columns(here, "step")
-                reached = f"; update {int(max(steps)[0]) + 1}" if steps else ""
-                raise UserError(f"not finished: no {files.SCORES}{reached}")
+            name = here.relative_to(folder).as_posix()
+            run, text = _read_exported(here, name, test) if exported else (_read(here, name), test)
         except (UserError, ValueError, KeyError, TypeError) as error:
             listed.left_out.append(f"{here} ({str(error).splitlines()[0]})")
             continue
-        own = [run] if text is None else []
-        found = [*own, *_decodings(run, listed, text)] if decodings or text else own
+        found = [] if text else [run]
+        found += _decodings(run, listed, text) if decodings or text else []
         if not found:
             listed.left_out.append(f"{here} (no evaluation of {text})")
         listed.runs += found
     listed.left_out.sort()
-    listed.runs.sort(key=lambda run: (run.mechanism, run.model, str(run.policy.get("name", "")),
-                                      run.latency("DAL"), run.folder))  # fmt: skip
+    listed.runs.sort(key=_order)
     return listed
+
+
+def _order(run: Run) -> tuple[str, str, str, float, str]:
+    policy = str(run.policy.get("name", ""))
+    return run.mechanism, run.model, policy, run.latency("DAL"), run.folder
 
 
 def comparable(listed: RunList, folder: Path) -> list[Run]:
@@ -122,22 +119,29 @@ def read_logs(listed: RunList, convention: str, unit: str, samples: int) -> None
 
 
 def _read(here: Path, name: str) -> Run:
-    """Return a run; a corrupt run raises various errors."""
+    """Return a run; an unfinished or corrupt run raises various errors."""
+    if not (here / files.SCORES).exists():
+        steps = read_columns(here, "step")
+        reached = f"; update {int(max(steps)[0]) + 1}" if steps else ""
+        raise UserError(f"not finished: no {files.SCORES}{reached}")
     tested = read_json(here / files.MANIFEST)["splits"]["test"]
     run = Run(
-        path=here, folder=name, home=name,
+        path=here,
+        folder=name,
+        home=name,
         options=flat_options(read_json(here / files.CONFIG)),
         scores=read_record(here / files.SCORES, Scores),
         test_set=str(tested["source_sha256"]) + str(tested["target_sha256"]),
         traits=read_record(here / files.TRAITS, Traits),
-        training=read_record(here / files.TRAINING, Training), provenance=read_provenance(here),
-    )  # fmt: skip
+        training=read_record(here / files.TRAINING, Training),
+        provenance=read_provenance(here),
+    )
     run.row(), run.dials()  # raise an error for a missing option
     return run
 
 
 def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]:
-    """Return an exported model as a run without a training, and the text that it was evaluated on.
+    """Return an exported model as a run without training, and the text that it was evaluated on.
 
     Raises:
         UserError: the model was not evaluated on the text, or on several if none is named.
@@ -154,11 +158,16 @@ def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]
     plainest, decoding = min(same, key=lambda pair: len({**pair[1].policy, **pair[1].dials}))
     mechanism = build_mechanism(Setup.of(config).mechanism)
     run = Run(
-        path=folder, folder=name, home=name, test_set="", options=flat_options(config),
+        path=folder,
+        folder=name,
+        home=name,
+        options=flat_options(config),
         scores=replace(plainest, decoding=replace(decoding, policy={}, dials={})),
+        test_set="",
         traits=Traits(mechanism.learned and "lambda" in config, mechanism.offline, mechanism.dials),
-        training=None, provenance=read_provenance(folder),
-    )  # fmt: skip
+        training=None,
+        provenance=read_provenance(folder),
+    )
     return run, decoding.split
 
 
@@ -179,13 +188,16 @@ def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[R
         if decoding is None or turned is None or (turned, decoding.policy) in seen:
             continue
         seen.append((turned, decoding.policy))
-        text = f"{run.test_set} {decoding.split}" if test else run.test_set
+        of_text = "".join(decoding.text.sha256) if decoding.text else f"{run.test_set} {test}"
         yield replace(
-            run, path=place.parent,
+            run,
+            path=place.parent,
             folder=f"{run.folder}/{files.EVALUATION}/{place.parent.name}",
-            test_set="".join(decoding.text.sha256) if test and decoding.text else text,
-            scores=scores, turned=turned, policy=decoding.policy,
-        )  # fmt: skip
+            test_set=of_text if test else run.test_set,
+            scores=scores,
+            turned=turned,
+            policy=decoding.policy,
+        )
 
 
 def _turned(run: Run, decoding: Decoding | None, test: str | None) -> dict[str, float] | None:

@@ -52,9 +52,16 @@ def _read(name: str, path: Path, like: Run, samples: int) -> Run:
     written = [instance for instance in log if instance.delays]
     offline = all(min(i.delays) >= i.source_length for i in written) and len(written) > 0
     return Run(
-        path=path.parent, folder=name, home=name,
+        path=path.parent,
+        folder=name,
+        home=name,
         options={"mechanism.name": name, "data.name": like.options["data.name"]},
-        scores=score(log), test_set=like.test_set, traits=Traits(False, offline, {}), training=None,
-        convention=like.convention, unit=like.unit, log=log,
+        scores=score(log),
+        test_set=like.test_set,
+        traits=Traits(False, offline, {}),
+        training=None,
+        convention=like.convention,
+        unit=like.unit,
+        log=log,
         resampled=resample(sentence_counts(log, CONVENTIONS[like.convention]), samples),
-    )  # fmt: skip
+    )

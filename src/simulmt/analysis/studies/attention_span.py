@@ -11,7 +11,7 @@ from simulmt.analysis.figures.style import (
 )
 from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet
-from simulmt.analysis.tables.names import line_names
+from simulmt.analysis.tables.names import lines_along
 from simulmt.errors import UserError
 
 
@@ -37,7 +37,7 @@ def attention_span(run_set: RunSet) -> Result:
         rows.append(columns | {"attention_span_subword": spans[-1]})
     weights = [row["lambda_var"] for row in rows]
     figure, (axes,) = make_panels(1, 1, 7, 4)
-    names = line_names(runs, ("lambda_var",))
+    names = lines_along(runs, ("lambda_var",))
     points = zip(names, weights, spans, strict=True)
     draw_legend(figure, draw_lines(axes, points, named_styles(runs, names)))
     positive = sorted(weight for weight in weights if weight > 0)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from simulmt.analysis.figures.style import DARK, make_panels, named_styles
 from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet
-from simulmt.analysis.tables.names import variants
+from simulmt.analysis.tables.names import line_names
 from simulmt.errors import UserError
 
 
@@ -27,7 +27,7 @@ def initial_delay(run_set: RunSet, *, unit: Literal["word", "subword"] = "word")
     Raises:
         UserError: runs that wrote nothing.
     """
-    named, lines = run_set.named(), variants(run_set.runs)
+    named, lines = run_set.named(), line_names(run_set.runs)
     rows = [
         {**columns, "unit": unit, "first_delay": delay, "sentences": count,
          "share": count / sum(run.scores.initial_delays[unit].values())}

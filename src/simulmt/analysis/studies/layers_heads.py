@@ -11,7 +11,7 @@ from simulmt.analysis.figures.style import (
 )
 from simulmt.analysis.runs.run import Run
 from simulmt.analysis.studies.run_set import Result, RunSet
-from simulmt.analysis.tables.names import line_names
+from simulmt.analysis.tables.names import lines_along
 from simulmt.errors import UserError
 
 _LAYERS, _HEADS = "model.decoder_layers", "model.heads"
@@ -35,7 +35,7 @@ def layers_heads(run_set: RunSet, *, unit: Literal["word", "subword"] = "word") 
         for columns, run in run_set.named()
     ]  # fmt: skip
     layers = [row["decoder_layers"] for row in rows]
-    keys = [*zip(line_names(runs, (_LAYERS, _HEADS)), layers, strict=True)]
+    keys = [*zip(lines_along(runs, (_LAYERS, _HEADS)), layers, strict=True)]
     several = len({name for name, _ in keys}) > 1
     names = {
         (name, n): (f"{name}, " if several else "") + f"{n} layer{'s' if n > 1 else ''}"

@@ -11,7 +11,7 @@ from simulmt.alignment.links import Gold, Links, known_links, read_links
 from simulmt.analysis.figures.style import save
 from simulmt.analysis.page import REMEDY, write_rows
 from simulmt.analysis.runs.run import Row, Run
-from simulmt.analysis.tables.names import row_names
+from simulmt.analysis.tables.names import run_names
 from simulmt.data.corpus import Corpus, Split
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
@@ -75,7 +75,7 @@ class RunSet:
 
     def named(self) -> list[tuple[Row, Run]]:
         """Each run with the columns that identify it; `name` is that in `report.py`'s table."""
-        names = row_names(self.runs)
+        names = run_names(self.runs)
         rows = [{"name": names[run.folder], **run.row()} for run in self.runs]
         named = [{column: row[column] for column in _OF_RUN} for row in rows]
         return [*zip(named, self.runs, strict=True)]
