@@ -15,8 +15,16 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Group
 from rich.text import Text
 
-from simulmt.analysis.figures import grid as panel
-from simulmt.analysis.figures.grid import NOTHING, Panel, more, short
+from simulmt.analysis.figures.grid import (
+    NOTHING,
+    Handles,
+    Panel,
+    circle_key,
+    draw_circles,
+    draw_sheet,
+    more,
+    short,
+)
 from simulmt.decoding.instance import Instance, word_positions
 from simulmt.scoring.score import sentence_scores
 
@@ -64,12 +72,11 @@ def word_staircase(instance: Instance) -> Staircase:
     n, heads = len(source), word_positions(instance) or [()] * len(target)
     ends = [n + 1 in row for row in heads]  # whether a head stood at EOS
     columns = [*source, "</s>"][: min(n + any(ends), MOST)]
-    delays = [min(n + 1 if end else min(delay, n), len(columns))
-              for delay, end in zip(instance.delays, ends, strict=True)]  # fmt: skip
+    read = [n + 1 if end else min(d, n) for d, end in zip(instance.delays, ends, strict=True)]
     return Staircase(
         columns=[*map(short, columns)],
         rows=[*map(short, target[:MOST])],
-        delays=delays[:MOST],
+        delays=[min(delay, len(columns)) for delay in read[:MOST]],
         heads=[Counter(place for place in row if 0 < place <= len(columns)) for row in heads],
         left_out=max(n - MOST, 0) + max(len(target) - MOST, 0),
     )
@@ -102,7 +109,7 @@ def render_path(instance: Instance, console_width: int) -> Group:
         console_width: The width of the console in columns.
     """
     grid = word_staircase(instance)
-    lines, left_out = [*_grid_lines(grid)], grid.left_out
+    lines = [*_grid_lines(grid)]
     if max(line.cell_len for line in lines) > console_width:
         lines = [Text(f"source | target in turns: {interleaved(instance)}")]
     else:
@@ -110,8 +117,8 @@ def render_path(instance: Instance, console_width: int) -> Group:
             key = "█ read for this word   ░ read before   · not read"
             heads = "   digit: heads that stopped there (+: ten or more)"
             lines.append(Text(key + heads * (grid.most_heads() > 0), style="dim"))
-        if left_out:
-            lines.append(Text(more(left_out, "word")))
+        if grid.left_out:
+            lines.append(Text(more(grid.left_out, "word")))
     if not instance.delays:
         lines.append(Text(NOTHING, style="italic"))
     title = Text(f"sentence {instance.index + 1}", style="bold")
@@ -152,7 +159,7 @@ def draw_path(instance: Instance, path: Path) -> None:
     rest = f" {more(grid.left_out, 'word')}" if grid.left_out else ""
     title, mark = f"sentence {instance.index + 1}{rest}", partial(_mark, grid)
     picture = Panel(title, grid.columns, grid.rows, grid.delays, mark)
-    panel.draw_sheet([[picture]], path, partial(_picture_key, grid.most_heads()), smallest=0.15)
+    draw_sheet([[picture]], path, partial(_picture_key, grid.most_heads()), smallest=0.15)
 
 
 def _grid_lines(grid: Staircase) -> Iterator[Text]:
@@ -178,13 +185,11 @@ def _mark(grid: Staircase, axes: Axes) -> None:
     if heads:
         cells, counts = np.split(np.array(heads), [2], axis=1)
         shares = counts[:, 0] / grid.most_heads()
-        panel.draw_circles(
-            axes, cells, shares, facecolors=_HEAD, edgecolors="white", linewidths=0.5
-        )
+        draw_circles(axes, cells, shares, facecolors=_HEAD, edgecolors="white", linewidths=0.5)
 
 
-def _picture_key(most: int, cell: float) -> panel.Handles:
+def _picture_key(most: int, cell: float) -> Handles:
     counts = sorted({1, most}) if most else []
     names = {n: f"{n} heads" if n > 1 else "1 head" for n in counts}
-    circles = [panel.circle_key(cell, n / most, _HEAD, name) for n, name in names.items()]
+    circles = [circle_key(cell, n / most, _HEAD, name) for n, name in names.items()]
     return [Line2D([], [], color=_PATH, linewidth=2, label="path"), *circles]

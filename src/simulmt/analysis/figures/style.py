@@ -25,11 +25,11 @@ MARKERS = "osD^vPXph"  # one more than colours, so that combinations repeat late
 DASHES = [(), (6, 2), (6, 2, 1, 2), (2, 1), (1, 1), (6, 2, 1, 2, 1, 2), (11, 3), (4, 1, 4, 1, 1, 1)]
 GREY, DARK = "#6b6b6b", "#1a1a1a"
 DPI = 150
-_FONTS = ("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "PingFang SC",
-          "Hiragino Sans", "Microsoft YaHei", "Arial Unicode MS")  # fmt: skip
+_FONTS = ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei"]
+_FONTS += ["PingFang SC", "Hiragino Sans", "Microsoft YaHei", "Arial Unicode MS"]
 
 Style: TypeAlias = dict[str, Any]
-"""Options of a line of matplotlib."""
+"""Options of an artist of matplotlib."""
 
 
 def line_styles(offline: Sequence[bool]) -> list[Style]:
@@ -44,9 +44,7 @@ def line_styles(offline: Sequence[bool]) -> list[Style]:
     usual: Style = {"linewidth": 1.8, "markersize": 7.5, "markeredgecolor": "white", "zorder": 3}
     star: Style = {"color": DARK, "marker": "*", "markersize": 12, "linestyle": ""}
     looks = zip(cycle(COLOURS), cycle(MARKERS), cycle(DASHES), strict=False)
-    lines = (
-        {"color": colour, "marker": mark, "linestyle": (0, dash)} for colour, mark, dash in looks
-    )
+    lines = ({"color": c, "marker": mark, "linestyle": (0, dash)} for c, mark, dash in looks)
     return [usual | (star if is_offline else next(lines)) for is_offline in offline]
 
 
@@ -94,11 +92,14 @@ def draw_legend(figure: Figure, handles: Sequence[Line2D], scale: float = 1.0) -
     """
     longest = max(len(str(handle.get_label())) for handle in handles)
     columns = min(4, len(handles), int(figure.get_figwidth() / scale * 70 / (62 + 6 * longest)))
-    legend = figure.legend(
-        handles=handles, loc="outside upper center", ncols=max(columns, 1), frameon=False,
-        fontsize=10 * scale, handlelength=3.6, columnspacing=1.8,
-    )  # fmt: skip
-    for text in legend.get_texts():
+    look: Style = {
+        "frameon": False,
+        "fontsize": 10 * scale,
+        "handlelength": 3.6,
+        "columnspacing": 1.8,
+    }
+    look |= {"loc": "outside upper center", "ncols": max(columns, 1)}
+    for text in figure.legend(handles=handles, **look).get_texts():
         text.set_parse_math(False)  # a dollar sign is nothing but a dollar sign
 
 

@@ -57,8 +57,8 @@ def measure(instances: Sequence[Instance], needs: Sequence[Sequence[int]] | None
     scores = score(instances)
     paper = scores["paper", "word"]
     dal = paper["DAL"].value
-    figures = {"sentences": scores.sentences, "empty": scores.empty,
-               "BLEU": paper["BLEU"].value, "DAL_word": dal}  # fmt: skip
+    figures: Row = {"sentences": scores.sentences, "empty": scores.empty}
+    figures |= {"BLEU": paper["BLEU"].value, "DAL_word": dal}
     if needs is None:
         return figures
     written = [instance for instance in instances if instance.delays]
