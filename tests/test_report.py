@@ -25,7 +25,7 @@ from reported import (
     names_drawn,
     table_rows,
 )
-from simulmt.analysis.figures import style
+from simulmt.analysis.figures import panels, style
 from simulmt.analysis.figures.curve import draw_curve
 from simulmt.analysis.report import report
 from simulmt.analysis.runs.found import find_runs
@@ -136,7 +136,7 @@ def test_no_label_hides_another_or_a_point(crowd, tmp_path, drawn):
         Series("soft", [Point(20, 40)], offline=True),
         Series("wait_k", [Point(5 + k * crowd, 20 + 6 * k, f"k={k}") for k in (1, 2, 3)]),
     ]
-    style.save(draw_curve(lines, "DAL", oracle=6), [tmp_path / "a.png"])
+    panels.save(draw_curve(lines, "DAL", oracle=6), [tmp_path / "a.png"])
     (axes,) = drawn[0].axes
     assert len(axes.texts) == 3 * 3 + 2
     found = boxes(axes)
@@ -153,7 +153,7 @@ def test_mechanisms_differ_without_colour_and_offline_is_a_ceiling(tmp_path, dra
     names = [f"m{i}" for i in range(8)]
     lines = [Series(n, [Point(i, i), Point(i + 1, i + 3)]) for i, n in enumerate(names)]
     lines.append(Series("soft", [Point(20, 40)], offline=True))
-    style.save(draw_curve(lines, "DAL", oracle=2.5), [tmp_path / "a.svg"])
+    panels.save(draw_curve(lines, "DAL", oracle=2.5), [tmp_path / "a.svg"])
     (axes,) = drawn[0].axes
     shown = {str(line.get_label()): line for line in axes.lines}
     assert len({shown[name].get_marker() for name in names}) == 8
@@ -169,14 +169,14 @@ def test_mechanisms_differ_without_colour_and_offline_is_a_ceiling(tmp_path, dra
 def test_a_long_legend_makes_the_picture_higher_not_the_axes_lower(tmp_path, drawn):
     for number in (2, 40):
         lines = [Series(f"mechanism {i}", [Point(i, i)]) for i in range(number)]
-        style.save(draw_curve(lines, "DAL"), [tmp_path / f"{number}.png"])
+        panels.save(draw_curve(lines, "DAL"), [tmp_path / f"{number}.png"])
     heights = [figure.axes[0].get_window_extent().height / figure.dpi for figure in drawn]
     assert heights[1] > heights[0] - 0.75  # inches that every picture keeps for its legend
 
 
 def test_a_line_goes_from_low_latency_to_high(tmp_path, drawn):
     line = Series("a", [Point(3, 1), Point(1, 2), Point(2, 0)])
-    style.save(draw_curve([line], "AL"), [tmp_path / "a.png"])
+    panels.save(draw_curve([line], "AL"), [tmp_path / "a.png"])
     assert [*drawn[0].axes[0].lines[0].get_xdata()] == [1, 2, 3]
 
 

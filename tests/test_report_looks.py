@@ -20,7 +20,7 @@ from reported import (
     rows,
 )
 from simulmt.analysis.figures.curve import draw_curve
-from simulmt.analysis.figures.style import save
+from simulmt.analysis.figures.panels import save
 from simulmt.analysis.report import report
 from simulmt.analysis.tables.points import Point, Series, front_points
 from simulmt.errors import UserError

@@ -7,8 +7,8 @@ from pathlib import Path
 from markupsafe import Markup
 
 from simulmt.analysis.figures.curve import draw_curve
+from simulmt.analysis.figures.panels import save
 from simulmt.analysis.figures.path import interleaved, typical_places, word_staircase
-from simulmt.analysis.figures.style import save
 from simulmt.analysis.page import REMEDY, inline_svg, write_html, write_rows
 from simulmt.analysis.report_options import ReportOptions, read_options
 from simulmt.analysis.runs.found import RunList, comparable, find_runs, read_logs

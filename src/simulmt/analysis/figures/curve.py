@@ -12,15 +12,8 @@ from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
 from simulmt.analysis.figures.labels import PlacedLabel, ceiling_label, place_labels, point_label
-from simulmt.analysis.figures.style import (
-    DARK,
-    GREY,
-    MARKERS,
-    Style,
-    draw_legend,
-    line_styles,
-    make_panels,
-)
+from simulmt.analysis.figures.panels import draw_legend, make_panels
+from simulmt.analysis.figures.style import DARK, GREY, MARKERS, Style, line_styles
 from simulmt.analysis.tables.points import Point, Series, front_points
 
 _LEGEND = 0.17  # share of the usual height that a legend may fill

@@ -15,7 +15,14 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from simulmt.analysis.figures.grid import Handles, Panel, circle_key, draw_circles, draw_sheet, more
+from simulmt.analysis.figures.sheet import (
+    Handles,
+    Panel,
+    circle_key,
+    draw_circles,
+    draw_sheet,
+    more,
+)
 from simulmt.analysis.figures.trace import Trace
 from simulmt.errors import UserError
 from simulmt.options import pick

@@ -15,7 +15,8 @@ from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 from numpy.typing import NDArray
 
-from simulmt.analysis.figures.style import DARK, DPI
+from simulmt.analysis.figures.panels import DPI
+from simulmt.analysis.figures.style import DARK
 
 _PIXEL = DPI / 72  # pixels per point
 _GAP, _REACH = 6.0, (0.0, 7.0, 16.0, 27.0)  # points between a marker and its label, and further

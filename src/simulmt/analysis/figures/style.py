@@ -1,32 +1,18 @@
-"""The look of figures, and the parts that figures share.
+"""The look of figures.
 
 Colour, marker or dashes alone suffice to tell lines apart.
 """
 
-import logging
-import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import cycle
-from pathlib import Path
-from statistics import fmean
 from typing import Any, TypeAlias
 
-from matplotlib import rc_context
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.font_manager import fontManager
-from matplotlib.lines import Line2D
-
 from simulmt.analysis.runs.run import Run
-from simulmt.system.disk import replacing
 
 COLOURS = ["#0b5fa5", "#c2410c", "#00795c", "#8e3a86", "#7a5200", "#3f3fa8", "#a31545", "#3d6b1f"]
 MARKERS = "osD^vPXph"  # one more than colours, so that combinations repeat late
 DASHES = [(), (6, 2), (6, 2, 1, 2), (2, 1), (1, 1), (6, 2, 1, 2, 1, 2), (11, 3), (4, 1, 4, 1, 1, 1)]
 GREY, DARK = "#6b6b6b", "#1a1a1a"
-DPI = 150
-_FONTS = ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei"]
-_FONTS += ["PingFang SC", "Hiragino Sans", "Microsoft YaHei", "Arial Unicode MS"]
 
 Style: TypeAlias = dict[str, Any]
 """Options of an artist of matplotlib."""
@@ -67,101 +53,3 @@ def named_styles(
     for i, name in enumerate(name for name in ordered if offline[name]):
         styles[name] |= {"linestyle": (0, DASHES[i % len(DASHES)]), "linewidth": 1.1}
     return styles
-
-
-def make_panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """Return a figure, `width` by `height` inches, and its axes from left to right and down."""
-    figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
-    panels: list[Axes] = list(figure.subplots(rows, columns, sharex="col", squeeze=False).flat)
-    for axes in panels:
-        axes.grid(color="#e6e6e6", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.xaxis.label.set_fontsize(11)
-        axes.yaxis.label.set_fontsize(11)
-    return figure, panels
-
-
-def draw_legend(figure: Figure, handles: Sequence[Line2D], scale: float = 1.0) -> None:
-    """Draw a legend above the axes, where it hides nothing, in as many columns as fit.
-
-    Args:
-        figure: The figure.
-        handles: The entries.
-        scale: By how much text is larger than usual.
-    """
-    longest = max(len(str(handle.get_label())) for handle in handles)
-    columns = min(4, len(handles), int(figure.get_figwidth() / scale * 70 / (62 + 6 * longest)))
-    look: Style = {
-        "frameon": False,
-        "fontsize": 10 * scale,
-        "handlelength": 3.6,
-        "columnspacing": 1.8,
-    }
-    look |= {"loc": "outside upper center", "ncols": max(columns, 1)}
-    for text in figure.legend(handles=handles, **look).get_texts():
-        text.set_parse_math(False)  # a dollar sign is nothing but a dollar sign
-
-
-def draw_lines(
-    axes: Axes, points: Iterable[tuple[str, float, float | None]], styles: Mapping[str, Style]
-) -> list[Line2D]:
-    """Draw a line for each name: a marker for each point, joined by the means at each x.
-
-    Args:
-        axes: The axes to draw on.
-        points: The name of its line, x, and y of each point; y is None where there is no figure.
-        styles: The style of each line, in the order of the legend.
-
-    Returns:
-        The entries of the legend.
-    """
-    lines: dict[str, dict[float, list[float]]] = {name: {} for name in styles}
-    for name, x, y in points:
-        if y is not None:
-            lines[name].setdefault(x, []).append(y)
-    for name, line in lines.items():
-        style, xs = styles[name], sorted(line)
-        places = [(x, y) for x in xs for y in line[x]]
-        axes.plot([x for x, _ in places], [y for _, y in places], **{**style, "linestyle": ""})
-        axes.plot(xs, [fmean(line[x]) for x in xs], **{**style, "marker": "", "zorder": 2})
-    return [Line2D([], [], **{**style, "label": name}) for name, style in styles.items()]
-
-
-def mark_numbers(axes: Axes, values: Iterable[float]) -> None:
-    """Put ticks at these numbers of the x axis and nowhere else."""
-    ticks = sorted({*values})
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.set_xticks([], minor=True)
-
-
-def name_rows(panels: Sequence[Axes], names: Sequence[str], places: Sequence[float]) -> None:
-    """Name rows from top to bottom, at these heights, beside the first of several panels."""
-    for axes in panels:
-        axes.set_ylim(places[-1] + 0.7, places[0] - 0.7)
-        axes.set_yticks(places, names, parse_math=False)
-        axes.tick_params(labelleft=axes is panels[0])
-
-
-def save(figure: Figure, paths: Sequence[Path], **options: Any) -> None:
-    """Write a figure; the suffix of each path (.png, .svg, .pdf) says which kind.
-
-    The same figure gives the same bytes: no date, and no random names in an SVG.
-
-    Args:
-        figure: The figure.
-        paths: The files to write.
-        options: Further options of `Figure.savefig`.
-    """
-    logging.getLogger("fontTools").setLevel(logging.WARNING)  # else a line for each table of a PDF
-    fonts = [name for name in _FONTS if name in fontManager.get_font_names()]
-    with (
-        rc_context({"svg.hashsalt": "simulmt", "pdf.fonttype": 42, "font.family": fonts}),
-        warnings.catch_warnings(),
-    ):
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a box takes its place
-        for path in paths:
-            kind = path.suffix[1:].lower()
-            undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
-            with replacing(path) as unfinished:
-                figure.savefig(unfinished, format=kind, metadata=undated, dpi=DPI, **options)

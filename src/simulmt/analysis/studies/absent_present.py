@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from simulmt.alignment.aligner import align_text
 from simulmt.alignment.links import Links
 from simulmt.alignment.prediction import LinkCounts, LinkKind, accuracies, judge, project
-from simulmt.analysis.figures.style import COLOURS, DARK, Style, draw_legend, make_panels, name_rows
+from simulmt.analysis.figures.panels import draw_legend, make_panels, name_rows
+from simulmt.analysis.figures.style import COLOURS, DARK, Style
 from simulmt.analysis.runs.intervals import draw, middle
 from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet, gold_links

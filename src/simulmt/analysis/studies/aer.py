@@ -8,7 +8,8 @@ from matplotlib.lines import Line2D
 
 from simulmt.alignment.error_rate import error_rate
 from simulmt.alignment.links import Links
-from simulmt.analysis.figures.style import COLOURS, DARK, Style, draw_legend, make_panels, name_rows
+from simulmt.analysis.figures.panels import draw_legend, make_panels, name_rows
+from simulmt.analysis.figures.style import COLOURS, DARK, Style
 from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import AttentionLinks, LinkSource, Result, RunSet, gold_links
 from simulmt.attention.attention import Attention

@@ -2,13 +2,8 @@
 
 from dataclasses import replace
 
-from simulmt.analysis.figures.style import (
-    draw_legend,
-    draw_lines,
-    make_panels,
-    mark_numbers,
-    named_styles,
-)
+from simulmt.analysis.figures.panels import draw_legend, draw_lines, make_panels, mark_numbers
+from simulmt.analysis.figures.style import named_styles
 from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet
 from simulmt.analysis.tables.names import lines_along

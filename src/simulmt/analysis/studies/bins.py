@@ -8,14 +8,8 @@ from typing import Annotated, TypeAlias
 from annotated_types import Ge, Le
 from matplotlib.figure import Figure
 
-from simulmt.analysis.figures.style import (
-    DARK,
-    GREY,
-    draw_legend,
-    draw_lines,
-    make_panels,
-    named_styles,
-)
+from simulmt.analysis.figures.panels import draw_legend, draw_lines, make_panels
+from simulmt.analysis.figures.style import DARK, GREY, named_styles
 from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet
 from simulmt.data.corpus import Split

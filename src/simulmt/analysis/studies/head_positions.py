@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from simulmt.analysis.figures.style import COLOURS, DARK, GREY, Style, make_panels, name_rows
+from simulmt.analysis.figures.panels import make_panels, name_rows
+from simulmt.analysis.figures.style import COLOURS, DARK, GREY, Style
 from simulmt.analysis.studies.run_set import DecodedTestSet, Result, RunSet
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError

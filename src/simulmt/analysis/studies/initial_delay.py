@@ -7,7 +7,8 @@ from typing import Literal
 import numpy as np
 from matplotlib.figure import Figure
 
-from simulmt.analysis.figures.style import DARK, Style, make_panels, named_styles
+from simulmt.analysis.figures.panels import make_panels
+from simulmt.analysis.figures.style import DARK, Style, named_styles
 from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet
 from simulmt.analysis.tables.names import line_names

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from matplotlib.figure import Figure
 
 from simulmt.alignment.links import Gold, Links, known_links, read_links
-from simulmt.analysis.figures.style import save
+from simulmt.analysis.figures.panels import save
 from simulmt.analysis.page import REMEDY, write_rows
 from simulmt.analysis.runs.run import Row, Run
 from simulmt.analysis.tables.names import run_names

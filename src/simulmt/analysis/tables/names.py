@@ -17,14 +17,13 @@ from itertools import chain, takewhile
 from simulmt.analysis.runs.run import WEIGHTS, Run
 from simulmt.options import SAME_RUN
 
-NO_DIFFERENCE = (*SAME_RUN, *WEIGHTS)
+_NO_DIFFERENCE = (*SAME_RUN, *WEIGHTS)
 """Prefixes of the keys that are in no name; `Run.dials` has the weights."""
-_OF_MACHINE = ("accelerator", "devices", "nodes", "threads", "strategy", "compile")
-MACHINE = tuple(f"trainer.{key}" for key in _OF_MACHINE)
-"""The options of the machine."""
+_ON_MACHINE = ("accelerator", "devices", "nodes", "threads", "strategy", "compile")
+_MACHINE = tuple(f"trainer.{key}" for key in _ON_MACHINE)
 
 _FIRST = ("mechanism.", "model.", "teacher.", "init_from", "trainer.")
-_SAME_LINE = ("seed", "data.name", "data.root", "data.path", *MACHINE)
+_SAME_LINE = ("seed", "data.name", "data.root", "data.path", *_MACHINE)
 
 
 def run_names(runs: Sequence[Run], lines: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -108,7 +107,13 @@ def differing(runs: Sequence[Run]) -> list[str]:
     """Return the options that are not the same in all runs, in their order in the configuration."""
     keys = dict.fromkeys(key for run in runs for key in run.options)
     values = {key: {str(run.options.get(key)) for run in runs} for key in keys}
-    return [k for k in keys if len(values[k]) > 1 and not k.startswith(NO_DIFFERENCE)]
+    return [k for k in keys if len(values[k]) > 1 and not k.startswith(_NO_DIFFERENCE)]
+
+
+def effective_options(run: Run) -> frozenset[tuple[str, str]]:
+    """Return the options that affect the model, except the weights of `Run.dials`."""
+    left_out, options = (*_NO_DIFFERENCE, *_MACHINE), run.options.items()
+    return frozenset((k, str(value)) for k, value in options if not k.startswith(left_out))
 
 
 def _separating(runs: Sequence[Run], without: Collection[str]) -> list[str]:

@@ -11,13 +11,7 @@ from statistics import fmean, stdev
 
 from simulmt.analysis.runs.intervals import SEED
 from simulmt.analysis.runs.run import Row, Run, RunKind
-from simulmt.analysis.tables.names import (
-    MACHINE,
-    NO_DIFFERENCE,
-    changing_dials,
-    differing,
-    line_names,
-)
+from simulmt.analysis.tables.names import changing_dials, differing, effective_options, line_names
 
 _OF_STREAMING = ("model.encoder", "model.average_embedding", "data.batch_tokens")
 
@@ -128,12 +122,6 @@ def by_seed(runs: Sequence[Run]) -> list[list[Run]]:
         groups.setdefault((key, times[key, seed]), []).append(run)
         times[key, seed] += 1
     return list(groups.values())
-
-
-def effective_options(run: Run) -> frozenset[tuple[str, str]]:
-    """Return the options that affect the model, except the weights of `Run.dials`."""
-    left_out, options = (*NO_DIFFERENCE, *MACHINE), run.options.items()
-    return frozenset((k, str(value)) for k, value in options if not k.startswith(left_out))
 
 
 def front_points(series: Sequence[Series]) -> list[Point]:

@@ -6,15 +6,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from simulmt.analysis.runs.intervals import (
-    Resampled,
-    SentenceCounts,
-    holm,
-    mean_of_seeds,
-    middle,
-    p_value,
-)
+from simulmt.analysis.runs.intervals import Resampled, holm, mean_of_seeds, middle, p_value
 from simulmt.analysis.runs.run import Row, Run
 from simulmt.analysis.tables.points import curve_series
 
@@ -51,7 +45,7 @@ class ResampledLine:
     name: str
     points: Sequence[ResampledPoint]
 
-    def bleu(self, dal: SentenceCounts) -> SentenceCounts:
+    def bleu(self, dal: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return BLEU at a DAL, both (1 + R,); beyond an end of the line, that of the end."""
         dals = np.stack([point.mean.dal for point in self.points], axis=1)  # (1 + R, points)
         bleus = np.stack([point.mean.bleu for point in self.points], axis=1)
@@ -62,7 +56,7 @@ class ResampledLine:
         right = np.minimum(left + 1, last)
         x, y, step = dals[rows, left], bleus[rows, left], dals[rows, right] - dals[rows, left]
         share = np.clip((dal - x) / np.where(step > 0, step, 1), 0, 1)
-        bleu: SentenceCounts = y + share * (bleus[rows, right] - y)
+        bleu: NDArray[np.float64] = y + share * (bleus[rows, right] - y)
         return bleu
 
     def around(self, dal: float) -> Sequence[ResampledPoint]:

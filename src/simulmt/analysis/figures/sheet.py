@@ -16,7 +16,8 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 from rich.cells import cell_len, set_cell_size
 
-from simulmt.analysis.figures.style import Style, save
+from simulmt.analysis.figures.panels import save
+from simulmt.analysis.figures.style import Style
 from simulmt.errors import UserError
 
 NOTHING = "(nothing was written)"
