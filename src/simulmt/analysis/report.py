@@ -1,7 +1,7 @@
 """The runs of a folder side by side: a table, CSV files, curves, and one page of it all."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from markupsafe import Markup
@@ -88,7 +88,7 @@ def _write(
 ) -> list[Path]:
     """Write all files, and return their paths."""
     runs, to = listed.runs, chosen.to
-    names, trained = lines.run_names(runs), [run for run in runs if not run.is_decoding]
+    trained = [run for run in runs if not run.is_decoding and not run.foreign]
     rows = curve_rows(runs, chosen.latency)
     pairs = matched_pairs(runs, chosen.compare_at, lines.keys)
     if chosen.resamples < (needed := 40 * len(pairs)):  # p is at least 2 / (resamples + 1)
@@ -98,13 +98,13 @@ def _write(
         )
     written = [
         write_rows(rows, to / "curves.csv"),
-        write_rows([run.cost() for run in trained if not run.foreign], to / "cost.csv"),
+        write_rows([run.cost() for run in trained], to / "cost.csv"),
         write_rows(pairs, to / "significance.csv", COLUMNS),
     ]
     selected = list[Row]()
     if chosen.select:
         every_range = _select(chosen, runs)
-        selected = shown_rows(every_range, names)
+        selected = shown_rows(every_range, lines.run_names(runs))
         console.print(selection_table(selected))
         written.append(write_rows(every_range, to / "selected.csv"))
     curves = []
@@ -120,7 +120,8 @@ def _write(
         to / "report.html",
         choices=chosen,
         runs=runs,
-        names=names,
+        names=lines.run_names(runs),
+        trained=trained,
         left_out=listed.left_out,
         rows=rows,
         pairs=pairs,
@@ -128,14 +129,9 @@ def _write(
         curves=curves,
         folder=chosen.runs.resolve().name,
         paths={run.folder: [run.log[i] for i in samples if i < len(run.log)] for run in runs},
-        others=sum(run.foreign for run in runs),
-        trained=sum(not run.foreign for run in trained),
         lines=lines.titles,
         firsts={lines.keys[run.folder]: run.folder for run in reversed(runs)},
         places={run.folder: place for place, run in enumerate(runs)},
-        suffix="" if chosen.convention == "paper" else f"_{chosen.convention}",
-        asdict=asdict,
-        zip=zip,
         interleaved=interleaved,
         word_staircase=word_staircase,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import cycle
+from typing import TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,8 +17,10 @@ from simulmt.analysis.figures.panels import draw_legend, make_panels
 from simulmt.analysis.figures.style import DARK, GREY, MARKERS, Style, line_styles
 from simulmt.analysis.tables.points import Point, Series, front_points
 
+Styled: TypeAlias = Sequence[tuple[Series, Style]]
 _LEGEND = 0.17  # share of the usual height that a legend may fill
 _HOLLOW: Style = {"markerfacecolor": "white", "markeredgewidth": 1.6}
+_MARKS: dict[str, Style] = {"policy": _HOLLOW, "other": {"fillstyle": "left"}}
 _PUBLISHED: Style = {"color": GREY, "linewidth": 1.0, "linestyle": (0, (2, 2)), "zorder": 2}
 _PUBLISHED |= {"markersize": 5.5, "markerfacecolor": "white", "markeredgecolor": GREY}
 _FRONT: Style = {"color": "#d3d3d3", "linewidth": 5, "solid_joinstyle": "round"}
@@ -117,10 +120,7 @@ def _add_legend(figure: Figure, handles: Sequence[Line2D], scale: float) -> None
 
 
 def _labels(
-    axes: Axes,
-    styled: Sequence[tuple[Series, Style]],
-    shown: tuple[float, float] | None,
-    scale: float,
+    axes: Axes, styled: Styled, shown: tuple[float, float] | None, scale: float
 ) -> list[PlacedLabel]:
     """Return a label for each offline model and for each point of other models."""
     trained = [(line, style) for line, style in styled if not line.published]
@@ -142,10 +142,8 @@ def _series_styles(series: Sequence[Series]) -> list[Style]:
     styles = []
     for line in series:
         style = _PUBLISHED | {"marker": next(markers)} if line.published else next(usual)
-        edge = {"markeredgecolor": style["color"]}
-        style |= {"policy": _HOLLOW | edge, "other": {"fillstyle": "left"} | edge}.get(
-            line.kind, {}
-        )
+        if line.kind in _MARKS:
+            style |= _MARKS[line.kind] | {"markeredgecolor": style["color"]}
         styles.append(style if len(line.points) > 1 else style | {"linestyle": ""})
     return styles
 
@@ -188,7 +186,7 @@ def _draw_front(axes: Axes, series: Sequence[Series]) -> list[Line2D]:
     return [Line2D([], [], marker="o", markersize=13, label=label, **_FRONT)]
 
 
-def _draw_whiskers(axes: Axes, styled: Sequence[tuple[Series, Style]]) -> list[Line2D]:
+def _draw_whiskers(axes: Axes, styled: Styled) -> list[Line2D]:
     """Draw standard deviations of points with several seeds; returns the legend's entry."""
     spread = [(p, style["color"]) for line, style in styled for p in line.points if any(p.spread)]
     for point, colour in spread:

@@ -61,7 +61,7 @@ def word_staircase(instance: Instance) -> Staircase:
     """
     source, target = instance.source.split(), instance.prediction.split()
     n, heads = len(source), word_positions(instance) or [()] * len(target)
-    ends = [n + 1 in row for row in heads]  # whether a head stood at EOS
+    ends = [n + 1 in row for row in heads]  # True if a head stood at EOS
     columns = [*source, "</s>"][: min(n + any(ends), MOST)]
     read = [n + 1 if end else min(d, n) for d, end in zip(instance.delays, ends, strict=True)]
     return Staircase(

@@ -25,7 +25,7 @@ def line_styles(offline: Sequence[bool]) -> list[Style]:
     same with and without them.
 
     Args:
-        offline: For each line, whether its models read the whole sentence first.
+        offline: For each line, True if its models read the whole sentence first.
     """
     usual: Style = {"linewidth": 1.8, "markersize": 7.5, "markeredgecolor": "white", "zorder": 3}
     star: Style = {"color": DARK, "marker": "*", "markersize": 12, "linestyle": ""}
@@ -44,8 +44,8 @@ def named_styles(
     Args:
         runs: The runs.
         names: The name of each run; several runs may share a name.
-        like_curve: Whether names get their styles in alphabetical order, as in the quality-latency
-            curve, or in the order of the runs.
+        like_curve: True gives styles in alphabetical order, as in the quality-latency curve; False,
+            in the order of the runs.
     """
     offline = {name: run.traits.offline for name, run in zip(names, runs, strict=True)}
     ordered = sorted(offline) if like_curve else list(offline)

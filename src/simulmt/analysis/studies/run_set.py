@@ -87,10 +87,9 @@ class RunSet:
             UserError: `instances.log` is missing, corrupt or of another text.
         """
         instances = read_instances(run.path / INSTANCES)
-        pairs = zip(split.sources, split.targets, strict=True) if split else ()
-        known = dict(enumerate(pairs))
-        for one in instances:
-            if split and known.get(one.index) != (one.source, one.reference):
+        known = {*enumerate(zip(split.sources, split.targets, strict=True))} if split else set()
+        for one in instances if split else ():
+            if (one.index, (one.source, one.reference)) not in known:
                 raise UserError(
                     f"{run.path}: sentence {one.index + 1} of {INSTANCES} is not that of the test "
                     "set that the configuration describes; decode again with this version"

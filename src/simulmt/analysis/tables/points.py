@@ -47,7 +47,7 @@ class Series:
     Attributes:
         name: The name in the legend.
         points: At least one point.
-        offline: Whether the models read the whole sentence first.
+        offline: True if the models read the whole sentence first.
         kind: How the models came to be; the Pareto front leaves out published ones.
     """
 
@@ -63,7 +63,7 @@ class Series:
 
     @property
     def published(self) -> bool:
-        """Whether the figures are published."""
+        """True if the figures are published."""
         return self.kind == "published"
 
     @property
@@ -149,7 +149,7 @@ def curve_rows(runs: Sequence[Run], latencies: Sequence[str]) -> list[Row]:
 
     Args:
         runs: The runs, at least one; a run without a log has no interval.
-        latencies: The latencies for which a column says whether the run is on the Pareto front.
+        latencies: The latencies, each with a column that is True for runs on the Pareto front.
     """
     suffix = "" if runs[0].convention == "paper" else f"_{runs[0].convention}"
     fronts = {
