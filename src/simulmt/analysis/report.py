@@ -11,8 +11,8 @@ from simulmt.analysis.figures.panels import save
 from simulmt.analysis.figures.path import interleaved, typical_places, word_staircase
 from simulmt.analysis.page import REMEDY, inline_svg, write_html, write_rows
 from simulmt.analysis.report_options import ReportOptions, read_options
-from simulmt.analysis.runs.found import RunList, comparable, find_runs, read_logs
-from simulmt.analysis.runs.others import read_others
+from simulmt.analysis.runs.found import RunList, comparable, find_runs
+from simulmt.analysis.runs.logs import read_logs, read_others
 from simulmt.analysis.runs.run import Row, Run
 from simulmt.analysis.tables.lines import ReportLines, report_lines
 from simulmt.analysis.tables.names import run_names

@@ -1,1 +1,1 @@
-"""Curves, paths and heads."""
+"""Pictures: quality-latency curves, read/write paths, and attention heads."""

@@ -1,1 +1,1 @@
-"""Run directories, read into rows."""
+"""Finished runs, read from their directories and logs."""

@@ -6,21 +6,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from simulmt.analysis.runs.intervals import resample, sentence_counts
 from simulmt.analysis.runs.run import Run
 from simulmt.errors import UserError
 from simulmt.files import run_directory as files
-from simulmt.files.instances import read_instances
 from simulmt.files.metrics import read_columns
 from simulmt.files.run_directory import Training, Traits, read_provenance
 from simulmt.options import flat_options
 from simulmt.parts.builders import build_mechanism
 from simulmt.parts.configuration import Setup
-from simulmt.scoring.conventions import CONVENTIONS
 from simulmt.scoring.scores import Decoding, Scores
 from simulmt.system.disk import read_json, read_record
-
-_NEAR = 1e-6  # rounding: scores and log have the same text
 
 
 @dataclass
@@ -96,26 +91,6 @@ def comparable(listed: RunList, folder: Path) -> list[Run]:
             "picture needs one test set: point `runs` at a folder that holds runs on one of them"
         )
     return listed.runs
-
-
-def read_logs(listed: RunList, convention: str, unit: str, samples: int) -> None:
-    """Count all runs by a convention, and add the logs and the resampled BLEU where there are logs.
-
-    A run is left out if the BLEU of its log differs from that of its scores.
-
-    Args:
-        listed: The runs; a run that is left out moves from `runs` to `left_out`.
-        convention: A name of `CONVENTIONS`.
-        unit: A unit of the convention.
-        samples: The number of resamples.
-    """
-    counted = [replace(run, convention=convention, unit=unit) for run in listed.runs]
-    listed.runs.clear()
-    for run in counted:
-        try:
-            listed.runs.append(_with_log(run, samples))
-        except UserError as error:
-            listed.left_out.append(f"{run.path} ({error})")
 
 
 def _read(here: Path, name: str) -> Run:
@@ -222,19 +197,3 @@ def _turned(run: Run, decoding: Decoding | None, test: str | None) -> dict[str, 
     if decoding.length_penalty not in (None, own.length_penalty):
         turned["length_penalty"] = decoding.length_penalty
     return turned
-
-
-def _with_log(run: Run, samples: int) -> Run:
-    path = run.path / files.INSTANCES
-    if not path.is_file():
-        return run
-    log = sorted(read_instances(path), key=lambda instance: instance.index)
-    if len(log) != run.scores.sentences:
-        raise UserError(f"{path} has {len(log)} sentences, the scores {run.scores.sentences}")
-    resampled = resample(sentence_counts(log, CONVENTIONS[run.convention]), samples)
-    if abs(resampled.bleu[0] - run.bleu) >= _NEAR:
-        raise UserError(
-            f"BLEU is {run.bleu:.2f} in its scores and {resampled.bleu[0]:.2f} in "
-            f"{files.INSTANCES}: they are not of the same decoding"
-        )
-    return replace(run, log=log, resampled=resampled)

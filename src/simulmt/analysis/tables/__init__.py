@@ -1,1 +1,1 @@
-"""Rows and their names."""
+"""Rows of tables, the names of runs and lines, and the tests between lines."""

@@ -1,10 +1,10 @@
 """What runs and lines are called: the options that tell them apart, and no others.
 
-A line has the mechanism, the model if there are several, and each option that separates it from
-other lines of this mechanism and model, then the policy that decoded. The options of `_FIRST` come
-first, then the others, in the order of the configuration. The dials that trade quality for latency,
-the seed, paths and the machine are in no line's name. A run has the user's own name if there is
-one, its line, its dials, and the options that still tell it apart.
+A line has the mechanism, the model if there are several, each option that tells apart runs of this
+mechanism and model which the options before it do not, and the policy that decoded. The options of
+`_FIRST` come first, then the others, in the order of the configuration. The dials that trade
+quality for latency, the seed, paths and the machine are in no line's name. A run has the user's own
+name if there is one, its line, its dials, and the options that still tell it apart.
 """
 
 import json
@@ -21,13 +21,12 @@ _NO_DIFFERENCE = (*SAME_RUN, *WEIGHTS)
 """Prefixes of the keys that are in no name; `Run.dials` has the weights."""
 _ON_MACHINE = ("accelerator", "devices", "nodes", "threads", "strategy", "compile")
 _MACHINE = tuple(f"trainer.{key}" for key in _ON_MACHINE)
-
 _FIRST = ("mechanism.", "model.", "teacher.", "init_from", "trainer.")
-_SAME_LINE = ("seed", "data.name", "data.root", "data.path", *_MACHINE)
+_SAME = ("seed", "data.name", "data.root", "data.path", *_MACHINE)
 
 
 def run_names(runs: Sequence[Run], lines: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return a name for each run, by folder, which ends a name that two runs would share.
+    """Return a name for each run, by folder; the folder ends names that runs would share.
 
     Args:
         runs: The runs that the names tell apart.
@@ -72,9 +71,11 @@ def line_names(
         groups.setdefault(() if keys else (run.mechanism, run.model), []).append(run)
     names = {}
     for alike in groups.values():
+        options = sorted(differing(alike), key=lambda key: not key.startswith(_FIRST))
         trained = {f"mechanism.{dial}" for run in alike for dial in run.traits.dials}
-        dials = [key for key in differing(alike) if key in trained and not keys]
-        own = keys or [*kind, *_separating(alike, {*axis, *trained})]
+        dials = [key for key in options if key in trained and not keys]
+        usual = [k for k in options if k not in (*axis, *trained) and not k.startswith(_SAME)]
+        own = keys or [*kind, *_separating(usual, [run.options for run in alike])]
         for run in alike:
             words = _words(run, own, alike, show)
             if run.turned and dials:
@@ -116,36 +117,30 @@ def effective_options(run: Run) -> frozenset[tuple[str, str]]:
     return frozenset((k, str(value)) for k, value in options if not k.startswith(left_out))
 
 
-def _separating(runs: Sequence[Run], without: Collection[str]) -> list[str]:
-    """Return each option that tells apart runs which the options before it do not."""
+def _separating(keys: Sequence[str], options: Sequence[Mapping[str, object]]) -> list[str]:
+    """Return each key that tells apart options which the keys before it do not."""
 
     def parts(keys: Sequence[str]) -> int:
-        return len({tuple(str(run.options.get(key)) for key in keys) for run in runs})
+        return len({tuple(str(each.get(key)) for key in keys) for each in options})
 
     separating: list[str] = []
-    for key in sorted(differing(runs), key=lambda key: not key.startswith(_FIRST)):
-        usual = key not in without and not key.startswith(_SAME_LINE)
-        if usual and parts([*separating, key]) > parts(separating):
+    for key in keys:
+        if parts([*separating, key]) > parts(separating):
             separating.append(key)
     return separating
 
 
 def _policy_words(run: Run, runs: Sequence[Run], show: Callable[[str], str]) -> list[str]:
-    """Return the words for the policy of a decoding, without its dials.
-
-    The numbers that change are its dials; if they do not change together, the first one alone is.
-    """
+    """Return the words for the policy of a decoding, without its dial, the first number."""
     if not run.policy:
         return []
     alike = [other.policy for other in runs if other.policy.get("name") == run.policy["name"]]
-    values = {key: [policy.get(key) for policy in alike] for key in chain(*alike)}
-    varied = [key for key, each in values.items() if len({*map(str, each)}) > 1]
-    dials = [key for key in varied if all(isinstance(x, int | float) for x in values[key])]
-    together = {*zip(*(values[key] for key in dials), strict=True)}
-    if len({first for first, *_ in together}) < len(together):
-        dials = dials[:1]
-    others = [f"{key}={_brief(run.policy.get(key), [])}" for key in varied if key not in dials]
-    return ["+", show(str(run.policy["name"])), *others]
+    keys = dict.fromkeys(chain(*alike))
+    numbers = [k for k in keys if all(isinstance(each.get(k), int | float) for each in alike)]
+    separating = _separating(sorted(keys, key=lambda key: key not in numbers), alike)
+    dial = next((key for key in separating if key in numbers), None)
+    words = [f"{key}={_brief(run.policy.get(key), [])}" for key in separating if key != dial]
+    return ["+", show(str(run.policy["name"])), *words]
 
 
 def _words(

@@ -1,9 +1,10 @@
-"""Other systems in a report: their `instances.log` on the test set of the runs."""
+"""The decoded sentences of runs and of other systems, from each `instances.log`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from simulmt.analysis.runs.found import RunList
 from simulmt.analysis.runs.intervals import resample, sentence_counts
 from simulmt.analysis.runs.run import Run
 from simulmt.errors import UserError
@@ -11,6 +12,28 @@ from simulmt.files.instances import read_instances
 from simulmt.files.run_directory import INSTANCES, Traits
 from simulmt.scoring.conventions import CONVENTIONS
 from simulmt.scoring.score import score
+
+_NEAR = 1e-6  # rounding: scores and log have the same text
+
+
+def read_logs(listed: RunList, convention: str, unit: str, samples: int) -> None:
+    """Count all runs by a convention, and add the logs and the resampled BLEU where there are logs.
+
+    A run is left out if the BLEU of its log differs from that of its scores.
+
+    Args:
+        listed: The runs; a run that is left out moves from `runs` to `left_out`.
+        convention: A name of `CONVENTIONS`.
+        unit: A unit of the convention.
+        samples: The number of resamples.
+    """
+    counted = [replace(run, convention=convention, unit=unit) for run in listed.runs]
+    listed.runs.clear()
+    for run in counted:
+        try:
+            listed.runs.append(_with_log(run, samples))
+        except UserError as error:
+            listed.left_out.append(f"{run.path} ({error})")
 
 
 def read_others(others: Mapping[str, Path], runs: Sequence[Run], samples: int) -> list[Run]:
@@ -28,10 +51,10 @@ def read_others(others: Mapping[str, Path], runs: Sequence[Run], samples: int) -
     first = next((run for run in runs if run.log), runs[0])
     if others and not first.log:
         raise UserError(f"others: no run has an {INSTANCES} to compare sentences with")
-    return [_read(name, path, first, samples) for name, path in others.items()]
+    return [_read_other(name, path, first, samples) for name, path in others.items()]
 
 
-def _read(name: str, path: Path, like: Run, samples: int) -> Run:
+def _read_other(name: str, path: Path, like: Run, samples: int) -> Run:
     """Return a system whose sentences are those of a run."""
     theirs = sorted(read_instances(path), key=lambda instance: instance.index)
     where = f"others: {name}: {path}"
@@ -65,3 +88,19 @@ def _read(name: str, path: Path, like: Run, samples: int) -> Run:
         log=log,
         resampled=resample(sentence_counts(log, CONVENTIONS[like.convention]), samples),
     )
+
+
+def _with_log(run: Run, samples: int) -> Run:
+    path = run.path / INSTANCES
+    if not path.is_file():
+        return run
+    log = sorted(read_instances(path), key=lambda instance: instance.index)
+    if len(log) != run.scores.sentences:
+        raise UserError(f"{path} has {len(log)} sentences, the scores {run.scores.sentences}")
+    resampled = resample(sentence_counts(log, CONVENTIONS[run.convention]), samples)
+    if abs(resampled.bleu[0] - run.bleu) >= _NEAR:
+        raise UserError(
+            f"BLEU is {run.bleu:.2f} in its scores and {resampled.bleu[0]:.2f} in "
+            f"{INSTANCES}: they are not of the same decoding"
+        )
+    return replace(run, log=log, resampled=resampled)
