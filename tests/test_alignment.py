@@ -17,7 +17,7 @@ from simulmt.alignment.error_rate import error_rate
 from simulmt.alignment.links import Gold, form, format_links, known_links, parse_links, read_links
 from simulmt.alignment.prediction import LinkKind, accuracies, judge, project
 from simulmt.alignment.symmetrise import grow_diag_final_and, intersection
-from simulmt.analysis.figures.trace import record
+from simulmt.analysis.figures.trace import trace_tokens
 from simulmt.analysis.studies.aer import attention_links
 from simulmt.analysis.studies.run_set import LinkSource
 from simulmt.data.corpus import oracle_delays
@@ -207,7 +207,9 @@ def test_subwords_become_words():
 def test_forcing_what_a_model_writes_shows_where_it_looked(kind, name):
     model = zoo.model(zoo.MECHANISMS[name], kind=kind)
     source, mask = zoo.sentences(3, 9)
-    records = [record(model, ids[m].tolist(), CPU) for ids, m in zip(source, mask, strict=True)]
+    records = [
+        trace_tokens(model, ids[m].tolist(), CPU) for ids, m in zip(source, mask, strict=True)
+    ]
     written = [found.hypothesis.tokens for found in records]
     sources = [s[m].tolist()[:-1] for s, m in zip(source, mask, strict=True)]
     batch = EncodedSplit.of(sources, written, zoo.SPECIAL).batch(range(3))

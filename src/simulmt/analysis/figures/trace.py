@@ -129,7 +129,7 @@ def trace_sentence(
         line: number of the sentence's line, for the picture's title.
     """
     source = subwords.encode_source(text)
-    hypothesis, end, weights = record(model, [*source, model.vocabulary.eos], device)
+    hypothesis, end, weights = trace_tokens(model, [*source, model.vocabulary.eos], device)
     touched = subwords.source_words(text)
     return Trace(
         line=line,
@@ -145,7 +145,7 @@ def trace_sentence(
 
 
 @torch.inference_mode()
-def record(model: Model, source: Sequence[int], device: torch.device) -> TracedTokens:
+def trace_tokens(model: Model, source: Sequence[int], device: torch.device) -> TracedTokens:
     """Return the greedy translation of one sentence, with its attention.
 
     A second, forced pass of the decoder yields the attention, so that batches need not keep it.

@@ -12,7 +12,7 @@ from simulmt.alignment.links import Links
 from simulmt.alignment.prediction import LinkCounts, LinkKind, accuracies, judge, project
 from simulmt.analysis.figures.panels import draw_legend, make_panels, name_rows
 from simulmt.analysis.figures.style import COLOURS, DARK, Style
-from simulmt.analysis.runs.intervals import draw, middle
+from simulmt.analysis.runs.intervals import draw_sentences, middle
 from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet, gold_links
 from simulmt.data.corpus import Corpus
@@ -79,7 +79,7 @@ def summarise(counts: LinkCounts) -> Row:
     """
     total = counts.sum(0)
     words = int(total[:, 0].sum())
-    sums = np.tensordot(draw(len(counts), SAMPLES), counts, 1).astype(np.int64)
+    sums = np.tensordot(draw_sentences(len(counts), SAMPLES), counts, 1).astype(np.int64)
     resampled = accuracies(sums)  # (samples, 3)
     summary: Row = {"words": words}
     for kind, accuracy, samples in zip(LinkKind, accuracies(total), resampled.T, strict=True):
