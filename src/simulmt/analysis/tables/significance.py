@@ -12,16 +12,9 @@ from simulmt.analysis.runs.intervals import Resampled, holm, mean_of_seeds, midd
 from simulmt.analysis.runs.run import Row, Run
 from simulmt.analysis.tables.points import curve_series
 
-COLUMNS: tuple[str, ...] = (
-    "one",
-    "other",
-    "DAL",
-    "BLEU_one",
-    "BLEU_other",
-    "difference",
-    "difference_low",
-)
-COLUMNS += ("difference_high", "p", "p_holm", "seeds_one", "seeds_other", "folders")
+COLUMNS: tuple[str, ...] = ("one", "other", "DAL", "BLEU_one", "BLEU_other")
+COLUMNS += ("difference", "difference_low", "difference_high", "p", "p_holm")
+COLUMNS += ("seeds_one", "seeds_other", "folders")
 """The columns of `significance.csv`."""
 
 
