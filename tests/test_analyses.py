@@ -360,10 +360,10 @@ def test_bad_choices_end_in_one_line(name, overrides, message, two):
 
 
 def test_runs_that_are_not_there_or_do_not_go_together(two, tmp_path):
-    with pytest.raises(UserError, match="there is no such folder"):
+    with pytest.raises(UserError, match="does not exist"):
         study("by_length", tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="there is no finished run"):
+    with pytest.raises(UserError, match="no finished run"):
         study("by_length", tmp_path / "empty")
     make(two / "soft", "soft", {})
     with pytest.raises(UserError, match="soft reads the whole sentence first"):

@@ -89,13 +89,7 @@ def _write(
     """Write all files, and return their paths."""
     runs, to = listed.runs, chosen.to
     trained = [run for run in runs if not run.is_decoding and not run.foreign]
-    rows = curve_rows(runs, chosen.latency)
-    pairs = matched_pairs(runs, chosen.compare_at, lines.keys)
-    if chosen.resamples < (needed := 40 * len(pairs)):  # p is at least 2 / (resamples + 1)
-        say(
-            f"p_holm of {len(pairs)} comparisons cannot be below .05 with "
-            f"resamples={chosen.resamples}: give resamples={needed}, or fewer values in compare_at"
-        )
+    rows, pairs = curve_rows(runs, chosen.latency), _compare(chosen, runs, lines)
     written = [
         write_rows(rows, to / "curves.csv"),
         write_rows([run.cost() for run in trained], to / "cost.csv"),
@@ -113,20 +107,25 @@ def _write(
             files, svg = _draw(runs, others, latency, lines, chosen)
             written += files
             curves.append(svg)
+    tables = {"rows": rows, "pairs": pairs, "selected": selected}
+    page = _write_page(chosen, listed, lines, trained=trained, curves=curves, **tables)
+    return [*written, page]
+
+
+def _write_page(
+    chosen: ReportOptions, listed: RunList, lines: ReportLines, **tables: Sequence[object]
+) -> Path:
+    """Write the page, with a few typical sentences of each run, and return its path."""
+    runs = listed.runs
     first = next((run.log for run in runs if run.log), ())
     samples = sorted(typical_places(first)[: chosen.samples]) if first else []
-    page = write_html(
+    return write_html(
         "report.html",
-        to / "report.html",
+        chosen.to / "report.html",
         choices=chosen,
         runs=runs,
         names=lines.run_names(runs),
-        trained=trained,
         left_out=listed.left_out,
-        rows=rows,
-        pairs=pairs,
-        selected=selected,
-        curves=curves,
         folder=chosen.runs.resolve().name,
         paths={run.folder: [run.log[i] for i in samples if i < len(run.log)] for run in runs},
         lines=lines.titles,
@@ -134,8 +133,19 @@ def _write(
         places={run.folder: place for place, run in enumerate(runs)},
         interleaved=interleaved,
         word_staircase=word_staircase,
+        **tables,
     )
-    return [*written, page]
+
+
+def _compare(chosen: ReportOptions, runs: Sequence[Run], lines: ReportLines) -> list[Row]:
+    """Return the tests of lines at equal latency."""
+    pairs = matched_pairs(runs, chosen.compare_at, lines.keys)
+    if chosen.resamples < (needed := 40 * len(pairs)):  # p is at least 2 / (resamples + 1)
+        say(
+            f"p_holm of {len(pairs)} comparisons cannot be below .05 with "
+            f"resamples={chosen.resamples}: give resamples={needed}, or fewer values in compare_at"
+        )
+    return pairs
 
 
 def _draw(

@@ -57,7 +57,7 @@ def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union
     path = Path(path)
     check_picture(path, heads)
     if not traces:
-        raise UserError(f"{path}: there is no sentence to draw; give at least one")
+        raise UserError(f"{path}: no sentence to draw; give at least one")
     with writing(path, _REMEDY):
         if path.suffix.lower() == ".html":
             data = {"heads": heads, "sentences": [_sentence(trace) for trace in traces]}
@@ -89,7 +89,7 @@ def _draw(traces: Sequence[Trace], path: Path, heads: str) -> None:
 
     Args:
         traces: The sentences, at least one.
-        path: The picture's path; the suffix (.png, .svg, .pdf) says which kind.
+        path: The picture's path; the suffix (.png, .svg, .pdf) selects the format.
         heads: `union` for all heads in one panel, `each` for a panel for each head.
 
     Raises:

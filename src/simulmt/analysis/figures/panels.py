@@ -52,7 +52,7 @@ def draw_legend(figure: Figure, handles: Sequence[Line2D], scale: float = 1.0) -
     }
     look |= {"loc": "outside upper center", "ncols": max(columns, 1)}
     for text in figure.legend(handles=handles, **look).get_texts():
-        text.set_parse_math(False)  # a dollar sign is nothing but a dollar sign
+        text.set_parse_math(False)  # a dollar sign stays a dollar sign
 
 
 def draw_lines(
@@ -96,7 +96,7 @@ def name_rows(panels: Sequence[Axes], names: Sequence[str], places: Sequence[flo
 
 
 def save(figure: Figure, paths: Sequence[Path], **options: Any) -> None:
-    """Write a figure; the suffix of each path (.png, .svg, .pdf) says which kind.
+    """Write a figure; the suffix of each path (.png, .svg, .pdf) selects the format.
 
     The same figure gives the same bytes: no date, and no random names in an SVG.
 

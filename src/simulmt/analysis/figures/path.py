@@ -144,7 +144,7 @@ def draw_path(instance: Instance, path: Path) -> None:
 
     Args:
         instance: The sentence.
-        path: The picture's path; the suffix (.png, .svg, .pdf) says which kind.
+        path: The picture's path; the suffix (.png, .svg, .pdf) selects the format.
     """
     grid = word_staircase(instance)
     rest = f" {sheet.more(grid.left_out, 'word')}" if grid.left_out else ""

@@ -64,7 +64,7 @@ def draw_sheet(
 
     Args:
         bands: Panels with the same rows and columns; a band that is too wide becomes several lines.
-        path: The picture's path; the suffix (.png, .svg, .pdf) says which kind. The same panels
+        path: The picture's path; the suffix (.png, .svg, .pdf) selects the format. The same panels
             give the same bytes.
         key: Returns the legend's entries, besides shading, for cells of this many inches.
         smallest: The least side of a cell, in inches.

@@ -32,7 +32,7 @@ class Trace:
     target: tuple[str, ...]
     """The units written, without EOS."""
     source_words: tuple[int, ...]
-    """The word of each source unit, from 1; EOS is a word of its own."""
+    """The word of each source unit, from 1; EOS is a separate word."""
     target_words: tuple[int, ...]
     """The word of each target unit, from 1."""
     delays: tuple[int, ...]

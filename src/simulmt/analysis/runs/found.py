@@ -38,10 +38,10 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
             each run's own test set.
 
     Raises:
-        UserError: there is no such folder.
+        UserError: the folder does not exist.
     """
     if not folder.is_dir():
-        raise UserError(f"runs={folder}: there is no such folder; give one that holds runs")
+        raise UserError(f"runs={folder} does not exist; choose a folder that holds runs")
     listed = RunList()
     for place, below, inside in os.walk(folder):
         here, text = Path(place), test
@@ -80,8 +80,8 @@ def comparable(listed: RunList, folder: Path) -> list[Run]:
     """
     if not listed.runs:
         first = f": {listed.left_out[0]}" if listed.left_out else ""
-        last = f"a training run ends with writing {files.SCORES}"
-        raise UserError(f"there is no finished run in {folder}{first}; {last}")
+        last = f"a finished run has {files.SCORES}"
+        raise UserError(f"no finished run in {folder}{first}; {last}")
     sets: dict[str, str] = {}  # by digest, since the same name may stand for different text
     for run in listed.runs:
         sets.setdefault(run.test_set, f"{run.options['data.name']} (such as {run.folder})")

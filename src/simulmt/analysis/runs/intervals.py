@@ -38,7 +38,7 @@ class Resampled:
 
 
 def middle(samples: SentenceCounts) -> tuple[float, float]:
-    """Return the bounds of the middle 95%: sacreBLEU cuts off 1/40 at either end, too."""
+    """Return the bounds of the middle 95%: sacreBLEU cuts off 1/40 at each end, too."""
     ordered = np.sort(samples)
     cut = len(ordered) // 40
     return float(ordered[cut]), float(ordered[-cut - 1])

@@ -37,7 +37,7 @@ def read_logs(listed: RunList, convention: str, unit: str, samples: int) -> None
 
 
 def read_others(others: Mapping[str, Path], runs: Sequence[Run], samples: int) -> list[Run]:
-    """Return other systems as runs without a training, scored as the runs are.
+    """Return other systems as runs without training, scored as the runs are.
 
     Args:
         others: The path of an `instances.log` by the name of the system.

@@ -40,7 +40,7 @@ class Run:
         test_set: The digests of the test set's text.
         traits: The kind of policy that the run trained.
         training: Size, length and speed of the training; None for an exported model, and for
-            another system, of which nothing but the log is known.
+            another system, of which only the log is known.
         provenance: Where the training comes from; None if that is not known.
         turned: Options of the decoding that differ from the run's: `{"k": 5}`; empty for a run.
         policy: The options of the policy that decoded; empty for the model's own decision.
@@ -78,7 +78,7 @@ class Run:
 
     @property
     def foreign(self) -> bool:
-        """True if this is another system, of which nothing but the log is known."""
+        """True if this is another system, of which only the log is known."""
         return not self.model
 
     @property

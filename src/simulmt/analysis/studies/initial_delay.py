@@ -36,7 +36,7 @@ def initial_delay(run_set: RunSet, *, unit: Literal["word", "subword"] = "word")
             figures = {"sentences": count, "share": count / sum(counts.values())}
             rows.append({**columns, "unit": unit, "first_delay": delay, **figures})
     if not rows:
-        raise UserError(f"the runs in {run_set.folder} wrote nothing: there is no first delay")
+        raise UserError(f"the runs in {run_set.folder} wrote nothing, so they have no first delay")
     styles = named_styles(run_set.runs, [lines[run.folder] for run in run_set.runs])
     colours = {columns["name"]: styles[lines[run.folder]]["color"] for columns, run in named}
     return Result(_draw(rows, colours, unit), rows)

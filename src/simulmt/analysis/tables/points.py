@@ -68,7 +68,7 @@ class Series:
 
     @property
     def about(self) -> str:
-        """What the legend says besides the name: `ceiling, 3 seeds`; empty if nothing."""
+        """The legend's note on the line: `ceiling, 3 seeds`; empty if there is none."""
         words = ["ceiling"] if self.offline and not self.published else []
         seeds = sorted({max(len(point.runs), 1) for point in self.points})
         if seeds[-1] > 1:
