@@ -26,7 +26,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from simulmt.analysis.intervals import (
+from simulmt.analysis.page import write_rows
+from simulmt.analysis.runs.intervals import (
     SentenceCounts,
     mean_of_seeds,
     middle,
@@ -34,8 +35,7 @@ from simulmt.analysis.intervals import (
     resample,
     sentence_counts,
 )
-from simulmt.analysis.significance import ResampledLine, ResampledPoint
-from simulmt.analysis.target import write_rows
+from simulmt.analysis.tables.significance import ResampledLine, ResampledPoint
 from simulmt.data.corpus import Split
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.instance import Instance

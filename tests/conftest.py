@@ -38,7 +38,8 @@ def trained_once(shared) -> Callable[..., Path]:
     """Returns the finished run of these options, which nobody may change."""
 
     def run_of(*overrides: str) -> Path:
-        from simulmt.analysis import path, summary
+        from simulmt.analysis import summary
+        from simulmt.analysis.figures import path
         from small_runs import SMALL, configuration, train
 
         folder = shared / f"run-{sha256(repr(overrides).encode()).hexdigest()[:12]}"

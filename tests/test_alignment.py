@@ -17,9 +17,9 @@ from simulmt.alignment.error_rate import error_rate
 from simulmt.alignment.links import Gold, form, format_links, known_links, parse_links, read_links
 from simulmt.alignment.prediction import LinkKind, accuracies, judge, project
 from simulmt.alignment.symmetrise import grow_diag_final_and, intersection
+from simulmt.analysis.figures.trace import trace_tokens
 from simulmt.analysis.studies.aer import attention_links
 from simulmt.analysis.studies.run_set import LinkSource
-from simulmt.analysis.trace import record
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
@@ -176,7 +176,7 @@ def test_forcing_what_a_model_writes_shows_where_it_looked(kind, name):
     model = zoo.model(zoo.MECHANISMS[name], kind=kind)
     source, mask = zoo.sentences(3, 9)
     sources = [ids[m].tolist() for ids, m in zip(source, mask, strict=True)]
-    records = [record(model, ids, CPU) for ids in sources]
+    records = [trace_tokens(model, ids, CPU) for ids in sources]
     written = [found.hypothesis.tokens for found in records]
     batch = EncodedSplit.of([ids[:-1] for ids in sources], written, zoo.SPECIAL).batch(range(3))
     target = batch.target_input, batch.target, batch.target_mask

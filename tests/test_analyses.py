@@ -15,7 +15,7 @@ import torch
 
 from made_up import make_run
 from simulmt.alignment.links import format_links, known_links
-from simulmt.analysis.runs import find_runs
+from simulmt.analysis.runs.found import find_runs
 from simulmt.analysis.studies import STUDIES
 from simulmt.analysis.studies.bins import make_bins, measure, reordering_distance
 from simulmt.analysis.studies.head_positions import LIMIT, describe, robust_z

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 import zoo
-from simulmt.analysis.runs import find_runs
+from simulmt.analysis.runs.found import find_runs
 from simulmt.attention import FullSentence, Lookback, Mechanism, Source
 from simulmt.decoding import beam, own_decision
 from simulmt.decoding.beam import beam_search

@@ -14,7 +14,6 @@ from filelock import FileLock
 from simulmt.data import pairs, reader, store, workers
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
-from simulmt.data.pairs import FilePair
 from simulmt.data.ragged import Ragged
 from simulmt.data.reader import read_text
 from simulmt.data.store import Entry, write_sides

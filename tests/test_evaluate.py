@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from commands import type_in
-from simulmt.analysis.points import curve_series
-from simulmt.analysis.runs import find_runs
+from simulmt.analysis.runs.found import find_runs
+from simulmt.analysis.tables.points import curve_series
 from simulmt.data.pairs import FilePair
 from simulmt.data.reader import read_pairs
 from simulmt.errors import UserError

@@ -7,10 +7,10 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from made_up import make_instances
-from simulmt.analysis.intervals import (
+from simulmt.analysis.runs.intervals import (
     SEED,
     Resampled,
-    draw,
+    draw_sentences,
     holm,
     mean_of_seeds,
     middle,
@@ -18,7 +18,7 @@ from simulmt.analysis.intervals import (
     resample,
     sentence_counts,
 )
-from simulmt.analysis.points import Point, Series, front_points
+from simulmt.analysis.tables.points import Point, Series, front_points
 from simulmt.decoding.instance import Instance
 from simulmt.scoring.conventions import CASED, CONVENTIONS
 from simulmt.scoring.score import bleu, score
@@ -62,7 +62,9 @@ def test_a_resample_is_scored_as_the_drawn_corpus():
     log[3] = Instance(3, log[3].source, log[3].reference, "", ())  # in no latency
     own = resampled(log, 40)
     drawn = np.random.default_rng(SEED).choice(len(log), (40, len(log)))  # as sacreBLEU draws
-    assert np.array_equal(draw(len(log), 40)[5], np.bincount(drawn[5], minlength=len(log)))
+    assert np.array_equal(
+        draw_sentences(len(log), 40)[5], np.bincount(drawn[5], minlength=len(log))
+    )
     for number, places in enumerate([range(len(log)), *drawn[:10]]):
         corpus = [log[place] for place in places]
         copies = [Instance(i, c.source, c.reference, c.prediction, c.delays)

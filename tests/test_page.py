@@ -317,8 +317,8 @@ def test_the_keyboard_alone_is_enough(page, at):
 
 def test_the_page_that_plays_back_obeys_its_policy_and_draws_the_same_path(page, run, tmp_path):
     """One file without a server, opened from the disk."""
-    from simulmt.analysis.picture import write_picture
-    from simulmt.analysis.trace import trace_sentence
+    from simulmt.analysis.figures.heads import write_picture
+    from simulmt.analysis.figures.trace import trace_sentence
     from simulmt.live.translator import Translator
 
     translator = Translator.load(run, "cpu")

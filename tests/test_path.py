@@ -6,8 +6,8 @@ import pytest
 from matplotlib.image import imread
 from rich.console import Console
 
-from simulmt.analysis.path import MOST, draw_path, interleaved, render_path, word_staircase
-from simulmt.analysis.table import score_table
+from simulmt.analysis.figures.path import MOST, draw_path, interleaved, render_path, word_staircase
+from simulmt.analysis.tables.terminal import score_table
 from simulmt.decoding.instance import Instance
 from simulmt.scoring.score import score
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from simulmt.analysis.picture import HEADS, KINDS, MOST, write_picture
-from simulmt.analysis.trace import Trace
+from simulmt.analysis.figures.heads import HEADS, KINDS, MOST, write_picture
+from simulmt.analysis.figures.trace import Trace
 from simulmt.errors import UserError
 
 

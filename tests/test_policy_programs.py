@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from simulmt.analysis.points import curve_series
-from simulmt.analysis.runs import find_runs
+from simulmt.analysis.runs.found import find_runs
+from simulmt.analysis.tables.points import curve_series
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances

@@ -11,19 +11,18 @@ from matplotlib.image import imread
 
 from made_up import make_run, record_training
 from reported import OPTIONS, VERBFINAL, WAIT_K, boxes, make_runs, names_drawn, table_rows
-from simulmt.analysis import style
-from simulmt.analysis.curve import draw_curve
-from simulmt.analysis.names import row_names
-from simulmt.analysis.points import Point, Series, curve_series
+from simulmt.analysis.figures import style
+from simulmt.analysis.figures.curve import draw_curve
 from simulmt.analysis.report import report
-from simulmt.analysis.runs import find_runs
+from simulmt.analysis.runs.found import find_runs
+from simulmt.analysis.tables.points import Point, Series, curve_series
 from simulmt.programs import report as program
 from small_runs import configuration
 
 
 def names_and_lines(folder: Path) -> tuple[list[str], list[str]]:
     runs = find_runs(folder).runs
-    return [*row_names(runs).values()], [series.name for series in curve_series(runs, "DAL")]
+    return [*run_names(runs).values()], [series.name for series in curve_series(runs, "DAL")]
 
 
 def test_table_by_mechanism_then_latency_with_the_oracle(tmp_path, capsys):
@@ -116,7 +115,7 @@ def test_no_label_hides_another_or_a_point(crowd, tmp_path, drawn):
         Series("soft", [Point(20, 40)], offline=True),
         Series("wait_k", [Point(5 + k * crowd, 20 + 6 * k, f"k={k}") for k in (1, 2, 3)]),
     ]
-    style.save(draw_curve(lines, "DAL", oracle=6), [tmp_path / "a.png"])
+    panels.save(draw_curve(lines, "DAL", oracle=6), [tmp_path / "a.png"])
     (axes,) = drawn[0].axes
     assert len(axes.texts) == 3 * 3 + 2
     found = boxes(axes)
@@ -133,7 +132,7 @@ def test_mechanisms_differ_without_colour_and_offline_is_a_ceiling(tmp_path, dra
     names = [f"m{i}" for i in range(8)]
     lines = [Series(n, [Point(i, i), Point(i + 1, i + 3)]) for i, n in enumerate(names)]
     lines.append(Series("soft", [Point(20, 40)], offline=True))
-    style.save(draw_curve(lines, "DAL", oracle=2.5), [tmp_path / "a.svg"])
+    panels.save(draw_curve(lines, "DAL", oracle=2.5), [tmp_path / "a.svg"])
     (axes,) = drawn[0].axes
     shown = {str(line.get_label()): line for line in axes.lines}
     assert len({shown[name].get_marker() for name in names}) == 8

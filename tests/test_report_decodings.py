@@ -6,10 +6,8 @@ from pathlib import Path
 
 from made_up import evaluate_run, make_run, make_scores
 from reported import QUICK, Page, rows
-from simulmt.analysis.names import row_names
-from simulmt.analysis.points import curve_series
 from simulmt.analysis.report import report
-from simulmt.analysis.runs import find_runs
+from simulmt.analysis.runs.found import find_runs
 from simulmt.scoring.scores import Text
 
 
@@ -58,7 +56,7 @@ def test_decodings_of_one_run_among_others_are_a_line_of_their_own(tmp_path):
     assert (trained.name, turned.name) == ("wait_k", "wait_k (trained with k=3)")
     assert [point.latency for point in trained.points] == [1, 3, 5]
     assert [point.latency for point in turned.points] == [1.5, 3, 5.5, 7.5]
-    assert len({*row_names(runs).values()}) == 6
+    assert len({*run_names(runs).values()}) == 6
 
 
 def test_evaluations_of_other_text_are_a_report_of_their_own(tmp_path):

@@ -8,9 +8,9 @@ import pytest
 
 from made_up import evaluate_run, make_decoded_run, make_instances, make_run, make_scores
 from reported import OPTIONS, QUICK, VERBFINAL, Page, make_runs, names_drawn, rows, table_rows
-from simulmt.analysis.points import curve_series
 from simulmt.analysis.report import report
-from simulmt.analysis.runs import find_runs
+from simulmt.analysis.runs.found import find_runs
+from simulmt.analysis.tables.points import curve_series
 from simulmt.errors import UserError
 from simulmt.files.instances import write_instances
 from simulmt.scoring.score import score

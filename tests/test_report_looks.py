@@ -6,10 +6,10 @@ import numpy as np
 from matplotlib.image import imread
 
 from reported import OPTIONS, VERBFINAL, boxes, make_runs, names_drawn
-from simulmt.analysis.curve import draw_curve
-from simulmt.analysis.points import Point, Series, front_points
+from simulmt.analysis.figures.curve import draw_curve
+from simulmt.analysis.figures.style import save
 from simulmt.analysis.report import report
-from simulmt.analysis.style import save
+from simulmt.analysis.tables.points import Point, Series, front_points
 
 
 def test_formats_width_and_size_of_text(tmp_path, drawn):

@@ -11,9 +11,8 @@ import pytest
 
 from made_up import make_decoded_run, make_instances, make_run
 from reported import QUICK, Page, rows
-from simulmt.analysis.points import curve_series, offline_bleu
 from simulmt.analysis.report import report
-from simulmt.analysis.runs import find_runs
+from simulmt.analysis.runs.found import find_runs
 from simulmt.files.instances import to_json
 
 

@@ -7,7 +7,7 @@ import pytest
 from made_up import make_run
 from reported import OPTIONS, SOFT, WAIT_K, make_runs
 from simulmt.analysis.report import report
-from simulmt.analysis.runs import find_runs
+from simulmt.analysis.runs.found import find_runs
 from simulmt.errors import UserError
 from simulmt.system.disk import check_writable
 
@@ -35,7 +35,7 @@ def test_a_damaged_description_is_left_out(name, tmp_path):
 
 
 def test_nothing_to_report(tmp_path):
-    with pytest.raises(UserError, match="no such folder"):
+    with pytest.raises(UserError, match="does not exist"):
         report({"runs": tmp_path / "absent", **OPTIONS})
     with pytest.raises(UserError, match="no finished run"):
         report({"runs": tmp_path, **OPTIONS})

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from made_up import ROOT, make_run
-from simulmt.analysis.published import read_published
 from simulmt.analysis.report import report
+from simulmt.analysis.tables.published import read_published
 from simulmt.errors import UserError
 
 OPTIONS = yaml.safe_load((ROOT / "conf" / "report.yaml").read_text(encoding="utf-8"))

@@ -10,9 +10,8 @@ import pytest
 
 from made_up import make_decoded_run, make_instances
 from reported import QUICK, ROOT, rows
-from simulmt.analysis.intervals import Resampled, holm, middle, p_value
 from simulmt.analysis.report import report
-from simulmt.analysis.significance import ResampledLine, ResampledPoint, compare
+from simulmt.analysis.tables.significance import ResampledLine, ResampledPoint, compare
 
 DALS = [2, 3, 4, 5, 6]
 SAMPLES = 99

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import zoo
-from simulmt.analysis.trace import Trace, record, trace_sentence
+from simulmt.analysis.figures.trace import Trace, trace_sentence, trace_tokens
 from simulmt.data.corpus import Split
 from simulmt.data.subwords import Subwords
 from simulmt.decoding import own_decision
@@ -30,7 +30,7 @@ def test_a_record_is_greedy_decoding_with_its_attention(kind, name, monkeypatch)
     model = zoo.model(MECHANISMS[name], kind=kind)
     source, mask = zoo.sentences(3, 9)
     for ids, real, plain in zip(source, mask, greedy(model, source, mask), strict=True):
-        found = record(model, ids[real].tolist(), CPU)
+        found = trace_tokens(model, ids[real].tolist(), CPU)
         assert found.hypothesis == plain
         T, S = len(plain.tokens), int(real.sum())
         layers = 2 if kind.startswith("transformer") else 1
@@ -82,7 +82,7 @@ def test_words_are_read_and_written_as_latency_in_words_counts_them(subwords):
     model = zoo.model(MECHANISMS["mma_il"], vocabulary=subwords.vocabulary)
     for text in TEXTS:
         source = subwords.encode(text)
-        found = record(model, [*source, EOS], CPU)
+        found = trace_tokens(model, [*source, EOS], CPU)
         scored = write_down(0, Split([text], [""]), found.hypothesis, subwords)
         trace = trace_sentence(model, subwords, CPU, text).in_words()
         assert len(trace.source) == scored.source_length + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from simulmt.analysis.path import typical_places
+from simulmt.analysis.figures.path import typical_places
 from simulmt.decoding.instance import Instance
 
 

@@ -1,26 +1,26 @@
 """The runs of a folder side by side: a table, CSV files, curves, and one page of it all."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from markupsafe import Markup
 
-from simulmt.analysis.choices import ReportOptions, read_choices
-from simulmt.analysis.curve import draw_curve
-from simulmt.analysis.lines import Lines, find_lines
-from simulmt.analysis.names import row_names
-from simulmt.analysis.others import read_others
-from simulmt.analysis.path import interleaved, typical_places, word_staircase
-from simulmt.analysis.points import Series, curve_rows, curve_series
-from simulmt.analysis.published import read_published
-from simulmt.analysis.run import Row, Run
-from simulmt.analysis.runs import RunList, comparable, find_runs, read_logs
-from simulmt.analysis.selection import select_runs, shown_rows
-from simulmt.analysis.significance import COLUMNS, matched_pairs
-from simulmt.analysis.style import save
-from simulmt.analysis.table import left_columns, score_table, selection_table
-from simulmt.analysis.target import REMEDY, inline_svg, write_html, write_rows
+from simulmt.analysis.figures.curve import draw_curve
+from simulmt.analysis.figures.panels import save
+from simulmt.analysis.figures.path import interleaved, typical_places, word_staircase
+from simulmt.analysis.page import REMEDY, inline_svg, write_html, write_rows
+from simulmt.analysis.report_options import ReportOptions, read_options
+from simulmt.analysis.runs.found import RunList, comparable, find_runs
+from simulmt.analysis.runs.logs import read_logs, read_others
+from simulmt.analysis.runs.run import Row, Run
+from simulmt.analysis.tables.lines import ReportLines, report_lines
+from simulmt.analysis.tables.names import run_names
+from simulmt.analysis.tables.points import Series, curve_rows, curve_series
+from simulmt.analysis.tables.published import read_published
+from simulmt.analysis.tables.selection import select_runs, shown_rows
+from simulmt.analysis.tables.significance import COLUMNS, matched_pairs
+from simulmt.analysis.tables.terminal import left_columns, score_table, selection_table
 from simulmt.errors import UserError
 from simulmt.files.run_directory import INSTANCES, METRICS
 from simulmt.options import Config
@@ -42,23 +42,23 @@ def report(options: Config, home: Path = Path()) -> None:
         UserError: a bad option, no finished run, runs on different data, or a folder that cannot
             be written.
     """
-    choices = read_choices(options)
+    chosen = read_options(options)
     published, undrawn, folder = dict[str, list[Series]](), dict[str, None](), home / "experiments"
-    for name in choices.latency:
-        published[name], notes = read_published(choices.published, name, choices.unit, folder)
+    for name in chosen.latency:
+        published[name], notes = read_published(chosen.published, name, chosen.unit, folder)
         undrawn |= dict.fromkeys(notes)
-    listed = _read(choices)
+    listed = _read(chosen)
     drawn = {line.name for series in published.values() for line in series}
-    lines = find_lines(listed.runs, choices.line, choices.labels, sorted(drawn))
-    names = lines.row_names(listed.runs)
+    lines = report_lines(listed.runs, chosen.line, chosen.labels, sorted(drawn))
+    names = lines.run_names(listed.runs)
     rows = {names[run.folder]: run.scores for run in listed.runs}
-    left = left_columns(listed.runs, choices.training, lines.row_names)
-    console.print(score_table(rows, left, choices.convention, choices.unit))
-    with writing(choices.to, REMEDY):
-        choices.to.mkdir(parents=True, exist_ok=True)
-        written = _write(choices, listed, lines, published)
+    left = left_columns(listed.runs, chosen.training, lines.run_names)
+    console.print(score_table(rows, left, chosen.convention, chosen.unit))
+    with writing(chosen.to, REMEDY):
+        chosen.to.mkdir(parents=True, exist_ok=True)
+        written = _write(chosen, listed, lines, published)
     for run in (run for run in listed.runs if run.foreign):
-        if missing := [name for name in choices.latency if run.value(name) is None]:
+        if missing := [name for name in chosen.latency if run.value(name) is None]:
             log = f"its log has no {', '.join(missing)} in {run.unit}s"
             say(f"others, not drawn: {run.mechanism}: {log}")
     for note in undrawn:
@@ -66,68 +66,94 @@ def report(options: Config, home: Path = Path()) -> None:
     say(f"written: {', '.join(map(str, written))}")
 
 
-def _read(choices: ReportOptions) -> RunList:
+def _read(chosen: ReportOptions) -> RunList:
     """Return the runs with their logs, and print which were left out, and why."""
-    listed = find_runs(choices.runs, test=choices.test)
-    check_writable(choices.to, REMEDY)
-    read_logs(listed, choices.convention, choices.unit, choices.resamples)
+    listed = find_runs(chosen.runs, test=chosen.test)
+    check_writable(chosen.to, REMEDY)
+    read_logs(listed, chosen.convention, chosen.unit, chosen.resamples)
     for note in listed.left_out:
         say(f"left out: {note}")
-    runs = comparable(listed, choices.runs)
+    runs = comparable(listed, chosen.runs)
     if missing := sum(run.resampled is None for run in runs):
         say(f"{missing} runs have no {INSTANCES}: no interval, no test, no paths")
-    listed.runs += read_others(choices.others or {}, runs, choices.resamples)
+    listed.runs += read_others(chosen.others or {}, runs, chosen.resamples)
     return listed
 
 
 def _write(
-    choices: ReportOptions, listed: RunList, lines: Lines, published: Mapping[str, Sequence[Series]]
+    chosen: ReportOptions,
+    listed: RunList,
+    lines: ReportLines,
+    published: Mapping[str, Sequence[Series]],
 ) -> list[Path]:
     """Write all files, and return their paths."""
-    runs, to = listed.runs, choices.to
-    names, trained = lines.row_names(runs), [run for run in runs if not run.is_decoding]
-    rows = curve_rows(runs, choices.latency)
-    pairs = matched_pairs(runs, choices.compare_at, lines.keys)
-    if choices.resamples < (needed := 40 * len(pairs)):  # p is at least 2 / (resamples + 1)
-        say(
-            f"p_holm of {len(pairs)} comparisons cannot be below .05 with "
-            f"resamples={choices.resamples}: give resamples={needed}, or fewer values in compare_at"
-        )
+    runs, to = listed.runs, chosen.to
+    trained = [run for run in runs if not run.is_decoding and not run.foreign]
+    rows, pairs = curve_rows(runs, chosen.latency), _compare(chosen, runs, lines)
     written = [
         write_rows(rows, to / "curves.csv"),
-        write_rows([run.cost() for run in trained if not run.foreign], to / "cost.csv"),
+        write_rows([run.cost() for run in trained], to / "cost.csv"),
         write_rows(pairs, to / "significance.csv", COLUMNS),
     ]
     selected = list[Row]()
-    if choices.select:
-        every_range = _select(choices, runs)
-        selected = shown_rows(every_range, names)
+    if chosen.select:
+        every_range = _select(chosen, runs)
+        selected = shown_rows(every_range, lines.run_names(runs))
         console.print(selection_table(selected))
         written.append(write_rows(every_range, to / "selected.csv"))
+    curves = []
+    for latency, others in published.items():
+        if curve_series(runs, latency):
+            files, svg = _draw(runs, others, latency, lines, chosen)
+            written += files
+            curves.append(svg)
+    tables = {"rows": rows, "pairs": pairs, "selected": selected}
+    page = _write_page(chosen, listed, lines, trained=trained, curves=curves, **tables)
+    return [*written, page]
+
+
+def _write_page(
+    chosen: ReportOptions, listed: RunList, lines: ReportLines, **tables: Sequence[object]
+) -> Path:
+    """Write the page, with a few typical sentences of each run, and return its path."""
+    runs = listed.runs
     first = next((run.log for run in runs if run.log), ())
-    samples = sorted(typical_places(first)[: choices.samples]) if first else []
-    known = [latency for latency in published if curve_series(runs, latency)]
-    curves = [_draw(runs, published[latency], latency, lines, choices) for latency in known]
-    page = write_html(
-        "report.html", to / "report.html", choices=choices, runs=runs, names=names,
-        left_out=listed.left_out, rows=rows, pairs=pairs, selected=selected,
-        curves=[svg for _, svg in curves], folder=choices.runs.resolve().name,
+    samples = sorted(typical_places(first)[: chosen.samples]) if first else []
+    return write_html(
+        "report.html",
+        chosen.to / "report.html",
+        choices=chosen,
+        runs=runs,
+        names=lines.run_names(runs),
+        left_out=listed.left_out,
+        folder=chosen.runs.resolve().name,
         paths={run.folder: [run.log[i] for i in samples if i < len(run.log)] for run in runs},
-        others=sum(run.foreign for run in runs), trained=sum(not run.foreign for run in trained),
-        lines=lines.titles, firsts={lines.keys[run.folder]: run.folder for run in reversed(runs)},
+        lines=lines.titles,
+        firsts={lines.keys[run.folder]: run.folder for run in reversed(runs)},
         places={run.folder: place for place, run in enumerate(runs)},
-        suffix="" if choices.convention == "paper" else f"_{choices.convention}",
-        asdict=asdict, zip=zip, interleaved=interleaved, word_staircase=word_staircase,
-    )  # fmt: skip
-    return [*written, *(path for files, _ in curves for path in files), page]
+        interleaved=interleaved,
+        word_staircase=word_staircase,
+        **tables,
+    )
+
+
+def _compare(chosen: ReportOptions, runs: Sequence[Run], lines: ReportLines) -> list[Row]:
+    """Return the tests of lines at equal latency."""
+    pairs = matched_pairs(runs, chosen.compare_at, lines.keys)
+    if chosen.resamples < (needed := 40 * len(pairs)):  # p is at least 2 / (resamples + 1)
+        say(
+            f"p_holm of {len(pairs)} comparisons cannot be below .05 with "
+            f"resamples={chosen.resamples}: give resamples={needed}, or fewer values in compare_at"
+        )
+    return pairs
 
 
 def _draw(
     runs: Sequence[Run],
     published: Sequence[Series],
     latency: str,
-    lines: Lines,
-    choices: ReportOptions,
+    lines: ReportLines,
+    chosen: ReportOptions,
 ) -> tuple[list[Path], Markup]:
     """Draw the curve of one latency that some run has.
 
@@ -135,38 +161,36 @@ def _draw(
         The paths of the pictures, and the curve for the page, in which each point links to the
         details of its run.
     """
-    shown = {key: lines.titles[folder] for folder, key in lines.keys.items()}
+    titles = {key: lines.titles[folder] for folder, key in lines.keys.items()}
     own = curve_series(runs, latency, lines.keys)
-    series = [replace(line, name=shown[line.name]) for line in own]
-    unit, convention = runs[0].unit, runs[0].convention
-    oracles = (run.scores.oracle.get(unit, {}) for run in runs)
-    oracle = next((scores[latency].value for scores in oracles if latency in scores), None)
-    axis = f"{latency} ({'share of the ' if latency == 'AP' else ''}source {unit}s)"
-    axis += "" if convention == "paper" else f" by {convention}"
+    series = [replace(line, name=titles[line.name]) for line in own]
     renamed = [replace(line, name=lines.own.get(line.name, line.name)) for line in published]
-    curve = ([*series, *renamed], axis, oracle, choices.quality)
-    files = [choices.to / f"curve-{latency}.{suffix}" for suffix in choices.formats]
-    save(draw_curve(*curve, choices.width, choices.font_size), files)
-    places = {run.folder: place for place, run in enumerate(runs)}
+    oracles = (run.scores.oracle.get(chosen.unit, {}) for run in runs)
+    oracle = next((scores[latency].value for scores in oracles if latency in scores), None)
+    axis = f"{latency} ({'share of the ' if latency == 'AP' else ''}source {chosen.unit}s)"
+    axis += "" if chosen.convention == "paper" else f" by {chosen.convention}"
+    curve = ([*series, *renamed], axis, oracle, chosen.quality)
+    files = [chosen.to / f"curve-{latency}.{suffix}" for suffix in chosen.formats]
+    save(draw_curve(*curve, chosen.width, chosen.font_size), files)
     points = {point.runs[0]: point for line in series for point in line.points}
-    names = lines.row_names([run for run in runs if run.folder in points])
-    titles = {}
+    names = lines.run_names([run for run in runs if run.folder in points])
+    places = {run.folder: place for place, run in enumerate(runs)}
+    links = {}
     for folder, point in points.items():
         seeds = f", mean of {len(point.runs)} seeds" if len(point.runs) > 1 else ""
         figures = f"BLEU {point.quality:.2f}, {latency} {point.latency:.2f}"
-        titles[f"#run-{places[folder]}"] = f"{names[folder]}: {figures}{seeds}"
+        links[f"#run-{places[folder]}"] = f"{names[folder]}: {figures}{seeds}"
     figure = draw_curve(*curve)
     xs, ys = zip(*(point.place for point in points.values()), strict=True)
-    targets = figure.axes[0].scatter(xs, ys, s=200, alpha=0, zorder=9)  # invisible
-    targets.set_urls([*titles])
+    figure.axes[0].scatter(xs, ys, s=200, alpha=0, zorder=9, urls=[*links])  # invisible
     about = f'role="img" aria-label="BLEU against {axis}; the figures are in the table of runs"'
-    return files, inline_svg(figure, latency, about, titles)
+    return files, inline_svg(figure, latency, about, links)
 
 
-def _select(choices: ReportOptions, runs: Sequence[Run]) -> list[Row]:
+def _select(chosen: ReportOptions, runs: Sequence[Run]) -> list[Row]:
     """Return a row for each mechanism and range."""
-    latency = str(choices.select).upper()
-    rows, unknown = select_runs(runs, row_names(runs), latency, choices.ranges)
+    latency = str(chosen.select).upper()
+    rows, unknown = select_runs(runs, run_names(runs), latency, chosen.ranges)
     if unknown:
         say(
             f"not selected from, without development figures of what was tested (averaged "

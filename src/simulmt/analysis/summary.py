@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from simulmt.analysis.path import draw_path, render_path, typical_places
-from simulmt.analysis.table import score_table
+from simulmt.analysis.figures.path import draw_path, render_path, typical_places
+from simulmt.analysis.tables.terminal import score_table
 from simulmt.data.corpus import Split
 from simulmt.data.manifest import Manifest, same_text
 from simulmt.data.text import word_count

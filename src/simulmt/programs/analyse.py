@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from omegaconf import DictConfig
 
-from simulmt.analysis.runs import comparable, find_runs
+from simulmt.analysis.page import REMEDY
+from simulmt.analysis.runs.found import comparable, find_runs
 from simulmt.analysis.studies import STUDIES
 from simulmt.analysis.studies.aer import attention_links
 from simulmt.analysis.studies.run_set import AttentionLinks, DecodedTestSet, RunSet, write_result
-from simulmt.analysis.target import REMEDY
 from simulmt.attention.attention import Attention
 from simulmt.data.batches import ordered_batches
 from simulmt.data.corpus import Corpus, Split

@@ -11,7 +11,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from simulmt.analysis import summary
-from simulmt.analysis.table import score_table
+from simulmt.analysis.tables.terminal import score_table
 from simulmt.data.corpus import SPLITS, Split
 from simulmt.data.encoded import EncodedSplit
 from simulmt.data.pairs import FilePair

@@ -59,7 +59,7 @@ class TranslateOptions:
                 "a stream is decoded greedily as it arrives"
             )
         if self.picture is not None:
-            from simulmt.analysis.picture import check_picture  # noqa: PLC0415  (see draw)
+            from simulmt.analysis.figures.heads import check_picture  # noqa: PLC0415  (see draw)
 
             check_picture(str(self.picture), self.heads)
             if other_policy(self.policy):
@@ -183,8 +183,8 @@ def remember(words: Iterable[str], sentences: dict[int, str]) -> Iterator[str]:
 
 def draw(translator: Translator, sentences: Mapping[int, str], options: TranslateOptions) -> None:
     """Write the picture of the first of `sentences`, which have the numbers of their lines."""
-    from simulmt.analysis.picture import write_picture  # noqa: PLC0415  (takes a while to import,
-    from simulmt.analysis.trace import trace_sentence  # noqa: PLC0415   and mostly for nothing)
+    from simulmt.analysis.figures.heads import write_picture  # noqa: PLC0415  (takes a while to import,
+    from simulmt.analysis.figures.trace import trace_sentence  # noqa: PLC0415   and mostly for nothing)
 
     model, subwords, device = translator.model, translator.subwords, translator.device
     first = [*sentences.items()][:PICTURED]

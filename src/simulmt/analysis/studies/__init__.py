@@ -15,9 +15,8 @@ from simulmt.analysis.studies.initial_delay import initial_delay
 from simulmt.analysis.studies.layers_heads import layers_heads
 from simulmt.analysis.studies.run_set import Result
 
+_DECODED = (head_positions, by_length, by_reordering, absent_present, aer)
 STUDIES: dict[str, Callable[..., Result]] = {
-    study.__name__: study
-    for study in (initial_delay, attention_span, layers_heads, head_positions, by_length,
-                  by_reordering, absent_present, aer)
-}  # fmt: skip
+    study.__name__: study for study in (initial_delay, attention_span, layers_heads, *_DECODED)
+}
 """The studies, by name."""

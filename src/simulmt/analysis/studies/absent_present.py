@@ -10,20 +10,21 @@ from numpy.typing import NDArray
 from simulmt.alignment.aligner import align_text
 from simulmt.alignment.links import Links
 from simulmt.alignment.prediction import LinkCounts, LinkKind, accuracies, judge, project
-from simulmt.analysis.intervals import draw, middle
-from simulmt.analysis.run import Row
+from simulmt.analysis.figures.panels import draw_legend, make_panels, name_rows
+from simulmt.analysis.figures.style import COLOURS, DARK, Style
+from simulmt.analysis.runs.intervals import draw_sentences, middle
+from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet, gold_links
-from simulmt.analysis.style import COLOURS, DARK, Style, draw_legend, make_panels, name_rows
 from simulmt.data.corpus import Corpus
 from simulmt.decoding.instance import Instance
 
 SAMPLES = 1000
-_STYLES: dict[str, Style] = {
-    "present": {"color": COLOURS[0], "marker": "o", "markersize": 7,
-                "label": "present: source word read"},
-    "absent": {"color": COLOURS[1], "marker": "D", "markersize": 6.5,
-               "label": "absent: source word not yet read"},
-}  # fmt: skip
+_PRESENT: Style = {"color": COLOURS[0], "marker": "o", "markersize": 7}
+_ABSENT: Style = {"color": COLOURS[1], "marker": "D", "markersize": 6.5}
+_STYLES = {
+    "present": _PRESENT | {"label": "present: source word read"},
+    "absent": _ABSENT | {"label": "absent: source word not yet read"},
+}
 _UNLINKED = "#d5d5d5"
 
 
@@ -47,23 +48,23 @@ def absent_present(run_set: RunSet, *, links: str | None = None) -> Result:
         origin, (references, outputs) = "aligner", _align(corpus, decoded)
     else:
         origin, references = "file" if links else "data", [one.possible for one in gold]
-        outputs = [
-            {i.index: project(i.prediction.split(), i.reference.split(), references[i.index])
-             for i in instances}
-            for instances in decoded
-        ]  # fmt: skip
+        outputs = [{i.index: _project(i, references) for i in each} for each in decoded]
     rows = list[Row]()
     for (columns, run), instances, linked in zip(run_set.named(), decoded, outputs, strict=True):
-        counts = np.stack([
-            judge(
-                i.prediction.split(), i.delays, linked[i.index],
-                i.reference.split(), references[i.index],
-            )
-            for i in instances
-        ])  # fmt: skip
+        counts = np.stack([_judge(i, linked[i.index], references[i.index]) for i in instances])
         figures = {"BLEU": run.bleu, "AL_word": run.figures["AL"].value, "links": origin}
         rows.append({**columns, **figures, **summarise(counts)})
     return Result(_draw(rows), rows)
+
+
+def _project(instance: Instance, references: Sequence[Links]) -> Links:
+    written, meant = instance.prediction.split(), instance.reference.split()
+    return project(written, meant, references[instance.index])
+
+
+def _judge(instance: Instance, linked: Links, reference: Links) -> LinkCounts:
+    written, meant = instance.prediction.split(), instance.reference.split()
+    return judge(written, instance.delays, linked, meant, reference)
 
 
 def summarise(counts: LinkCounts) -> Row:
@@ -78,7 +79,7 @@ def summarise(counts: LinkCounts) -> Row:
     """
     total = counts.sum(0)
     words = int(total[:, 0].sum())
-    sums = np.tensordot(draw(len(counts), SAMPLES), counts, 1).astype(np.int64)
+    sums = np.tensordot(draw_sentences(len(counts), SAMPLES), counts, 1).astype(np.int64)
     resampled = accuracies(sums)  # (samples, 3)
     summary: Row = {"words": words}
     for kind, accuracy, samples in zip(LinkKind, accuracies(total), resampled.T, strict=True):
@@ -129,15 +130,15 @@ def _draw(rows: Sequence[Row]) -> Figure:
     for shift, (kind, style) in zip((-0.12, 0.12), _STYLES.items(), strict=True):
         ends = [column(f"{kind}_low"), column(f"{kind}_high")]
         left.plot(ends, [places + shift] * 2, color=DARK, linewidth=1.6, zorder=2)
-        handles += left.plot(column(f"{kind}_accuracy"), places + shift, linestyle="",
-                             markeredgecolor="white", zorder=3, **style)  # fmt: skip
+        marks: Style = {"linestyle": "", "markeredgecolor": "white", "zorder": 3, **style}
+        handles += left.plot(column(f"{kind}_accuracy"), places + shift, **marks)
     left.set_xlabel("right words (%), with 95% interval")
     absent, unlinked = (np.nan_to_num(column(f"{x}_share")) for x in ("absent", "unlinked"))
     right.barh(places, absent, height=0.55, color=COLOURS[1])
     right.barh(places, unlinked, height=0.55, left=absent, color=_UNLINKED)
+    beside: Style = {"va": "center", "textcoords": "offset points", "fontsize": 8.5}
     for row, end, y in zip(rows, absent + unlinked, places, strict=True):
-        right.annotate(f"{row['absent_words']:,} absent", (end, y), (4, 0), va="center",
-                       textcoords="offset points", fontsize=8.5)  # fmt: skip
+        right.annotate(f"{row['absent_words']:,} absent", (end, y), (4, 0), **beside)
     right.set(xlabel="share of the words (%)", xlim=(0, max(5, 1.35 * max(absent + unlinked))))
     draw_legend(figure, [*handles, Line2D([], [], color=_UNLINKED, linewidth=8, label="unlinked")])
     return figure

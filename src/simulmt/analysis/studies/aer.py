@@ -8,9 +8,10 @@ from matplotlib.lines import Line2D
 
 from simulmt.alignment.error_rate import error_rate
 from simulmt.alignment.links import Links
-from simulmt.analysis.run import Row
+from simulmt.analysis.figures.panels import draw_legend, make_panels, name_rows
+from simulmt.analysis.figures.style import COLOURS, DARK, Style
+from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import AttentionLinks, LinkSource, Result, RunSet, gold_links
-from simulmt.analysis.style import COLOURS, DARK, Style, draw_legend, make_panels, name_rows
 from simulmt.attention.attention import Attention
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.forced import Forced, force, stops, strongest, word_weights
@@ -20,12 +21,10 @@ from simulmt.objective.batch import Batch
 
 _OF_LAYER, _OF_ALL = "attention of a layer", "attention of all layers"
 _OF_HEAD = "where a head stops"
-_STYLES: dict[str, Style] = {
-    _OF_LAYER: {"color": COLOURS[0], "marker": "o", "markersize": 7, "markeredgecolor": "white"},
-    _OF_ALL: {"color": DARK, "marker": "*", "markersize": 12, "markeredgecolor": "white",
-              "zorder": 4},
-    _OF_HEAD: {"color": COLOURS[1], "marker": "|", "markersize": 12},
-}  # fmt: skip
+_LAYER: Style = {"color": COLOURS[0], "marker": "o", "markersize": 7, "markeredgecolor": "white"}
+_ALL: Style = {"color": DARK, "marker": "*", "markersize": 12, "markeredgecolor": "white"}
+_HEAD: Style = {"color": COLOURS[1], "marker": "|", "markersize": 12}
+_STYLES = {_OF_LAYER: _LAYER, _OF_ALL: _ALL | {"zorder": 4}, _OF_HEAD: _HEAD}
 
 
 def aer(run_set: RunSet, *, links: str | None = None) -> Result:
@@ -48,11 +47,9 @@ def aer(run_set: RunSet, *, links: str | None = None) -> Result:
     for columns, run in run_set.named():
         for source, alignment in run_set.attend(run.path).items():
             rate = error_rate(alignment, gold)
-            rows.append({
-                **columns, "what": source.what, "layer": source.layer or "all",
-                "head": source.head or "all", "AER": rate.aer, "precision": rate.precision,
-                "recall": rate.recall, "links": rate.links,
-            })  # fmt: skip
+            place = {"layer": source.layer or "all", "head": source.head or "all"}
+            figures = {"precision": rate.precision, "recall": rate.recall, "links": rate.links}
+            rows.append({**columns, "what": source.what, **place, "AER": rate.aer, **figures})
     return Result(_draw(rows), rows)
 
 
@@ -94,16 +91,14 @@ def _draw(rows: Sequence[Row]) -> Figure:
     figure, (axes,) = make_panels(1, 1, 7.2, 1.4 + 0.36 * len(names))
     name_rows([axes], names, range(len(names)))
     shown = dict[str, Line2D]()
+    above: Style = {"ha": "center", "fontsize": 7.5, "textcoords": "offset points"}
     for row in (row for row in rows if row["AER"] is not None):
         of_layer = _OF_ALL if row["layer"] == "all" else _OF_LAYER
         kind = _OF_HEAD if row["what"] == "position" else of_layer
-        place = (100 * row["AER"], names.index(row["name"]))
-        (shown[kind],) = axes.plot(
-            *place, linestyle="", label=kind, **{"zorder": 3, **_STYLES[kind]}
-        )
+        place, style = (100 * row["AER"], names.index(row["name"])), {"zorder": 3, **_STYLES[kind]}
+        (shown[kind],) = axes.plot(*place, linestyle="", label=kind, **style)
         if kind == _OF_LAYER:
-            axes.annotate(str(row["layer"]), place, (0, 5), ha="center", fontsize=7.5,
-                          textcoords="offset points", color=COLOURS[0])  # fmt: skip
+            axes.annotate(str(row["layer"]), place, (0, 5), color=COLOURS[0], **above)
     axes.set(xlim=(0, 102), xlabel="alignment error rate (%)")
     nothing = Line2D([], [], linestyle="", label="nothing is linked")
     draw_legend(figure, [shown[kind] for kind in _STYLES if kind in shown] or [nothing])

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
-from simulmt.analysis.names import line_names
-from simulmt.analysis.run import Row
+from simulmt.analysis.figures.panels import draw_legend, draw_lines, make_panels, mark_numbers
+from simulmt.analysis.figures.style import named_styles
+from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet
-from simulmt.analysis.style import draw_legend, draw_lines, make_panels, mark_numbers, named_styles
+from simulmt.analysis.tables.names import lines_along
 from simulmt.errors import UserError
 
 
@@ -31,7 +32,7 @@ def attention_span(run_set: RunSet) -> Result:
         rows.append(columns | {"attention_span_subword": spans[-1]})
     weights = [row["lambda_var"] for row in rows]
     figure, (axes,) = make_panels(1, 1, 7, 4)
-    names = line_names(runs, ("lambda_var",))
+    names = lines_along(runs, ("lambda_var",))
     points = zip(names, weights, spans, strict=True)
     draw_legend(figure, draw_lines(axes, points, named_styles(runs, names)))
     positive = sorted(weight for weight in weights if weight > 0)

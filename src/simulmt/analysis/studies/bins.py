@@ -8,9 +8,10 @@ from typing import Annotated, TypeAlias
 from annotated_types import Ge, Le
 from matplotlib.figure import Figure
 
-from simulmt.analysis.run import Row
+from simulmt.analysis.figures.panels import draw_legend, draw_lines, make_panels
+from simulmt.analysis.figures.style import DARK, GREY, named_styles
+from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet
-from simulmt.analysis.style import DARK, GREY, draw_legend, draw_lines, make_panels, named_styles
 from simulmt.data.corpus import Split
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
@@ -50,8 +51,8 @@ def measure(instances: Sequence[Instance], needs: Sequence[Sequence[int]] | None
     scores = score(instances)
     paper = scores["paper", "word"]
     dal = paper["DAL"].value
-    figures = {"sentences": scores.sentences, "empty": scores.empty,
-               "BLEU": paper["BLEU"].value, "DAL_word": dal}  # fmt: skip
+    figures: Row = {"sentences": scores.sentences, "empty": scores.empty}
+    figures |= {"BLEU": paper["BLEU"].value, "DAL_word": dal}
     if needs is None:
         return figures
     written = [instance for instance in instances if instance.delays]

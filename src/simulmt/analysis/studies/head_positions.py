@@ -1,7 +1,7 @@
 """The position of each head of each layer, and the outliers."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from simulmt.analysis.figures.panels import make_panels, name_rows
+from simulmt.analysis.figures.style import COLOURS, DARK, GREY, Style
 from simulmt.analysis.studies.run_set import DecodedTestSet, Result, RunSet
-from simulmt.analysis.style import COLOURS, DARK, GREY, Style, make_panels, name_rows
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 
@@ -21,8 +22,9 @@ _MEAN: Style = {"color": COLOURS[0], "marker": "o", "markersize": 6.5, "linestyl
 _OUTLIER: Style = {"color": COLOURS[1], "marker": "D", "markersize": 8}
 _QUARTILES: Style = {"color": "#9dbfe0", "linewidth": 4, "capstyle": "butt"}
 _MEDIAN: Style = {"color": GREY, "linewidth": 1.1, "linestyle": (0, (3, 2))}
-_LEGEND: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1), "frameon": False,
-                           "fontsize": 9.5, "handlelength": 1.6, "columnspacing": 1.4}  # fmt: skip
+_LEGEND: Style = {"loc": "lower center", "bbox_to_anchor": (0.5, 1), "frameon": False}
+_LEGEND |= {"fontsize": 9.5, "handlelength": 1.6, "columnspacing": 1.4}
+_ABOVE: Style = {"ha": "center", "fontsize": 9, "textcoords": "offset points"}
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -157,8 +159,7 @@ def _draw_distances(axes: Axes, heads: Sequence[Head], places: Sequence[float]) 
     for head, place in zip(heads, zip(means, places, strict=True), strict=True):
         style = _OUTLIER if head.outlier else _MEAN
         axes.plot(*place, **style, markeredgecolor="white", zorder=3)
-        axes.annotate(head.outlier, place, (0, 6), color=COLOURS[1], ha="center", fontsize=9,
-                      textcoords="offset points")  # fmt: skip
+        axes.annotate(head.outlier, place, (0, 6), color=COLOURS[1], **_ABOVE)
     median = axes.axvline(float(np.median(means)), **_MEDIAN, zorder=1, label="median head")
     mean = Line2D([], [], **_MEAN, label="mean")
     axes.legend(handles=[mean, quartiles, median], **_LEGEND, ncols=3)

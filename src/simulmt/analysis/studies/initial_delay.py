@@ -7,10 +7,11 @@ from typing import Literal
 import numpy as np
 from matplotlib.figure import Figure
 
-from simulmt.analysis.names import variants
-from simulmt.analysis.run import Row
+from simulmt.analysis.figures.panels import make_panels
+from simulmt.analysis.figures.style import DARK, Style, named_styles
+from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet
-from simulmt.analysis.style import DARK, make_panels, named_styles
+from simulmt.analysis.tables.names import line_names
 from simulmt.errors import UserError
 
 
@@ -27,15 +28,15 @@ def initial_delay(run_set: RunSet, *, unit: Literal["word", "subword"] = "word")
     Raises:
         UserError: runs that wrote nothing.
     """
-    named, lines = run_set.named(), variants(run_set.runs)
-    rows = [
-        {**columns, "unit": unit, "first_delay": delay, "sentences": count,
-         "share": count / sum(run.scores.initial_delays[unit].values())}
-        for columns, run in named
-        for delay, count in sorted(run.scores.initial_delays[unit].items())
-    ]  # fmt: skip
+    named, lines = run_set.named(), line_names(run_set.runs)
+    rows = list[Row]()
+    for columns, run in named:
+        counts = run.scores.initial_delays[unit]
+        for delay, count in sorted(counts.items()):
+            figures = {"sentences": count, "share": count / sum(counts.values())}
+            rows.append({**columns, "unit": unit, "first_delay": delay, **figures})
     if not rows:
-        raise UserError(f"the runs in {run_set.folder} wrote nothing: there is no first delay")
+        raise UserError(f"the runs in {run_set.folder} wrote nothing, so they have no first delay")
     styles = named_styles(run_set.runs, [lines[run.folder] for run in run_set.runs])
     colours = {columns["name"]: styles[lines[run.folder]]["color"] for columns, run in named}
     return Result(_draw(rows, colours, unit), rows)
@@ -52,15 +53,16 @@ def _draw(rows: Sequence[Row], colours: Mapping[str, str], unit: str) -> Figure:
     for i, axes in enumerate(panels):
         axes.set(ylim=(0, 105 * most), xlim=(-0.6, last + 0.6), visible=i < number)
         axes.tick_params(labelbottom=i >= number - columns)
+    mark: Style = {"marker": "^", "markersize": 9, "color": DARK, "markeredgecolor": "white"}
     for axes, (name, colour) in zip(panels, colours.items(), strict=False):
         own = [row for row in rows if row["name"] == name]
-        delays, counts = ([row[key] for row in own] for key in ("first_delay", "sentences"))
+        delays = [row["first_delay"] for row in own]
         axes.bar(delays, [100 * row["share"] for row in own], width=0.8, color=colour, zorder=2)
-        mean = np.average(delays, weights=counts) if own else None
-        if mean is not None:
-            axes.plot([mean], [0], marker="^", markersize=9, color=DARK, markeredgecolor="white",
-                      clip_on=False, zorder=4)  # fmt: skip
-        about = "nothing is written" if mean is None else f"mean {mean:.2f}"
+        about = "nothing is written"
+        if own:
+            mean = np.average(delays, weights=[row["sentences"] for row in own])
+            axes.plot([mean], [0], **mark, clip_on=False, zorder=4)
+            about = f"mean {mean:.2f}"
         axes.set_title(f"{name}, {about}", loc="left", fontsize=9.5, pad=3, parse_math=False)
     figure.supxlabel(f"source {unit}s read before the first {unit} is written", fontsize=11)
     figure.supylabel("sentences (%)", fontsize=11)

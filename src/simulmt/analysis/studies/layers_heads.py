@@ -2,10 +2,11 @@
 
 from typing import Literal
 
-from simulmt.analysis.names import line_names
-from simulmt.analysis.run import Run
+from simulmt.analysis.figures.panels import draw_legend, draw_lines, make_panels, mark_numbers
+from simulmt.analysis.figures.style import line_styles
+from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet
-from simulmt.analysis.style import draw_legend, draw_lines, line_styles, make_panels, mark_numbers
+from simulmt.analysis.tables.names import lines_along
 from simulmt.errors import UserError
 
 _LAYERS, _HEADS = "model.decoder_layers", "model.heads"
@@ -21,15 +22,17 @@ def layers_heads(run_set: RunSet, *, unit: Literal["word", "subword"] = "word") 
     Raises:
         UserError: a run whose configuration lacks one of the two numbers.
     """
-    runs = run_set.runs
     labels = {"BLEU": "BLEU", f"DAL_{unit}": f"DAL (source {unit}s)"}
-    rows = [
-        {**columns, "decoder_layers": _number(run, _LAYERS), "heads": _number(run, _HEADS),
-         "BLEU": run.bleu, f"DAL_{unit}": run.scores["paper", unit]["DAL"].value}
-        for columns, run in run_set.named()
-    ]  # fmt: skip
+    rows = list[Row]()
+    for columns, run in run_set.named():
+        for key in (_LAYERS, _HEADS):
+            if key not in run.options:
+                raise UserError(f"{run.path}: its configuration has no {key}; choose other runs")
+        size = {"decoder_layers": int(run.options[_LAYERS]), "heads": int(run.options[_HEADS])}
+        dal = run.scores["paper", unit]["DAL"].value
+        rows.append({**columns, **size, "BLEU": run.bleu, f"DAL_{unit}": dal})
     layers = [row["decoder_layers"] for row in rows]
-    keys = [*zip(line_names(runs, (_LAYERS, _HEADS)), layers, strict=True)]
+    keys = [*zip(lines_along(run_set.runs, (_LAYERS, _HEADS)), layers, strict=True)]
     several = len({name for name, _ in keys}) > 1
     names = {
         (name, n): (f"{name}, " if several else "") + f"{n} layer{'s' if n > 1 else ''}"
@@ -45,9 +48,3 @@ def layers_heads(run_set: RunSet, *, unit: Literal["word", "subword"] = "word") 
         axes.set(xlabel="heads", ylabel=label)
     draw_legend(figure, handles)
     return Result(figure, rows)
-
-
-def _number(run: Run, key: str) -> int:
-    if key not in run.options:
-        raise UserError(f"{run.path}: its configuration has no {key}; choose runs that have one")
-    return int(run.options[key])

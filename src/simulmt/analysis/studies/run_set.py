@@ -8,10 +8,10 @@ from typing import NamedTuple, TypeAlias
 from matplotlib.figure import Figure
 
 from simulmt.alignment.links import Gold, Links, known_links, read_links
-from simulmt.analysis.names import row_names
-from simulmt.analysis.run import Row, Run
-from simulmt.analysis.style import save
-from simulmt.analysis.target import REMEDY, write_rows
+from simulmt.analysis.figures.panels import save
+from simulmt.analysis.page import REMEDY, write_rows
+from simulmt.analysis.runs.run import Row, Run
+from simulmt.analysis.tables.names import run_names
 from simulmt.data.corpus import Corpus, Split
 from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
@@ -75,7 +75,7 @@ class RunSet:
 
     def named(self) -> list[tuple[Row, Run]]:
         """Each run with the columns that identify it; `name` is that in `report.py`'s table."""
-        names = row_names(self.runs)
+        names = run_names(self.runs)
         rows = [{"name": names[run.folder], **run.row()} for run in self.runs]
         named = [{column: row[column] for column in _OF_RUN} for row in rows]
         return [*zip(named, self.runs, strict=True)]
@@ -87,10 +87,9 @@ class RunSet:
             UserError: `instances.log` is missing, corrupt or of another text.
         """
         instances = read_instances(run.path / INSTANCES)
-        pairs = zip(split.sources, split.targets, strict=True) if split else ()
-        known = dict(enumerate(pairs))
-        for one in instances:
-            if split and known.get(one.index) != (one.source, one.reference):
+        known = {*enumerate(zip(split.sources, split.targets, strict=True))} if split else set()
+        for one in instances if split else ():
+            if (one.index, (one.source, one.reference)) not in known:
                 raise UserError(
                     f"{run.path}: sentence {one.index + 1} of {INSTANCES} is not that of the test "
                     "set that the configuration describes; decode again with this version"

@@ -38,7 +38,7 @@ class Resampled:
 
 
 def middle(samples: SentenceCounts) -> tuple[float, float]:
-    """Return the bounds of the middle 95%: sacreBLEU cuts off 1/40 at either end, too."""
+    """Return the bounds of the middle 95%: sacreBLEU cuts off 1/40 at each end, too."""
     ordered = np.sort(samples)
     cut = len(ordered) // 40
     return float(ordered[cut]), float(ordered[-cut - 1])
@@ -63,7 +63,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 @lru_cache(maxsize=1)
-def draw(sentences: int, samples: int) -> SentenceCounts:
+def draw_sentences(sentences: int, samples: int) -> SentenceCounts:
     """Return how often each resample draws each sentence, (samples, sentences)."""
     random = np.random.default_rng(SEED)
     drawn = (random.choice(sentences, sentences) for _ in range(samples))
@@ -92,7 +92,7 @@ def resample(counts: SentenceCounts, samples: int) -> Resampled:
         counts: The counts of each sentence, at least one.
         samples: The number of resamples; 1,000 is usual.
     """
-    sums = np.vstack([counts.sum(axis=0), draw(len(counts), samples) @ counts])
+    sums = np.vstack([counts.sum(axis=0), draw_sentences(len(counts), samples) @ counts])
     bleus = [
         BLEU.compute_bleu(grams[:_ORDER], grams[_ORDER:], said, meant, smooth_method="exp").score
         for said, meant, *grams in sums[:, :-2].astype(int).tolist()

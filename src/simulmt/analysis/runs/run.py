@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from simulmt.analysis.intervals import Resampled
+from simulmt.analysis.runs.intervals import Resampled
 from simulmt.decoding.instance import Instance
 from simulmt.files.run_directory import Provenance, Training, Traits
 from simulmt.latency import ADDED
@@ -19,6 +20,9 @@ RunKind: TypeAlias = Literal["trained", "policy", "other", "published"]
 """How a line's models came to be: trained as they are, made simultaneous by a policy when decoding,
 another system by its log, or published figures."""
 _OF_MECHANISM = ("k", "emission_rate", "chunk", "window", "score", "noise", "mass_preservation")
+_OF_TRAINING = ("parameters", "updates")
+_COST = {"training_seconds": "seconds", "training_tokens_per_s": "tokens_per_second"}
+_COST |= {key: key for key in ("threads", "processes", "device")}
 _COUNTED = ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW")
 WEIGHTS = ("lambda", "lambda_var")
 
@@ -36,7 +40,7 @@ class Run:
         test_set: The digests of the test set's text.
         traits: The kind of policy that the run trained.
         training: Size, length and speed of the training; None for an exported model, and for
-            another system, of which nothing but the log is known.
+            another system, of which only the log is known.
         provenance: Where the training comes from; None if that is not known.
         turned: Options of the decoding that differ from the run's: `{"k": 5}`; empty for a run.
         policy: The options of the policy that decoded; empty for the model's own decision.
@@ -74,7 +78,7 @@ class Run:
 
     @property
     def foreign(self) -> bool:
-        """Whether this is another system, of which nothing but the log is known."""
+        """True if this is another system, of which only the log is known."""
         return not self.model
 
     @property
@@ -84,21 +88,21 @@ class Run:
 
     @property
     def is_decoding(self) -> bool:
-        """Whether this is a further decoding of a run's test set."""
+        """True if this is a further decoding of a run's test set."""
         return bool(self.turned or self.policy)
 
     @property
     def offline(self) -> bool:
-        """Whether the whole sentence was read before the first word was written."""
+        """True if the whole sentence was read before the first word was written."""
         return self.traits.offline and not self.policy
 
     def dials(self) -> list[str]:
         """Return the options that trade quality for latency: `["k=3"]`, `["lambda=0.2"]`."""
-        if not self.traits.learned:
-            return _listed({**self.traits.dials, **self._of_decoding})
-        weights = {name: float(self.options[name]) for name in WEIGHTS}  # these say it
-        weights = {name: value for name, value in weights.items() if value or name == "lambda"}
-        return _listed(weights | self._of_decoding)
+        values: Mapping[str, float] = self.traits.dials
+        if self.traits.learned:
+            weights = {name: float(self.options[name]) for name in WEIGHTS}
+            values = {name: x for name, x in weights.items() if x or name == "lambda"}
+        return [f"{name}={value:g}" for name, value in {**values, **self._of_decoding}.items()]
 
     @property
     def _of_decoding(self) -> dict[str, float]:
@@ -122,7 +126,7 @@ class Run:
 
     def value(self, name: str) -> float | None:
         """Return a figure; None if no sentence has it, or if its plugin was not there to score."""
-        return _value(self.figures, name)
+        return self.figures[name].value if name in self.figures else None
 
     def latency(self, name: str) -> float:
         """Return a latency; infinite if it is unknown."""
@@ -131,38 +135,26 @@ class Run:
 
     def row(self) -> Row:
         """Return a line of `curves.csv`; conventions other than `paper` add their own figures."""
-        own = () if self.convention == "paper" else CONVENTIONS[self.convention].figures
+        weights = {name: self.options.get(name) for name in WEIGHTS}
         paper = self.scores.figures["paper"]
-        return {
-            "folder": self.folder, "mechanism": self.mechanism,
-            **{name: self.option(f"mechanism.{name}") for name in _OF_MECHANISM},
-            **{name: float(self.options[name]) if name in self.options else None
-               for name in WEIGHTS},
-            "seed": self.options.get("seed"), "model": self.model,
-            "data": self.options["data.name"],
-            **{name: paper["word"][name].value for name in ("BLEU", "chrF")},
-            **{f"{n}_{unit}": paper[unit][n].value for unit in UNITS for n in _COUNTED},
-            **{f"{n}_{unit}": _value(paper[unit], n) for unit in UNITS for n in ADDED},
-            **{f"{name}_{self.convention}": self.figures[name].value for name in own},
-            "parameters": self.training and self.training.parameters,
-            "updates": self.training and self.training.updates,
-            "signature": paper["word"]["BLEU"].signature.removeprefix("BLEU|"),
-            "policy": self.policy.get("name"),
-            "decoding": " ".join(_listed(self._of_decoding)),
-        }  # fmt: skip
+        row: Row = {"folder": self.folder, "mechanism": self.mechanism}
+        row |= {name: self.option(f"mechanism.{name}") for name in _OF_MECHANISM}
+        row |= {name: None if value is None else float(value) for name, value in weights.items()}
+        row |= {"seed": self.options.get("seed"), "model": self.model}
+        row |= {"data": self.options["data.name"]}
+        row |= {name: paper["word"][name].value for name in ("BLEU", "chrF")}
+        row |= {f"{name}_{unit}": paper[unit][name].value for unit in UNITS for name in _COUNTED}
+        for unit, name in product(UNITS, ADDED):
+            row[f"{name}_{unit}"] = paper[unit][name].value if name in paper[unit] else None
+        own = () if self.convention == "paper" else CONVENTIONS[self.convention].figures
+        row |= {f"{name}_{self.convention}": self.figures[name].value for name in own}
+        row |= {key: self.training and getattr(self.training, key) for key in _OF_TRAINING}
+        row["signature"] = paper["word"]["BLEU"].signature.removeprefix("BLEU|")
+        row["policy"] = self.policy.get("name")
+        row["decoding"] = " ".join(f"{name}={x:g}" for name, x in self._of_decoding.items())
+        return row
 
     def cost(self) -> Row:
         """Return a line of `cost.csv`: figures that another machine or day would change."""
-        known = {} if self.training is None else asdict(self.training)
-        timed = {"training_seconds": "seconds", "training_tokens_per_s": "tokens_per_second"}
-        same = {key: key for key in ("threads", "processes", "device")}
-        columns = {column: known.get(key) for column, key in (timed | same).items()}
+        columns = {column: getattr(self.training, key, None) for column, key in _COST.items()}
         return {"folder": self.folder, **columns}
-
-
-def _value(figures: Figures, name: str) -> float | None:
-    return figures[name].value if name in figures else None
-
-
-def _listed(values: Mapping[str, float]) -> list[str]:
-    return [f"{name}={value:g}" for name, value in values.items()]

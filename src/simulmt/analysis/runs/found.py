@@ -6,21 +6,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from simulmt.analysis.intervals import resample, sentence_counts
-from simulmt.analysis.run import Run
+from simulmt.analysis.runs.run import Run
 from simulmt.errors import UserError
 from simulmt.files import run_directory as files
-from simulmt.files.instances import read_instances
 from simulmt.files.metrics import read_columns
 from simulmt.files.run_directory import Training, Traits, read_provenance
 from simulmt.options import flat_options
 from simulmt.parts.builders import build_mechanism
 from simulmt.parts.configuration import Setup
-from simulmt.scoring.conventions import CONVENTIONS
 from simulmt.scoring.scores import Decoding, Scores
 from simulmt.system.disk import read_json, read_record
-
-_NEAR = 1e-6  # rounding: scores and log have the same text
 
 
 @dataclass
@@ -35,18 +30,18 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
     """Read all runs below a folder, sorted by mechanism, model, policy and DAL.
 
     Args:
-        folder: Searched at any depth for directories in which a training has begun; or an exported
+        folder: Searched at any depth for directories in which training has begun; or an exported
             model. With `test`, exported models are searched for, too.
-        decodings: Whether to add the evaluations of each run's own test set with another dial or
-            beam, or by a policy.
+        decodings: True adds the evaluations of each run's own test set with another dial or beam,
+            or by a policy.
         test: The name of other text, or of a split, whose evaluations stand for the runs; None for
             each run's own test set.
 
     Raises:
-        UserError: there is no such folder.
+        UserError: the folder does not exist.
     """
     if not folder.is_dir():
-        raise UserError(f"runs={folder}: there is no such folder; give one that holds runs")
+        raise UserError(f"runs={folder} does not exist; choose a folder that holds runs")
     listed = RunList()
     for place, below, inside in os.walk(folder):
         here, text = Path(place), test
@@ -56,28 +51,25 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
         if not (exported or files.has_begun(here) or files.SCORES in inside):
             continue
         below[:] = [name for name in below if name != files.EVALUATION]
-        name = here.relative_to(folder).as_posix()
         try:
-            if exported:
-                run, text = _read_exported(here, name, test)
-            elif files.SCORES in inside:
-                run = _read(here, name)
-            else:
-                steps = read_columns(here, "step")
-                reached = f"; update {int(max(steps)[0]) + 1}" if steps else ""
-                raise UserError(f"not finished: no {files.SCORES}{reached}")
+            name = here.relative_to(folder).as_posix()
+            run, text = _read_exported(here, name, test) if exported else (_read(here, name), test)
         except (UserError, ValueError, KeyError, TypeError) as error:
             listed.left_out.append(f"{here} ({str(error).splitlines()[0]})")
             continue
-        own = [run] if text is None else []
-        found = [*own, *_decodings(run, listed, text)] if decodings or text else own
+        found = [] if text else [run]
+        found += _decodings(run, listed, text) if decodings or text else []
         if not found:
             listed.left_out.append(f"{here} (no evaluation of {text})")
         listed.runs += found
     listed.left_out.sort()
-    listed.runs.sort(key=lambda run: (run.mechanism, run.model, str(run.policy.get("name", "")),
-                                      run.latency("DAL"), run.folder))  # fmt: skip
+    listed.runs.sort(key=_order)
     return listed
+
+
+def _order(run: Run) -> tuple[str, str, str, float, str]:
+    policy = str(run.policy.get("name", ""))
+    return run.mechanism, run.model, policy, run.latency("DAL"), run.folder
 
 
 def comparable(listed: RunList, folder: Path) -> list[Run]:
@@ -88,8 +80,8 @@ def comparable(listed: RunList, folder: Path) -> list[Run]:
     """
     if not listed.runs:
         first = f": {listed.left_out[0]}" if listed.left_out else ""
-        last = f"a training run ends with writing {files.SCORES}"
-        raise UserError(f"there is no finished run in {folder}{first}; {last}")
+        last = f"a finished run has {files.SCORES}"
+        raise UserError(f"no finished run in {folder}{first}; {last}")
     sets: dict[str, str] = {}  # by digest, since the same name may stand for different text
     for run in listed.runs:
         sets.setdefault(run.test_set, f"{run.options['data.name']} (such as {run.folder})")
@@ -101,43 +93,30 @@ def comparable(listed: RunList, folder: Path) -> list[Run]:
     return listed.runs
 
 
-def read_logs(listed: RunList, convention: str, unit: str, samples: int) -> None:
-    """Count all runs by a convention, and add the logs and the resampled BLEU where there are logs.
-
-    A run is left out if the BLEU of its log differs from that of its scores.
-
-    Args:
-        listed: The runs; a run that is left out moves from `runs` to `left_out`.
-        convention: A name of `CONVENTIONS`.
-        unit: A unit of the convention.
-        samples: The number of resamples.
-    """
-    counted = [replace(run, convention=convention, unit=unit) for run in listed.runs]
-    listed.runs.clear()
-    for run in counted:
-        try:
-            listed.runs.append(_with_log(run, samples))
-        except UserError as error:
-            listed.left_out.append(f"{run.path} ({error})")
-
-
 def _read(here: Path, name: str) -> Run:
-    """Return a run; a corrupt run raises various errors."""
+    """Return a run; an unfinished or corrupt run raises various errors."""
+    if not (here / files.SCORES).exists():
+        steps = read_columns(here, "step")
+        reached = f"; update {int(max(steps)[0]) + 1}" if steps else ""
+        raise UserError(f"not finished: no {files.SCORES}{reached}")
     tested = read_json(here / files.MANIFEST)["splits"]["test"]
     run = Run(
-        path=here, folder=name, home=name,
+        path=here,
+        folder=name,
+        home=name,
         options=flat_options(read_json(here / files.CONFIG)),
         scores=read_record(here / files.SCORES, Scores),
         test_set=str(tested["source_sha256"]) + str(tested["target_sha256"]),
         traits=read_record(here / files.TRAITS, Traits),
-        training=read_record(here / files.TRAINING, Training), provenance=read_provenance(here),
-    )  # fmt: skip
+        training=read_record(here / files.TRAINING, Training),
+        provenance=read_provenance(here),
+    )
     run.row(), run.dials()  # raise an error for a missing option
     return run
 
 
 def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]:
-    """Return an exported model as a run without a training, and the text that it was evaluated on.
+    """Return an exported model as a run without training, and the text that it was evaluated on.
 
     Raises:
         UserError: the model was not evaluated on the text, or on several if none is named.
@@ -154,11 +133,16 @@ def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]
     plainest, decoding = min(same, key=lambda pair: len({**pair[1].policy, **pair[1].dials}))
     mechanism = build_mechanism(Setup.of(config).mechanism)
     run = Run(
-        path=folder, folder=name, home=name, test_set="", options=flat_options(config),
+        path=folder,
+        folder=name,
+        home=name,
+        options=flat_options(config),
         scores=replace(plainest, decoding=replace(decoding, policy={}, dials={})),
+        test_set="",
         traits=Traits(mechanism.learned and "lambda" in config, mechanism.offline, mechanism.dials),
-        training=None, provenance=read_provenance(folder),
-    )  # fmt: skip
+        training=None,
+        provenance=read_provenance(folder),
+    )
     return run, decoding.split
 
 
@@ -179,13 +163,16 @@ def _decodings(run: Run, listed: RunList, test: str | None = None) -> Iterator[R
         if decoding is None or turned is None or (turned, decoding.policy) in seen:
             continue
         seen.append((turned, decoding.policy))
-        text = f"{run.test_set} {decoding.split}" if test else run.test_set
+        of_text = "".join(decoding.text.sha256) if decoding.text else f"{run.test_set} {test}"
         yield replace(
-            run, path=place.parent,
+            run,
+            path=place.parent,
             folder=f"{run.folder}/{files.EVALUATION}/{place.parent.name}",
-            test_set="".join(decoding.text.sha256) if test and decoding.text else text,
-            scores=scores, turned=turned, policy=decoding.policy,
-        )  # fmt: skip
+            test_set=of_text if test else run.test_set,
+            scores=scores,
+            turned=turned,
+            policy=decoding.policy,
+        )
 
 
 def _turned(run: Run, decoding: Decoding | None, test: str | None) -> dict[str, float] | None:
@@ -210,19 +197,3 @@ def _turned(run: Run, decoding: Decoding | None, test: str | None) -> dict[str, 
     if decoding.length_penalty not in (None, own.length_penalty):
         turned["length_penalty"] = decoding.length_penalty
     return turned
-
-
-def _with_log(run: Run, samples: int) -> Run:
-    path = run.path / files.INSTANCES
-    if not path.is_file():
-        return run
-    log = sorted(read_instances(path), key=lambda instance: instance.index)
-    if len(log) != run.scores.sentences:
-        raise UserError(f"{path} has {len(log)} sentences, the scores {run.scores.sentences}")
-    resampled = resample(sentence_counts(log, CONVENTIONS[run.convention]), samples)
-    if abs(resampled.bleu[0] - run.bleu) >= _NEAR:
-        raise UserError(
-            f"BLEU is {run.bleu:.2f} in its scores and {resampled.bleu[0]:.2f} in "
-            f"{files.INSTANCES}: they are not of the same decoding"
-        )
-    return replace(run, log=log, resampled=resampled)

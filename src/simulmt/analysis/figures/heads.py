@@ -15,8 +15,15 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from simulmt.analysis.panel import Handles, Panel, circle_key, draw_circles, draw_sheet, more
-from simulmt.analysis.trace import Trace
+from simulmt.analysis.figures.sheet import (
+    Handles,
+    Panel,
+    circle_key,
+    draw_circles,
+    draw_sheet,
+    more,
+)
+from simulmt.analysis.figures.trace import Trace
 from simulmt.errors import UserError
 from simulmt.options import pick
 from simulmt.page import single_file
@@ -37,8 +44,7 @@ def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union
     """Write a picture or a page of where every head looked and stopped.
 
     Args:
-        traces: The sentences, as `simulmt.analysis.trace.trace_sentence` gives them, in subwords or
-            `in_words`.
+        traces: The sentences, as `trace_sentence` returns them, in subwords or `in_words`.
         path: The file; .png, .svg and .pdf are pictures, which show the beginning of a long
             sentence, .html is a page that plays the sentences back. The same sentences give the
             same bytes.
@@ -51,7 +57,7 @@ def write_picture(traces: Sequence[Trace], path: str | Path, heads: str = "union
     path = Path(path)
     check_picture(path, heads)
     if not traces:
-        raise UserError(f"{path}: there is no sentence to draw; give at least one")
+        raise UserError(f"{path}: no sentence to draw; give at least one")
     with writing(path, _REMEDY):
         if path.suffix.lower() == ".html":
             data = {"heads": heads, "sentences": [_sentence(trace) for trace in traces]}
@@ -83,7 +89,7 @@ def _draw(traces: Sequence[Trace], path: Path, heads: str) -> None:
 
     Args:
         traces: The sentences, at least one.
-        path: The picture's path; the suffix (.png, .svg, .pdf) says which kind.
+        path: The picture's path; the suffix (.png, .svg, .pdf) selects the format.
         heads: `union` for all heads in one panel, `each` for a panel for each head.
 
     Raises:

@@ -15,8 +15,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Group
 from rich.text import Text
 
-from simulmt.analysis import panel
-from simulmt.analysis.panel import NOTHING, Panel, more, short
+from simulmt.analysis.figures import sheet
 from simulmt.decoding.instance import Instance, word_positions
 from simulmt.scoring.score import sentence_scores
 
@@ -62,14 +61,13 @@ def word_staircase(instance: Instance) -> Staircase:
     """
     source, target = instance.source.split(), instance.prediction.split()
     n, heads = len(source), word_positions(instance) or [()] * len(target)
-    ends = [n + 1 in row for row in heads]  # whether a head stood at EOS
+    ends = [n + 1 in row for row in heads]  # True if a head stood at EOS
     columns = [*source, "</s>"][: min(n + any(ends), MOST)]
-    delays = [min(n + 1 if end else min(delay, n), len(columns))
-              for delay, end in zip(instance.delays, ends, strict=True)]  # fmt: skip
+    read = [n + 1 if end else min(d, n) for d, end in zip(instance.delays, ends, strict=True)]
     return Staircase(
-        columns=[*map(short, columns)],
-        rows=[*map(short, target[:MOST])],
-        delays=delays[:MOST],
+        columns=[*map(sheet.short, columns)],
+        rows=[*map(sheet.short, target[:MOST])],
+        delays=[min(delay, len(columns)) for delay in read[:MOST]],
         heads=[Counter(place for place in row if 0 < place <= len(columns)) for row in heads],
         left_out=max(n - MOST, 0) + max(len(target) - MOST, 0),
     )
@@ -88,7 +86,7 @@ def interleaved(instance: Instance) -> str:
         read = delay
     if left := source[read:]:
         texts.append(f"(not read: {' '.join(left)})")
-    return short(" | ".join(texts), _TEXT)
+    return sheet.short(" | ".join(texts), _TEXT)
 
 
 def render_path(instance: Instance, console_width: int) -> Group:
@@ -102,7 +100,7 @@ def render_path(instance: Instance, console_width: int) -> Group:
         console_width: The width of the console in columns.
     """
     grid = word_staircase(instance)
-    lines, left_out = [*_grid_lines(grid)], grid.left_out
+    lines = [*_grid_lines(grid)]
     if max(line.cell_len for line in lines) > console_width:
         lines = [Text(f"source | target in turns: {interleaved(instance)}")]
     else:
@@ -110,12 +108,12 @@ def render_path(instance: Instance, console_width: int) -> Group:
             key = "█ read for this word   ░ read before   · not read"
             heads = "   digit: heads that stopped there (+: ten or more)"
             lines.append(Text(key + heads * (grid.most_heads() > 0), style="dim"))
-        if left_out:
-            lines.append(Text(more(left_out, "word")))
+        if grid.left_out:
+            lines.append(Text(sheet.more(grid.left_out, "word")))
     if not instance.delays:
-        lines.append(Text(NOTHING, style="italic"))
+        lines.append(Text(sheet.NOTHING, style="italic"))
     title = Text(f"sentence {instance.index + 1}", style="bold")
-    reference = Text.assemble(("reference: ", "dim"), short(instance.reference, _TEXT))
+    reference = Text.assemble(("reference: ", "dim"), sheet.short(instance.reference, _TEXT))
     return Group(title, *lines, reference)
 
 
@@ -146,13 +144,13 @@ def draw_path(instance: Instance, path: Path) -> None:
 
     Args:
         instance: The sentence.
-        path: The picture's path; the suffix (.png, .svg, .pdf) says which kind.
+        path: The picture's path; the suffix (.png, .svg, .pdf) selects the format.
     """
     grid = word_staircase(instance)
-    rest = f" {more(grid.left_out, 'word')}" if grid.left_out else ""
+    rest = f" {sheet.more(grid.left_out, 'word')}" if grid.left_out else ""
     title, mark = f"sentence {instance.index + 1}{rest}", partial(_mark, grid)
-    picture = Panel(title, grid.columns, grid.rows, grid.delays, mark)
-    panel.draw_sheet([[picture]], path, partial(_picture_key, grid.most_heads()), smallest=0.15)
+    picture = sheet.Panel(title, grid.columns, grid.rows, grid.delays, mark)
+    sheet.draw_sheet([[picture]], path, partial(_picture_key, grid.most_heads()), smallest=0.15)
 
 
 def _grid_lines(grid: Staircase) -> Iterator[Text]:
@@ -178,13 +176,13 @@ def _mark(grid: Staircase, axes: Axes) -> None:
     if heads:
         cells, counts = np.split(np.array(heads), [2], axis=1)
         shares = counts[:, 0] / grid.most_heads()
-        panel.draw_circles(
+        sheet.draw_circles(
             axes, cells, shares, facecolors=_HEAD, edgecolors="white", linewidths=0.5
         )
 
 
-def _picture_key(most: int, cell: float) -> panel.Handles:
+def _picture_key(most: int, cell: float) -> sheet.Handles:
     counts = sorted({1, most}) if most else []
     names = {n: f"{n} heads" if n > 1 else "1 head" for n in counts}
-    circles = [panel.circle_key(cell, n / most, _HEAD, name) for n, name in names.items()]
+    circles = [sheet.circle_key(cell, n / most, _HEAD, name) for n, name in names.items()]
     return [Line2D([], [], color=_PATH, linewidth=2, label="path"), *circles]

@@ -15,7 +15,8 @@ from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 from numpy.typing import NDArray
 
-from simulmt.analysis.style import DARK, DPI
+from simulmt.analysis.figures.panels import DPI
+from simulmt.analysis.figures.style import DARK
 
 _PIXEL = DPI / 72  # pixels per point
 _GAP, _REACH = 6.0, (0.0, 7.0, 16.0, 27.0)  # points between a marker and its label, and further
@@ -26,19 +27,21 @@ Place: TypeAlias = tuple[float, float]
 
 
 @dataclass
-class Label:
-    """A text and its marker; the boxes (N, 4) in pixels that may hold the text, and their costs."""
+class PlacedLabel:
+    """A text, the boxes (N, 4) in pixels that may hold it, their costs, and the box that holds it.
+
+    A line leads from a distant box to the marker, if there is one.
+    """
 
     text: Text
-    marker: Pixels
     boxes: Pixels
     costs: Pixels
-    leader: bool
+    marker: Pixels | None = None
     box: Pixels | None = None
 
 
 def place_labels(
-    axes: Axes, labels: Sequence[Label], marks: Sequence[tuple[Place, Place]], scale: float = 1.0
+    axes: Axes, labels: Sequence[PlacedLabel], marks: Sequence[tuple[Place, Place]], scale: float
 ) -> None:
     """Move each label to the box that hides least, and leave out a label without room.
 
@@ -48,22 +51,20 @@ def place_labels(
         marks: The places of the markers, in data coordinates, and the lengths of their whiskers.
         scale: By how much markers and labels are larger than usual.
     """
-    spots, whiskers = np.moveaxis(np.array(marks), 1, 0)
-    ends = axes.transData.transform((spots + whiskers).reshape(-1, 2))
-    spots = axes.transData.transform(spots)
-    reach = ends - spots
-    half, thin = np.full(2, 4.5 * _PIXEL * scale), np.full(2, 1.5 * _PIXEL * scale)
-    sizes = (half, reach * (1, 0) + thin, reach * (0, 1) + thin)
+    places, whiskers = np.moveaxis(np.array(marks), 1, 0)
+    spots, ends = (axes.transData.transform(xy) for xy in (places, places + whiskers))
+    half, thin = 4.5 * _PIXEL * scale, 1.5 * _PIXEL * scale
+    sizes = (half, (ends - spots) * (1, 0) + thin, (ends - spots) * (0, 1) + thin)
     markers = [box for size in sizes for box in np.hstack([spots - size, spots + size])]
     lines = [line.get_transform().transform_path(line.get_path()) for line in axes.lines]
-    drawn = np.concatenate([line.interpolated(150).vertices for line in lines])
+    drawn = np.concatenate([line.interpolated(150).vertices for line in lines])[:, None]
     frame: Pixels = np.array(axes.get_window_extent().extents)
     for label in labels:
-        near = drawn[:, None] > label.boxes[:, :2] - 3
-        near &= drawn[:, None] < label.boxes[:, 2:] + 3
+        low, high = np.hsplit(label.boxes, 2)
+        near = ((drawn > low - 3) & (drawn < high + 3)).all(-1).sum(0)
         outside = _overlap(label.boxes, label.boxes) - _overlap(label.boxes, frame)
         covered = outside + sum(_overlap(label.boxes, box) for box in markers)
-        label.costs = label.costs + 6 * near.all(-1).sum(0) + 1000 * covered
+        label.costs = label.costs + 6 * near + 1000 * covered
     for _ in range(3):  # a label may move when other labels have a place
         for label in labels:
             taken = [x.box for x in labels if x is not label and x.box is not None]
@@ -71,10 +72,13 @@ def place_labels(
             best = int(costs.argmin())
             label.box = label.boxes[best] if costs[best] < 1000 * _PIXEL**2 else None
     for label in labels:
-        _settle(label, axes)
+        if label.box is None:
+            label.text.remove()
+        else:
+            _settle(label, label.box, axes)
 
 
-def point_label(axes: Axes, place: Place, name: str, colour: str, scale: float = 1.0) -> Label:
+def point_label(axes: Axes, place: Place, name: str, colour: str, scale: float) -> PlacedLabel:
     """Return a label around a marker, close to the marker if possible, best above or below."""
     text, half = _text(axes, name, colour, scale)
     marker = axes.transData.transform(place)
@@ -83,42 +87,38 @@ def point_label(axes: Axes, place: Place, name: str, colour: str, scale: float =
     direction /= abs(direction).max(axis=1, keepdims=True)  # on a square
     middle = marker + direction * (half + (_GAP + extra.reshape(-1, 1)) * _PIXEL * scale)
     costs = 4 * extra.reshape(-1) + 3 * abs(direction[:, 0])
-    return Label(text, marker, np.hstack([middle - half, middle + half]), costs, leader=True)
+    return PlacedLabel(text, np.hstack([middle - half, middle + half]), costs, marker)
 
 
-def ceiling_label(axes: Axes, height: float, name: str, scale: float = 1.0) -> Label:
+def ceiling_label(axes: Axes, height: float, name: str, scale: float) -> PlacedLabel:
     """Return a label above or below a horizontal line, best at the right end of the line."""
     text, half = _text(axes, name, DARK, scale)
-    frame = axes.get_window_extent()
+    width = axes.get_window_extent().width
     end = axes.transData.transform((axes.get_xlim()[1], height))
-    left, side = np.meshgrid(np.linspace(0, max(frame.width - 2 * half[0], 0), 60), (1, -1))
+    left, side = np.meshgrid(np.linspace(0, max(width - 2 * half[0], 0), 60), (1, -1))
     shift = np.stack([-half[0] - left, side * (half[1] + 1.5 * _PIXEL)], -1).reshape(-1, 2)
     costs = left.reshape(-1) / 10 + 40 * (shift[:, 1] < 0)
-    boxes = np.hstack([end + shift - half, end + shift + half])
-    return Label(text, end, boxes, costs, leader=False)
+    return PlacedLabel(text, np.hstack([end + shift - half, end + shift + half]), costs)
 
 
 def _text(axes: Axes, content: str, colour: str, scale: float) -> tuple[Text, Pixels]:
     """Return a text without a place, and half the size of the text in pixels."""
-    size = 9.5 * scale
-    text = axes.text(0, 0, content, fontsize=size, color=colour, zorder=5, parse_math=False)
+    text = axes.text(0, 0, content, fontsize=9.5 * scale, color=colour, zorder=5, parse_math=False)
     text.set(ha="center", va="center", transform=None, in_layout=False)
     text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
     box = text.get_window_extent()
     return text, np.array([box.width / 2 + 2, box.height / 2])
 
 
-def _settle(label: Label, axes: Axes) -> None:
-    """Move the text to its box; a line leads from a distant box to the marker."""
-    if label.box is None:
-        label.text.remove()
-        return
-    inverse = axes.transData.inverted()
-    low, high = label.box[:2], label.box[2:]
+def _settle(label: PlacedLabel, box: Pixels, axes: Axes) -> None:
+    """Move the text to a box, and draw a line to a distant marker."""
+    inverse, (low, high) = axes.transData.inverted(), np.split(box, 2)
     label.text.set(transform=axes.transData, position=inverse.transform((low + high) / 2))
+    if label.marker is None:
+        return
     near = np.clip(label.marker, low, high)
     distance = math.dist(near, label.marker)
-    if label.leader and distance > 10 * _PIXEL:
+    if distance > 10 * _PIXEL:
         end = label.marker + (near - label.marker) * 4.5 * _PIXEL / distance
         xs, ys = inverse.transform(np.array([near, end])).T
         axes.plot(xs, ys, color=label.text.get_color(), linewidth=0.6, zorder=2)

@@ -6,8 +6,8 @@ from itertools import product
 from operator import itemgetter
 from typing import NamedTuple
 
-from simulmt.analysis.run import Row, Run
-from simulmt.analysis.titles import title
+from simulmt.analysis.runs.run import Row, Run
+from simulmt.analysis.tables.titles import title
 from simulmt.files.metrics import read_columns
 
 
@@ -43,10 +43,9 @@ def select_runs(
     dev = {run.folder: d for run in trained if (d := _tested_checkpoint(run, latency))}
     several = len({run.model for run in trained}) > 1
     systems: dict[str, list[Run]] = {}
-    for run in trained:
-        if not run.traits.offline:
-            name = f"{run.mechanism} {run.model}" if several else run.mechanism
-            systems.setdefault(name, []).append(run)
+    for run in (run for run in trained if not run.offline):
+        name = f"{run.mechanism} {run.model}" if several else run.mechanism
+        systems.setdefault(name, []).append(run)
     keys = ("run", "step", "dev_BLEU", f"dev_{latency}", "test_BLEU", f"test_{latency}", "folder")
     rows = []
     for (system, alike), (least, most) in product(systems.items(), ranges):
@@ -62,11 +61,12 @@ def select_runs(
 
 def shown_rows(rows: Sequence[Row], names: Mapping[str, str]) -> list[Row]:
     """Return the rows with a column `range` and the names that people read."""
-    return [
-        {**row, "range": f"{row['least']:g} to {row['most']:g}", "run": names.get(row["folder"]),
-         "system": " ".join(map(title, row["system"].split(" ")))}
-        for row in rows
-    ]  # fmt: skip
+    shown = []
+    for row in rows:
+        limits = f"{row['least']:g} to {row['most']:g}"
+        system = " ".join(map(title, row["system"].split(" ")))
+        shown.append(row | {"range": limits, "run": names.get(row["folder"]), "system": system})
+    return shown
 
 
 def _tested_checkpoint(run: Run, latency: str) -> Dev | None:

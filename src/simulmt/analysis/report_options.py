@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from annotated_types import Ge, Le, MinLen
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from simulmt.errors import UserError
 from simulmt.latency import ADDED
@@ -13,7 +13,10 @@ from simulmt.options import Config, Finite, Natural, Positive, construct, pick
 from simulmt.scoring.conventions import CONVENTIONS
 
 _LATENCIES = ("DAL", "AL", "AP", "LAAL", *ADDED)
-_LISTS = ("latency", "published", "line", "formats", "compare_at")  # or one value
+
+
+def _listed(value: object) -> object:
+    return [] if value is None else value if isinstance(value, list) else [value]
 
 
 def _in_order(limits: tuple[float, float]) -> tuple[float, float]:
@@ -24,6 +27,9 @@ def _in_order(limits: tuple[float, float]) -> tuple[float, float]:
 
 Range: TypeAlias = Annotated[tuple[Finite, Finite], AfterValidator(_in_order)]
 """The least and the greatest value."""
+T = TypeVar("T")
+OneOrMany: TypeAlias = Annotated[list[T], BeforeValidator(_listed)]
+"""A list, or one value, or null for none."""
 
 
 @dataclass(frozen=True)
@@ -37,19 +43,19 @@ class ReportOptions:
     runs: Path
     to: Path
     convention: str
-    latency: Annotated[list[str], MinLen(1)]
+    latency: Annotated[OneOrMany[str], MinLen(1)]
     quality: Range | None
     unit: str
     training: bool
-    published: list[str]
+    published: OneOrMany[str]
     others: dict[str, Path] | None
-    line: list[str]
+    line: OneOrMany[str]
     labels: Path | None
-    formats: Annotated[list[Literal["png", "svg", "pdf"]], MinLen(1)]
+    formats: Annotated[OneOrMany[Literal["png", "svg", "pdf"]], MinLen(1)]
     width: Annotated[float, Ge(2), Le(30)]  # inches
     font_size: Annotated[float, Ge(4), Le(40)]  # points
     resamples: Annotated[int, Ge(40), Le(10_000)]
-    compare_at: list[Positive]
+    compare_at: OneOrMany[Positive]
     select: Literal["dal", "al", "ap", "laal"] | None
     ranges: list[Range]
     samples: Natural
@@ -72,7 +78,7 @@ class ReportOptions:
             raise UserError("select needs ranges of latency, such as ranges=[[3,4],[4,5]]")
 
 
-def read_choices(options: Config) -> ReportOptions:
+def read_options(options: Config) -> ReportOptions:
     """Return the options, with the defaults of `to` and `unit`.
 
     Raises:
@@ -81,9 +87,4 @@ def read_choices(options: Config) -> ReportOptions:
     units = pick(CONVENTIONS, options.get("convention"), "convention").units
     defaults = {"to": options.get("runs"), "unit": units[0]}
     filled = {**options, **{k: v for k, v in defaults.items() if options.get(k) is None}}
-    filled |= {key: _listed(options[key]) for key in _LISTS if key in options}
     return construct(ReportOptions, filled, "")
-
-
-def _listed(value: Any) -> list[Any]:
-    return [] if value is None else value if isinstance(value, list) else [value]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from rich.table import Column, Table
 from rich.text import Text
 
-from simulmt.analysis.run import Row, Run
+from simulmt.analysis.runs.run import Row, Run
 from simulmt.latency import ADDED
 from simulmt.scoring.conventions import CONVENTIONS, UNITS
 from simulmt.scoring.scores import Figures, Scores
@@ -63,7 +63,7 @@ def left_columns(
 
     Args:
         runs: The runs, at least one.
-        training: Whether to show size and training speed.
+        training: True adds size and training speed.
         name: Returns the name of each of some runs, by folder.
     """
     models, names = {run.model for run in runs}, dict[str, str]()
@@ -87,9 +87,7 @@ def selection_table(rows: Sequence[Row]) -> Table:
     heads = [Column(key.replace("_", " "), justify="right") for key in figures]
     table = Table("system", "range", "run", Column("update", justify="right"), *heads)
     for row in rows:
-        cells = (
-            [] if row["run"] is None else [str(row["step"]), *(f"{row[k]:.2f}" for k in figures)]
-        )
+        cells = [str(row["step"]), *(f"{row[k]:.2f}" for k in figures)] if row["run"] else []
         table.add_row(row["system"], row["range"], Text(row["run"] or "no run"), *cells)
     return table
 
@@ -102,9 +100,7 @@ def _cells(figures: Figures, names: Sequence[str]) -> list[str]:
 def _caption(rows: Mapping[str, Scores], figures: Sequence[Figures], unit: str) -> Text:
     lines = [] if unit == "word" else ["latency in subwords"]
     for name, of in rows.items():
-        if of.empty:
-            lines.append(
-                f"{name}: {of.empty} of {of.sentences} predictions are empty, not in latency"
-            )
+        empty = f"{name}: {of.empty} of {of.sentences} predictions are empty, not in latency"
+        lines += [empty] * (of.empty > 0)
     signatures = {f"{row['BLEU'].signature}\n{row['AL'].signature}" for row in figures}
     return Text("\n".join(lines + list(signatures) * (len(signatures) == 1)))

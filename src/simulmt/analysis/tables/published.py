@@ -4,7 +4,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from simulmt.analysis.points import Point, Series
+from simulmt.analysis.tables.points import Point, Series
 from simulmt.errors import UserError
 from simulmt.options import Finite, convert, pick
 
@@ -27,7 +27,7 @@ def read_published(
         The lines, and a note for each system whose latency has another unit.
 
     Raises:
-        UserError: there is no such file, or it is corrupt.
+        UserError: a file does not exist, or is corrupt.
     """
     lines: dict[str, list[Point]] = {}
     notes: dict[str, None] = {}

@@ -1,15 +1,11 @@
-"""The look of figures, and the parts that figures share.
-
-Colour, marker or dashes alone suffice to tell lines apart.
-"""
+"""The panels of a figure: axes, legends, lines, and how a figure is saved."""
 
 import logging
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import cycle
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TypeAlias
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -17,58 +13,12 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 from matplotlib.lines import Line2D
 
-from simulmt.analysis.run import Run
+from simulmt.analysis.figures.style import Style
 from simulmt.system.disk import replacing
 
-COLOURS = ["#0b5fa5", "#c2410c", "#00795c", "#8e3a86", "#7a5200", "#3f3fa8", "#a31545", "#3d6b1f"]
-MARKERS = "osD^vPXph"  # one more than colours, so that combinations repeat late
-DASHES = [(), (6, 2), (6, 2, 1, 2), (2, 1), (1, 1), (6, 2, 1, 2, 1, 2), (11, 3), (4, 1, 4, 1, 1, 1)]
-GREY, DARK = "#6b6b6b", "#1a1a1a"
 DPI = 150
-_FONTS = ("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "PingFang SC",
-          "Hiragino Sans", "Microsoft YaHei", "Arial Unicode MS")  # fmt: skip
-
-Style: TypeAlias = dict[str, Any]
-"""Options of a line of matplotlib."""
-
-
-def line_styles(offline: Sequence[bool]) -> list[Style]:
-    """Return the style of each line.
-
-    Models that read the whole sentence first are stars, joined by nothing; the other lines look the
-    same with and without them.
-
-    Args:
-        offline: For each line, whether its models read the whole sentence first.
-    """
-    usual: Style = {"linewidth": 1.8, "markersize": 7.5, "markeredgecolor": "white", "zorder": 3}
-    star: Style = {"color": DARK, "marker": "*", "markersize": 12, "linestyle": ""}
-    looks = zip(cycle(COLOURS), cycle(MARKERS), cycle(DASHES), strict=False)
-    lines = (
-        {"color": colour, "marker": mark, "linestyle": (0, dash)} for colour, mark, dash in looks
-    )
-    return [usual | (star if is_offline else next(lines)) for is_offline in offline]
-
-
-def named_styles(
-    runs: Sequence[Run], names: Sequence[str], *, like_curve: bool = True
-) -> dict[str, Style]:
-    """Return the style of each name.
-
-    Lines of runs that read the whole sentence first are thin and differ in their dashes.
-
-    Args:
-        runs: The runs.
-        names: The name of each run; several runs may share a name.
-        like_curve: Whether names get their styles in alphabetical order, as in the quality-latency
-            curve, or in the order of the runs.
-    """
-    offline = {name: run.traits.offline for name, run in zip(names, runs, strict=True)}
-    ordered = sorted(offline) if like_curve else list(offline)
-    styles = dict(zip(ordered, line_styles([offline[name] for name in ordered]), strict=True))
-    for i, name in enumerate(name for name in ordered if offline[name]):
-        styles[name] |= {"linestyle": (0, DASHES[i % len(DASHES)]), "linewidth": 1.1}
-    return styles
+_FONTS = ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei"]
+_FONTS += ["PingFang SC", "Hiragino Sans", "Microsoft YaHei", "Arial Unicode MS"]
 
 
 def make_panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
@@ -94,12 +44,15 @@ def draw_legend(figure: Figure, handles: Sequence[Line2D], scale: float = 1.0) -
     """
     longest = max(len(str(handle.get_label())) for handle in handles)
     columns = min(4, len(handles), int(figure.get_figwidth() / scale * 70 / (62 + 6 * longest)))
-    legend = figure.legend(
-        handles=handles, loc="outside upper center", ncols=max(columns, 1), frameon=False,
-        fontsize=10 * scale, handlelength=3.6, columnspacing=1.8,
-    )  # fmt: skip
-    for text in legend.get_texts():
-        text.set_parse_math(False)  # a dollar sign is nothing but a dollar sign
+    look: Style = {
+        "frameon": False,
+        "fontsize": 10 * scale,
+        "handlelength": 3.6,
+        "columnspacing": 1.8,
+    }
+    look |= {"loc": "outside upper center", "ncols": max(columns, 1)}
+    for text in figure.legend(handles=handles, **look).get_texts():
+        text.set_parse_math(False)  # a dollar sign stays a dollar sign
 
 
 def draw_lines(
@@ -143,7 +96,7 @@ def name_rows(panels: Sequence[Axes], names: Sequence[str], places: Sequence[flo
 
 
 def save(figure: Figure, paths: Sequence[Path], **options: Any) -> None:
-    """Write a figure; the suffix of each path (.png, .svg, .pdf) says which kind.
+    """Write a figure; the suffix of each path (.png, .svg, .pdf) selects the format.
 
     The same figure gives the same bytes: no date, and no random names in an SVG.
 

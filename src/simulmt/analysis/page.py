@@ -7,6 +7,7 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -18,9 +19,13 @@ from simulmt.system.disk import replacing, write_texts
 
 REMEDY = "choose another folder: to=DIR"
 _TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent), autoescape=True,
-    undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-)  # fmt: skip
+    loader=FileSystemLoader(Path(__file__).parent),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.globals |= {"asdict": asdict, "zip": zip}
 
 
 def write_rows(

@@ -6,21 +6,15 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from simulmt.analysis.intervals import (
-    Resampled,
-    SentenceCounts,
-    holm,
-    mean_of_seeds,
-    middle,
-    p_value,
-)
-from simulmt.analysis.points import Series, curve_series
-from simulmt.analysis.run import Row, Run
+from simulmt.analysis.runs.intervals import Resampled, holm, mean_of_seeds, middle, p_value
+from simulmt.analysis.runs.run import Row, Run
+from simulmt.analysis.tables.points import curve_series
 
-COLUMNS = ("one", "other", "DAL", "BLEU_one", "BLEU_other",
-           "difference", "difference_low", "difference_high", "p", "p_holm",
-           "seeds_one", "seeds_other", "folders")  # fmt: skip
+COLUMNS: tuple[str, ...] = ("one", "other", "DAL", "BLEU_one", "BLEU_other")
+COLUMNS += ("difference", "difference_low", "difference_high", "p", "p_holm")
+COLUMNS += ("seeds_one", "seeds_other", "folders")
 """The columns of `significance.csv`."""
 
 
@@ -44,7 +38,7 @@ class ResampledLine:
     name: str
     points: Sequence[ResampledPoint]
 
-    def bleu(self, dal: SentenceCounts) -> SentenceCounts:
+    def bleu(self, dal: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return BLEU at a DAL, both (1 + R,); beyond an end of the line, that of the end."""
         dals = np.stack([point.mean.dal for point in self.points], axis=1)  # (1 + R, points)
         bleus = np.stack([point.mean.bleu for point in self.points], axis=1)
@@ -55,7 +49,7 @@ class ResampledLine:
         right = np.minimum(left + 1, last)
         x, y, step = dals[rows, left], bleus[rows, left], dals[rows, right] - dals[rows, left]
         share = np.clip((dal - x) / np.where(step > 0, step, 1), 0, 1)
-        bleu: SentenceCounts = y + share * (bleus[rows, right] - y)
+        bleu: NDArray[np.float64] = y + share * (bleus[rows, right] - y)
         return bleu
 
     def around(self, dal: float) -> Sequence[ResampledPoint]:
@@ -80,9 +74,14 @@ def matched_pairs(
     Returns:
         A row for each comparison, the better line first in it.
     """
-    logged = {run.folder: run for run in runs if run.resampled}
-    texts = {f: tuple((i.source, i.reference) for i in run.log) for f, run in logged.items()}
-    found = [_line(series, logged) for series in curve_series([*logged.values()], "DAL", lines)]
+    logged = [run for run in runs if run.resampled]
+    texts = {run.folder: tuple((i.source, i.reference) for i in run.log) for run in logged}
+    resampled = {run.folder: (run.home, run.resampled) for run in logged if run.resampled}
+    found = []
+    for series in curve_series(logged, "DAL", lines):
+        means = [mean_of_seeds(dict(resampled[f] for f in point.runs)) for point in series.points]
+        points = [ResampledPoint(p.runs, x) for p, x in zip(series.points, means, strict=True)]
+        found.append(ResampledLine(series.name, sorted(points, key=lambda point: point.dal)))
     rows: list[Row] = []
     for two in combinations(found, 2):
         folders = [folder for line in two for point in line.points for folder in point.folders]
@@ -115,22 +114,11 @@ def compare(one: ResampledLine, other: ResampledLine, dals: Sequence[float]) -> 
             sides = [] if late else [better.points, worse.points]
         else:
             sides = [better.around(dal[0]), worse.around(dal[0])]
-        if sides and all(sides):
-            difference = high - low
-            values = (
-                better.name, worse.name, dal[0], high[0], low[0],
-                difference[0], *middle(difference[1:]), p_value(difference[1:]), None,
-                *(min(len(point.folders) for point in side) for side in sides),
-                " | ".join("; ".join(f for point in side for f in point.folders) for side in sides),
-            )  # fmt: skip
-            yield dict(zip(COLUMNS, values, strict=True))
-
-
-def _line(series: Series, logged: Mapping[str, Run]) -> ResampledLine:
-    """Return the line of runs that have a log."""
-    points = []
-    for point in series.points:
-        runs = [logged[folder] for folder in point.runs]
-        seeds = {run.home: run.resampled for run in runs if run.resampled}
-        points.append(ResampledPoint(point.runs, mean_of_seeds(seeds)))
-    return ResampledLine(series.name, sorted(points, key=lambda point: point.dal))
+        if not sides or not all(sides):
+            continue
+        difference = high - low
+        seeds_one, seeds_other = (min(len(point.folders) for point in side) for side in sides)
+        folders = ("; ".join(f for point in side for f in point.folders) for side in sides)
+        figures = (dal[0], high[0], low[0], difference[0], *middle(difference[1:]))
+        tested = (p_value(difference[1:]), None, seeds_one, seeds_other, " | ".join(folders))
+        yield dict(zip(COLUMNS, (better.name, worse.name, *figures, *tested), strict=True))

@@ -16,7 +16,8 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 from rich.cells import cell_len, set_cell_size
 
-from simulmt.analysis.style import save
+from simulmt.analysis.figures.panels import save
+from simulmt.analysis.figures.style import Style
 from simulmt.errors import UserError
 
 NOTHING = "(nothing was written)"
@@ -51,6 +52,10 @@ class Panel:
         """Cells from left to right and from top to bottom, at least one."""
         return max(len(self.columns), 1), max(len(self.rows), 1)
 
+    def pitch(self, cell: float) -> float:
+        """Return the inches from this panel to the next one, for cells of this many inches."""
+        return max(self.size[0] * cell, _LETTER * len(self.title)) + _GAP
+
 
 def draw_sheet(
     bands: Sequence[Sequence[Panel]], path: Path, key: Callable[[float], Handles], smallest: float
@@ -59,7 +64,7 @@ def draw_sheet(
 
     Args:
         bands: Panels with the same rows and columns; a band that is too wide becomes several lines.
-        path: The picture's path; the suffix (.png, .svg, .pdf) says which kind. The same panels
+        path: The picture's path; the suffix (.png, .svg, .pdf) selects the format. The same panels
             give the same bytes.
         key: Returns the legend's entries, besides shading, for cells of this many inches.
         smallest: The least side of a cell, in inches.
@@ -70,11 +75,15 @@ def draw_sheet(
     most = max(band[0].size[0] + 1 for band in bands) * max(map(len, bands))
     cell = min(0.34, max(smallest, _WIDEST / most))
     font = min(10.0, 0.6 * 72 * cell)
-    lines = [line for band in bands for line in _broken(band, cell)]
+    lines = list[Sequence[Panel]]()
+    for band in bands:
+        room = max(int((_WIDEST + 2) / band[0].pitch(cell)), 1)
+        each = math.ceil(len(band) / math.ceil(len(band) / room))
+        lines += [band[i : i + each] for i in range(0, len(band), each)]
     longest = [max([0, *map(cell_len, map(_label, line[0].columns))]) for line in lines]
     gaps = [0.7 + 0.006 * font * letters for letters in longest]  # titles and labels above
     height = sum(gaps) + cell * sum(line[0].size[1] for line in lines)
-    width = max(len(line) * _pitch(line[0], cell) for line in lines)
+    width = max(len(line) * line[0].pitch(cell) for line in lines)
     if width * height > _AREA or max(width, height) > _SIDE:
         raise UserError(
             f"{path} would be {width:.0f} by {height:.0f} inches; at most {_AREA:,.0f} square "
@@ -85,23 +94,23 @@ def draw_sheet(
     for line, gap in zip(lines, gaps, strict=True):
         bottom -= gap + cell * line[0].size[1]
         for number, panel in enumerate(line):
-            left, (across, down) = number * _pitch(panel, cell), panel.size
+            left, (across, down) = number * panel.pitch(cell), panel.size
             box = (left / width, bottom / height, across * cell / width, down * cell / height)
             axes = figure.add_axes(box)
             _frame(axes, panel, font, named=number == 0)
             panel.mark(axes)
     shades = [Patch(color=_NEW, label="read for this row"), Patch(color=_READ, label="read before")]
-    figure.legend(
-        handles=[*shades, *key(cell)], loc="upper left", bbox_to_anchor=(0, 0), ncols=6,
-        frameon=False, fontsize=8, borderaxespad=0.8,
-    )  # fmt: skip
+    place: Style = {"loc": "upper left", "bbox_to_anchor": (0, 0), "borderaxespad": 0.8}
+    figure.legend(handles=[*shades, *key(cell)], ncols=6, frameon=False, fontsize=8, **place)
     save(figure, [path], bbox_inches="tight", pad_inches=0.1)
 
 
 def draw_circles(
-    axes: Axes, cells: Int[NDArray[np.int64], "N 2"], shares: Float[NDArray[np.float64], "N"],
+    axes: Axes,
+    cells: Int[NDArray[np.int64], "N 2"],
+    shares: Float[NDArray[np.float64], "N"],
     **style: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Draw circles in cells.
 
     Args:
@@ -111,11 +120,9 @@ def draw_circles(
         style: Options of matplotlib.
     """
     width = 2 * _LARGEST * np.sqrt(shares)
-    circles = EllipseCollection(
-        width, width, 0 * width, units="x", offsets=cells[:, ::-1] + 0.5,
-        offset_transform=axes.transData, **({"linewidths": 0, "zorder": 3} | style),
-    )  # fmt: skip
-    axes.add_collection(circles)
+    look: Style = {"units": "x", "linewidths": 0, "zorder": 3, **style}
+    look |= {"offsets": cells[:, ::-1] + 0.5, "offset_transform": axes.transData}
+    axes.add_collection(EllipseCollection(width, width, 0 * width, **look))
 
 
 def circle_key(cell: float, share: float, colour: str, label: str) -> Line2D:
@@ -139,19 +146,6 @@ def _label(name: str) -> str:
     return short(name.replace("▁", "_"))
 
 
-def _broken(band: Sequence[Panel], cell: float) -> list[Sequence[Panel]]:
-    """Return the lines of a band: hardly wider than allowed, each with about as many panels."""
-    room = max(int((_WIDEST + 2) / _pitch(band[0], cell)), 1)
-    lines = math.ceil(len(band) / room)
-    each = math.ceil(len(band) / lines)
-    return [band[i : i + each] for i in range(0, len(band), each)]
-
-
-def _pitch(panel: Panel, cell: float) -> float:
-    """Return the inches from a panel to the next panel."""
-    return max(panel.size[0] * cell, _LETTER * len(panel.title)) + _GAP
-
-
 def _frame(axes: Axes, panel: Panel, font: float, named: bool) -> None:
     """Draw labels, grid and shading; only the first panel of a line names its rows."""
     across, down = panel.size
@@ -159,7 +153,7 @@ def _frame(axes: Axes, panel: Panel, font: float, named: bool) -> None:
     axes.set(xlim=(0, across), ylim=(down, 0))
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0, top=False, labeltop=True, labelbottom=False, pad=3, labelleft=named)
-    plain: dict[str, Any] = {"fontsize": font, "parse_math": False}
+    plain: Style = {"fontsize": font, "parse_math": False}
     slanted = plain | {"rotation": 45, "ha": "left", "va": "bottom", "rotation_mode": "anchor"}
     axes.set_xticks(np.arange(len(panel.columns)) + 0.5, map(_label, panel.columns), **slanted)
     axes.set_yticks(np.arange(len(panel.rows)) + 0.5, map(_label, panel.rows), **plain)

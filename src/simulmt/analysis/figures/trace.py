@@ -1,4 +1,4 @@
-"""The trace of one translated sentence, for pictures: subwords, delays, positions, attention."""
+"""The trace of a translated sentence, for pictures: subwords, delays, positions, attention."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Trace:
     target: tuple[str, ...]
     """The units written, without EOS."""
     source_words: tuple[int, ...]
-    """The word of each source unit, from 1; EOS is a word of its own."""
+    """The word of each source unit, from 1; EOS is a separate word."""
     target_words: tuple[int, ...]
     """The word of each target unit, from 1."""
     delays: tuple[int, ...]
@@ -48,11 +48,11 @@ class Trace:
 
     @property
     def stops(self) -> bool:
-        """Whether the positions of the heads are known."""
+        """True if the positions of the heads are known."""
         return len(self.positions) == len(self.target) > 0
 
     def steps(self) -> Iterator[tuple[int, int]]:
-        """Counts of source units read and target units written after each step, from (0, 0).
+        """Yield the numbers of source units read and target units written, from (0, 0).
 
         A step reads, or writes, units of one word without interruption.
         """
@@ -68,7 +68,7 @@ class Trace:
             yield counts[0], counts[1]
 
     def in_words(self) -> "Trace":
-        """The same sentence in words, with EOS a source word.
+        """Return the same sentence in words; EOS is a source word.
 
         A word is read once one of its subwords has been read, and written with its last subword,
         where its heads stand. Its attention is the mean over its subwords; the attention to a
@@ -119,7 +119,7 @@ class TracedTokens(NamedTuple):
 def trace_sentence(
     model: Model, subwords: Tokenizer, device: torch.device, text: str, line: int = 1
 ) -> Trace:
-    """The trace of a greedy translation of a sentence, which may be empty.
+    """Return the trace of a greedy translation of a sentence, which may be empty.
 
     Args:
         model: in evaluation mode, on `device`.
@@ -129,7 +129,7 @@ def trace_sentence(
         line: number of the sentence's line, for the picture's title.
     """
     source = subwords.encode_source(text)
-    hypothesis, end, weights = record(model, [*source, model.vocabulary.eos], device)
+    hypothesis, end, weights = trace_tokens(model, [*source, model.vocabulary.eos], device)
     touched = subwords.source_words(text)
     return Trace(
         line=line,
@@ -145,8 +145,8 @@ def trace_sentence(
 
 
 @torch.inference_mode()
-def record(model: Model, source: Sequence[int], device: torch.device) -> TracedTokens:
-    """The greedy translation of one sentence, with its attention.
+def trace_tokens(model: Model, source: Sequence[int], device: torch.device) -> TracedTokens:
+    """Return the greedy translation of one sentence, with its attention.
 
     A second, forced pass of the decoder yields the attention, so that batches need not keep it.
 

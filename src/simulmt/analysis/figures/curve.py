@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import cycle
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,12 +12,17 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
-from simulmt.analysis.labels import Label, ceiling_label, place_labels, point_label
-from simulmt.analysis.points import Point, Series, front_points
-from simulmt.analysis.style import DARK, GREY, MARKERS, Style, draw_legend, line_styles, make_panels
+from simulmt.analysis.figures.labels import PlacedLabel, ceiling_label, place_labels, point_label
+from simulmt.analysis.figures.panels import draw_legend, make_panels
+from simulmt.analysis.figures.style import DARK, GREY, MARKERS, Style, line_styles
+from simulmt.analysis.tables.points import Point, Series, front_points
 
+Styled: TypeAlias = Sequence[tuple[Series, Style]]
 _LEGEND = 0.17  # share of the usual height that a legend may fill
 _HOLLOW: Style = {"markerfacecolor": "white", "markeredgewidth": 1.6}
+_MARKS: dict[str, Style] = {"policy": _HOLLOW, "other": {"fillstyle": "left"}}
+_PUBLISHED: Style = {"color": GREY, "linewidth": 1.0, "linestyle": (0, (2, 2)), "zorder": 2}
+_PUBLISHED |= {"markersize": 5.5, "markerfacecolor": "white", "markeredgecolor": GREY}
 _FRONT: Style = {"color": "#d3d3d3", "linewidth": 5, "solid_joinstyle": "round"}
 
 
@@ -59,8 +64,8 @@ def draw_curve(
     handles += _draw_front(axes, series) + _draw_whiskers(axes, styled)
     if oracle is not None:
         axes.axvline(oracle, color=GREY, linewidth=1.4, dashes=(1, 2), zorder=1)
-        axes.text(oracle, 1.01, "oracle", fontsize=9.5, color=DARK, ha="center",
-                  transform=axes.get_xaxis_transform())  # fmt: skip
+        above = axes.get_xaxis_transform()
+        axes.text(oracle, 1.01, "oracle", size=9.5, color=DARK, ha="center", transform=above)
     if shown is not None:
         _limit(axes, series, oracle, shown)
     if scale != 1:
@@ -115,23 +120,17 @@ def _add_legend(figure: Figure, handles: Sequence[Line2D], scale: float) -> None
 
 
 def _labels(
-    axes: Axes,
-    styled: Sequence[tuple[Series, Style]],
-    shown: tuple[float, float] | None,
-    scale: float,
-) -> list[Label]:
+    axes: Axes, styled: Styled, shown: tuple[float, float] | None, scale: float
+) -> list[PlacedLabel]:
     """Return a label for each offline model and for each point of other models."""
     trained = [(line, style) for line, style in styled if not line.published]
     low, high = axes.get_ylim()
-    labels = [
-        ceiling_label(axes, line.best, f"{line.name} (ceiling)", scale)
-        for line, _ in trained
-        if line.offline and low <= line.best <= high
-    ]
-    for line, style in trained:
-        for point in [] if line.offline else _within(line.points, shown):
-            alone = len(line.points) == 1 < len(trained)
-            if name := f"{line.name} {point.label}".strip() if alone else point.label:
+    ceilings = [line for line, _ in trained if line.offline and low <= line.best <= high]
+    labels = [ceiling_label(axes, x.best, f"{x.name} (ceiling)", scale) for x in ceilings]
+    for line, style in (pair for pair in trained if not pair[0].offline):
+        before = f"{line.name} " if len(line.points) == 1 < len(trained) else ""
+        for point in _within(line.points, shown):
+            if name := (before + point.label).strip():
                 labels.append(point_label(axes, point.place, name, style["color"], scale))
     return labels
 
@@ -139,19 +138,12 @@ def _labels(
 def _series_styles(series: Sequence[Series]) -> list[Style]:
     """Return the style of each series: a single point has no line, a published one is grey."""
     usual = iter(line_styles([line.offline for line in series if not line.published]))
-    published = cycle(reversed(MARKERS))
+    markers = cycle(reversed(MARKERS))
     styles = []
     for line in series:
-        if line.published:
-            style = {"color": GREY, "linewidth": 1.0, "markersize": 5.5, "zorder": 2,
-                     "marker": next(published)}  # fmt: skip
-            style |= {"linestyle": (0, (2, 2)), "markerfacecolor": "white", "markeredgecolor": GREY}
-        else:
-            style = next(usual)
-        if line.kind == "policy":
-            style |= _HOLLOW | {"markeredgecolor": style["color"]}
-        if line.kind == "other":
-            style |= {"fillstyle": "left", "markeredgecolor": style["color"]}
+        style = _PUBLISHED | {"marker": next(markers)} if line.published else next(usual)
+        if line.kind in _MARKS:
+            style |= _MARKS[line.kind] | {"markeredgecolor": style["color"]}
         styles.append(style if len(line.points) > 1 else style | {"linestyle": ""})
     return styles
 
@@ -163,18 +155,18 @@ def _draw_series(axes: Axes, series: Series, style: Style) -> Line2D:
     (line,) = axes.plot(*zip(*points, strict=True), label=label, **style)
     if not series.offline or series.published:
         return line
-    ceiling: dict[str, Any] = {"color": GREY, "linewidth": 1.1, "linestyle": (0, (5, 3))}
+    ceiling: Style = {"color": GREY, "linewidth": 1.1, "linestyle": (0, (5, 3))}
     axes.axhline(series.best, zorder=1, **ceiling)
     return Line2D([], [], **{**style, **ceiling, "label": label, "markerfacecolor": DARK})
 
 
 def _kind_handles(series: Sequence[Series]) -> list[Line2D]:
-    """Return the legend's entries for trained and for decode-time models, if there are both."""
+    """Return the legend's entries for trained and for decode-time models, if there are any."""
     kinds = {line.kind for line in series if not line.offline}
-    looks: dict[str, Style] = {"trained": {}, "policy": _HOLLOW} if "policy" in kinds else {}
     style: Style = {"color": DARK, "linestyle": "", "marker": "o", "markersize": 7.5}
-    names = {"trained": "trained policy", "policy": "decode-time policy"}
-    return [Line2D([], [], **style, **looks[k], label=names[k]) for k in looks if k in kinds]
+    trained = Line2D([], [], **style, label="trained policy")
+    policy = Line2D([], [], **style, **_HOLLOW, label="decode-time policy")
+    return [trained] * ("trained" in kinds) + [policy] if "policy" in kinds else []
 
 
 def _draw_front(axes: Axes, series: Sequence[Series]) -> list[Line2D]:
@@ -194,15 +186,12 @@ def _draw_front(axes: Axes, series: Sequence[Series]) -> list[Line2D]:
     return [Line2D([], [], marker="o", markersize=13, label=label, **_FRONT)]
 
 
-def _draw_whiskers(axes: Axes, styled: Sequence[tuple[Series, Style]]) -> list[Line2D]:
+def _draw_whiskers(axes: Axes, styled: Styled) -> list[Line2D]:
     """Draw standard deviations of points with several seeds; returns the legend's entry."""
-    handles: list[Line2D] = []
-    for line, style in styled:
-        for point in line.points:
-            (x, y), (across, up) = point.place, point.spread
-            if across or up:
-                xs, ys = [x - across, x + across, np.nan, x, x], [y, y, np.nan, y - up, y + up]
-                axes.plot(xs, ys, color=style["color"], linewidth=1.0, zorder=2.5)
-                handles = [Line2D([], [], color=DARK, linestyle="", marker="+", markersize=14,
-                                  label="± s.d. over seeds")]  # fmt: skip
-    return handles
+    spread = [(p, style["color"]) for line, style in styled for p in line.points if any(p.spread)]
+    for point, colour in spread:
+        (x, y), (across, up) = point.place, point.spread
+        xs, ys = [x - across, x + across, np.nan, x, x], [y, y, np.nan, y - up, y + up]
+        axes.plot(xs, ys, color=colour, linewidth=1.0, zorder=2.5)
+    cross: Style = {"color": DARK, "linestyle": "", "marker": "+", "markersize": 14}
+    return [Line2D([], [], **cross, label="± s.d. over seeds")] if spread else []

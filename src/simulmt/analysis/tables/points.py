@@ -4,16 +4,15 @@ Runs that differ in the seed alone are one point.
 """
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 
-from simulmt.analysis.intervals import SEED
-from simulmt.analysis.names import differing, effective_options, variants
-from simulmt.analysis.run import Row, Run, RunKind
+from simulmt.analysis.runs.intervals import SEED
+from simulmt.analysis.runs.run import Row, Run, RunKind
+from simulmt.analysis.tables.names import changing_dials, differing, effective_options, line_names
 
-_OWN_COLUMN = ("name", "model.name", "data.name")
 _OF_STREAMING = ("model.encoder", "model.average_embedding", "data.batch_tokens")
 
 
@@ -48,7 +47,7 @@ class Series:
     Attributes:
         name: The name in the legend.
         points: At least one point.
-        offline: Whether the models read the whole sentence first.
+        offline: True if the models read the whole sentence first.
         kind: How the models came to be; the Pareto front leaves out published ones.
     """
 
@@ -64,12 +63,12 @@ class Series:
 
     @property
     def published(self) -> bool:
-        """Whether the figures are published."""
+        """True if the figures are published."""
         return self.kind == "published"
 
     @property
     def about(self) -> str:
-        """What the legend says besides the name: `ceiling, 3 seeds`; empty if nothing."""
+        """The legend's note on the line: `ceiling, 3 seeds`; empty if there is none."""
         words = ["ceiling"] if self.offline and not self.published else []
         seeds = sorted({max(len(point.runs), 1) for point in self.points})
         if seeds[-1] > 1:
@@ -80,42 +79,36 @@ class Series:
 def curve_series(
     runs: Sequence[Run], latency: str, names: Mapping[str, str] | None = None
 ) -> list[Series]:
-    """Return the lines of the runs that have a latency.
+    """Return the lines of the runs that have a latency, other systems last.
 
     Args:
         runs: The runs.
         latency: Such as DAL.
-        names: The name of each run's line, by folder; None for those of `variants`.
+        names: The name of each run's line, by folder; None for those of `line_names`.
     """
-    names = variants(runs) if names is None else names
+    names = line_names(runs) if names is None else names
     lines: dict[str, list[Point]] = {}
     firsts: dict[str, Run] = {}
-    for group in by_seed(runs):
-        figures = [(run.latency(latency), run.bleu) for run in group]
-        if all(math.isfinite(value) for value, _ in figures):
-            first = group[0]
-            alike = [run for run in runs if names[run.folder] == names[first.folder]]
-            (x, across), (y, up) = (_mean(column) for column in zip(*figures, strict=True))
-            folders = tuple(run.folder for run in group)
-            point = Point(x, y, _label(first, alike), (across, up), folders)
-            # a run lies on its own line, and on the line of its decodings
-            homes = [first]
-            if not first.is_decoding:
-                homes += [run for run in runs if run.home == first.home and not run.policy]
-            for name in {names[run.folder] for run in homes}:
-                lines.setdefault(name, []).append(point)
-                firsts.setdefault(name, first)
+    for first, *others in by_seed(runs):
+        group = [first, *others]
+        latencies, bleus = ([run.latency(latency) for run in group], [run.bleu for run in group])
+        if not all(map(math.isfinite, latencies)):
+            continue
+        alike = [run for run in runs if names[run.folder] == names[first.folder]]
+        dials = ", ".join(changing_dials(first, alike) or first.dials())
+        label = dials.replace("lambda_", "λ").replace("lambda", "λ")
+        across, up = (stdev(x) if others else 0.0 for x in (latencies, bleus))
+        folders = tuple(run.folder for run in group)
+        point = Point(fmean(latencies), fmean(bleus), label, (across, up), folders)
+        # a run lies on its own line, and on the line of its decodings
+        decodings = [run for run in runs if run.home == first.home and not run.policy]
+        for name in {names[run.folder] for run in (first, *decodings * (not first.is_decoding))}:
+            lines.setdefault(name, []).append(point)
+            firsts.setdefault(name, first)
     return [
         Series(name, lines[name], firsts[name].offline, firsts[name].kind)
         for name in sorted(lines, key=lambda name: (firsts[name].foreign, name))
     ]
-
-
-def _label(run: Run, alike: Sequence[Run]) -> str:
-    """Return the dials of a point that change along its line; all of them if none does."""
-    same = set.intersection(*({*other.dials()} for other in alike))
-    changing = [dial for dial in run.dials() if dial not in same]
-    return ", ".join(changing or run.dials()).replace("lambda_", "λ").replace("lambda", "λ")
 
 
 def by_seed(runs: Sequence[Run]) -> list[list[Run]]:
@@ -145,7 +138,7 @@ def front_points(series: Sequence[Series]) -> list[Point]:
 
 
 def _beats(one: Point, other: Point) -> bool:
-    """Return whether a point is at least as good in both, and in one by more than the seeds are."""
+    """Return True if a point is at least as good in both, and in one by more than the seeds are."""
     gains = (other.latency - one.latency, one.quality - other.quality)
     margins = map(max, one.spread, other.spread)
     return min(gains) >= 0 and any(gain > most for gain, most in zip(gains, margins, strict=True))
@@ -156,25 +149,25 @@ def curve_rows(runs: Sequence[Run], latencies: Sequence[str]) -> list[Row]:
 
     Args:
         runs: The runs, at least one; a run without a log has no interval.
-        latencies: The latencies for which a column says whether the run is on the Pareto front.
+        latencies: The latencies, each with a column that is True for runs on the Pareto front.
     """
     suffix = "" if runs[0].convention == "paper" else f"_{runs[0].convention}"
-    fronts = {name: front_points(curve_series(runs, name)) for name in latencies}
-    columns = [*runs[0].row(), *_OWN_COLUMN]
+    fronts = {
+        f"front_{name}": {f for p in front_points(curve_series(runs, name)) for f in p.runs}
+        for name in latencies
+    }
+    columns = [*runs[0].row(), "name", "model.name", "data.name"]
     trained = [run for run in runs if not run.foreign]
     options = [k for k in differing(trained) if k.removeprefix("mechanism.") not in columns]
     rows: list[Row] = []
     for run in runs:
         bleu = run.resampled
         low, high = bleu.interval if bleu else (None, None)
-        rows.append({
-            **run.row(), f"BLEU_low{suffix}": low, f"BLEU_high{suffix}": high,
-            "resampling": f"bs:{len(bleu.bleu) - 1}|seed:{SEED}" if bleu else None,
-            f"offline_BLEU{suffix}": offline_bleu(run, runs),
-            **{f"front_{name}": any(run.folder in point.runs for point in front)
-               for name, front in fronts.items()},
-            **{key: run.option(key) for key in options},
-        })  # fmt: skip
+        row = run.row() | {f"BLEU_low{suffix}": low, f"BLEU_high{suffix}": high}
+        row["resampling"] = f"bs:{len(bleu.bleu) - 1}|seed:{SEED}" if bleu else None
+        row[f"offline_BLEU{suffix}"] = offline_bleu(run, runs)
+        row |= {column: run.folder in front for column, front in fronts.items()}
+        rows.append(row | {key: run.option(key) for key in options})
     return rows
 
 
@@ -190,9 +183,4 @@ def offline_bleu(run: Run, runs: Sequence[Run]) -> float | None:
 
     offline = [soft for soft in runs if soft.mechanism == "soft" and not soft.is_decoding]
     figures = [soft.bleu for soft in offline if compared(soft) == compared(run)]
-    return statistics.fmean(figures) if figures else None
-
-
-def _mean(values: Sequence[float]) -> tuple[float, float]:
-    """Return mean and standard deviation; the deviation of one value is 0."""
-    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
+    return fmean(figures) if figures else None

@@ -1,0 +1,1 @@
+"""Pictures: quality-latency curves, read/write paths, and attention heads."""

@@ -1,0 +1,106 @@
+"""The decoded sentences of runs and of other systems, from each `instances.log`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from simulmt.analysis.runs.found import RunList
+from simulmt.analysis.runs.intervals import resample, sentence_counts
+from simulmt.analysis.runs.run import Run
+from simulmt.errors import UserError
+from simulmt.files.instances import read_instances
+from simulmt.files.run_directory import INSTANCES, Traits
+from simulmt.scoring.conventions import CONVENTIONS
+from simulmt.scoring.score import score
+
+_NEAR = 1e-6  # rounding: scores and log have the same text
+
+
+def read_logs(listed: RunList, convention: str, unit: str, samples: int) -> None:
+    """Count all runs by a convention, and add the logs and the resampled BLEU where there are logs.
+
+    A run is left out if the BLEU of its log differs from that of its scores.
+
+    Args:
+        listed: The runs; a run that is left out moves from `runs` to `left_out`.
+        convention: A name of `CONVENTIONS`.
+        unit: A unit of the convention.
+        samples: The number of resamples.
+    """
+    counted = [replace(run, convention=convention, unit=unit) for run in listed.runs]
+    listed.runs.clear()
+    for run in counted:
+        try:
+            listed.runs.append(_with_log(run, samples))
+        except UserError as error:
+            listed.left_out.append(f"{run.path} ({error})")
+
+
+def read_others(others: Mapping[str, Path], runs: Sequence[Run], samples: int) -> list[Run]:
+    """Return other systems as runs without training, scored as the runs are.
+
+    Args:
+        others: The path of an `instances.log` by the name of the system.
+        runs: The runs of the report, at least one, with their logs.
+        samples: The number of resamples.
+
+    Raises:
+        UserError: there is no log of a run to compare with, or a file is corrupt or has other
+            sentences.
+    """
+    first = next((run for run in runs if run.log), runs[0])
+    if others and not first.log:
+        raise UserError(f"others: no run has an {INSTANCES} to compare sentences with")
+    return [_read_other(name, path, first, samples) for name, path in others.items()]
+
+
+def _read_other(name: str, path: Path, like: Run, samples: int) -> Run:
+    """Return a system whose sentences are those of a run."""
+    theirs = sorted(read_instances(path), key=lambda instance: instance.index)
+    where = f"others: {name}: {path}"
+    remedy = "give a log of the same test set, a line for each sentence"
+    if len(theirs) != len(like.log):
+        lengths = f"{len(theirs)} sentences, the test set {len(like.log)}"
+        raise UserError(f"{where} has {lengths}; {remedy}")
+    log = []
+    for one, ours in zip(theirs, like.log, strict=True):
+        for key in ("source", "reference"):
+            text, wanted = getattr(one, key), getattr(ours, key)
+            if text.split() != wanted.split():
+                raise UserError(
+                    f"{where}, index {one.index}: the {key} is {text[:60]!r}, that of the test set "
+                    f"{wanted[:60]!r}; {remedy}"
+                )
+        log.append(replace(one, index=ours.index, source=ours.source, reference=ours.reference))
+    written = [instance for instance in log if instance.delays]
+    offline = all(min(i.delays) >= i.source_length for i in written) and len(written) > 0
+    return Run(
+        path=path.parent,
+        folder=name,
+        home=name,
+        options={"mechanism.name": name, "data.name": like.options["data.name"]},
+        scores=score(log),
+        test_set=like.test_set,
+        traits=Traits(False, offline, {}),
+        training=None,
+        convention=like.convention,
+        unit=like.unit,
+        log=log,
+        resampled=resample(sentence_counts(log, CONVENTIONS[like.convention]), samples),
+    )
+
+
+def _with_log(run: Run, samples: int) -> Run:
+    path = run.path / INSTANCES
+    if not path.is_file():
+        return run
+    log = sorted(read_instances(path), key=lambda instance: instance.index)
+    if len(log) != run.scores.sentences:
+        raise UserError(f"{path} has {len(log)} sentences, the scores {run.scores.sentences}")
+    resampled = resample(sentence_counts(log, CONVENTIONS[run.convention]), samples)
+    if abs(resampled.bleu[0] - run.bleu) >= _NEAR:
+        raise UserError(
+            f"BLEU is {run.bleu:.2f} in its scores and {resampled.bleu[0]:.2f} in "
+            f"{INSTANCES}: they are not of the same decoding"
+        )
+    return replace(run, log=log, resampled=resampled)
