@@ -112,13 +112,13 @@ def test_interrupted_work_goes_on_and_ends_the_same(whole, tmp_path, work, monke
     monkeypatch.setattr(LineTranslator, "__call__", interrupted)
     shard = folder / ".shards" / "0"
     for there in (80, 120):
-        with pytest.raises(KeyboardInterrupt, match="the same command goes on"):
+        with pytest.raises(KeyboardInterrupt, match="the same command continues"):
             work(folder)
         assert shard.read_bytes().count(b"\n") == there
     assert not (folder / "train.en").exists()
     content = shard.read_bytes()
     shard.write_bytes(content[: len(content) - 7])  # as a kill may leave
-    assert f"{shard}: 119 lines are there already" in work(folder)
+    assert f"{shard}: 119 lines are already there" in work(folder)
     assert blocks == [40] * 10 + [20], "the third one was translated again, for its last line"
     assert same(folder, whole)
     before = (folder / RECORD).stat().st_mtime_ns
@@ -156,7 +156,7 @@ def test_another_command_is_rejected(whole, tmp_path, work):
     with pytest.raises(UserError, match=r"written with beam=2, not beam=3"):
         work(whole, "beam=3")
     (tmp_path / "corpus" / "mine").mkdir(parents=True)
-    with pytest.raises(UserError, match="holds something else"):
+    with pytest.raises(UserError, match="holds other files"):
         work(tmp_path / "corpus")
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="file cannot be written"):
@@ -215,7 +215,7 @@ def test_what_is_too_long_for_the_teacher_has_no_translation(tmp_path, work, mon
     said = work(tmp_path / "corpus", "batch_tokens=600")
     empty = sum(not line for line in lines(tmp_path / "corpus", "train.en"))
     assert 0 < empty < PAIRS
-    assert f"{empty} hypotheses are empty, and data=text drops these pairs" in said
+    assert f"{empty} translations are empty; data=text drops these pairs" in said
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_an_imported_teacher_needs_a_text(tmp_path, work, monkeypatch):
     with pytest.raises(UserError, match=r"has no data of its own: give source=FILE"):
         work(tmp_path / "corpus")
     (tmp_path / "a.de").write_text("ein Satz\n")
-    assert "1 pairs by" in work(tmp_path / "corpus", f"source={tmp_path / 'a.de'}")
+    assert "1 pairs translated by" in work(tmp_path / "corpus", f"source={tmp_path / 'a.de'}")
 
 
 def test_codes_of_languages_name_no_other_place(tmp_path, work, monkeypatch):

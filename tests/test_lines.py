@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 
-from simulmt.training import lines
+from simulmt.training import progress
 from small_runs import run
 
 VALIDATED = r"update {} of {}: loss \S+, dev BLEU \S+, dev DAL \S+, lambda 0\.2, \S+ tokens/s"
@@ -36,7 +36,7 @@ def test_a_line_for_each_validation_and_the_end(tmp_path, cache, capsys, caplog,
 
 
 def test_a_line_a_minute_between_validations(tmp_path, cache, capsys, monkeypatch, no_pictures):
-    monkeypatch.setattr(lines, "EVERY", 0.0)
+    monkeypatch.setattr(progress, "EVERY", 0.0)
     run(tmp_path, cache, "trainer.max_updates=3")
     said = re.findall(r"^update (\d) of 3: (loss \S+, )?(dev)?", capsys.readouterr().out, re.M)
     assert [(update, dev) for update, _, dev in said] == [

@@ -25,7 +25,7 @@ from simulmt.decoding.search import GREEDY, Search
 from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
 from simulmt.parts.builders import build_policy
-from simulmt.programs.marian import import_model
+from simulmt.programs.export import import_model
 from simulmt.saved import checkpoint
 from simulmt.saved.marian import folder as marian
 from simulmt.saved.trained import Trained

@@ -18,8 +18,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from simulmt.parts.builders import MODELS
-from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
+from simulmt.programs.run_spec import RunSpec
 from simulmt.training.run_name import run_name, within
 
 ROOT = Path(__file__).parents[1]
@@ -118,7 +118,7 @@ def test_the_page_lists_every_preset():
 @each_preset
 def test_every_run_of_a_preset_is_accepted(preset):
     for config in runs(preset):
-        check_choices(config)
+        RunSpec.of(config)
 
 
 @each_preset
@@ -175,7 +175,7 @@ def test_the_zoo_has_every_mechanism_on_every_model():
     assert len(trained) == len(pairs)
     assert pairs == {*itertools.product(MODELS, known - {"hmt"})}  # it needs a Transformer
     for run in trained:
-        learned = check_choices(run).mechanism.learned
+        learned = RunSpec.of(run).mechanism.learned
         assert run["lambda"] == (0.2 if learned else 0.0)
         assert run["optim"]["lr"] == (2e-3 if run["model"]["name"] == "transformer" else 4e-3)
         if run["objective"]["name"] != "latency_augmented":

@@ -11,8 +11,8 @@ from typing import cast
 
 import pytest
 
-from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
+from simulmt.programs.run_spec import RunSpec
 from simulmt.scoring.split_decoder import SplitDecoder
 from simulmt.system import ending, processes
 from simulmt.system.ending import ENDS_WITH, TERMINATED
@@ -67,7 +67,7 @@ ending.begin()
 slow = {"torch", "hydra", "numpy"} & {*sys.modules}
 assert not slow, slow
 ending._PATIENCE = 0.5
-ending.listen()
+ending.handle_signals()
 print("ready", flush=True)
 """
 BUSY = f"{BEGUN}time.sleep(60)"
@@ -135,7 +135,7 @@ def test_srun_on_the_path_warns_nobody(tmp_path, monkeypatch):
     srun.write_text("#!/bin/sh\n")
     srun.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    plan = check_choices(plain(configuration("train"))).plan
+    plan = RunSpec.of(plain(configuration("train"))).plan
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         environment = find_environment(1, 1)

@@ -161,19 +161,27 @@ def test_the_pages_have_commands():
 @pytest.mark.parametrize(("program", "overrides"), runs())
 def test_every_command_composes(program, overrides, monkeypatch):
     from simulmt.options import construct
-    from simulmt.programs import align, evaluate, serve, translate
-    from simulmt.programs.choices import check_choices
+    from simulmt.programs.align import AlignOptions
+    from simulmt.programs.evaluate import EvaluateOptions
     from simulmt.programs.plain import plain
+    from simulmt.programs.run_spec import RunSpec
+    from simulmt.programs.serve import ServeOptions
+    from simulmt.programs.translate import TranslateOptions
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     config = plain(composed(program, overrides))
     if program == "analyse":
         assert config["study"] in STUDIES
     if program == "train" and config["teacher"]["kind"] != "pretrained":  # of a run that is there
-        check_choices(config)  # and what the program itself would refuse at once
-    schemas = {"align": align, "evaluate": evaluate, "serve": serve, "translate": translate}
+        RunSpec.of(config)  # and what the program itself would refuse at once
+    schemas = {
+        "align": AlignOptions,
+        "evaluate": EvaluateOptions,
+        "serve": ServeOptions,
+        "translate": TranslateOptions,
+    }
     if program in schemas:
-        construct(schemas[program].Options, config, f"{program}.py")
+        construct(schemas[program], config, f"{program}.py")
 
 
 @each_page

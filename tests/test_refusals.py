@@ -108,8 +108,8 @@ def test_bad_choices_end_in_one_line(overrides, message, tmp_path, cache):
 
 ANSWERS = [
     ("train.py", ["lambda=0.1", "mechanism=soft"], "decisions have no gradient"),
-    ("train.py", ["model={}"], "model={} sets nothing"),
-    ("train.py", ["data=null"], "data=null sets nothing"),
+    ("train.py", ["model={}"], "model={} has no effect"),
+    ("train.py", ["data=null"], "data=null has no effect"),
     ("train.py", ["mechanism.nois=1"], "Could not override 'mechanism.nois'"),
     ("train.py", ["mechanism=mma"], "Available options in 'mechanism': emma hmt"),
     ("train.py", ["trainer.dal_range=[1,"], "no viable alternative at input '[1,'"),

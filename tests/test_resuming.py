@@ -12,8 +12,8 @@ import torch
 from rich.console import Console
 
 from simulmt.errors import UserError
-from simulmt.training.callbacks import TrainingBar
-from simulmt.training.run import Patience
+from simulmt.training.callbacks import Patience
+from simulmt.training.progress import TrainingBar
 from small_runs import LONGER, metrics, run, weights
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -121,7 +121,7 @@ def test_a_finished_run_says_so_and_stays(finished, tmp_path, cache, capsys):
     folder = shutil.copytree(finished, tmp_path / "copy")
     before = {path: path.stat().st_mtime_ns for path in (folder / "checkpoints").iterdir()}
     run(folder, cache, "ckpt_path=last", "name=renamed")
-    assert "is finished: increase trainer.max_updates" in capsys.readouterr().out
+    assert "is already finished: increase trainer.max_updates" in capsys.readouterr().out
     assert before == {path: path.stat().st_mtime_ns for path in (folder / "checkpoints").iterdir()}
     run(folder, cache, "ckpt_path=last", "trainer.max_updates=9")
     assert json.loads((folder / "training.json").read_text())["updates"] == 9

@@ -12,8 +12,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from simulmt.analysis.runs import find_runs
 from simulmt.errors import UserError
-from simulmt.training.resume import alone_in
-from simulmt.training.room import make_room
+from simulmt.training.resume import alone_in, make_room
 from small_runs import metrics, run, weights
 
 pytestmark = pytest.mark.usefixtures("no_pictures")

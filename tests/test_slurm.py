@@ -170,8 +170,12 @@ def test_two_runs_in_one_job_do_not_meet(slurm, tmp_path):
             [],
             "trainer.devices=1 .* 2 processes",
         ),
-        ("srun --ntasks=1", ["trainer.nodes=2"], "nothing has started this process on 2 machines"),
-        ("", ["trainer.nodes=2"], "nothing has started this process on 2 machines"),
+        (
+            "srun --ntasks=1",
+            ["trainer.nodes=2"],
+            "neither torchrun nor srun has started this process",
+        ),
+        ("", ["trainer.nodes=2"], "neither torchrun nor srun has started"),
     ],
 )
 def test_other_processes_than_those_of_the_run_are_refused(

@@ -116,7 +116,7 @@ def test_a_file_is_translated_block_by_block(any_run, long_text, tmp_path, capsy
     assert output.read_text() == printed
     content = output.read_bytes()
     output.write_bytes(content[: len(content) // 2])  # an unfinished line ends it
-    assert "lines are there already" in say(capsys, *asked, f"output={output}")
+    assert "lines are already there" in say(capsys, *asked, f"output={output}")
     assert output.read_bytes() == content
     with pytest.raises(UserError, match="block=20, not block=30"):
         say(capsys, *asked, f"output={output}", "block=30")

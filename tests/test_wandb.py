@@ -17,8 +17,8 @@ from pytorch_lightning.loggers import WandbLogger
 
 from simulmt.options import flat_options
 from simulmt.parts.configuration import Configuration
-from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
+from simulmt.programs.run_spec import RunSpec
 from simulmt.programs.train import train
 from simulmt.training.weights_and_biases import run_name
 from small_runs import ROOT, SMALL, configuration
@@ -122,7 +122,7 @@ def test_every_run_of_the_sweep_is_one_that_train_takes():
         given = [f"{name}={value}" for name, value in zip(names, values, strict=True)]
         OverridesParser.create().parse_overrides([*fixed, *given])
         config = plain(configuration("train", *fixed, *given))
-        check_choices(config)
+        RunSpec.of(config)
 
 
 def test_runs_are_named_by_what_sets_their_latency():

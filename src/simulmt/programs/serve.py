@@ -24,7 +24,7 @@ from simulmt.serve.models import Served, options_of
 from simulmt.serve.sessions import Limits, Sessions
 from simulmt.system.ending import TERMINATED
 
-_OPEN = "lets other machines use the models, without a password and unencrypted"
+_OPEN = "lets other machines use the models without a password or encryption"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def serve(cfg: DictConfig) -> None:
     ) as listening:  # before the models are loaded
         application = app.application(_sessions(options), options.origins)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
-        print(f"open {server.address(listening)} in a browser; Ctrl-C ends the server", flush=True)
+        print(f"open {server.address(listening)} in a browser; Ctrl-C stops the server", flush=True)
         if server.is_public(listening):
             print(f"warning: host={options.host} {_OPEN}", file=sys.stderr)
         server.server(application, options.message_bytes).run(sockets=[listening])

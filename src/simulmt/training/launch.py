@@ -35,23 +35,22 @@ from simulmt.system.ending import (
     launched,
 )
 
+RESUMES = "the same command with ckpt_path=last resumes from the last validation"
 _PATIENCE = 8
 """Seconds that the ranks have to end after a signal."""
 _BEFORE_OTHERS = 5.0
 """Seconds that a rank with an error waits for its end: another rank may be the cause."""
-_REMEDY = "the same command with ckpt_path=last resumes from the last validation"
 
 
 def find_environment(nodes: int, devices: int) -> ClusterEnvironment | None:
-    """Return what tells this process its rank; None if it has to start the processes itself.
+    """Return the environment that gives this process its rank; None if it starts the others itself.
 
     Args:
-        nodes: the machines of the run.
-        devices: its processes on each of them.
+        nodes: the number of machines of the run.
+        devices: the number of processes on each of them.
 
     Raises:
-        UserError: another number of processes was started, or nothing has started those on the
-            other machines.
+        UserError: another number of processes was started, or none on the other machines.
     """
     warnings.filterwarnings("ignore", ".*`srun` command is available")  # on any cluster
     environment: ClusterEnvironment
@@ -61,20 +60,23 @@ def find_environment(nodes: int, devices: int) -> ClusterEnvironment | None:
         environment = _step_environment()
     elif nodes > 1:
         raise UserError(
-            f"trainer.nodes is {nodes}, but nothing has started this process on {nodes} machines: "
-            f"type `torchrun --nnodes={nodes} --nproc-per-node={devices} --node-rank=NUMBER "
-            "--master-addr=HOST --master-port=PORT train.py ...` on each of them, or "
-            "`srun python train.py ...` in a job of SLURM"
+            f"trainer.nodes={nodes}, but neither torchrun nor srun has started this process: run "
+            f"`torchrun --nnodes={nodes} --nproc-per-node={devices} --node-rank=NUMBER "
+            "--master-addr=HOST --master-port=PORT train.py ...` on each machine, or "
+            "`srun python train.py ...` in a SLURM job"
         )
     else:
         return None if devices > 1 else LightningEnvironment()
-    named = f"trainer.devices={devices} and trainer.nodes={nodes} are not what was started"
+    asked = f"trainer.devices={devices} and trainer.nodes={nodes}"
     if (started := environment.world_size()) != nodes * devices:  # or they wait for ever
-        raise UserError(f"{named}, which is {started} processes: give both the same numbers")
+        raise UserError(
+            f"{asked} need {nodes * devices} processes, but {started} were started: give simulmt "
+            "and torchrun or srun the same numbers"
+        )
     try:
         environment.validate_settings(devices, nodes)
     except ValueError as error:
-        raise UserError(f"{named}: {error}") from None
+        raise UserError(f"{asked} do not match torchrun or srun: {error}") from None
     return environment
 
 
@@ -93,24 +95,25 @@ def _step_environment() -> SLURMEnvironment:
     return SLURMEnvironment(auto_requeue=False)
 
 
-def run_ranks(devices: int) -> None:
+def run_ranks(processes: int, remedy: str = RESUMES) -> None:
     """Run the command line of this process in several processes, and end as they end.
 
     Args:
-        devices: the number of processes.
+        processes: their number.
+        remedy: what a user can do once they were interrupted.
 
     Raises:
         UserError: the first error of a rank that a user can put right.
         RuntimeError: another error of a rank, with its traceback.
         SystemExit: a signal has ended this process or a rank.
     """
-    quiet = logging.getLogger("torch.distributed.elastic")  # the line of this program says it all
+    quiet = logging.getLogger("torch.distributed.elastic")  # this program prints one line instead
     quiet.propagate = False
     quiet.addHandler(logging.NullHandler())
-    # as Lightning would divide them; the last digits depend on this number
+    # divided as Lightning does; the last digits of all results depend on this number
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (cores or 1) // devices)))
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a lost connection: 100 lines
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (cores or 1) // processes)))
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # or a lost connection prints 100 lines
     os.environ[ENDS_WITH] = str(os.getpid())
     words = [word.replace("$", "$$") for word in sys.orig_argv[1:]]  # torch fills in templates
     try:
@@ -118,7 +121,7 @@ def run_ranks(devices: int) -> None:
             config = LaunchConfig(
                 min_nodes=1,
                 max_nodes=1,
-                nproc_per_node=devices,
+                nproc_per_node=processes,
                 run_id="simulmt",
                 rdzv_backend="c10d",
                 rdzv_endpoint="localhost:0",
@@ -131,15 +134,15 @@ def run_ranks(devices: int) -> None:
             elastic_launch(config, sys.executable)(*words)
     except SignalException as error:
         name = "interrupted" if error.sigval == signal.SIGINT else "terminated"
-        end(128 + error.sigval, f"{name}; {_REMEDY}")
+        end(128 + error.sigval, f"{name}; {remedy}")
     except ChildFailedError as error:
-        _fail(error)
+        _fail(error, remedy)
     finally:
         del os.environ[ENDS_WITH]
 
 
-def _fail(error: ChildFailedError) -> NoReturn:
-    """Raise the first error of the ranks: one that a user can put right, else that seen first."""
+def _fail(error: ChildFailedError, remedy: str) -> NoReturn:
+    """Raise the first error of the ranks, preferring one that a user can correct."""
     failures = sorted(error.failures.items(), key=lambda failure: failure[1].exitcode != BAD_INPUT)
     rank, failure = failures[0]
     said = failure.error_file_data["message"]
@@ -148,17 +151,17 @@ def _fail(error: ChildFailedError) -> NoReturn:
     if isinstance(said, dict):
         raise RuntimeError(f"rank {rank}: {said['message']}\n{said['extraInfo']['py_callstack']}")
     status = 128 - failure.exitcode if failure.exitcode < 0 else failure.exitcode
-    why = f"was {killed_by(status - 128)}" if status > 128 else f"ended with status {status}"
-    end(status, f"rank {rank} {why}; {_REMEDY}")
+    why = f"was {killed_by(status - 128)}" if status > 128 else f"exited with status {status}"
+    end(status, f"rank {rank} {why}; {remedy}")
 
 
 @contextmanager
 def reported() -> Iterator[None]:
-    """Let the process that speaks for the run report an error of this one, once.
+    """Report an error of several ranks once.
 
-    If torchrun or srun has started the ranks, the first one speaks; the others wait a moment for
-    their end, so that an error that all of them meet is printed once. So does a rank whose partner
-    was killed: the launcher ends it, too.
+    A rank that `run_ranks` has started records its error for the process that started it. Of the
+    ranks of torchrun or srun, the first one raises its `UserError` at once. The others wait: the
+    launcher ends them as soon as one rank has failed.
     """
     try:
         yield

@@ -2,6 +2,7 @@
 
 import time
 from contextlib import nullcontext
+from typing import NamedTuple
 
 import numpy as np
 import pytorch_lightning as pl
@@ -17,8 +18,14 @@ from simulmt.objective.batch import Batch
 from simulmt.options import Config
 from simulmt.training.compiled import compiled
 from simulmt.training.finite import FiniteUpdates, check_parameters
-from simulmt.training.freezing import NOTHING_FROZEN, Frozen
 from simulmt.training.optimiser import Adam
+
+
+class Frozen(NamedTuple):
+    """The parameters that the first updates leave as they are."""
+
+    names: frozenset[str] = frozenset()
+    updates: int = 0
 
 
 class TranslationModule(pl.LightningModule):
@@ -35,8 +42,8 @@ class TranslationModule(pl.LightningModule):
         passport: stored in every checkpoint beside the weights.
         seed: seed of dropout, noise and random policies.
         skip: the most updates in a row that may be skipped because they are not finite.
-        compile: whether training steps run compiled.
-        frozen: the parameters that stand still at first.
+        compile: run training steps compiled.
+        frozen: the parameters that the first updates leave as they are.
     """
 
     def __init__(
@@ -50,7 +57,7 @@ class TranslationModule(pl.LightningModule):
         seed: int,
         skip: int,
         compile: bool = False,
-        frozen: Frozen = NOTHING_FROZEN,
+        frozen: Frozen,
     ) -> None:
         super().__init__()
         self.model = model
@@ -70,7 +77,7 @@ class TranslationModule(pl.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Return the sum of the batch's losses; `configure_gradient_clipping` divides.
 
-        Every batch of every process has a random stream of its own, so that a resumed run draws
+        Every batch of every process has its own random stream, so that a resumed run draws
         the same numbers as an uninterrupted one.
         """
         batches = self.trainer.fit_loop.epoch_loop.total_batch_idx
@@ -120,7 +127,10 @@ class TranslationModule(pl.LightningModule):
 
         An update that is not finite changes no weight and no moment.
         """
-        self.frozen.drop_gradients(self.model, self.global_step)
+        if self.global_step < self.frozen.updates:  # clipping must not count these gradients
+            for name, parameter in self.model.named_parameters():
+                if name in self.frozen.names:
+                    parameter.grad = None
         sums = torch.stack([self._tokens.float(), self._loss.float()])
         count, total = self.trainer.strategy.reduce(sums, reduce_op="sum").unbind()
         self._tokens, self._loss = torch.zeros_like(self._tokens), torch.zeros_like(self._loss)
@@ -136,7 +146,7 @@ class TranslationModule(pl.LightningModule):
         optimizer.found_inf = bad  # type: ignore[attr-defined]  # fused Adam skips a step where 1
 
     def on_validation_start(self) -> None:
-        """End the training before a checkpoint could keep what is not finite."""
+        """Reject numbers that are not finite before a checkpoint holds them."""
         self._finite.check()
         check_parameters(self.model, self.global_step)
 
@@ -162,7 +172,10 @@ class TranslationModule(pl.LightningModule):
         adam = torch.optim.Adam(
             self.parameters(),
             lr=settings.rate.lr,
-            betas=(float(settings.beta1), float(settings.beta2)),  # torch refuses 0 beside 0.9
+            betas=(
+                float(settings.beta1),
+                float(settings.beta2),
+            ),  # torch takes no int beside a float
             eps=settings.eps,
             fused=True,
         )
@@ -170,7 +183,7 @@ class TranslationModule(pl.LightningModule):
         return {"optimizer": adam, "lr_scheduler": {"scheduler": rate, "interval": "step"}}
 
     def on_save_checkpoint(self, checkpoint: dict[str, object]) -> None:
-        """Put the passport beside the weights."""
+        """Store the passport beside the weights."""
         checkpoint["simulmt"] = self.passport
 
 

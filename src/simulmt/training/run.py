@@ -11,7 +11,7 @@ import pytorch_lightning as pl
 import torch
 from annotated_types import Ge
 from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
-from pytorch_lightning.callbacks import Callback, EarlyStopping
+from pytorch_lightning.callbacks import Callback
 from pytorch_lightning.loggers import Logger
 
 from simulmt.errors import UserError
@@ -20,12 +20,13 @@ from simulmt.options import Config, Count, Few, Natural
 from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.scoring.split_decoder import SplitDecoder
 from simulmt.system.console import console
-from simulmt.training.callbacks import SimultaneousDecoding, TrainingBar, TrainingRecord
+from simulmt.training.callbacks import OneRun, Patience, SimultaneousDecoding, TrainingRecord
 from simulmt.training.checkpoints import WholeFiles, checkpoint_callback
+from simulmt.training.compiled import check_compiler
 from simulmt.training.datamodule import TranslationData
-from simulmt.training.lines import ProgressLines, print_line
+from simulmt.training.launch import RESUMES
 from simulmt.training.module import TranslationModule
-from simulmt.training.ranks import OneRun
+from simulmt.training.progress import ProgressLines, TrainingBar, print_line
 
 _EXPECTED = (
     "LeafSpec",  # Lightning's own call of what torch has renamed
@@ -66,13 +67,14 @@ class TrainingPlan:
         if self.max_updates % self.validate_every:
             raise UserError(
                 f"trainer.max_updates ({self.max_updates}) is not a multiple of "
-                f"trainer.validate_every ({self.validate_every}), so the last updates would never "
-                "be validated"
+                f"trainer.validate_every ({self.validate_every}), so the last "
+                f"{self.max_updates % self.validate_every} updates would never be validated"
             )
         if self.dal_range and (self.dal_range[0] > self.dal_range[1] or self.average > 1):
             raise UserError(
-                f"trainer.dal_range is {[*self.dal_range]} with trainer.average={self.average}; it "
-                "runs from least to most and chooses one checkpoint: set average to 1"
+                f"trainer.dal_range={[*self.dal_range]} with trainer.average={self.average}: give "
+                "the range as [least,most], and set trainer.average=1, since it selects one "
+                "checkpoint"
             )
 
     @property
@@ -80,35 +82,24 @@ class TrainingPlan:
         """The number of processes, on all machines."""
         return self.nodes * self.devices
 
-    def check_devices(self) -> None:
-        """Reject more GPUs, processes or threads than this machine has."""
+    def check_machine(self) -> None:
+        """Reject what this machine lacks: a GPU, processes, threads or a compiler."""
         if self.accelerator == "gpu" and not torch.cuda.is_available():
-            raise UserError("trainer=gpu, but no GPU was found; choose trainer=cpu")
+            raise UserError("trainer.accelerator=gpu, but no GPU was found; choose trainer=cpu")
         gpus = torch.cuda.device_count() if self.accelerator != "cpu" else 0
         cores = os.cpu_count() or 1
         devices = (gpus, "GPUs") if gpus else (max(cores, 2), "cores")
-        limits = {
-            "threads": (self.threads or 1, cores, "cores"),
-            "devices": (self.devices, *devices),
-        }
-        for name, (chosen, most, what) in limits.items():
+        for name, chosen, (most, what) in (
+            ("threads", self.threads or 1, (cores, "cores")),
+            ("devices", self.devices, devices),
+        ):
             if chosen > most:
                 raise UserError(
-                    f"trainer.{name}={chosen}, but this machine has {what}: {most}; use {most} or "
+                    f"trainer.{name}={chosen}, but this machine has {most} {what}; use {most} or "
                     "fewer"
                 )
-
-
-class Patience(EarlyStopping):
-    """Lightning's early stopping; a run that has stopped early stops again when it resumes."""
-
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Stop again at once."""
-        trainer.should_stop = trainer.should_stop or self.wait_count >= self.patience
-
-    def load_state_dict(self, state_dict: dict[str, object]) -> None:
-        """Restore the state, but keep the patience of the configuration."""
-        super().load_state_dict(state_dict | {"patience": self.patience})
+        if self.compile:
+            check_compiler(self.accelerator)
 
 
 def make_trainer(
@@ -150,15 +141,17 @@ def make_trainer(
         use_distributed_sampler=False,
         enable_model_summary=False,
         enable_progress_bar=bar,
-        callbacks=[OneRun(config), *_callbacks(plan, folder, valid, bar)],
+        callbacks=_callbacks(plan, folder, valid, config, bar),
         logger=loggers,
         plugins=[WholeFiles(), environment],
     )
 
 
-def _callbacks(plan: TrainingPlan, folder: Path, valid: SplitDecoder, bar: bool) -> list[Callback]:
-    """Return what decodes, records, saves, stops and shows the training."""
+def _callbacks(
+    plan: TrainingPlan, folder: Path, valid: SplitDecoder, config: Config, bar: bool
+) -> list[Callback]:
     callbacks: list[Callback] = [
+        OneRun(config),
         TrainingRecord(folder),
         SimultaneousDecoding(valid, plan.dal_range, folder),
         checkpoint_callback(folder, Path(BEST).stem, "valid/selection", save_last=False),
@@ -187,17 +180,14 @@ def fit(
 
     Raises:
         KeyboardInterrupt: Ctrl-C has ended the training.
-        UserError: the numbers of the training are no longer finite.
+        UserError: a loss, a gradient or a parameter is no longer finite.
     """
     try:
         trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
     except SystemExit as end:
         if not isinstance(end.__context__, KeyboardInterrupt):  # which Lightning replaces
             raise
-        raise KeyboardInterrupt(
-            f"interrupted at update {trainer.global_step}; the same command with ckpt_path=last "
-            "resumes from the last validation"
-        ) from None
+        raise KeyboardInterrupt(f"interrupted at update {trainer.global_step}; {RESUMES}") from None
     if average > 1 and trainer.is_global_zero:
         average_checkpoints(step_checkpoints(folder)[-average:], folder / AVERAGE)
     trainer.strategy.barrier()

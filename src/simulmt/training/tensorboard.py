@@ -10,9 +10,9 @@ from pathlib import Path
 from pytorch_lightning.loggers import TensorBoardLogger
 
 from simulmt.files.metrics import read_columns
-from simulmt.files.run_directory import CONFIG, PICTURE, TENSORBOARD
-from simulmt.options import Config, flat_options
-from simulmt.system.disk import read_json
+from simulmt.files.run_directory import PICTURE, TENSORBOARD
+from simulmt.options import flat_options
+from simulmt.parts.configuration import Configuration
 from simulmt.training.board import Board
 
 FINAL = ("test/BLEU", "test/chrF", "test/word/AL", "test/word/AP", "test/word/DAL")
@@ -23,8 +23,9 @@ _MARKDOWN = re.compile(r"[\\`*_{}\[\]<>()#+.!|~&$-]")
 class TensorBoard(Board, TensorBoardLogger):
     """Writes event files into the run directory; a resumed run drops those of later updates."""
 
-    def __init__(self, folder: Path, resume_at: int | None, config: Config) -> None:
+    def __init__(self, folder: Path, resume_at: int | None, config: Configuration) -> None:
         super().__init__(folder, name=TENSORBOARD, version="", purge_step=resume_at)
+        self._config = config
 
     def show_table(
         self, key: str, columns: Sequence[str], rows: Sequence[Sequence[str]], step: int
@@ -47,9 +48,10 @@ class TensorBoard(Board, TensorBoardLogger):
         axes.set(xlabel="DAL (source words)", ylabel="BLEU", title="every validation, in order")
         axes.plot(*zip(*points, strict=True), marker="o")
         writer.add_figure("valid/curve", curve, step)
-        config, scores = flat_options(read_json(folder / CONFIG)), read_columns(folder, *FINAL)
+        config = flat_options(self._config.plain)
         options = {name: str(x) if isinstance(x, list) else x for name, x in config.items()}
-        self.log_hyperparams(options, dict(zip(FINAL, scores[-1], strict=True)), step)
+        scores = read_columns(folder, *FINAL)[-1]
+        self.log_hyperparams(options, dict(zip(FINAL, scores, strict=True)), step)
 
 
 def _row(cells: Iterable[str]) -> str:
