@@ -10,7 +10,7 @@ import re
 import shlex
 import shutil
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain
@@ -21,7 +21,7 @@ import torch
 from omegaconf import DictConfig
 
 from simulmt.analysis import summary
-from simulmt.data.corpus import SPLITS, Split
+from simulmt.data.corpus import SPLITS, Corpus, Split
 from simulmt.data.files import FilePair
 from simulmt.data.reader import read_pairs
 from simulmt.data.workers import cores
@@ -89,7 +89,7 @@ def distil(cfg: DictConfig) -> None:
     device, here = pick_device(options.device).type, 1
     if world == 1:
         here = options.processes or (cores() if device == "cpu" else 1)
-    elif options.processes and not is_worker():
+    elif (options.processes or 1) > 1 and not is_worker():
         raise UserError(
             f"processes={options.processes}, but torchrun or srun has started {world} processes: "
             "leave out processes"
@@ -103,7 +103,7 @@ def distil(cfg: DictConfig) -> None:
                 if is_worker():
                     work.translate(rank, world)
                     return
-                summary.dropped(work.text, work.splits["train"])
+                summary.dropped(work.corpus.name, work.train)
                 if not work.begin(world * here):
                     if here > 1:
                         run_ranks(here, _CONTINUES)
@@ -122,17 +122,13 @@ class Distillation:
         options: Those of the command.
         teacher: The teacher.
         translator: Translates by it.
-        text: The name of the text.
-        splits: `train`, which is translated, and what is copied beside it.
-        languages: Those of source and target.
+        corpus: The text: `train`, which is translated, and what is copied beside it.
     """
 
     options: DistilOptions
     teacher: Trained
     translator: LineTranslator
-    text: str
-    splits: Mapping[str, Split]
-    languages: Sequence[str]
+    corpus: Corpus
 
     @classmethod
     def of(cls, options: DistilOptions) -> "Distillation":
@@ -149,25 +145,26 @@ class Distillation:
                 f"{model.mechanism.name}, which writes before it has read the whole sentence: give "
                 "a model of mechanism=soft"
             )
-        languages = [described.source_language, described.target_language]
-        if not re.fullmatch(r"([\w-]+) (?!\1$)[\w-]+", " ".join(languages)):
+        source, target = described.source_language, described.target_language
+        if not re.fullmatch(r"([\w-]+) (?!\1$)[\w-]+", f"{source} {target}"):
             raise UserError(
-                f"{trained.path} translates from {languages[0]!r} to {languages[1]!r}: a corpus "
-                "needs two languages whose codes can end the names of its files"
+                f"{trained.path} translates from {source!r} to {target!r}: a corpus needs two "
+                "languages whose codes can end the names of its files"
             )
         search = line_search(trained, model, None, options.beam, options.length_penalty)
         k = options.k or 7 if options.kind == "monotonic" else None  # German-English (Wang et al.)
         tokens, model = options.batch_tokens or 2 * longest, model.to(_device(options.device))
         translator = LineTranslator(model, trained.subwords, search, tokens, longest, k=k)
-        source, cache = options.source, options.cache.expanduser()
-        if source is None:
+        cache = options.cache.expanduser()
+        if options.source is None:
             corpus = trained.own_corpus(SPLITS, options.data_root, cache)
-            text, splits = corpus.name, {name: corpus.splits[name] for name in SPLITS}
         else:
-            sides = (side.expanduser() for side in (source, options.target or source))
+            sides = (
+                path.expanduser() for path in (options.source, options.target or options.source)
+            )
             pairs = read_pairs([FilePair(*sides)], options.max_words, cache)
-            text, splits = str(source), {"train": pairs}
-        return cls(options, trained, translator, text, splits, languages)
+            corpus = Corpus(str(options.source), source, target, {"train": pairs})
+        return cls(options, trained, translator, corpus)
 
     @property
     def folder(self) -> Path:
@@ -182,7 +179,7 @@ class Distillation:
     @property
     def train(self) -> Split:
         """The pairs to translate."""
-        return self.splits["train"]
+        return self.corpus.splits["train"]
 
     @cached_property
     def job(self) -> Config:
@@ -198,7 +195,7 @@ class Distillation:
             "pairs": len(self.train),
             "source": source,
             "references": target if self.options.references else None,
-            "languages": self.languages,
+            "languages": [self.corpus.source_language, self.corpus.target_language],
         }
 
     def begin(self, processes: int) -> bool:
@@ -243,11 +240,12 @@ class Distillation:
 
     def _write(self, shards: Sequence[Path]) -> None:
         """Write the corpus, and at last its record."""
-        folder, (source, target), train = self.folder, self.languages, self.train
+        folder, corpus, train = self.folder, self.corpus, self.train
+        source, target = corpus.source_language, corpus.target_language
         for left in folder.glob("*.tmp"):  # by a process that was killed here
             left.unlink()
         texts: dict[str, Iterable[str]] = {}
-        for name, split in self.splits.items():
+        for name, split in corpus.splits.items():
             texts |= {f"{name}.{source}": split.sources, f"{name}.{target}": split.targets}
         texts[f"train.{target}"] = _lines(shards)
         if self.options.references:
@@ -259,7 +257,7 @@ class Distillation:
         record = {
             "job": self.job,
             "checkpoint": str(self.teacher.path),
-            "text": self.text,
+            "text": corpus.name,
             "empty": sum(not line for line in _lines(shards)),
             "provenance": provenance(pick_device(self.options.device).type, self.teacher.needs),
         }
@@ -267,12 +265,13 @@ class Distillation:
 
     def _show(self, record: Config) -> None:
         """Print what the folder holds, and the command that trains on it."""
-        options, (source, target), pairs = self.options, self.languages, len(self.train)
+        options, corpus, pairs = self.options, self.corpus, len(self.train)
         original = f", then the {pairs:,} original pairs" if options.references else ""
         print(f"{options.to}: {pairs:,} pairs translated by {record['checkpoint']}{original}")
         if empty := record["empty"]:
             print(f"{empty:,} translations are empty; data=text drops these pairs")
-        given = {"root": options.to, "source": source, "target": target}
+        given = {"root": options.to, "source": corpus.source_language}
+        given |= {"target": corpus.target_language}
         given |= {"valid": "STEM", "test": "STEM"} if options.source else {}
         longest = self.translator.longest
         given |= {"batch_tokens": longest, "subwords.model": options.checkpoint}

@@ -18,7 +18,6 @@ from simulmt.data.files import FilePair
 from simulmt.data.reader import read_pairs
 from simulmt.data.sacrebleu_sets import PREFIX, find_set, is_test_set
 from simulmt.data.text import ENDINGS
-from simulmt.decoding.instance import Instance
 from simulmt.decoding.search import GREEDY
 from simulmt.errors import UserError
 from simulmt.files.instances import write_instances
@@ -32,7 +31,7 @@ from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
 from simulmt.scoring.score import score
-from simulmt.scoring.scores import Computing, Decoding, Scores, Text
+from simulmt.scoring.scores import Decoding, Scores, Text
 from simulmt.scoring.split_decoder import SplitDecoder
 from simulmt.system.console import console, watch
 from simulmt.system.disk import check_writable, write_json
@@ -133,15 +132,22 @@ def evaluate(cfg: DictConfig) -> None:
     search = line_search(trained, model, policy, options.beam, options.length_penalty)
     search = search if policy or word_ms is None else GREEDY
     files, split = _text(options, trained)
-    folder = _folder(options, trained.path)
+    path, changes = trained.path, (f"{name}{value}" for name, value in options.changes.items())
+    home = path if path.is_dir() else run_of(path) or path.parent  # beside a checkpoint elsewhere
+    folder = home / EVALUATION / "-".join([options.scored, path.stem, *changes])
     check_writable(folder)
     summary.dropped(options.scored, split)
     summary.repeated(options.scored, split, trained.manifest)
     if policy is not None and not model.causal:
         summary.reencoding(split.sources)
-    tokens = options.batch_tokens or 2 * trained.setup.batch_tokens
-    translator = Translator(model, trained.subwords, device, policy, search)
-    instances, computing = _decode(translator, split, tokens, word_ms)
+    subwords, tokens = trained.subwords, options.batch_tokens or 2 * trained.setup.batch_tokens
+    if word_ms is None:
+        encoded, computing = EncodedSplit.encode(split, subwords), None
+        decode = SplitDecoder(split, encoded, subwords, tokens, search, policy)
+        instances = decode(model, device, watch)
+    else:
+        translator = Translator(model, subwords, device, policy, search)
+        instances, computing = translate_timed(translator, split, word_ms, watch)
     decoding = replace(
         Decoding.by(search, trained.path, options.scored),
         dials=options.dial,
@@ -172,21 +178,3 @@ def _text(options: EvaluateOptions, trained: Trained) -> tuple[FilePair | None, 
     else:
         return None, trained.own_split(options.split, options.data_root)
     return files, read_pairs([files])
-
-
-def _decode(
-    translator: Translator, split: Split, tokens: int, word_ms: float | None
-) -> tuple[list[Instance], Computing | None]:
-    """Decode in batches, or word by word with a stopwatch."""
-    if word_ms is not None:
-        return translate_timed(translator, split, word_ms, watch)
-    subwords, encoded = translator.subwords, EncodedSplit.encode(split, translator.subwords)
-    decode = SplitDecoder(split, encoded, subwords, tokens, translator.search, translator.policy)
-    return decode(translator.model, translator.device, watch), None
-
-
-def _folder(options: EvaluateOptions, path: Path) -> Path:
-    """Return a folder in the run's directory, or beside a checkpoint that lies elsewhere."""
-    home = path if path.is_dir() else run_of(path) or path.parent
-    changes = (f"{name}{value}" for name, value in options.changes.items())
-    return home / EVALUATION / "-".join([options.scored, path.stem, *changes])

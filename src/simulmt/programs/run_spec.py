@@ -22,7 +22,7 @@ from simulmt.parts.configuration import Configuration
 from simulmt.programs.teacher import BuildTeacher, choose_teacher
 from simulmt.training.loggers import OpenLogger, choose_logger
 from simulmt.training.optimiser import Adam, make_adam
-from simulmt.training.run import TrainingPlan
+from simulmt.training.plan import TrainingPlan
 
 
 @dataclass(frozen=True)

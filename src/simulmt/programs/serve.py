@@ -24,8 +24,6 @@ from simulmt.serve.models import Served, options_of
 from simulmt.serve.sessions import Limits, Sessions
 from simulmt.system.ending import TERMINATED
 
-_OPEN = "lets other machines use the models without a password or encryption"
-
 
 @dataclass(frozen=True)
 class ServeOptions(Limits):
@@ -65,7 +63,8 @@ def serve(cfg: DictConfig) -> None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
         print(f"open {server.address(listening)} in a browser; Ctrl-C stops the server", flush=True)
         if server.is_public(listening):
-            print(f"warning: host={options.host} {_OPEN}", file=sys.stderr)
+            warning = "lets other machines use the models without a password or encryption"
+            print(f"warning: host={options.host} {warning}", file=sys.stderr)
         server.server(application, options.message_bytes).run(sockets=[listening])
 
 
@@ -77,7 +76,11 @@ def _sessions(options: ServeOptions) -> Sessions:
         model = int(options.checkpoint2 not in (None, options.checkpoint))
         settings.append(_setting(model, completed(options.policy2, offers), options.dial2))
     places = dict.fromkeys(path for path in (options.checkpoint, options.checkpoint2) if path)
-    models = [Served(_name(p), checkpoint.load(p), options.device, offers) for p in places]
+    models = []
+    for path in places:
+        run, full = checkpoint.load(path), path.resolve()
+        name = f"{full.parent.parent.name}/{full.name}" if full.suffix == ".ckpt" else full.name
+        models.append(Served(name, run, options.device, offers))
     sessions = Sessions(models, settings, options, options.log_text)
     for setting, asked in zip(settings, ("", "policy2 and dial2: "), strict=False):
         try:
@@ -116,12 +119,6 @@ def _offer(path: Path) -> PolicyOffer:
     make = None if name == OWN else pick(POLICIES, name, f"the name in {path}")
     options = options_of(make, values, whole) if make else ()
     return PolicyOffer(name, " ".join(head(path)), bool(make and make.revises), options)
-
-
-def _name(path: Path) -> str:
-    """Return the name of a run's folder; for a checkpoint in it, both names."""
-    path = path.resolve()
-    return f"{path.parent.parent.name}/{path.name}" if path.suffix == ".ckpt" else path.name
 
 
 def _setting(model: int, policy: Config, dials: Mapping[str, float]) -> Setting:

@@ -36,11 +36,7 @@ from simulmt.programs.train import train
 from simulmt.system.console import say
 from simulmt.system.ending import BAD_INPUT, ENDS_WITH, end_with, killed_by
 from simulmt.system.lock import BusyError
-from simulmt.training.resume import RunState, alone_in, read_state
-
-LOCKED = "SIMULMT_LOCKED"
-"""Environment variable with the run directory that the sweep has locked for the processes of a
-run."""
+from simulmt.training.resume import LOCKED, RunState, alone_in, read_state
 
 
 def run_or_sweep(config: DictConfig) -> float | None:
@@ -57,7 +53,7 @@ def run_or_sweep(config: DictConfig) -> float | None:
     hydra = OmegaConf.create({"hydra": chosen})
     parts = {"config": config, "hydra": hydra, "overrides": chosen.overrides.task}
     record = {f"{name}.yaml": OmegaConf.to_yaml(part) for name, part in parts.items()}
-    train(config, str(folder), record, locked=os.environ.get(LOCKED) == str(folder))
+    train(config, str(folder), record)
     return None
 
 
@@ -158,7 +154,7 @@ def _start(folder: Path, words: Sequence[str]) -> tuple[int, str]:
     place = QuotedString(str(folder), Quote.single).with_quotes()
     line = [sys.executable, "-m", "simulmt", "train", *words]
     line += ["hydra.mode=RUN", f"hydra.run.dir={place}"]
-    env = os.environ | {ENDS_WITH: str(os.getpid()), LOCKED: str(folder)}
+    env = os.environ | {ENDS_WITH: str(os.getpid()), LOCKED: str(folder.absolute())}
     last = ""
     with Popen(line, env=env, stdin=DEVNULL, stderr=PIPE, text=True, errors="replace") as child:
         try:

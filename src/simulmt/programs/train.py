@@ -60,8 +60,6 @@ def train(
     cfg: DictConfig,
     run_directory: str,
     record: Mapping[str, str] = MappingProxyType({}),
-    *,
-    locked: bool = False,
 ) -> None:
     """Train and test the run that a configuration of `conf/train.yaml` describes.
 
@@ -69,7 +67,6 @@ def train(
         cfg: the configuration.
         run_directory: its folder.
         record: the files of Hydra's record, by name.
-        locked: True if the sweep that has started this process has locked the run directory.
 
     Raises:
         UserError: anything a user can put right; mostly before any long work starts.
@@ -82,7 +79,7 @@ def train(
         environment = find_environment(plan.nodes, plan.devices)
         plan.check_machine()
         files.check_own(folder)
-        with nullcontext() if locked or is_worker() or not is_first() else alone_in(folder):
+        with alone_in(folder) if is_first() and not is_worker() else nullcontext():
             ckpt_path = choose_resume(asked, folder)
             if ckpt_path == "last" and read_state(folder, run.config.plain).kind == "finished":
                 say(
@@ -131,7 +128,7 @@ def _train(
     with open_loggers(run.open_logger, folder, step, config) as loggers:
         same = {**config.plain, "hydra.run.dir": str(folder), "the update of ckpt_path": step}
         trainer = make_trainer(plan, folder, valid, loggers, same, environment)
-        chosen = fit(trainer, module, batches, resume, folder, plan.average)
+        chosen = fit(trainer, module, batches, resume, folder)
         scores = _test(trainer, module, tested, folder, chosen)
     if is_first():  # last: a run that has its scores is finished
         write_json(folder / files.SCORES, scores)
@@ -139,7 +136,7 @@ def _train(
 
 def _module(run: RunSpec, data: RunData, start: Trained | None) -> TranslationModule:
     """Return the model with what trains it, and print its size."""
-    config, mechanism, plan = run.config, run.mechanism, run.plan
+    config, mechanism = run.config, run.mechanism
     model = build_model(config.model, mechanism, data.subwords.vocabulary)
     if start is not None:
         check_manifest(start.manifest, data.manifest, [])
@@ -152,12 +149,10 @@ def _module(run: RunSpec, data: RunData, start: Trained | None) -> TranslationMo
     return TranslationModule(
         model=model,
         objective=objective,
-        updates=plan.max_updates,
+        plan=run.plan,
         optimiser=run.adam,
         passport=passport(config.plain, data.subwords, data.manifest),
         seed=config.seed,
-        skip=plan.skip,
-        compile=plan.compile,
         frozen=frozen,
     )
 

@@ -19,6 +19,7 @@ from simulmt.options import Config
 from simulmt.training.compiled import compiled
 from simulmt.training.finite import FiniteUpdates, check_parameters
 from simulmt.training.optimiser import Adam
+from simulmt.training.plan import TrainingPlan
 
 
 class Frozen(NamedTuple):
@@ -37,12 +38,10 @@ class TranslationModule(pl.LightningModule):
     Args:
         model: the translation model.
         objective: the objective that is minimised.
-        updates: the number of updates of the whole training, for curricula.
+        plan: its length, for curricula; whether steps are compiled, and updates may be skipped.
         optimiser: Adam's settings and learning rate.
         passport: stored in every checkpoint beside the weights.
         seed: seed of dropout, noise and random policies.
-        skip: the most updates in a row that may be skipped because they are not finite.
-        compile: run training steps compiled.
         frozen: the parameters that the first updates leave as they are.
     """
 
@@ -51,25 +50,22 @@ class TranslationModule(pl.LightningModule):
         *,
         model: Model,
         objective: Objective,
-        updates: int,
+        plan: TrainingPlan,
         optimiser: Adam,
         passport: Config,
         seed: int,
-        skip: int,
-        compile: bool = False,
         frozen: Frozen,
     ) -> None:
         super().__init__()
         self.model = model
         self.objective = objective
-        self.updates = updates
+        self.plan = plan
         self.optimiser = optimiser
         self.passport = passport
         self.seed = seed
-        self.skip = skip
         self.frozen = frozen
-        self._training = compiled(model) if compile else nullcontext
-        self._finite = FiniteUpdates(skip)
+        self._training = compiled(model) if plan.compile else nullcontext
+        self._finite = FiniteUpdates(plan.skip)
         # of the update, on the loss's device
         self._tokens, self._loss = torch.zeros((), dtype=torch.int64), torch.zeros(())
         self._clock: tuple[float, Tensor | int] = (time.perf_counter(), 0)
@@ -84,7 +80,7 @@ class TranslationModule(pl.LightningModule):
         stream = np.random.SeedSequence((self.seed, self.global_rank, batches))
         torch.manual_seed(int(stream.generate_state(1, np.uint64)[0] >> 1))
         draw = sentence_draws(self.seed, self.global_step, batch.index)
-        moment = Moment(self.global_step, self.updates, draw, batch.target_mask.sum(-1))
+        moment = Moment(self.global_step, self.plan.max_updates, draw, batch.target_mask.sum(-1))
         with self._training():
             loss: Loss = self.objective(self.model, batch, moment)
         self._tokens, self._loss = self._tokens + loss.tokens, self._loss + loss.total.detach()
@@ -110,7 +106,7 @@ class TranslationModule(pl.LightningModule):
             "tokens_per_s": rate,
             **{name: float(value) / loss.sentences for name, value in loss.per_sentence.items()},
         }
-        if self.skip:
+        if self.plan.skip:
             values["skipped"] = float(skipped)
         if self.model.mechanism.learned:
             values |= self.objective.weights(self.global_step)
@@ -157,7 +153,7 @@ class TranslationModule(pl.LightningModule):
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Add up the likelihood of the development set under teacher forcing."""
         lengths = batch.target_mask.sum(-1)
-        moment = Moment(self.global_step, self.updates, lengths=lengths)
+        moment = Moment(self.global_step, self.plan.max_updates, lengths=lengths)
         loss = self.objective(self.model, batch, moment)
         self._dev_sums += torch.stack([loss.per_token["nll"].double(), loss.tokens.double()])
 

@@ -31,6 +31,8 @@ from simulmt.system.console import say
 from simulmt.system.disk import read_json, writing
 from simulmt.system.lock import alone, lock_of
 
+LOCKED = "SIMULMT_LOCKED"
+"""Environment variable with the run directory that a sweep has locked for a run."""
 _THE_SAME = ("model", "mechanism", "teacher", "optim")
 """The groups of options that a resumed run must not change."""
 
@@ -160,7 +162,7 @@ def is_own(path: Path, folder: Path) -> bool:
 
 @contextmanager
 def alone_in(folder: Path, *, waits: bool = False) -> Iterator[None]:
-    """Lock a run directory; leave nothing behind if no run has begun there.
+    """Lock a run directory, unless a sweep has; leave nothing behind if no run has begun there.
 
     Args:
         folder: the run directory.
@@ -170,6 +172,9 @@ def alone_in(folder: Path, *, waits: bool = False) -> Iterator[None]:
         BusyError: another process trains there; the message names it.
     """
     folder = folder.absolute()
+    if os.environ.get(LOCKED) == str(folder):
+        yield
+        return
     made = absent(folder.parent)
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:

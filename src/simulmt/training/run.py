@@ -1,31 +1,25 @@
-"""A training run: its length and devices, Lightning's trainer, and the choice of a checkpoint."""
+"""Lightning's trainer of a run, and the choice of a checkpoint once it is trained."""
 
 import logging
-import os
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
 
 import pytorch_lightning as pl
-import torch
-from annotated_types import Ge
 from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
 from pytorch_lightning.callbacks import Callback
 from pytorch_lightning.loggers import Logger
 
-from simulmt.errors import UserError
 from simulmt.files.run_directory import AVERAGE, BEST, STEP, step_checkpoints
-from simulmt.options import Config, Count, Few, Natural
+from simulmt.options import Config
 from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.scoring.split_decoder import SplitDecoder
 from simulmt.system.console import console
 from simulmt.training.callbacks import OneRun, Patience, SimultaneousDecoding, TrainingRecord
 from simulmt.training.checkpoints import WholeFiles, checkpoint_callback
-from simulmt.training.compiled import check_compiler
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.launch import RESUMES
 from simulmt.training.module import TranslationModule
+from simulmt.training.plan import TrainingPlan
 from simulmt.training.progress import ProgressLines, TrainingBar, print_line
 
 _EXPECTED = (
@@ -39,67 +33,6 @@ _EXPECTED = (
 """Warnings of Lightning that do not concern the user."""
 for _name in ("pytorch_lightning", "lightning_fabric"):
     logging.getLogger(_name).setLevel(logging.WARNING)
-
-
-@dataclass(frozen=True)
-class TrainingPlan:
-    """The options of `conf/trainer`, which explains each of them."""
-
-    accelerator: Literal["cpu", "gpu", "auto"]
-    devices: Few
-    nodes: Few
-    threads: Count | None
-    strategy: Literal["auto", "ddp"]
-    precision: Literal["32-true", "64-true", "bf16-mixed"]
-    max_updates: Count
-    validate_every: Count
-    accumulate: Few
-    clip: Annotated[float, Ge(0)]
-    average: Count
-    skip: Natural
-    patience: Count | None
-    dal_range: tuple[float, float] | None
-    log_every: Count
-    progress: bool
-    compile: bool
-
-    def __post_init__(self) -> None:
-        if self.max_updates % self.validate_every:
-            raise UserError(
-                f"trainer.max_updates ({self.max_updates}) is not a multiple of "
-                f"trainer.validate_every ({self.validate_every}), so the last "
-                f"{self.max_updates % self.validate_every} updates would never be validated"
-            )
-        if self.dal_range and (self.dal_range[0] > self.dal_range[1] or self.average > 1):
-            raise UserError(
-                f"trainer.dal_range={[*self.dal_range]} with trainer.average={self.average}: give "
-                "the range as [least,most], and set trainer.average=1, since it selects one "
-                "checkpoint"
-            )
-
-    @property
-    def processes(self) -> int:
-        """The number of processes, on all machines."""
-        return self.nodes * self.devices
-
-    def check_machine(self) -> None:
-        """Reject what this machine lacks: a GPU, processes, threads or a compiler."""
-        if self.accelerator == "gpu" and not torch.cuda.is_available():
-            raise UserError("trainer.accelerator=gpu, but no GPU was found; choose trainer=cpu")
-        gpus = torch.cuda.device_count() if self.accelerator != "cpu" else 0
-        cores = os.cpu_count() or 1
-        devices = (gpus, "GPUs") if gpus else (max(cores, 2), "cores")
-        for name, chosen, (most, what) in (
-            ("threads", self.threads or 1, (cores, "cores")),
-            ("devices", self.devices, devices),
-        ):
-            if chosen > most:
-                raise UserError(
-                    f"trainer.{name}={chosen}, but this machine has {most} {what}; use {most} or "
-                    "fewer"
-                )
-        if self.compile:
-            check_compiler(self.accelerator)
 
 
 def make_trainer(
@@ -171,7 +104,6 @@ def fit(
     data: TranslationData,
     resume: Path | None,
     folder: Path,
-    average: int,
 ) -> Path:
     """Train, and load the chosen checkpoint into the module.
 
@@ -182,6 +114,7 @@ def fit(
         KeyboardInterrupt: Ctrl-C has ended the training.
         UserError: a loss, a gradient or a parameter is no longer finite.
     """
+    average = module.plan.average
     try:
         trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
     except SystemExit as end:
