@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +21,7 @@ from simulmt.programs.distil import RECORD, distil
 from simulmt.programs.train import train
 from simulmt.saved import checkpoint
 from simulmt.scoring.split_decoder import SplitDecoder
-from small_runs import SMALL, configuration, killed
+from small_runs import ROOT, SMALL, configuration, killed
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 SIDES = ("train.de", "train.en")
@@ -244,7 +247,7 @@ def test_bad_choices_end_in_one_line_and_leave_nothing(overrides, message, tmp_p
 
 def test_what_streams_is_no_teacher(trained_once, tmp_path, work):
     student = trained_once("mechanism=mma_il", "lambda=0.2")
-    with pytest.raises(UserError, match=r"mechanism=mma_il, which writes before .* of mechanism=s"):
+    with pytest.raises(UserError, match=r"mechanism=mma_il, which writes before .* mechanism=soft"):
         work(tmp_path / "corpus", f"checkpoint={student}")
 
 
@@ -276,9 +279,20 @@ def test_codes_of_languages_name_no_other_place(tmp_path, work, monkeypatch):
 
 
 @pytest.mark.slow
-def test_two_processes_write_the_same_as_one(whole, tmp_path, work):
-    work(tmp_path / "corpus", "processes=2")
-    assert same(tmp_path / "corpus", whole)
+def test_two_processes_write_the_same_as_one(teacher, whole, tmp_path):
+    folder, cache = tmp_path / "corpus", tmp_path / "cache"
+    command = ["simulmt", "distil", f"checkpoint={teacher}", f"to={folder}", f"cache={cache}"]
+    done = subprocess.run(
+        [sys.executable, "-m", *command, "beam=2", "block=40", "processes=2"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert same(folder, whole)
+    assert done.stdout.count("to train on it") == 1
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ from simulmt.parts.builders import pick_device
 from simulmt.programs.lines import append, check_job, digest_of, line_search, whole_lines, write_job
 from simulmt.programs.plain import plain
 from simulmt.programs.provenance import provenance
-from simulmt.saved import checkpoint
+from simulmt.programs.teacher import load_offline
 from simulmt.saved.trained import Trained
 from simulmt.system.console import counted, say
 from simulmt.system.disk import read_json, replacing, write_json, writing
@@ -137,14 +137,8 @@ class Distillation:
         Raises:
             UserError: the model is not a teacher, or has no such text.
         """
-        trained = checkpoint.load(options.checkpoint)
-        model, longest, described = trained.build(), trained.setup.batch_tokens, trained.manifest
-        if not model.mechanism.offline:
-            raise UserError(
-                f"checkpoint={options.checkpoint} was trained with mechanism="
-                f"{model.mechanism.name}, which writes before it has read the whole sentence: give "
-                "a model of mechanism=soft"
-            )
+        trained, model = load_offline("checkpoint", options.checkpoint)
+        longest, described = trained.setup.batch_tokens, trained.manifest
         source, target = described.source_language, described.target_language
         if not re.fullmatch(r"([\w-]+) (?!\1$)[\w-]+", f"{source} {target}"):
             raise UserError(

@@ -46,7 +46,14 @@ def export(cfg: DictConfig) -> None:
     provenance = files.read_provenance(home) if home else None
     records = {files.EVALUATED: scores, files.PROVENANCE: provenance}
     known = {name: record for name, record in records.items() if record is not None}
-    exported.write(trained, options.to, known, _table(scores) if scores else [])
+    table = list[str]()
+    if scores:
+        table = ["| | | signature |", "|---|---:|---|"]
+        for name in ("BLEU", "chrF", "AL", "DAL", "AP"):
+            figure = scores["paper", "word"][name]
+            signature = figure.signature.replace("|", "\\|")
+            table.append(f"| {name} | {figure.form()} | `{signature}` |")
+    exported.write(trained, options.to, known, table)
     missing = "" if scores else " (its card has no test scores: there are none beside the model)"
     print(f"{trained.path} exported to {options.to}{missing}")
 
@@ -56,16 +63,6 @@ def _test_scores(path: Path, home: Path) -> Scores | None:
     file = home / (files.EVALUATED if path == home else files.SCORES)
     scored = path in (home, files.tested_checkpoint(home)) and file.is_file()
     return read_record(file, Scores) if scored else None
-
-
-def _table(scores: Scores) -> list[str]:
-    """Return quality and word latency as Markdown, each with its signature."""
-    figures = scores["paper", "word"]
-    lines = []
-    for name in ("BLEU", "chrF", "AL", "DAL", "AP"):
-        signature = figures[name].signature.replace("|", "\\|")
-        lines.append(f"| {name} | {figures[name].form()} | `{signature}` |")
-    return ["| | | signature |", "|---|---:|---|", *lines]
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,8 @@ def line_search(
     search = build_search({**trained.setup.decoding, **usual, **given}, model)
     if policy and not policy.drafts and search.beam > 1:
         raise UserError(
-            f"beam={beam} with the policy {type(policy).__name__}, which decides word by word: "
-            "leave out beam, or choose a policy that compares whole drafts, such as local_agreement"
+            f"beam={beam} with policy {type(policy).__name__}, which decides word by word: leave "
+            "out beam, or choose a policy that compares whole drafts, such as local_agreement"
         )
     if search.beam == 1 and length_penalty is not None:
         raise UserError(

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from simulmt.attention import FullSentence, Lookback, Mechanism
 from simulmt.data.manifest import Manifest, check_manifest
 from simulmt.errors import UserError
+from simulmt.models.model import Model
 from simulmt.models.reencoding import REENCODING
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.objective.teacher import Joint, Pretrained, Teacher
@@ -14,11 +15,32 @@ from simulmt.options import Weight, construct, pick
 from simulmt.parts.builders import build_model, outline_model
 from simulmt.parts.configuration import Configuration
 from simulmt.saved import checkpoint as checkpoints
+from simulmt.saved.trained import Trained
 
 FULL = Mechanism(schedule=FullSentence(), span=Lookback(), name="full")
 """The mechanism of a teacher: attention to the whole sentence."""
 BuildTeacher: TypeAlias = Callable[[Manifest, Vocabulary], Teacher | None]
 """Builds a teacher for data, given as their manifest, and a vocabulary."""
+
+
+def load_offline(option: str, place: Path) -> tuple[Trained, Model]:
+    """Return a trained model that reads the whole sentence first, as files and built.
+
+    Args:
+        option: the option that names it, for messages.
+        place: a run, a checkpoint or an exported folder.
+
+    Raises:
+        UserError: there is no such model, or it writes earlier.
+    """
+    trained = checkpoints.load(place)
+    model = trained.build()
+    if not model.mechanism.offline:
+        raise UserError(
+            f"{option}={place} was trained with mechanism={model.mechanism.name}, which writes "
+            "before it has read the whole sentence: choose a model of mechanism=soft"
+        )
+    return trained, model
 
 
 def without_teacher(config: Configuration) -> BuildTeacher:
@@ -53,13 +75,7 @@ def pretrained_teacher(checkpoint: Path, lambda_kd: Weight, config: Configuratio
         lambda_kd: the weight of the distance between the encoders' states.
         config: the configuration of the run that is taught.
     """
-    trained = checkpoints.load(checkpoint)
-    model = trained.build()
-    if not model.mechanism.offline:
-        raise UserError(
-            f"teacher.checkpoint={checkpoint} was trained with mechanism={model.mechanism.name}, "
-            "which does not read the whole sentence first; choose a run of mechanism=soft"
-        )
+    trained, model = load_offline("teacher.checkpoint", checkpoint)
     if model.dim != (width := config.model.get("dim")):
         raise UserError(
             f"teacher.checkpoint={checkpoint} has model.dim={model.dim}, but the student has "

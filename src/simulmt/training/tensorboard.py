@@ -4,7 +4,7 @@ Metrics have the steps and names that they have in `metrics.csv`.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pytorch_lightning.loggers import TensorBoardLogger
@@ -31,8 +31,10 @@ class TensorBoard(Board, TensorBoardLogger):
         self, key: str, columns: Sequence[str], rows: Sequence[Sequence[str]], step: int
     ) -> None:
         """Show a table as text."""
-        lines = [columns, ["---"] * len(columns), *(map(_escape, row) for row in rows)]
-        self.experiment.add_text(key, "\n".join(map(_row, lines)), step)
+        table = [columns, ["---"] * len(columns)]
+        for row in rows:  # with signs that neither Markdown nor HTML reads
+            table.append([_MARKDOWN.sub(lambda sign: f"&#{ord(sign[0])};", text) for text in row])
+        self.experiment.add_text(key, "\n".join(f"| {' | '.join(row)} |" for row in table), step)
 
     def show_results(self, folder: Path, step: int) -> None:
         """Show a path and the curve of all validations as images; the options beside the scores."""
@@ -52,12 +54,3 @@ class TensorBoard(Board, TensorBoardLogger):
         options = {name: str(x) if isinstance(x, list) else x for name, x in config.items()}
         scores = read_columns(folder, *FINAL)[-1]
         self.log_hyperparams(options, dict(zip(FINAL, scores, strict=True)), step)
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _escape(text: str) -> str:
-    """Return a text that Markdown and HTML show as it is."""
-    return _MARKDOWN.sub(lambda sign: f"&#{ord(sign[0])};", text)
