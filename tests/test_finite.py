@@ -14,28 +14,28 @@ from small_runs import metrics, run, weights
 def test_the_first_update_that_is_not_finite_is_named():
     guard = FiniteUpdates(0)
     for update, norm in enumerate([1.0, torch.inf, 1.0, torch.nan], 1):
-        guard.watch(update, torch.tensor(1.5), torch.tensor(norm))
+        guard.found_inf(update, torch.tensor(1.5), torch.tensor(norm))
     with pytest.raises(UserError, match=r"update 2 is not finite: its loss is 1\.5, .* inf; lower"):
-        guard.check()
+        guard.skipped()
 
 
 def test_as_many_updates_in_a_row_as_allowed_are_skipped():
     guard = FiniteUpdates(2)
     norms = [1.0, torch.inf, torch.nan, 1.0, torch.inf, torch.inf]
-    masks = [guard.watch(n, torch.tensor(1.5), torch.tensor(x)) for n, x in enumerate(norms, 1)]
+    masks = [guard.found_inf(n, torch.tensor(1.5), torch.tensor(x)) for n, x in enumerate(norms, 1)]
     assert [mask.item() for mask in masks] == [0, 1, 1, 0, 1, 1]
-    assert guard.check() == 4
-    guard.watch(7, torch.tensor(torch.nan), torch.tensor(1.0))
+    assert guard.skipped() == 4
+    guard.found_inf(7, torch.tensor(torch.nan), torch.tensor(1.0))
     with pytest.raises(UserError, match=r"update 7, the last of 3 in a row, is not finite"):
-        guard.check()
+        guard.skipped()
 
 
 @pytest.mark.parametrize(("loss", "finite"), [(1.5, True), (torch.nan, False), (-torch.inf, False)])
 def test_the_loss_counts_as_the_gradient_does(loss, finite):
     guard = FiniteUpdates(0)
-    guard.watch(1, torch.tensor(loss), torch.tensor(2.0))
+    guard.found_inf(1, torch.tensor(loss), torch.tensor(2.0))
     with contextlib.nullcontext() if finite else pytest.raises(UserError, match="update 1 is not"):
-        guard.check()
+        guard.skipped()
 
 
 def test_parameters_that_are_not_finite_are_refused():

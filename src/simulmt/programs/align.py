@@ -38,7 +38,7 @@ class AlignOptions:
         if (None in files) if self.data is None else (files != (None, None)):
             raise UserError(
                 f"source={self.source}, target={self.target} and data="
-                f"{self.data and self.data.get('name')}: give either both files or data=PRESET"
+                f"{self.data and self.data.get('name')}: give both files, or only data=PRESET"
             )
 
 
@@ -46,7 +46,7 @@ def align(cfg: DictConfig) -> None:
     """Align all pairs, and write a line of links for each, `0-0 1-2`.
 
     Raises:
-        UserError: anything a user can put right.
+        UserError: a mistake that a user can correct.
     """
     options = construct(AlignOptions, plain(cfg), "")
     check_installed()

@@ -97,7 +97,7 @@ def work(config: DictConfig) -> Any:
 
 @contextmanager
 def in_one_line() -> Iterator[None]:
-    """End the process in one line on an error that a user can put right."""
+    """End the process in one line on a mistake that a user can correct."""
     try:
         yield
     except (UserError, HydraException, OmegaConfBaseException) as error:

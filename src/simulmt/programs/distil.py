@@ -83,7 +83,7 @@ def distil(cfg: DictConfig) -> None:
     """Translate training text by a teacher, and print how to train on the result.
 
     Raises:
-        UserError: anything a user can put right.
+        UserError: a mistake that a user can correct.
     """
     options, (rank, world) = construct(DistilOptions, plain(cfg), ""), launched()
     device, here = pick_device(options.device).type, 1
@@ -119,9 +119,9 @@ class Distillation:
     """A text and the teacher that translates it, the same in all processes.
 
     Attributes:
-        options: Those of the command.
-        teacher: The teacher.
-        translator: Translates by it.
+        options: The options of the command.
+        teacher: The model that translates.
+        translator: Translates lines with the teacher.
         corpus: The text: `train`, which is translated, and what is copied beside it.
     """
 
@@ -280,7 +280,7 @@ def _lines(shards: Sequence[Path]) -> Iterator[str]:
 
 
 def _device(choice: str) -> torch.device:
-    """Return the device of this process; those of a launcher share the GPUs of a machine."""
+    """Return the device of this process; all processes share the GPUs of a machine."""
     device = pick_device(choice)
     if device.type == "cpu":
         torch.set_num_threads(1)  # so that sums do not depend on the number of processes

@@ -123,7 +123,7 @@ def evaluate(cfg: DictConfig) -> None:
     """Decode with a checkpoint and score, as `train.py` does after training.
 
     Raises:
-        UserError: anything a user can put right.
+        UserError: a mistake that a user can correct.
     """
     options = construct(EvaluateOptions, plain(cfg), "")
     device, policy = pick_device(options.device), build_policy(options.policy)

@@ -59,7 +59,7 @@ def export(cfg: DictConfig) -> None:
 
 
 def _test_scores(path: Path, home: Path) -> Scores | None:
-    """Return the scores of a run's tested checkpoint, or those of an exported folder."""
+    """Return the test scores of a checkpoint or an exported folder; None if it has none."""
     file = home / (files.EVALUATED if path == home else files.SCORES)
     scored = path in (home, files.tested_checkpoint(home)) and file.is_file()
     return read_record(file, Scores) if scored else None
@@ -84,7 +84,7 @@ def import_model(cfg: DictConfig) -> None:
     given = plain(cfg)
     options = construct(ImportOptions, {"folder": given.pop("from"), **given}, "")
     if not options.folder.is_dir():
-        raise UserError(f"from={options.folder} is not a folder; give that of a model")
+        raise UserError(f"from={options.folder} is not a folder; give the folder of a model")
     trained = marian_folder.read(options.folder, options.target)
     trained.build()  # raises if the model could not be loaded from the folder
     exported.write(trained, options.to, {})

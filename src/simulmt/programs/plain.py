@@ -19,9 +19,9 @@ def plain(cfg: DictConfig) -> dict[str, object]:
     return {str(key): value for key, value in resolved.items()}
 
 
-def _turned(dial: object) -> object:
+def _without_null(dial: object) -> object:
     return {k: v for k, v in dial.items() if v is not None} if isinstance(dial, dict) else dial
 
 
-Dials: TypeAlias = Annotated[Mapping[str, int | float], BeforeValidator(_turned)]
+Dials: TypeAlias = Annotated[Mapping[str, int | float], BeforeValidator(_without_null)]
 """The dials that a user has set; null leaves one as in training."""

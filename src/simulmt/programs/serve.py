@@ -47,7 +47,7 @@ def serve(cfg: DictConfig) -> None:
     """Serve the page until Ctrl-C or SIGTERM.
 
     Raises:
-        UserError: anything a user can put right.
+        UserError: a mistake that a user can correct.
     """
     options = construct(ServeOptions, plain(cfg), "")
     try:
@@ -91,7 +91,7 @@ def _sessions(options: ServeOptions) -> Sessions:
 
 
 def policy_offers(plugins: Sequence[str]) -> list[PolicyOffer]:
-    """Return all policies: those of simulmt, of installed plugins and of `plugins`."""
+    """Return the policies of simulmt, of installed plugins and of `plugins`."""
     folders = [HOME / CONF, *conf_folders(plugins).values()]
     offers = [_offer(path) for one in folders for path in sorted((one / "policy").glob("*.yaml"))]
     return sorted(offers, key=lambda offer: offer.name != OWN)
@@ -103,7 +103,7 @@ def completed(policy: object, offers: Sequence[PolicyOffer]) -> Config:
     None means the model's own decision.
 
     Raises:
-        UserError: it is neither, or there is no such policy.
+        UserError: there is no such policy.
     """
     given = policy if isinstance(policy, dict) else {"name": OWN if policy is None else policy}
     offer = pick({one.name: one for one in offers}, given.get("name"), "policy2")
@@ -111,7 +111,7 @@ def completed(policy: object, offers: Sequence[PolicyOffer]) -> Config:
 
 
 def _offer(path: Path) -> PolicyOffer:
-    """Return the policy of a file; the comment at its top says what the policy does."""
+    """Return the policy of a file; the comment at its top describes it."""
     lines = path.read_text(encoding="utf-8").splitlines()
     whole = {line.partition(":")[0]: line for line in lines}  # with the comment on the option
     values = yaml.safe_load("\n".join(lines))

@@ -69,7 +69,7 @@ def train(
         record: the files of Hydra's record, by name.
 
     Raises:
-        UserError: anything a user can put right; mostly before any long work starts.
+        UserError: a mistake that a user can correct; mostly before any long work starts.
     """
     ending.handle_signals()
     folder = Path(run_directory)

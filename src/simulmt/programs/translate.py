@@ -74,7 +74,7 @@ def translate(cfg: DictConfig) -> None:
     """Translate standard input while it comes in, or a file in batches.
 
     Raises:
-        UserError: anything a user can put right.
+        UserError: a mistake that a user can correct.
     """
     options, sentences = construct(TranslateOptions, plain(cfg), ""), dict[int, str]()
     trained = checkpoint.load(options.checkpoint)

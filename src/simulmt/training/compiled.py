@@ -39,7 +39,7 @@ def check_compiler(accelerator: str) -> None:
         accelerator: `cpu`, `gpu` or `auto`, which is a GPU if there is one.
 
     Raises:
-        UserError: there is no compiler, or it does not find what it needs.
+        UserError: there is no compiler, or the headers of Python are missing.
     """
     device = "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
     try:

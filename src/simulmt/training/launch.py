@@ -103,7 +103,7 @@ def run_ranks(processes: int, remedy: str = RESUMES) -> None:
         remedy: what a user can do once they were interrupted.
 
     Raises:
-        UserError: the first error of a rank that a user can put right.
+        UserError: the first mistake of a rank that a user can correct.
         RuntimeError: another error of a rank, with its traceback.
         SystemExit: a signal has ended this process or a rank.
     """
@@ -145,11 +145,12 @@ def _fail(error: ChildFailedError, remedy: str) -> NoReturn:
     """Raise the first error of the ranks, preferring one that a user can correct."""
     failures = sorted(error.failures.items(), key=lambda failure: failure[1].exitcode != BAD_INPUT)
     rank, failure = failures[0]
-    said = failure.error_file_data["message"]
-    if failure.exitcode == BAD_INPUT and isinstance(said, dict):
-        raise UserError(said["message"].removeprefix("UserError: ")) from None
-    if isinstance(said, dict):
-        raise RuntimeError(f"rank {rank}: {said['message']}\n{said['extraInfo']['py_callstack']}")
+    recorded = failure.error_file_data["message"]
+    if isinstance(recorded, dict):
+        message = recorded["message"]
+        if failure.exitcode == BAD_INPUT:
+            raise UserError(message.removeprefix("UserError: ")) from None
+        raise RuntimeError(f"rank {rank}: {message}\n{recorded['extraInfo']['py_callstack']}")
     status = 128 - failure.exitcode if failure.exitcode < 0 else failure.exitcode
     why = f"was {killed_by(status - 128)}" if status > 128 else f"exited with status {status}"
     end(status, f"rank {rank} {why}; {remedy}")

@@ -38,7 +38,7 @@ class TranslationModule(pl.LightningModule):
     Args:
         model: the translation model.
         objective: the objective that is minimised.
-        plan: its length, for curricula; whether steps are compiled, and updates may be skipped.
+        plan: gives the number of updates, for curricula, and how steps run.
         optimiser: Adam's settings and learning rate.
         passport: stored in every checkpoint beside the weights.
         seed: seed of dropout, noise and random policies.
@@ -86,16 +86,16 @@ class TranslationModule(pl.LightningModule):
         self._tokens, self._loss = self._tokens + loss.tokens, self._loss + loss.total.detach()
         accumulate = self.trainer.accumulate_grad_batches
         if (batch_idx + 1) % accumulate == 0:
-            self._watch(loss)
+            self._log(loss)
         return loss.total * accumulate  # Lightning divides by `accumulate`
 
-    def _watch(self, loss: Loss) -> None:
+    def _log(self, loss: Loss) -> None:
         """Log every `trainer.log_every`-th update, from its last batch."""
         started, seen = self._clock
         self._clock = (started, seen + self._tokens)
         if (self.global_step + 1) % self.trainer.log_every_n_steps:  # type: ignore[attr-defined]
             return
-        skipped = self._finite.check()
+        skipped = self._finite.skipped()
         now = time.perf_counter()
         self._clock = (now, 0)
         tokens = int(loss.tokens)
@@ -119,7 +119,7 @@ class TranslationModule(pl.LightningModule):
         gradient_clip_val: int | float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Turn the gradient of the sum into that of the mean over target tokens, and clip it.
+        """Divide the gradient by the number of target tokens, and clip it.
 
         An update that is not finite changes no weight and no moment.
         """
@@ -138,12 +138,13 @@ class TranslationModule(pl.LightningModule):
         norm = torch.nn.utils.get_total_norm(gradients)
         if gradient_clip_val:
             torch.nn.utils.clip_grads_with_norm_(self.parameters(), gradient_clip_val, norm)
-        bad = self._finite.watch(self.global_step + 1, total / count, norm)
-        optimizer.found_inf = bad  # type: ignore[attr-defined]  # fused Adam skips a step where 1
+        optimizer.found_inf = self._finite.found_inf(  # type: ignore[attr-defined]  # of fused Adam
+            self.global_step + 1, total / count, norm
+        )
 
     def on_validation_start(self) -> None:
         """Reject numbers that are not finite before a checkpoint holds them."""
-        self._finite.check()
+        self._finite.skipped()  # raises if there were too many
         check_parameters(self.model, self.global_step)
 
     def on_validation_epoch_start(self) -> None:

@@ -27,7 +27,7 @@ _EXPECTED = (
     "exists and is not empty",  # the checkpoints of the run that resumes
     "smaller than the logging interval",  # an epoch of few batches
     "sync_dist",  # scores are gathered before they are logged: all ranks have the same
-    "in eval mode at the start of training",  # those of a teacher
+    "in eval mode at the start of training",  # the layers of a teacher
     "available but not used",  # a GPU, with trainer=cpu
 )
 """Warnings of Lightning that do not concern the user."""
@@ -51,7 +51,7 @@ def make_trainer(
         valid: decodes the development set.
         loggers: the metrics go there.
         config: the configuration of this process, and what else must be the same in all.
-        environment: tells the ranks and addresses of the processes.
+        environment: has the ranks and addresses of the processes.
     """
     for expected in _EXPECTED:
         warnings.filterwarnings("ignore", f".*{expected}")
