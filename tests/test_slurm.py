@@ -110,7 +110,9 @@ def test_the_script_of_the_page_goes_on_by_itself_whatever_stops_the_job(slurm, 
     slurm.wait(job, "COMPLETED", seconds=300)
     assert results(broken) == results(whole)
     said = output(broken)
-    assert said.count("SLURM has started this job again: ckpt_path=last\n") == 3
+    assert (
+        said.count("SLURM has restarted this job: the run resumes, as with ckpt_path=last\n") == 3
+    )
     assert said.count("error: terminated") == 3
     assert "Traceback" not in said
 

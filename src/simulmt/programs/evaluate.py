@@ -107,6 +107,12 @@ class EvaluateOptions:
         changed = {**policy, **self.dial, **own}
         return {name: value for name, value in changed.items() if value is not None}
 
+    def folder(self, path: Path) -> Path:
+        """Return the folder of this evaluation, in the run's directory or beside the checkpoint."""
+        home = path if path.is_dir() else run_of(path) or path.parent
+        changes = (f"{name}{value}" for name, value in self.changes.items())
+        return home / EVALUATION / "-".join([self.scored, path.stem, *changes])
+
 
 class Table(Callback):
     """A callback that Hydra calls in the process that the user started."""
@@ -132,9 +138,7 @@ def evaluate(cfg: DictConfig) -> None:
     search = line_search(trained, model, policy, options.beam, options.length_penalty)
     search = search if policy or word_ms is None else GREEDY
     files, split = _text(options, trained)
-    path, changes = trained.path, (f"{name}{value}" for name, value in options.changes.items())
-    home = path if path.is_dir() else run_of(path) or path.parent  # beside a checkpoint elsewhere
-    folder = home / EVALUATION / "-".join([options.scored, path.stem, *changes])
+    folder = options.folder(trained.path)
     check_writable(folder)
     summary.dropped(options.scored, split)
     summary.repeated(options.scored, split, trained.manifest)
