@@ -66,7 +66,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
         (["trainer.clip=-1"], "trainer.clip is -1"),
         (["seed=4294967296"], "seed is 4294967296"),
         (["trainer.validate_every=4"], r"max_updates \(6\) is not a multiple of .*validate_every"),
-        (["trainer.dal_range=[5,2]"], "dal_range=.5, 2"),
+        (["trainer.dal_range=[5,2]"], "dal_range=.5.0, 2.0"),
         (["trainer.dal_range=[2,5]", "trainer.average=2"], "set trainer.average=1"),
         (["trainer.precision=bf"], "trainer.precision is 'bf'"),
         (["trainer.accelerator=tpu"], "trainer.accelerator is 'tpu'"),
