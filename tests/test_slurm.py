@@ -21,7 +21,7 @@ from simulmt.errors import UserError
 from simulmt.files.run_directory import Provenance
 from simulmt.system.disk import write_json
 from simulmt.training.launch import find_environment
-from simulmt.training.resume import choose_resume
+from simulmt.training.resume import is_requeued
 from small_runs import ROOT, TINY
 
 PAGE = ROOT / "docs" / "clusters.md"
@@ -279,16 +279,16 @@ def test_a_step_has_the_processes_of_the_run(monkeypatch, nodes, devices):
 
 
 @pytest.mark.parametrize(
-    ("restarts", "job", "chosen"), [("1", "7", "last"), (None, "7", None), ("1", "8", None)]
+    ("restarts", "job", "resumed"), [("1", "7", True), (None, "7", False), ("1", "8", False)]
 )
 def test_a_job_that_starts_again_goes_on_with_its_own_run(
-    monkeypatch, restarts, job, chosen, tmp_path
+    monkeypatch, restarts, job, resumed, tmp_path
 ):
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     if restarts:
         monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
     write_json(tmp_path / "provenance.json", Provenance("", "", None, {}, "", "", job))
-    assert choose_resume(None, tmp_path) is None
+    assert not is_requeued(tmp_path)
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "last.ckpt").touch()
-    assert choose_resume(None, tmp_path) == chosen
+    assert is_requeued(tmp_path) == resumed

@@ -56,9 +56,8 @@ def serve(cfg: DictConfig) -> None:
         raise UserError(
             f"serve needs {error.name}, which is not installed: pip install 'simulmt[serve]'"
         ) from None
-    with server.open_socket(
-        options.host, options.port
-    ) as listening:  # before the models are loaded
+    # the socket is opened before the models are loaded: a port in use is an error at once
+    with server.open_socket(options.host, options.port) as listening:
         application = app.application(_sessions(options), options.origins)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
         print(f"open {server.address(listening)} in a browser; Ctrl-C stops the server", flush=True)

@@ -45,8 +45,8 @@ from simulmt.training.progress import print_line
 from simulmt.training.resume import (
     alone_in,
     check_resume,
-    choose_resume,
     find_resume,
+    is_requeued,
     make_room,
     read_state,
 )
@@ -80,7 +80,7 @@ def train(
         plan.check_machine()
         files.check_own(folder)
         with alone_in(folder) if is_first() and not is_worker() else nullcontext():
-            ckpt_path = choose_resume(asked, folder)
+            ckpt_path = "last" if is_requeued(folder) else asked
             if ckpt_path == "last" and read_state(folder, run.config.plain).kind == "finished":
                 say(
                     f"{folder} is already finished: increase trainer.max_updates (or "

@@ -84,17 +84,12 @@ def differences(before: Config, after: Config) -> list[str]:
     ]
 
 
-def choose_resume(ckpt_path: str | None, folder: Path) -> str | None:
-    """Return what a run resumes from: its last checkpoint in a job that SLURM has started again.
-
-    Args:
-        ckpt_path: the user's choice.
-        folder: the run directory. A run of another job is not resumed.
-    """
-    again = os.environ.get("SLURM_RESTART_COUNT", "0") != "0"
-    provenance = read_provenance(folder) if again and (folder / LAST).is_file() else None
-    ours = provenance is not None and provenance.job == os.environ.get("SLURM_JOB_ID")
-    return "last" if ours else ckpt_path
+def is_requeued(folder: Path) -> bool:
+    """Return True if SLURM has started this job again, and a run of the same job can resume."""
+    if os.environ.get("SLURM_RESTART_COUNT", "0") == "0" or not (folder / LAST).is_file():
+        return False
+    provenance = read_provenance(folder)
+    return provenance is not None and provenance.job == os.environ.get("SLURM_JOB_ID")
 
 
 def find_resume(choice: str | None, folder: Path) -> Path | None:

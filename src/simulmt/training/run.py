@@ -126,7 +126,8 @@ def fit(
     trainer.strategy.barrier()
     checkpoint = folder / (AVERAGE if average > 1 else BEST)
     update = load_weights(module.model, checkpoint)
-    mean = f"the mean of the last {average} validated checkpoints"
-    best = f"update {update:,}, the best on the development set"
-    print_line(f"testing {mean if average > 1 else best}")
+    if average > 1:
+        print_line(f"testing the mean of the last {average} validated checkpoints")
+    else:
+        print_line(f"testing update {update:,}, the best on the development set")
     return checkpoint
