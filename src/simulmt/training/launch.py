@@ -116,6 +116,7 @@ def run_ranks(processes: int, remedy: str = RESUMES) -> None:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # or a lost connection prints 100 lines
     os.environ[ENDS_WITH] = str(os.getpid())
     words = [word.replace("$", "$$") for word in sys.orig_argv[1:]]  # torch fills in templates
+    handlers = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT)]
     try:
         with TemporaryDirectory() as folder:  # for the errors of the ranks
             config = LaunchConfig(
@@ -139,6 +140,8 @@ def run_ranks(processes: int, remedy: str = RESUMES) -> None:
         _fail(error, remedy)
     finally:
         del os.environ[ENDS_WITH]
+        for number, handler in handlers:  # which torch replaces
+            signal.signal(number, handler)
 
 
 def _fail(error: ChildFailedError, remedy: str) -> NoReturn:

@@ -46,7 +46,7 @@ class WeightsAndBiases(Board, WandbLogger):
         start = partial(
             wandb.init,
             project=project,
-            name=run_name(config),
+            name=wandb_name(config),
             group=config.mechanism["name"],
             job_type="train",
             tags=[config.data["name"], config.model["name"]],
@@ -88,7 +88,7 @@ class WeightsAndBiases(Board, WandbLogger):
             say(f"to upload the run to W&B: wandb sync {Path(self.experiment.dir).parent}")
 
 
-def run_name(config: Configuration) -> str:
+def wandb_name(config: Configuration) -> str:
     """Return a run's name, by which runs of a mechanism differ: `mma_il lambda=0.2 seed=1`.
 
     The user's own name, if there is one, comes first.
