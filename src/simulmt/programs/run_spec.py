@@ -11,13 +11,7 @@ from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.objective import Objective
 from simulmt.options import Config, construct
-from simulmt.parts.builders import (
-    Data,
-    build_mechanism,
-    build_objective,
-    build_search,
-    outline_model,
-)
+from simulmt.parts import builders
 from simulmt.parts.configuration import Configuration
 from simulmt.programs.teacher import BuildTeacher, choose_teacher
 from simulmt.training.loggers import OpenLogger, choose_logger
@@ -40,7 +34,7 @@ class RunSpec:
     config: Configuration
     plan: TrainingPlan
     mechanism: Mechanism
-    data: Data
+    data: builders.Data
     build_teacher: BuildTeacher
     adam: Adam
     open_logger: OpenLogger | None
@@ -57,10 +51,10 @@ class RunSpec:
         """
         config = Configuration.of(plain)
         plan = construct(TrainingPlan, config.trainer, "trainer")
-        mechanism = build_mechanism(config.mechanism)
-        data = Data.of(config.data)
-        model = outline_model(config.model, mechanism, data.vocabulary)
-        _check_together(config, plan, model, build_objective(config.objective))
+        mechanism = builders.build_mechanism(config.mechanism)
+        data = builders.Data.of(config.data)
+        model = builders.outline_model(config.model, mechanism, data.vocabulary)
+        _check_together(config, plan, model, builders.build_objective(config.objective))
         return cls(
             config=config,
             plan=plan,
@@ -69,7 +63,7 @@ class RunSpec:
             build_teacher=choose_teacher(config),
             adam=make_adam(config.optim),
             open_logger=choose_logger(config.logger),
-            search=build_search(config.decoding, model),
+            search=builders.build_search(config.decoding, model),
             sweep=construct(SweepOptions, config.sweep, "sweep"),
         )
 

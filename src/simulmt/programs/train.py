@@ -33,8 +33,8 @@ from simulmt.scoring.split_decoder import SplitDecoder
 from simulmt.system import ending
 from simulmt.system.console import say, watch
 from simulmt.system.disk import write_json, write_texts
-from simulmt.system.ending import is_first, is_worker
 from simulmt.system.memory import enough_memory
+from simulmt.training import resume
 from simulmt.training.callbacks import count_parameters, flat_scores
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.launch import find_environment, reported, run_ranks
@@ -42,14 +42,6 @@ from simulmt.training.loggers import boards, open_loggers
 from simulmt.training.machine import prepare_machine
 from simulmt.training.module import Frozen, TranslationModule
 from simulmt.training.progress import print_line
-from simulmt.training.resume import (
-    alone_in,
-    check_resume,
-    find_resume,
-    is_requeued,
-    make_room,
-    read_state,
-)
 from simulmt.training.run import fit, make_trainer
 
 SHOWN = 50
@@ -79,9 +71,11 @@ def train(
         environment = find_environment(plan.nodes, plan.devices)
         plan.check_machine()
         files.check_own(folder)
-        with alone_in(folder) if is_first() and not is_worker() else nullcontext():
-            ckpt_path = "last" if is_requeued(folder) else asked
-            if ckpt_path == "last" and read_state(folder, run.config.plain).kind == "finished":
+        locks = ending.is_first() and not ending.is_worker()
+        with resume.alone_in(folder) if locks else nullcontext():
+            ckpt_path = "last" if resume.is_requeued(folder) else asked
+            state = resume.read_state(folder, run.config.plain) if ckpt_path == "last" else None
+            if state and state.kind == "finished":
                 say(
                     f"{folder} is already finished: increase trainer.max_updates (or "
                     "trainer.patience) to continue, or drop ckpt_path to retrain"
@@ -97,7 +91,7 @@ def train(
                 "decoding.beam"
             )
             with enough_memory(remedy, plan.accelerator, plan.devices):
-                _train(run, folder, record, environment, find_resume(ckpt_path, folder))
+                _train(run, folder, record, environment, resume.find_resume(ckpt_path, folder))
 
 
 def _train(
@@ -105,7 +99,7 @@ def _train(
     folder: Path,
     record: Mapping[str, str],
     environment: ClusterEnvironment,
-    resume: Path | None,
+    ckpt: Path | None,
 ) -> None:
     config, plan, tokens = run.config, run.plan, run.data.batch_tokens
     start = checkpoint.load(config.init_from) if config.init_from else None
@@ -116,21 +110,21 @@ def _train(
     say(f"run directory: {folder}")
     module = _module(run, data, start)
     updates = plan.max_updates
-    step = check_resume(resume, config.plain, data.manifest, folder, updates) if resume else None
+    step = resume.check_resume(ckpt, config.plain, data.manifest, folder, updates) if ckpt else None
     valid = data.decoder("valid", 2 * tokens, GREEDY)
     tested = data.decoder("test", 2 * tokens, run.search)
     batches = TranslationData(data.encoded["train"], data.encoded["valid"], tokens, config.seed)
     for name in ("valid", "test"):
         check_enough(len(data.encoded[name]), plan.processes, name)
-    if is_first():  # after all checks
-        make_room(folder, resume, step)
+    if ending.is_first():  # after all checks
+        resume.make_room(folder, ckpt, step)
         _describe(folder, run, data, record)
     with open_loggers(run.open_logger, folder, step, config) as loggers:
         same = {**config.plain, "hydra.run.dir": str(folder), "the update of ckpt_path": step}
         trainer = make_trainer(plan, folder, valid, loggers, same, environment)
-        chosen = fit(trainer, module, batches, resume, folder)
+        chosen = fit(trainer, module, batches, ckpt, folder)
         scores = _test(trainer, module, tested, folder, chosen)
-    if is_first():  # last: a run that has its scores is finished
+    if ending.is_first():  # last: a run that has its scores is finished
         write_json(folder / files.SCORES, scores)
 
 
@@ -209,7 +203,7 @@ def _test(
     scores = score(instances, decoder.split.needs, Decoding.by(decoder.search, chosen, "test"))
     figures = scores["paper", "word"]
     print_line(f"test BLEU {figures['BLEU'].form(1)}, test DAL {figures['DAL'].form()} words")
-    if is_first():
+    if ending.is_first():
         write_instances(folder / files.INSTANCES, instances)
     summary.results(f"{module.model.mechanism.name} on test", scores, instances, chosen, folder)
     step = trainer.global_step - 1

@@ -24,16 +24,8 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, g
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from simulmt.errors import UserError
+from simulmt.system import ending
 from simulmt.system.disk import explain
-from simulmt.system.ending import (
-    BAD_INPUT,
-    ENDS_WITH,
-    end,
-    is_first,
-    is_worker,
-    killed_by,
-    launched,
-)
 
 RESUMES = "the same command with ckpt_path=last resumes from the last validation"
 _PATIENCE = 8
@@ -114,7 +106,7 @@ def run_ranks(processes: int, remedy: str = RESUMES) -> None:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (cores or 1) // processes)))
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # or a lost connection prints 100 lines
-    os.environ[ENDS_WITH] = str(os.getpid())
+    os.environ[ending.ENDS_WITH] = str(os.getpid())
     words = [word.replace("$", "$$") for word in sys.orig_argv[1:]]  # torch fills in templates
     handlers = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT)]
     try:
@@ -135,28 +127,29 @@ def run_ranks(processes: int, remedy: str = RESUMES) -> None:
             elastic_launch(config, sys.executable)(*words)
     except SignalException as error:
         name = "interrupted" if error.sigval == signal.SIGINT else "terminated"
-        end(128 + error.sigval, f"{name}; {remedy}")
+        ending.end(128 + error.sigval, f"{name}; {remedy}")
     except ChildFailedError as error:
         _fail(error, remedy)
     finally:
-        del os.environ[ENDS_WITH]
+        del os.environ[ending.ENDS_WITH]
         for number, handler in handlers:  # which torch replaces
             signal.signal(number, handler)
 
 
 def _fail(error: ChildFailedError, remedy: str) -> NoReturn:
     """Raise the first error of the ranks, preferring one that a user can correct."""
-    failures = sorted(error.failures.items(), key=lambda failure: failure[1].exitcode != BAD_INPUT)
-    rank, failure = failures[0]
+    by_rank = error.failures.items()
+    rank, failure = min(by_rank, key=lambda item: item[1].exitcode != ending.BAD_INPUT)
     recorded = failure.error_file_data["message"]
     if isinstance(recorded, dict):
         message = recorded["message"]
-        if failure.exitcode == BAD_INPUT:
+        if failure.exitcode == ending.BAD_INPUT:
             raise UserError(message.removeprefix("UserError: ")) from None
         raise RuntimeError(f"rank {rank}: {message}\n{recorded['extraInfo']['py_callstack']}")
     status = 128 - failure.exitcode if failure.exitcode < 0 else failure.exitcode
-    why = f"was {killed_by(status - 128)}" if status > 128 else f"exited with status {status}"
-    end(status, f"rank {rank} {why}; {remedy}")
+    killed = status > 128
+    why = f"was {ending.killed_by(status - 128)}" if killed else f"exited with status {status}"
+    ending.end(status, f"rank {rank} {why}; {remedy}")
 
 
 @contextmanager
@@ -170,10 +163,10 @@ def reported() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if is_worker():
+        if ending.is_worker():
             known = UserError(explain(error)) if isinstance(error, OSError) else error
             get_error_handler().record_exception(known)
-            sys.exit(BAD_INPUT if isinstance(known, UserError) else 1)
-        if launched()[1] > 1 and not (is_first() and isinstance(error, UserError)):
+            sys.exit(ending.BAD_INPUT if isinstance(known, UserError) else 1)
+        if ending.launched()[1] > 1 and not (ending.is_first() and isinstance(error, UserError)):
             time.sleep(_BEFORE_OTHERS)
         raise

@@ -11,19 +11,7 @@ from typing import Literal
 
 from simulmt.data.manifest import Manifest, check_manifest
 from simulmt.errors import UserError
-from simulmt.files.run_directory import (
-    AVERAGE,
-    CONFIG,
-    LAST,
-    LEFT_BY_KILLS,
-    MARK,
-    RESULTS,
-    absent,
-    is_finished,
-    read_provenance,
-    remove_empty,
-    step_checkpoints,
-)
+from simulmt.files import run_directory as files
 from simulmt.options import SAME_RUN, Config, convert, flat_options
 from simulmt.parts import needed_by
 from simulmt.saved.checkpoint import read_checkpoint
@@ -52,12 +40,12 @@ def read_state(folder: Path, config: Config) -> RunState:
         folder: the run directory, which may be absent.
         config: the configuration that is to be trained.
     """
-    if not (folder / CONFIG).is_file():
+    if not (folder / files.CONFIG).is_file():
         return RunState("new")
     try:
-        provenance = read_provenance(folder)
+        provenance = files.read_provenance(folder)
         then = provenance.versions if provenance else {}
-        changed = differences(read_json(folder / CONFIG), config)
+        changed = differences(read_json(folder / files.CONFIG), config)
         changed += [  # plugins whose code has been edited
             f"{module} was {then.get(module)}, is {now}"
             for module, now in needed_by(config).items()
@@ -65,11 +53,13 @@ def read_state(folder: Path, config: Config) -> RunState:
         ]
         if changed:
             return RunState("new", f"settings changed: {', '.join(changed)}")
-        if is_finished(folder):
+        if files.is_finished(folder):
             return RunState("finished")
-        if not (folder / LAST).is_file():
+        if not (folder / files.LAST).is_file():
             return RunState("new")
-        return RunState("half", f"from update {read_checkpoint(folder / LAST).get('global_step')}")
+        return RunState(
+            "half", f"from update {read_checkpoint(folder / files.LAST).get('global_step')}"
+        )
     except UserError as error:
         return RunState("new", str(error))
 
@@ -86,9 +76,9 @@ def differences(before: Config, after: Config) -> list[str]:
 
 def is_requeued(folder: Path) -> bool:
     """Return True if SLURM has started this job again, and a run of the same job can resume."""
-    if os.environ.get("SLURM_RESTART_COUNT", "0") == "0" or not (folder / LAST).is_file():
+    if os.environ.get("SLURM_RESTART_COUNT", "0") == "0" or not (folder / files.LAST).is_file():
         return False
-    provenance = read_provenance(folder)
+    provenance = files.read_provenance(folder)
     return provenance is not None and provenance.job == os.environ.get("SLURM_JOB_ID")
 
 
@@ -96,7 +86,7 @@ def find_resume(choice: str | None, folder: Path) -> Path | None:
     """Return the checkpoint to resume from, if any; `last` names the newest of this run."""
     if not choice:
         return None
-    path = folder / LAST if choice == "last" else Path(choice)
+    path = folder / files.LAST if choice == "last" else Path(choice)
     if choice == "last" and not path.exists():
         say(f"nothing to resume in {folder}: starting a new run")
         return None
@@ -170,17 +160,17 @@ def alone_in(folder: Path, *, waits: bool = False) -> Iterator[None]:
     if os.environ.get(LOCKED) == str(folder):
         yield
         return
-    made = absent(folder.parent)
+    made = files.absent(folder.parent)
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         with alone(folder, waits=waits):
             try:
                 yield
             finally:
-                if not (folder / MARK).is_file():
+                if not (folder / files.MARK).is_file():
                     lock_of(folder).unlink(missing_ok=True)
     finally:
-        remove_empty(made)
+        files.remove_empty(made)
 
 
 def make_room(folder: Path, resume: Path | None, step: int | None) -> None:
@@ -195,13 +185,13 @@ def make_room(folder: Path, resume: Path | None, step: int | None) -> None:
         step: the update of that checkpoint.
     """
     if resume is not None and is_own(resume, folder):
-        for pattern in (*RESULTS, AVERAGE, *LEFT_BY_KILLS):
+        for pattern in (*files.RESULTS, files.AVERAGE, *files.LEFT_BY_KILLS):
             for path in folder.glob(pattern):
                 path.unlink()
-        for path in step_checkpoints(folder):
+        for path in files.step_checkpoints(folder):
             if int(path.stem.rpartition("-")[2]) > (step or 0):
                 path.unlink()
-    elif (folder / CONFIG).is_file():
+    elif (folder / files.CONFIG).is_file():
         places = (folder.with_name(f"{folder.name}@{number}") for number in count(1))
         place = next(place for place in places if not place.exists())
         for handler in logging.getLogger().handlers:
@@ -211,4 +201,4 @@ def make_room(folder: Path, resume: Path | None, step: int | None) -> None:
         say(f"the earlier run in {folder} is now {place.name}")
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / MARK).touch()
+        (folder / files.MARK).touch()
