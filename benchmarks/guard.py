@@ -39,7 +39,7 @@ def contestant(size: str, data: str, length: int, guarded: bool) -> Step:
             torch.autograd.backward(mean)
             norm = torch.nn.utils.clip_grad_norm_(network.parameters(), CLIP)
             if guarded:
-                adam.found_inf = guard.watch(1, mean.detach(), norm)  # type: ignore[attr-defined]
+                adam.found_inf = guard.found_inf(1, mean.detach(), norm)  # type: ignore[attr-defined]
             adam.step()
             adam.zero_grad()
 

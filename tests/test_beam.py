@@ -145,7 +145,7 @@ def test_finished_sentences_leave_and_hopeless_ones_are_given_up():
     assert len(sure.rows) == 1, "nothing can beat an end of probability 1"
 
 
-@pytest.mark.parametrize(("name", "kind"), zoo.pairs(zoo.OFFLINE, few=True))
+@pytest.mark.parametrize(("name", "kind"), zoo.pairs(zoo.OFFLINE))
 def test_a_beam_of_one_is_greedy(name, kind):
     made = zoo.model(zoo.MECHANISMS[name], kind=kind)
     source, mask = zoo.sentences(6, 9)

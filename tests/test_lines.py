@@ -3,7 +3,7 @@
 import logging
 import re
 
-from simulmt.training import lines
+from simulmt.training import progress
 from small_runs import run
 
 

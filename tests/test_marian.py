@@ -20,7 +20,7 @@ from simulmt.decoding.greedy import greedy
 from simulmt.decoding.search import Search
 from simulmt.live.translator import Translator
 from simulmt.parts.builders import build_policy
-from simulmt.programs.marian import import_model
+from simulmt.programs.export import import_model
 from simulmt.saved.marian import folder as marian
 from small_runs import configuration
 

@@ -17,8 +17,9 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from simulmt.programs.choices import check_choices
+from simulmt.programs.run_spec import RunSpec
 from simulmt.programs.plain import plain
+from simulmt.programs.run_spec import RunSpec
 from simulmt.training.run_name import run_name, within
 
 ROOT = Path(__file__).parents[1]
@@ -112,7 +113,7 @@ def test_the_page_lists_every_preset():
 @each_preset
 def test_every_run_of_a_preset_is_accepted(preset):
     for config in runs(preset):
-        check_choices(config)
+        RunSpec.of(config)
 
 
 @each_table

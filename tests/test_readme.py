@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from simulmt.analysis.studies import STUDIES
 from simulmt.options import construct
 from simulmt.programs.align import AlignOptions
-from simulmt.programs.choices import check_choices
+from simulmt.programs.run_spec import RunSpec
 from simulmt.programs.evaluate import EvaluateOptions
 from simulmt.programs.plain import plain
 from simulmt.programs.serve import ServeOptions
@@ -161,7 +161,7 @@ def test_every_command_composes(program, overrides, monkeypatch):
     if program == "analyse":
         assert config["study"] in STUDIES
     if program == "train" and config["teacher"]["kind"] != "pretrained":  # of a run that is there
-        check_choices(config)  # and what the program itself would refuse at once
+        RunSpec.of(config)  # and what the program itself would refuse at once
     if program in SCHEMAS:
         construct(SCHEMAS[program], config, f"{program}.py")
 

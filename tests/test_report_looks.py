@@ -7,7 +7,7 @@ from matplotlib.image import imread
 
 from reported import OPTIONS, VERBFINAL, boxes, make_runs, names_drawn
 from simulmt.analysis.figures.curve import draw_curve
-from simulmt.analysis.figures.style import save
+from simulmt.analysis.figures.panels import save
 from simulmt.analysis.report import report
 from simulmt.analysis.tables.points import Point, Series, front_points
 

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from simulmt.errors import UserError
-from simulmt.training.resume import alone_in
-from simulmt.training.room import make_room
+from simulmt.training.resume import alone_in, make_room
 from small_runs import metrics, run, weights
 
 pytestmark = pytest.mark.usefixtures("no_pictures")

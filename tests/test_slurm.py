@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import re
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,16 +17,18 @@ import pytest
 from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 
 from cluster import Cluster, NoSlurmError, cluster
-from faults.world import results
 from simulmt.errors import UserError
 from simulmt.files.run_directory import Provenance
 from simulmt.system.disk import write_json
 from simulmt.training.launch import find_environment
-from simulmt.training.resume import choose_resume
+from simulmt.training.resume import is_requeued
 from small_runs import ROOT, TINY
 
 PAGE = ROOT / "docs" / "clusters.md"
 LONG = ["trainer.max_updates=200", "trainer.validate_every=10", "mechanism=mma_il"]
+SHORT = ["trainer.max_updates=8", "trainer.validate_every=2", "mechanism=mma_il"]
+ENDLESS = ["trainer.max_updates=100000", "trainer.validate_every=1000", "mechanism=mma_il"]
+DDP = ["trainer=ddp", "trainer.accelerator=cpu"]
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +63,7 @@ def started(slurm: Cluster, script: Path, folder: Path, *overrides: str, wide: i
     size = [f"--nodes={wide}", f"--ntasks-per-node={2 // wide}", "--cpus-per-task=1"]
     options = [f"--chdir={ROOT}", f"--output={folder}.log"]
     run = [f"hydra.run.dir={folder}", f"cache={folder.parent / 'cache'}", "trainer.accelerator=cpu"]
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    path = os.pathsep.join([str(Path(sys.executable).parent), slurm.environment["PATH"]])
     return slurm.submit(*size, *options, str(script), *TINY, *run, *overrides, PATH=path)
 
 
@@ -71,6 +77,10 @@ def wait_until(condition: Callable[[], bool], seconds: float = 200) -> None:
     while not condition():
         assert time.monotonic() < end, f"not within {seconds} s"
         time.sleep(0.1)
+
+
+def results(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in ("test_scores.json", "instances.log")}
 
 
 def output(folder: Path) -> str:
@@ -100,9 +110,146 @@ def test_the_script_of_the_page_goes_on_by_itself_whatever_stops_the_job(slurm, 
     slurm.wait(job, "COMPLETED", seconds=300)
     assert results(broken) == results(whole)
     said = output(broken)
-    assert said.count("SLURM has started this job again: ckpt_path=last\n") == 3
+    assert (
+        said.count("SLURM has restarted this job: the run resumes, as with ckpt_path=last\n") == 3
+    )
     assert said.count("error: terminated") == 3
     assert "Traceback" not in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_process_ends_the_job(rank, slurm, script, tmp_path):
+    folder = tmp_path / "run"
+    job = started(slurm, script, folder, *ENDLESS)
+    wait_until(lambda: rows(folder) > 5)
+    os.kill(process_of(slurm, job, rank), signal.SIGKILL)
+    slurm.wait(job, "FAILED", seconds=30)
+    said = output(folder)
+    assert f"task {rank}: Killed" in said
+    assert "Traceback" not in said
+    assert said.count("error: terminated") <= 1
+
+
+def process_of(slurm: Cluster, job: int, rank: int) -> int:
+    """The process of a rank of a job's first step, as this machine numbers it."""
+    names = {"CONF": slurm.folder / "slurm.conf", "JOB_ID": job, "STEP_ID": 0, "PROCID": rank}
+    wanted = {f"SLURM_{name}={value}".encode() for name, value in names.items()}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (folder / "environ").read_bytes().split(b"\0")
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"train.py" in words[1:2] and wanted <= {*variables}:
+            return int(folder.name)
+    raise AssertionError("no such process")
+
+
+@pytest.mark.slow
+def test_two_runs_in_one_job_do_not_meet(slurm, tmp_path):
+    one = f"{sys.executable} train.py {' '.join([*TINY, *SHORT, *DDP])} trainer.nodes=2"
+    runs = [
+        f"srun --overlap --ntasks=2 --nodes=2 {one} trainer.devices=1 lambda=0.{number} "
+        f"hydra.run.dir={tmp_path / str(number)} cache={tmp_path / str(number)}-cache &"
+        for number in (1, 2)
+    ]
+    script = "\n".join(["export OMP_NUM_THREADS=1", *runs, "wait"])
+    where = [f"--chdir={ROOT}", f"--output={tmp_path}/log"]
+    job = slurm.submit("--nodes=2", "--ntasks-per-node=1", *where, f"--wrap={script}")
+    slurm.wait(job, "COMPLETED", seconds=300)
+    for number in (1, 2):
+        assert results(tmp_path / str(number))
+        assert json.loads((tmp_path / str(number) / "training.json").read_text())["processes"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "overrides", "message"),
+    [
+        (
+            "srun --kill-on-bad-exit=1 --ntasks=2",
+            [],
+            "trainer.devices=1 .* 2 processes",
+        ),
+        (
+            "srun --ntasks=1",
+            ["trainer.nodes=2"],
+            "neither torchrun nor srun has started this process",
+        ),
+        ("", ["trainer.nodes=2"], "neither torchrun nor srun has started"),
+    ],
+)
+def test_other_processes_than_those_of_the_run_are_refused(
+    command, overrides, message, slurm, tmp_path
+):
+    """In an allocation, as `salloc` gives one."""
+    line = f"{command} {sys.executable} train.py hydra.run.dir={tmp_path / 'run'}"
+    allocation = ["salloc", "--quiet", "--nodes=1", "--ntasks=2", *line.split(), *overrides]
+    done = subprocess.run(
+        allocation,
+        cwd=ROOT,
+        env={**os.environ, **slurm.environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode in {2, 143}  # srun's is the greatest of all: it ends the others
+    theirs = re.compile("srun:|slurmstepd|salloc:")
+    ours = [line for line in done.stderr.splitlines() if not theirs.match(line)]
+    assert len(ours) == 1, done.stderr
+    assert re.search(message, ours[0])
+    assert not (tmp_path / "run").exists()
+
+
+def sweep(slurm: Cluster, folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start a sweep of mma_il, milk and soft."""
+    where = [f"hydra.sweep.dir={folder}", "hydra.sweep.subdir='${hydra:job.num}'"]
+    line = [sys.executable, "train.py", "-m", *TINY, f"cache={folder.parent / 'cache'}", *where]
+    return subprocess.Popen(
+        [*line, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **slurm.environment, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def outcomes(folder: Path) -> dict[str, dict[str, str]]:
+    with (folder / "sweep.csv").open(newline="") as file:
+        return {row["run"]: row for row in csv.DictReader(file)}
+
+
+@pytest.mark.slow
+def test_a_sweep_of_jobs_ends_like_any_other(slurm, tmp_path):
+    """A job that runs out of time goes on, whatever befalls others; the same command ends all."""
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    grid = ["mechanism=milk,mma_il,soft", "lambda=0", *LONG[:2]]
+    with sweep(slurm, whole, *grid) as process:
+        said, _ = process.communicate(timeout=400)
+        assert process.returncode == 0, said
+    jobs = ["hydra/launcher=submitit_slurm", "hydra.launcher.array_parallelism=2"]
+    jobs += ["hydra.launcher.timeout_min=5", "hydra.launcher.max_num_timeout=1"]
+    with sweep(slurm, broken, *grid, *jobs) as process:
+        wait_until(lambda: min(rows(broken / "0"), rows(broken / "1")) > 25)
+        array = next((broken / ".submitit").glob("*_0")).name.partition("_")[0]
+        slurm.call("scancel", f"{array}_2")
+        slurm.call("scancel", f"{array}_0")
+        slurm.call("scancel", "--signal=USR2", f"{array}_1")
+        said, _ = process.communicate(timeout=300)
+    assert process.returncode == 1, said
+    wait_until((broken / "1" / "test_scores.json").is_file)
+    with sweep(slurm, broken, *grid, *jobs) as process:
+        said, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    assert [found["outcome"] for found in outcomes(broken).values()] == [
+        *("resumed", "skipped", "trained")
+    ]
+    for number in range(3):
+        assert results(broken / str(number)) == results(whole / str(number))
 
 
 def step(monkeypatch, tasks: int, machines: int) -> None:
@@ -132,16 +279,16 @@ def test_a_step_has_the_processes_of_the_run(monkeypatch, nodes, devices):
 
 
 @pytest.mark.parametrize(
-    ("restarts", "job", "chosen"), [("1", "7", "last"), (None, "7", None), ("1", "8", None)]
+    ("restarts", "job", "resumed"), [("1", "7", True), (None, "7", False), ("1", "8", False)]
 )
 def test_a_job_that_starts_again_goes_on_with_its_own_run(
-    monkeypatch, restarts, job, chosen, tmp_path
+    monkeypatch, restarts, job, resumed, tmp_path
 ):
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     if restarts:
         monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
     write_json(tmp_path / "provenance.json", Provenance("", "", None, {}, "", "", job))
-    assert choose_resume(None, tmp_path) is None
+    assert not is_requeued(tmp_path)
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "last.ckpt").touch()
-    assert choose_resume(None, tmp_path) == chosen
+    assert is_requeued(tmp_path) == resumed

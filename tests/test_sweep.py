@@ -19,7 +19,7 @@ from simulmt.programs.outcome import SWEEP, Outcome, find_outcomes, write_outcom
 from simulmt.programs.plain import plain
 from simulmt.system.disk import write_json
 from simulmt.training.loggers import MetricsFile
-from simulmt.training.ranks import refuse_differences
+from simulmt.training.callbacks import check_same
 from simulmt.training.resume import alone_in, differences, read_state
 from small_runs import configuration
 
@@ -207,7 +207,7 @@ def test_the_table_has_every_run_of_the_sweep(tmp_path, records):
 
 def test_ranks_that_were_told_something_else_stop():
     same = {"lambda": 0.1, "seed": 1}
-    refuse_differences([same, {**same}])
+    check_same([same, {**same}])
     message = "configurations: lambda is 0.1 on rank 0, 0.2 on rank 1"
     with pytest.raises(UserError, match=message):
-        refuse_differences([same, {**same, "lambda": 0.2}])
+        check_same([same, {**same, "lambda": 0.2}])

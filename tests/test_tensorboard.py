@@ -68,7 +68,7 @@ def test_translations_are_shown_word_for_word(logged, events):
 def test_what_a_resumed_run_does_again_is_shown_once(tmp_path):
     open_logger = choose_logger({"kind": "tensorboard"})
     for first, resume_at in ((0, None), (2, 2)):
-        logger = open_logger(tmp_path, resume_at, {"seed": 1})
+        logger = open_logger(tmp_path, resume_at, None)
         for step in range(first, 4):
             logger.log_metrics({"loss": step + first}, step)
         logger.finalize("failed")
@@ -77,7 +77,7 @@ def test_what_a_resumed_run_does_again_is_shown_once(tmp_path):
 
 
 def test_markup_in_a_translation_stays_text(tmp_path):
-    logger = choose_logger({"kind": "tensorboard"})(tmp_path, None, {})
+    logger = choose_logger({"kind": "tensorboard"})(tmp_path, None, None)
     evil = "a | b <script>*x*</script> [y](z) `c` & # \\|"
     logger.show_table("t", ["text"], [[evil]], 0)
     logger.finalize("failed")

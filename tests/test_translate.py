@@ -109,7 +109,7 @@ def test_a_file_is_translated_block_by_block(any_run, long_text, tmp_path, capsy
     assert output.read_text() == printed
     content = output.read_bytes()
     output.write_bytes(content[: len(content) // 2])  # an unfinished line ends it
-    assert "lines are there already" in say(capsys, *asked, f"output={output}")
+    assert "lines are already there" in say(capsys, *asked, f"output={output}")
     assert output.read_bytes() == content
     with pytest.raises(UserError, match="block=20, not block=30"):
         say(capsys, *asked, f"output={output}", "block=30")
@@ -117,7 +117,7 @@ def test_a_file_is_translated_block_by_block(any_run, long_text, tmp_path, capsy
     other.write_text("der Mann\n")
     with pytest.raises(UserError, match=r"input=.*, not .*input="):
         say(capsys, *asked, f"input={other}", f"output={output}")
-    with pytest.raises(UserError, match=r"other.txt is not a translation"):
+    with pytest.raises(UserError, match=r"other.txt exists"):
         say(capsys, *asked, f"output={other}")
     assert output.read_bytes() == content
     assert other.read_text() == "der Mann\n"
@@ -155,7 +155,7 @@ def test_the_same_picture_of_a_file_and_of_a_stream(finished, tmp_path, capsys, 
 def test_a_line_that_is_too_long_is_refused_by_number_or_cut(finished, tmp_path, capsys):
     text = tmp_path / "in.txt"
     text.write_text("\nder Mann\n" + "x " * (LONGEST + 1) + "\n")
-    with pytest.raises(UserError, match=r"line 3 has [\d,]+ subwords, .*4,096"):
+    with pytest.raises(UserError, match=r"line 3 of input has [\d,]+ subwords, .*4,096"):
         translate(configuration("translate", f"checkpoint={finished}", f"input={text}"))
     translator = Translator.load(finished, "cpu")
     translator.stream.done = True  # a sentence of this length takes a while

@@ -13,8 +13,9 @@ from pytorch_lightning.loggers import WandbLogger
 from simulmt.options import flat_options
 from simulmt.parts.configuration import Configuration
 from simulmt.programs.plain import plain
+from simulmt.programs.run_spec import RunSpec
 from simulmt.programs.train import train
-from simulmt.training.weights_and_biases import run_name
+from simulmt.training.weights_and_biases import wandb_name
 from small_runs import ROOT, SMALL, configuration
 
 HOME = ROOT / "experiments" / "wandb"
@@ -81,7 +82,7 @@ def test_the_names_that_dashboards_and_queries_use(logged):
 
 def test_runs_are_named_by_what_sets_their_latency():
     def named(*overrides: str) -> str:
-        return run_name(Configuration.of(plain(configuration("train", *overrides))))
+        return wandb_name(Configuration.of(plain(configuration("train", *overrides))))
 
     assert named("mechanism=mma_il", "lambda=0.2") == "mma_il lambda=0.2 seed=1"
     assert named("mechanism=wait_k", "mechanism.k=5", "seed=3") == "wait_k k=5 seed=3"

@@ -14,8 +14,8 @@ from omegaconf import OmegaConf
 
 from faults.world import CHOSEN, NEW, Case, World, complaints, nothing_lost
 from simulmt.errors import UserError
-from simulmt.programs.choices import check_choices
 from simulmt.programs.plain import plain
+from simulmt.programs.run_spec import RunSpec
 from small_runs import ROOT, configuration
 
 GROUPS = ("data", "mechanism", "model", "teacher", "optim", "trainer", "logger", "objective")
@@ -98,7 +98,7 @@ def refusal(choice: tuple[str, ...], option: str, name: str) -> str:
         group = group[part]
     group[last] = OverridesParser.create().parse_override(f"x={ABSURD[name]}").value()
     try:
-        check_choices(config)
+        RunSpec.of(config)
     except UserError as error:
         return str(error)
     return ""

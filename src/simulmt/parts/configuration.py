@@ -22,9 +22,10 @@ WEIGHTS = ("lambda", "lambda_var")
 class Configuration:
     """A configuration of `conf/train.yaml`: its keys, checked, and its groups as plain options.
 
-    Each group is checked by what is built from it.
+    Each group is checked by what is built from it. `plain` holds the whole as plain values.
     """
 
+    plain: Config
     data: Config
     objective: Config
     mechanism: Config
@@ -52,7 +53,7 @@ class Configuration:
         Raises:
             UserError: a key is unknown, missing or out of range, or a weight has no effect.
         """
-        read = construct(cls, plain, "")
+        read = construct(cls, plain, "", {"plain": plain})
         for name, weight in zip(WEIGHTS, (read.lambda_, read.lambda_var), strict=True):
             if weight and name not in read.objective:
                 raise UserError(

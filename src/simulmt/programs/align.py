@@ -37,8 +37,8 @@ class AlignOptions:
         files = (self.source, self.target)
         if (None in files) if self.data is None else (files != (None, None)):
             raise UserError(
-                f"source is {self.source}, target {self.target}, data "
-                f"{self.data and self.data.get('name')}; give both files, or data=PRESET alone"
+                f"source={self.source}, target={self.target} and data="
+                f"{self.data and self.data.get('name')}: give both files, or only data=PRESET"
             )
 
 
@@ -46,7 +46,7 @@ def align(cfg: DictConfig) -> None:
     """Align all pairs, and write a line of links for each, `0-0 1-2`.
 
     Raises:
-        UserError: anything a user can put right.
+        UserError: a mistake that a user can correct.
     """
     options = construct(AlignOptions, plain(cfg), "")
     check_installed()
@@ -72,7 +72,7 @@ def _splits(options: AlignOptions) -> Sequence[Split]:
     split = Split([*text_lines(options.source)], [*text_lines(options.target)])
     if len(split.sources) != len(split.targets):
         raise UserError(
-            f"{options.source} has {len(split.sources)} lines but {options.target} has "
-            f"{len(split.targets)}: line n of one must be the translation of line n of the other"
+            f"source={options.source} has {len(split.sources):,} lines but target={options.target} "
+            f"has {len(split.targets):,}: give files in which line n translates line n"
         )
     return [split]

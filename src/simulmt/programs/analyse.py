@@ -47,7 +47,7 @@ def analyse(cfg: DictConfig) -> None:
     """Make a study, and print the places of its figure and its table.
 
     Raises:
-        UserError: anything a user can put right.
+        UserError: a mistake that a user can correct.
     """
     options = construct(AnalyseOptions, plain(cfg), "")
     study, folder = pick(STUDIES, options.study, "study"), options.runs

@@ -17,11 +17,11 @@ VERBS = (
 COMMAND = "SIMULMT_COMMAND"
 """Environment variable with the command as the user typed it, for all processes of that command."""
 _LONG = ("train", "distil")
-"""What may take days, in many processes, and is told to end."""
+"""Verbs that may take days, in many processes, and that end on a signal."""
 _HELP = ("-h", "--help")
 _COMPLETION = ("-sc", "--shell-completion")
 _SPINS = "1000"
-"""How often a thread of OpenMP looks for work before it sleeps, unless the environment says. With
+"""How often a thread of OpenMP checks for work before it sleeps; the environment may set it. With
 the default, 300,000, two threads beside other work wait for each other most of the time."""
 
 
@@ -38,10 +38,14 @@ def main(verb: str | None = None) -> None:
     program = Path(sys.argv[0]).name if verb else "simulmt"
     os.environ.setdefault(COMMAND, shlex.join([program, *sys.argv[1:]]))
     if verb is None:
-        verb = _completed() if sys.argv[1:2] and sys.argv[1] in _COMPLETION else _taken()
+        first = sys.argv[1] if len(sys.argv) > 1 else _HELP[0]
+        if first in _COMPLETION:
+            verb = _completed()
+        else:  # Hydra reads the rest of the command line
+            verb, sys.argv = first, [sys.argv[0], *sys.argv[2:]]
     if verb in VERBS and not {*_HELP} & {*sys.argv}:
         if verb in _LONG:
-            ending.begin()  # at once: the other imports may take a minute
+            ending.begin()  # before the other imports, which may take a minute
         from simulmt.programs import command  # noqa: PLC0415
 
         command.run(verb)
@@ -53,11 +57,6 @@ def main(verb: str | None = None) -> None:
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(ending.BAD_INPUT)
-
-
-def _taken() -> str:
-    """Take the verb off the command line, which Hydra reads."""
-    return sys.argv.pop(1) if len(sys.argv) > 1 else _HELP[0]
 
 
 def _completed() -> str:

@@ -1,4 +1,4 @@
-"""Runs the programs under Hydra. An error that a user can put right is one line, no traceback."""
+"""Runs the programs under Hydra; a mistake that a user can correct ends in one line."""
 
 import logging
 import os
@@ -28,7 +28,7 @@ from simulmt.system.disk import explain
 from simulmt.system.ending import BAD_INPUT, INTERRUPTED, drop_output
 from simulmt.training.run_name import run_name, within
 
-PLACES = {"train": ("sweep", "run_or_sweep"), "import": ("marian", "import_model")}
+PLACES = {"train": ("sweep", "run_or_sweep"), "import": ("export", "import_model")}
 """The module and the function of a verb; of the others, both are named after the verb."""
 _made: list[Path] = []
 """Folders that Hydra makes for this command, the innermost first."""
@@ -58,7 +58,7 @@ def run(verb: str) -> None:
         SystemExit: with 2 on bad input, with 130 after Ctrl-C.
     """
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra then raises the exceptions themselves
-    logging.raiseExceptions = False  # a log on a full disk is no reason to print tracebacks
+    logging.raiseExceptions = False  # a full disk prints no tracebacks of the log
     Plugins.instance().register(PluginFolders)
     try:
         with in_one_line(), TemporaryDirectory() as scratch:
@@ -66,7 +66,9 @@ def run(verb: str) -> None:
             for word in sys.argv[1:]:
                 name, _, choice = word.partition("=")
                 if choice == "{}" or (choice == "null" and name in groups):  # which Hydra ignores
-                    raise UserError(f"{word} sets nothing: name a choice (--help), or leave it out")
+                    raise UserError(
+                        f"{word} has no effect: give a choice (see --help), or leave it out"
+                    )
             OmegaConf.register_new_resolver("run_name", run_name, replace=True)
             OmegaConf.register_new_resolver("within", within, replace=True)
             OmegaConf.register_new_resolver("scratch", lambda: scratch, replace=True)
@@ -95,15 +97,15 @@ def work(config: DictConfig) -> Any:
 
 @contextmanager
 def in_one_line() -> Iterator[None]:
-    """End the process in one line on an error that a user can put right."""
+    """End the process in one line on a mistake that a user can correct."""
     try:
         yield
     except (UserError, HydraException, OmegaConfBaseException) as error:
         end(" ".join(str(error).partition("Config search path:")[0].split()))
     except OSError as error:
-        if error.filename is None:  # standard output
+        if error.filename is None:  # of standard output
             drop_output()
-        if not isinstance(error, BrokenPipeError):  # which says that nobody reads the output
+        if not isinstance(error, BrokenPipeError):  # the reader, such as `head`, has exited
             end(explain(error))
 
 

@@ -1,5 +1,8 @@
 """The data of a run: its corpus, its subwords, and its splits as subwords."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from typing_extensions import NotRequired
@@ -7,37 +10,68 @@ from typing_extensions import NotRequired
 from simulmt.analysis import summary
 from simulmt.data.corpus import SPLITS, Corpus
 from simulmt.data.encoded import EncodedSplit
-from simulmt.data.manifest import Manifest
+from simulmt.data.manifest import Manifest, manifest
 from simulmt.data.subwords import Subwords
 from simulmt.data.tokenizer import Tokenizer
+from simulmt.decoding.search import Search
 from simulmt.errors import UserError
 from simulmt.options import Config, asked_of, check, construct
 from simulmt.parts.builders import Data
 from simulmt.saved.checkpoint import load_subwords
+from simulmt.scoring.split_decoder import SplitDecoder
 from simulmt.system.console import busy, say
 
 
-def build_data(data: Data, cache: Path) -> tuple[Corpus, Tokenizer, dict[str, EncodedSplit]]:
-    """Return the corpus, its subwords (given, cached or trained) and encoded splits.
+@dataclass(frozen=True)
+class RunData:
+    """A corpus, its subwords, and its splits as subwords."""
 
-    Args:
-        data: the options.
-        cache: the folder of encoded text and trained subwords.
-    """
-    subwords = _given_subwords(data.subwords)
-    corpus = data.read(cache=cache)
-    # small splits first: their errors then show before the long work
-    splits = {name: corpus.splits[name] for name in reversed(SPLITS)}
-    if subwords is None:
-        text = splits["train"]
-        given = {"sentences": text.sample(), "digest": " ".join(text.sha256)}
-        options = {name: value for name, value in data.subwords.items() if name != "model"}
-        with busy("subwords"):
-            subwords = construct(
-                Subwords.train, options, "data.subwords", {**given, "cache": cache / "subwords"}
-            )
-    encoded = {n: EncodedSplit.encode(s, subwords, cache) for n, s in splits.items()}
-    return corpus, subwords, encoded
+    corpus: Corpus
+    subwords: Tokenizer
+    encoded: Mapping[str, EncodedSplit]
+
+    @classmethod
+    def read(cls, data: Data, cache: Path) -> "RunData":
+        """Return the data of a run, with subwords that are given, cached or trained here.
+
+        Args:
+            data: the options.
+            cache: the folder of encoded text and trained subwords.
+        """
+        subwords = _given_subwords(data.subwords)
+        corpus = data.read(cache=cache)
+        # small splits first: their errors then show before the long work
+        splits = {name: corpus.splits[name] for name in reversed(SPLITS)}
+        if subwords is None:
+            text, folder = splits["train"], cache / "subwords"
+            digest = " ".join(text.sha256)
+            given = {"sentences": text.sample(), "digest": digest, "cache": folder}
+            options = {name: value for name, value in data.subwords.items() if name != "model"}
+            with busy("subwords"):
+                subwords = construct(Subwords.train, options, "data.subwords", given)
+        encoded = {n: EncodedSplit.encode(s, subwords, cache) for n, s in splits.items()}
+        return cls(corpus, subwords, encoded)
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """The manifest of the data, kept with the model."""
+        return manifest(self.corpus, self.subwords)
+
+    def decoder(self, name: str, tokens: int, search: Search) -> SplitDecoder:
+        """Return what decodes a split in batches of at most `tokens` tokens."""
+        return SplitDecoder(
+            self.corpus.splits[name], self.encoded[name], self.subwords, tokens, search
+        )
+
+    def describe(self) -> None:
+        """Print the sizes, the dropped pairs, and the splits that repeat the training text."""
+        corpus = self.corpus
+        sizes = ", ".join(f"{len(split):,} {name}" for name, split in corpus.splits.items())
+        say(f"{corpus.name} {self.manifest.pair}: {sizes} pairs, {len(self.subwords):,} subwords")
+        for name, split in corpus.splits.items():
+            summary.dropped(name, split)
+        for name in ("valid", "test"):
+            summary.repeated(name, corpus.splits[name], self.manifest)
 
 
 def _given_subwords(options: Config) -> Tokenizer | None:
@@ -52,18 +86,7 @@ def _given_subwords(options: Config) -> Tokenizer | None:
     if place is None:
         return None
     if not Path(place).exists():
-        raise UserError(f"data.subwords.model={place}: absent; give a SentencePiece file or a run")
+        raise UserError(
+            f"data.subwords.model={place} does not exist; give a SentencePiece file or a run"
+        )
     return load_subwords(Path(place))
-
-
-def say_data(corpus: Corpus, subwords: Tokenizer, described: Manifest) -> None:
-    """Print the sizes of the data, the dropped pairs, and the splits that repeat the training."""
-    sizes = ", ".join(f"{len(split):,} {name}" for name, split in corpus.splits.items())
-    say(
-        f"{corpus.name} {corpus.source_language}-{corpus.target_language}: {sizes} pairs, "
-        f"{len(subwords):,} subwords"
-    )
-    for name, split in corpus.splits.items():
-        summary.dropped(name, split)
-    for name in ("valid", "test"):
-        summary.repeated(name, corpus.splits[name], described)

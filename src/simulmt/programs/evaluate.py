@@ -18,7 +18,6 @@ from simulmt.data.pairs import FilePair
 from simulmt.data.reader import read_pairs
 from simulmt.data.sacrebleu_sets import PREFIX, find_set, is_test_set
 from simulmt.data.text import ENDINGS
-from simulmt.decoding.instance import Instance
 from simulmt.decoding.search import GREEDY
 from simulmt.errors import UserError
 from simulmt.files.instances import write_instances
@@ -27,12 +26,12 @@ from simulmt.live.stopwatch import translate_timed
 from simulmt.live.translator import Translator
 from simulmt.options import FOLDER_NAME, Config, FolderName, Tokens, construct, is_folder_name
 from simulmt.parts.builders import build_policy, other_policy, pick_device
-from simulmt.programs.lines import search_of
+from simulmt.programs.lines import line_search
 from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
 from simulmt.scoring.score import score
-from simulmt.scoring.scores import Computing, Decoding, Scores, Text
+from simulmt.scoring.scores import Decoding, Scores, Text
 from simulmt.scoring.split_decoder import SplitDecoder
 from simulmt.system.console import console, watch
 from simulmt.system.disk import check_writable, write_json
@@ -64,32 +63,31 @@ class EvaluateOptions:
     def __post_init__(self) -> None:
         files = f"source={self.source} and target={self.target}"
         other = self.source is not None or is_test_set(self.split)
-        named = is_folder_name(self.scored) and self.scored.lower() not in SPLITS
+        if (self.source is None) != (self.target is None):
+            raise UserError(f"{files}: give both, or neither")
+        if self.source and self.split != "test":
+            raise UserError(f"split={self.split} with {files}: leave out the split, or the files")
+        if other and (not is_folder_name(self.scored) or self.scored.lower() in SPLITS):
+            raise UserError(
+                f"the name of the text is {self.scored!r}, but it must be {FOLDER_NAME}, and not "
+                f"one of the splits {', '.join(SPLITS)}: set text=NAME"
+            )
+        if other and self.data_root:
+            raise UserError(
+                f"data_root={self.data_root} is for the model's own data: leave it out, or leave "
+                f"out split={self.split} and {files}"
+            )
+        if self.text is not None and not other:
+            raise UserError(
+                f"text={self.text} names other text than the model's splits: leave it out, or give "
+                f"source=FILE target=FILE or split={PREFIX}NAME"
+            )
         searches = (self.beam or 1, self.length_penalty) != (1, None)
-        for wrong, why in (
-            ((self.source is None) != (self.target is None), f"{files}: give both, or neither"),
-            (
-                self.source and self.split != "test",
-                f"split={self.split} with {files}: leave out the split, or the files",
-            ),
-            (
-                other and not named,
-                f"text is {self.scored!r}; it must be {FOLDER_NAME}, and none of the splits "
-                f"{', '.join(SPLITS)}: set text=NAME",
-            ),
-            (other and self.data_root, f"data_root={self.data_root} is for the model's own data"),
-            (
-                self.text is not None and not other,
-                f"text={self.text} is for source=FILE target=FILE, or split={PREFIX}NAME",
-            ),
-            (
-                self.word_ms and searches and not other_policy(self.policy),
+        if self.word_ms and searches and not other_policy(self.policy):
+            raise UserError(
                 f"beam={self.beam} and length_penalty={self.length_penalty} with word_ms="
-                f"{self.word_ms}, which decodes greedily: leave them out",
-            ),
-        ):
-            if wrong:
-                raise UserError(why)
+                f"{self.word_ms}, which decodes greedily: leave them out"
+            )
 
     @property
     def scored(self) -> str:
@@ -103,18 +101,24 @@ class EvaluateOptions:
 
     @property
     def changes(self) -> Config:
-        """What this decoding does not do as the training's test did."""
+        """The options in which this decoding differs from the test after training."""
         policy = {("policy" if k == "name" else k): v for k, v in other_policy(self.policy).items()}
         own = {name: getattr(self, name) for name in ("beam", "length_penalty", "word_ms")}
         changed = {**policy, **self.dial, **own}
         return {name: value for name, value in changed.items() if value is not None}
+
+    def folder(self, path: Path) -> Path:
+        """Return the folder of this evaluation, in the run's directory or beside the checkpoint."""
+        home = path if path.is_dir() else run_of(path) or path.parent
+        changes = (f"{name}{value}" for name, value in self.changes.items())
+        return home / EVALUATION / "-".join([self.scored, path.stem, *changes])
 
 
 class Table(Callback):
     """A callback that Hydra calls in the process that the user started."""
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
-        """Print one table of all decodings that this process has made."""
+        """Print one table of all decodings of this process."""
         if _evaluated:
             console.print(score_table(_evaluated))
             _evaluated.clear()
@@ -125,24 +129,29 @@ def evaluate(cfg: DictConfig) -> None:
     """Decode with a checkpoint and score, as `train.py` does after training.
 
     Raises:
-        UserError: anything a user can put right.
+        UserError: a mistake that a user can correct.
     """
     options = construct(EvaluateOptions, plain(cfg), "")
     device, policy = pick_device(options.device), build_policy(options.policy)
     trained, word_ms = checkpoint.load(options.checkpoint), options.word_ms
     model = trained.build(options.dial, policy).to(device)
-    search = search_of(trained, model, policy, options.beam, options.length_penalty)
+    search = line_search(trained, model, policy, options.beam, options.length_penalty)
     search = search if policy or word_ms is None else GREEDY
     files, split = _text(options, trained)
-    folder = _folder(options, trained.path)
+    folder = options.folder(trained.path)
     check_writable(folder)
     summary.dropped(options.scored, split)
     summary.repeated(options.scored, split, trained.manifest)
     if policy is not None and not model.causal:
         summary.reencoding(split.sources)
-    tokens = options.batch_tokens or 2 * trained.setup.batch_tokens
-    translator = Translator(model, trained.subwords, device, policy, search)
-    instances, computing = _decode(translator, split, tokens, word_ms)
+    subwords, tokens = trained.subwords, options.batch_tokens or 2 * trained.setup.batch_tokens
+    if word_ms is None:
+        encoded, computing = EncodedSplit.encode(split, subwords), None
+        decode = SplitDecoder(split, encoded, subwords, tokens, search, policy)
+        instances = decode(model, device, watch)
+    else:
+        translator = Translator(model, subwords, device, policy, search)
+        instances, computing = translate_timed(translator, split, word_ms, watch)
     decoding = replace(
         Decoding.by(search, trained.path, options.scored),
         dials=options.dial,
@@ -173,21 +182,3 @@ def _text(options: EvaluateOptions, trained: Trained) -> tuple[FilePair | None, 
     else:
         return None, trained.own_split(options.split, options.data_root)
     return files, read_pairs([files])
-
-
-def _decode(
-    translator: Translator, split: Split, tokens: int, word_ms: float | None
-) -> tuple[list[Instance], Computing | None]:
-    """Decode in batches, or word by word with a stopwatch."""
-    if word_ms is not None:
-        return translate_timed(translator, split, word_ms, watch)
-    subwords, encoded = translator.subwords, EncodedSplit.encode(split, translator.subwords)
-    decode = SplitDecoder(split, encoded, subwords, tokens, translator.search, translator.policy)
-    return decode(translator.model, translator.device, watch), None
-
-
-def _folder(options: EvaluateOptions, path: Path) -> Path:
-    """Return a folder in the run's directory, or beside a checkpoint that lies elsewhere."""
-    home = path if path.is_dir() else run_of(path) or path.parent
-    changes = (f"{name}{value}" for name, value in options.changes.items())
-    return home / EVALUATION / "-".join([options.scored, path.stem, *changes])

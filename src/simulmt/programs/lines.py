@@ -1,4 +1,4 @@
-"""What the programs that translate lines share: the search, and files that outlive a kill."""
+"""What the programs that translate lines share: the search, and files that a kill leaves whole."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from simulmt.system.disk import read_json, write_json, writing
 from simulmt.system.lock import alone
 
 
-def search_of(
+def line_search(
     trained: Trained,
     model: Model,
     policy: Policy | None,
@@ -38,12 +38,12 @@ def search_of(
     if policy and not policy.drafts and search.beam > 1:
         raise UserError(
             f"beam={beam} with policy {type(policy).__name__}, which decides word by word: leave "
-            "out beam, or take a policy that looks at whole drafts, such as local_agreement"
+            "out beam, or choose a policy that compares whole drafts, such as local_agreement"
         )
     if search.beam == 1 and length_penalty is not None:
         raise UserError(
-            f"length_penalty={length_penalty} with beam=1: greedy decoding compares no lengths; "
-            "set beam above 1 (for a mechanism that reads the whole sentence first)"
+            f"length_penalty={length_penalty} has no effect on greedy decoding (beam=1): leave it "
+            "out, or set beam to 2 or more (for a model that reads the whole sentence first)"
         )
     return search
 
@@ -58,19 +58,19 @@ def digest_of(trained: Trained) -> str:
     return digest([parts, trained.subwords.digest, state.hexdigest()])
 
 
-def begin(place: Path, record: Path, job: Mapping[str, object]) -> None:
+def write_job(place: Path, record: Path, job: Mapping[str, object]) -> None:
     """Write down what decides the text of a file or folder, before its first line.
 
     Raises:
         UserError: the record there is of another job.
     """
     if record.exists():
-        check_same(place, read_json(record), job)
+        check_job(place, read_json(record), job)
     else:
         write_json(record, job)
 
 
-def check_same(place: Path, there: Mapping[str, object], job: Mapping[str, object]) -> None:
+def check_job(place: Path, there: Mapping[str, object], job: Mapping[str, object]) -> None:
     """Reject a job that is not the one that a file or folder was begun with."""
     changed = [name for name in {**there, **job} if there.get(name) != job.get(name)]
     if changed:
@@ -92,12 +92,12 @@ def append(
 ) -> Iterator[int]:
     """Translate the lines that a file still lacks, and append them block by block.
 
-    A killed process may leave an unfinished last line, which is cut.
+    A killed process may leave an unfinished last line, which is removed.
 
     Args:
-        path: the file; another process that appends to it is waited for.
+        path: the file; locked while this process appends to it.
         lines: all lines.
-        block: lines of a block.
+        block: the number of lines in a block.
         translate: translates the lines of a block.
         part: the blocks of this file, of all blocks.
 
@@ -108,7 +108,7 @@ def append(
         there, size = whole_lines(path)
         file.truncate(size)
         if there:
-            say(f"{path}: {there:,} lines are there already")
+            say(f"{path}: {there:,} lines are already there")
         for first in range(0, len(lines), block)[part]:
             given = [*lines[first : first + block]]
             if there < len(given):

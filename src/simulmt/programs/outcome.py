@@ -43,7 +43,7 @@ class Outcome:
         tries: The number of starts; 0 if the run was rejected.
         seconds: The duration of all tries.
         folder: The run directory.
-        words: The command line of a run that is postponed.
+        words: The command line of a postponed run.
     """
 
     outcome: Literal["trained", "resumed", "skipped", "busy", "failed"]
@@ -69,11 +69,8 @@ def find_outcomes(records: Path) -> dict[int, Outcome]:
 
 def write_table(outcomes: Sequence[Outcome], sweep: Path) -> Path:
     """Print a table with a row for each run, and write it as CSV; return the path of the file."""
-    table = Table(Column("run", overflow="fold"), "outcome", "reason")
-    with (
-        replacing(sweep / "sweep.csv") as unfinished,
-        unfinished.open("w", encoding="utf-8", newline="") as file,
-    ):
+    table, path = Table(Column("run", overflow="fold"), "outcome", "reason"), sweep / "sweep.csv"
+    with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["run", "outcome", "reason", "tries", "seconds"])
         for each in outcomes:
@@ -81,7 +78,7 @@ def write_table(outcomes: Sequence[Outcome], sweep: Path) -> Path:
             writer.writerow([*shown, each.tries, each.seconds])
             table.add_row(*map(Text, shown), style="red" if each.outcome == "failed" else None)
     console.print(table)
-    return sweep / "sweep.csv"
+    return path
 
 
 class SweepEnd(Callback):
@@ -110,12 +107,10 @@ class SweepEnd(Callback):
         shutil.rmtree(records, ignore_errors=True)
         try:
             report(plain(compose("report")) | {"runs": str(folder)})
-        except UserError as error:  # nothing to compare is no failure of the sweep
+        except UserError as error:  # such as no finished run; the sweep has not failed by it
             say(f"no report: {error}")
-        failed, table = (
-            [o for o in outcomes if o.outcome == "failed"],
-            write_table(outcomes, folder),
-        )
+        failed = [each for each in outcomes if each.outcome == "failed"]
+        table = write_table(outcomes, folder)
         say(f"{len(outcomes)} runs, {len(failed)} failed; written: {table}")
         if failed:
             rejected = len(failed) == len(outcomes) and not any(each.tries for each in failed)

@@ -1,4 +1,4 @@
-"""Where a training comes from: the command, the commit, the versions and the machine."""
+"""Where a training run comes from: the command, the commit, the versions and the machine."""
 
 import os
 import platform
@@ -23,10 +23,10 @@ _PACKAGES = ("simulmt", "pytorch-lightning", "numba", "sentencepiece", "sacreble
 
 
 def provenance(accelerator: str, plugins: Mapping[str, str] = _NONE) -> Provenance:
-    """Return the provenance of a training that starts now.
+    """Return the provenance of a training run that starts now.
 
     Args:
-        accelerator: `cpu`, `gpu` or `auto`, which is a GPU if there is one.
+        accelerator: `cpu`, `gpu`, or `auto` for a GPU if there is one.
         plugins: the versions of the plugins that bring a part of the model, by module.
     """
     versions = {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
@@ -47,16 +47,17 @@ def provenance(accelerator: str, plugins: Mapping[str, str] = _NONE) -> Provenan
 def _commit(file: Path) -> str | None:
     """Return the commit of the clone that tracks a file; None if there is none, or no git."""
     git = partial(check_output, cwd=file.parent, stderr=DEVNULL, text=True, timeout=10)
-    try:  # `ls-files` fails if the clone is that of another project
+    try:  # `ls-files` fails in the clone of another project
         git(["git", "ls-files", "--error-unmatch", file.name])
-        named = git(["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"])
+        return str(
+            git(["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"])
+        ).strip()
     except (OSError, SubprocessError):
         return None
-    return named.strip()
 
 
 def processor() -> str:
-    """Return the name of the processor, as well as the system tells it."""
+    """Return the name of the processor, as far as the system has one."""
     described = Path("/proc/cpuinfo")
     text = described.read_text(encoding="utf-8") if described.exists() else ""
     named = re.search(r"^model name\s*: (.*)", text, re.MULTILINE)

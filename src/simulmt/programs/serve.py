@@ -24,8 +24,6 @@ from simulmt.serve.models import Served, options_of
 from simulmt.serve.sessions import Limits, Sessions
 from simulmt.system.ending import TERMINATED
 
-_OPEN = "lets other machines use the models, without a password and unencrypted"
-
 
 @dataclass(frozen=True)
 class ServeOptions(Limits):
@@ -49,7 +47,7 @@ def serve(cfg: DictConfig) -> None:
     """Serve the page until Ctrl-C or SIGTERM.
 
     Raises:
-        UserError: anything a user can put right.
+        UserError: a mistake that a user can correct.
     """
     options = construct(ServeOptions, plain(cfg), "")
     try:
@@ -58,14 +56,14 @@ def serve(cfg: DictConfig) -> None:
         raise UserError(
             f"serve needs {error.name}, which is not installed: pip install 'simulmt[serve]'"
         ) from None
-    with server.open_socket(
-        options.host, options.port
-    ) as listening:  # before the models are loaded
+    # the socket is opened before the models are loaded: a port in use is an error at once
+    with server.open_socket(options.host, options.port) as listening:
         application = app.application(_sessions(options), options.origins)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
-        print(f"open {server.address(listening)} in a browser; Ctrl-C ends the server", flush=True)
+        print(f"open {server.address(listening)} in a browser; Ctrl-C stops the server", flush=True)
         if server.is_public(listening):
-            print(f"warning: host={options.host} {_OPEN}", file=sys.stderr)
+            warning = "lets other machines use the models without a password or encryption"
+            print(f"warning: host={options.host} {warning}", file=sys.stderr)
         server.server(application, options.message_bytes).run(sockets=[listening])
 
 
@@ -77,7 +75,11 @@ def _sessions(options: ServeOptions) -> Sessions:
         model = int(options.checkpoint2 not in (None, options.checkpoint))
         settings.append(_setting(model, completed(options.policy2, offers), options.dial2))
     places = dict.fromkeys(path for path in (options.checkpoint, options.checkpoint2) if path)
-    models = [Served(_name(p), checkpoint.load(p), options.device, offers) for p in places]
+    models = []
+    for path in places:
+        run, full = checkpoint.load(path), path.resolve()
+        name = f"{full.parent.parent.name}/{full.name}" if full.suffix == ".ckpt" else full.name
+        models.append(Served(name, run, options.device, offers))
     sessions = Sessions(models, settings, options, options.log_text)
     for setting, asked in zip(settings, ("", "policy2 and dial2: "), strict=False):
         try:
@@ -88,7 +90,7 @@ def _sessions(options: ServeOptions) -> Sessions:
 
 
 def policy_offers(plugins: Sequence[str]) -> list[PolicyOffer]:
-    """Return all policies: those of simulmt, of installed plugins and of `plugins`."""
+    """Return the policies of simulmt, of installed plugins and of `plugins`."""
     folders = [HOME / CONF, *conf_folders(plugins).values()]
     offers = [_offer(path) for one in folders for path in sorted((one / "policy").glob("*.yaml"))]
     return sorted(offers, key=lambda offer: offer.name != OWN)
@@ -100,7 +102,7 @@ def completed(policy: object, offers: Sequence[PolicyOffer]) -> Config:
     None means the model's own decision.
 
     Raises:
-        UserError: it is neither, or there is no such policy.
+        UserError: there is no such policy.
     """
     given = policy if isinstance(policy, dict) else {"name": OWN if policy is None else policy}
     offer = pick({one.name: one for one in offers}, given.get("name"), "policy2")
@@ -108,7 +110,7 @@ def completed(policy: object, offers: Sequence[PolicyOffer]) -> Config:
 
 
 def _offer(path: Path) -> PolicyOffer:
-    """Return the policy of a file; the comment at its top says what the policy does."""
+    """Return the policy of a file; the comment at its top describes it."""
     lines = path.read_text(encoding="utf-8").splitlines()
     whole = {line.partition(":")[0]: line for line in lines}  # with the comment on the option
     values = yaml.safe_load("\n".join(lines))
@@ -116,12 +118,6 @@ def _offer(path: Path) -> PolicyOffer:
     make = None if name == OWN else pick(POLICIES, name, f"the name in {path}")
     options = options_of(make, values, whole) if make else ()
     return PolicyOffer(name, " ".join(head(path)), bool(make and make.revises), options)
-
-
-def _name(path: Path) -> str:
-    """Return the name of a run's folder; for a checkpoint in it, both names."""
-    path = path.resolve()
-    return f"{path.parent.parent.name}/{path.name}" if path.suffix == ".ckpt" else path.name
 
 
 def _setting(model: int, policy: Config, dials: Mapping[str, float]) -> Setting:

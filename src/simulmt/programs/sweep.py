@@ -1,11 +1,11 @@
 """A run alone, or within a sweep: skipped if finished, resumed if interrupted, else trained.
 
-The user who repeats the command of a sweep, after an interruption or with more values, wants the
-missing runs. Each run is the plain command `simulmt train` in its own process, so that its failure
-(out of memory, say) affects no other run.
+The same command again, perhaps with more values, thus trains the missing runs of a sweep. Each run
+is the command `simulmt train` in a separate process, so that its failure (out of memory, say)
+affects no other run.
 
-Sweeps at the same time may share runs. The state of a run is read, and the run is trained, under
-the lock of its directory. A sweep postpones a run that another one trains.
+Sweeps at the same time may share runs. A sweep reads the state of a run, and trains it, under the
+lock of its directory, and postpones a run that another sweep is training.
 """
 
 import math
@@ -23,25 +23,20 @@ from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.types import RunMode
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from simulmt.errors import UserError
 from simulmt.files.metrics import read_columns
 from simulmt.files.run_directory import CONFIG, remove_empty
-from simulmt.options import Config
-from simulmt.programs.choices import Sweep, check_choices
 from simulmt.programs.outcome import FAILED, SWEEP, Outcome, find_outcomes, write_outcome
-from simulmt.programs.plain import hydra_record, plain
+from simulmt.programs.plain import plain
+from simulmt.programs.run_spec import RunSpec
 from simulmt.programs.train import train
 from simulmt.system.console import say
 from simulmt.system.ending import BAD_INPUT, ENDS_WITH, end_with, killed_by
 from simulmt.system.lock import BusyError
-from simulmt.training.resume import InterruptedRun, alone_in, read_state
-
-LOCKED = "SIMULMT_LOCKED"
-"""Environment variable with the run directory that the sweep has locked for the processes of a
-run."""
+from simulmt.training.resume import LOCKED, RunState, alone_in, read_state
 
 
 def run_or_sweep(config: DictConfig) -> float | None:
@@ -55,8 +50,10 @@ def run_or_sweep(config: DictConfig) -> float | None:
     if chosen.mode == RunMode.MULTIRUN:
         words = [*chosen.overrides.hydra, *chosen.overrides.task]
         return sweep_run(config, folder, chosen.job.num, words, waits=not _may_postpone(chosen))
-    locked = os.environ.get(LOCKED) == str(folder)
-    train(config, str(folder), hydra_record(config), locked=locked)
+    hydra = OmegaConf.create({"hydra": chosen})
+    parts = {"config": config, "hydra": hydra, "overrides": chosen.overrides.task}
+    record = {f"{name}.yaml": OmegaConf.to_yaml(part) for name, part in parts.items()}
+    train(config, str(folder), record)
     return None
 
 
@@ -70,7 +67,7 @@ def sweep_run(
         folder: the run directory.
         number: the place of the run in the sweep.
         words: the command line of the run.
-        waits: whether to wait for another process that trains the run; else the run is postponed.
+        waits: wait for another process that trains the run; without it the run is postponed.
 
     Returns:
         The value that a sweeper maximises (see `value`).
@@ -79,10 +76,9 @@ def sweep_run(
     if os.environ.get(ENDS_WITH, str(os.getpid())) != str(os.getpid()):  # a launcher's worker
         end_with(os.getppid())
     try:
-        config = plain(cfg)
-        options = check_choices(config).sweep
+        run = RunSpec.of(plain(cfg))
         with alone_in(folder, waits=waits):
-            outcome = _run(config, folder, words, options)
+            outcome = _run(run, folder, words)
     except BusyError as error:
         outcome = Outcome("busy", str(error), tries=0, words=[*words])
     except (UserError, OmegaConfBaseException) as error:
@@ -90,7 +86,7 @@ def sweep_run(
     seconds = round(time.monotonic() - began, 1)
     write_outcome(number, replace(outcome, seconds=seconds, folder=str(folder)))
     remove_empty([folder])  # of a rejected run
-    say(f"{folder.name}: {outcome.outcome}{': ' if outcome.reason else ''}{outcome.reason}")
+    say(": ".join(filter(None, [folder.name, outcome.outcome, outcome.reason])))
     return FAILED if outcome.outcome in {"busy", "failed"} else value(folder)
 
 
@@ -106,14 +102,14 @@ def value(folder: Path) -> float:
     """Return the value that the sweeper maximises: `valid/selection` of the best checkpoint.
 
     The value is BLEU on the development set, or negative outside `trainer.dal_range`
-    (`simulmt.training.callbacks.selection`). A sweeper never sees the test set.
+    (`simulmt.training.callbacks.selection`). The test set has no influence on it.
     """
     values = (value for (value,) in read_columns(folder, "valid/selection"))
     return max(filter(math.isfinite, values), default=FAILED)
 
 
 def _may_postpone(chosen: HydraConf) -> bool:
-    """Return whether the sweep may leave a run until its end and then train it in this process.
+    """Return True if the sweep may leave a run until its end and then train it in this process.
 
     A search needs the value of a run at once, and a cluster trains on other machines.
     """
@@ -122,26 +118,24 @@ def _may_postpone(chosen: HydraConf) -> bool:
     return sweeper == "BasicSweeper" and launcher in {"BasicLauncher", "JoblibLauncher"}
 
 
-def _run(config: Config, folder: Path, words: Sequence[str], options: Sweep) -> Outcome:
+def _run(run: RunSpec, folder: Path, words: Sequence[str]) -> Outcome:
     """Train a run until it is finished or has failed too often."""
-    state = (
-        InterruptedRun("new", "sweep.restart=true")
-        if options.restart
-        else read_state(folder, config)
-    )
+    config, options = run.config.plain, run.sweep
+    restarted = RunState("new", "sweep.restart=true")
+    state = restarted if options.restart else read_state(folder, config)
     if state.kind == "finished":
         return Outcome("skipped", "already finished", 0)
     reasons = [state.reason] if state.reason else []
     done, before = Outcome("resumed" if state.kind == "half" else "trained"), _begun_at(folder)
     for tries in range(1, options.retries + 2):
         status, reason = _start(folder, [*words, *["ckpt_path=last"] * (state.kind == "half")])
-        if status == BAD_INPUT:  # a bad option stays bad
+        if status == BAD_INPUT:  # trying again would not help
             return Outcome("failed", reason, tries - 1)
         if status:
             reasons.append(f"try {tries} failed: {reason}")
-            if _begun_at(folder) != before:  # else an earlier run is still the one there
+            if _begun_at(folder) != before:  # or the run there is an earlier one
                 state = read_state(folder, config)
-        if status == 0 or state.kind == "finished":  # or only the exit failed
+        if status == 0 or state.kind == "finished":  # or the process failed after its run
             return replace(done, reason="; ".join(reasons), tries=tries)
     return Outcome("failed", "; ".join(reasons), options.retries + 1)
 
@@ -160,7 +154,7 @@ def _start(folder: Path, words: Sequence[str]) -> tuple[int, str]:
     place = QuotedString(str(folder), Quote.single).with_quotes()
     line = [sys.executable, "-m", "simulmt", "train", *words]
     line += ["hydra.mode=RUN", f"hydra.run.dir={place}"]
-    env = os.environ | {ENDS_WITH: str(os.getpid()), LOCKED: str(folder)}
+    env = os.environ | {ENDS_WITH: str(os.getpid()), LOCKED: str(folder.absolute())}
     last = ""
     with Popen(line, env=env, stdin=DEVNULL, stderr=PIPE, text=True, errors="replace") as child:
         try:
@@ -174,7 +168,7 @@ def _start(folder: Path, words: Sequence[str]) -> tuple[int, str]:
 
 
 def _explain(status: int, last: str) -> str:
-    """Return why a process ended with this status, and this last line of its messages."""
+    """Return why a process has failed: its own error message, a signal, or its last line."""
     if last.startswith("error: "):
         return last.removeprefix("error: ")
     number = -status if status < 0 else status - 128

@@ -21,7 +21,7 @@ from simulmt.live.lines import LineTranslator
 from simulmt.live.translator import LONGEST, Translator
 from simulmt.options import Config, Count, Tokens, construct
 from simulmt.parts.builders import build_policy, other_policy
-from simulmt.programs.lines import append, begin, digest_of, search_of
+from simulmt.programs.lines import append, digest_of, line_search, write_job
 from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
@@ -55,8 +55,8 @@ class TranslateOptions:
         live = self.input is None or self.actions
         if live and (self.output, self.beam) != (None, None):
             raise UserError(
-                f"output={self.output} and beam={self.beam} are for input=FILE without actions: "
-                "a stream is decoded greedily as it arrives"
+                f"output={self.output} and beam={self.beam} without input=FILE, or with "
+                "actions=true: a stream is decoded greedily as it arrives; leave them out"
             )
         if self.picture is not None:
             from simulmt.analysis.figures.heads import check_picture  # noqa: PLC0415  (see draw)
@@ -65,7 +65,7 @@ class TranslateOptions:
             if other_policy(self.policy):
                 raise UserError(
                     f"picture={self.picture} with policy={self.policy.get('name')}: a picture "
-                    "shows the model's own decision; leave out one of them"
+                    "shows the model's own decisions; leave out one of the two"
                 )
 
 
@@ -74,7 +74,7 @@ def translate(cfg: DictConfig) -> None:
     """Translate standard input while it comes in, or a file in batches.
 
     Raises:
-        UserError: anything a user can put right.
+        UserError: a mistake that a user can correct.
     """
     options, sentences = construct(TranslateOptions, plain(cfg), ""), dict[int, str]()
     trained = checkpoint.load(options.checkpoint)
@@ -88,7 +88,7 @@ def translate(cfg: DictConfig) -> None:
         else:
             live(translator, options.input, options.actions, sentences)
     finally:
-        if options.picture is not None and sentences:  # after Ctrl-C, those until then
+        if options.picture is not None and sentences:  # after Ctrl-C, those so far
             draw(translator, sentences, options)
 
 
@@ -97,18 +97,18 @@ def translate_lines(
 ) -> None:
     """Translate in batches, as `train.py` translated the test set, to standard output or a file.
 
-    Of a blank line the translation is blank.
+    The translation of a blank line is blank.
 
     Raises:
-        UserError: a line is too long, or the output is of another command.
+        UserError: a line is too long, or another command wrote the output.
     """
     model, subwords, policy = translator.model, translator.subwords, translator.policy
-    search = search_of(trained, model, policy, options.beam)
+    search = line_search(trained, model, policy, options.beam)
     lengths = subwords.encode_rows(lines).lengths - 1  # without EOS
     if (longest := max(lengths, default=0)) > LONGEST:
         raise UserError(
-            f"line {lengths.argmax() + 1} has {longest:,} subwords, and a sentence at most "
-            f"{LONGEST:,}: split it"
+            f"line {lengths.argmax() + 1} of input has {longest:,} subwords, but a sentence may "
+            f"have at most {LONGEST:,}: split the line"
         )
     bar = partial(watch, what="translating", on=Console(stderr=True))
     tokens, output, block = options.batch_tokens, options.output, options.block
@@ -119,7 +119,9 @@ def translate_lines(
         return
     record = output.with_name(f"{output.name}.json")
     if output.exists() and not record.exists():
-        raise UserError(f"output={output} is not a translation: choose another file")
+        raise UserError(
+            f"output={output} exists, but simulmt did not write it: choose another file"
+        )
     job = {
         "model": digest_of(trained),
         "input": sha256("\n".join(lines).encode()).hexdigest(),
@@ -129,7 +131,7 @@ def translate_lines(
         "batch_tokens": tokens,
         "block": block,
     }
-    begin(output, record, job)
+    write_job(output, record, job)
     deque(append(output, lines, block, translate), maxlen=0)
 
 
@@ -141,8 +143,8 @@ def live(
     Args:
         translator: reads the words.
         file: the source; None for standard input.
-        actions: whether to print events instead of the translation.
-        sentences: receives the first sentences, by the numbers of their lines.
+        actions: print events instead of the translation.
+        sentences: receives the first sentences, by line number.
     """
 
     def events(text: Iterable[str]) -> Iterator[interpreter.Event]:
@@ -182,9 +184,10 @@ def remember(words: Iterable[str], sentences: dict[int, str]) -> Iterator[str]:
 
 
 def draw(translator: Translator, sentences: Mapping[int, str], options: TranslateOptions) -> None:
-    """Write the picture of the first of `sentences`, which have the numbers of their lines."""
-    from simulmt.analysis.figures.heads import write_picture  # noqa: PLC0415  (takes a while to import,
-    from simulmt.analysis.figures.trace import trace_sentence  # noqa: PLC0415   and mostly for nothing)
+    """Write the picture of the first of `sentences`, given by line number."""
+    # seconds to import, and rarely used
+    from simulmt.analysis.figures.heads import write_picture  # noqa: PLC0415
+    from simulmt.analysis.figures.trace import trace_sentence  # noqa: PLC0415
 
     model, subwords, device = translator.model, translator.subwords, translator.device
     first = [*sentences.items()][:PICTURED]

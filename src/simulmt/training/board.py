@@ -1,8 +1,10 @@
-"""What W&B and TensorBoard share: they show more than metrics."""
+"""What W&B and TensorBoard share: tables and pictures besides metrics."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+
+from simulmt.decoding.instance import Instance
 
 
 class Board(ABC):
@@ -23,5 +25,16 @@ class Board(ABC):
             step: the step of the test scores.
         """
 
+    def show_samples(self, key: str, instances: Sequence[Instance], step: int) -> None:
+        """Show a table of translations with their delays."""
+        columns = ["source", "reference", "translation", "delays"]
+        self.show_table(key, columns, [*map(sample, instances)], step)
+
     def close(self, failed: bool) -> None:  # noqa: B027  (most have nothing to do)
         """End the run, after its test."""
+
+
+def sample(instance: Instance) -> tuple[str, str, str, str]:
+    """Return source, reference, translation and delays of a sentence."""
+    delays = " ".join(map(str, instance.delays))
+    return instance.source, instance.reference, instance.prediction, delays

@@ -1,59 +1,35 @@
-"""Callbacks: the progress bar, simultaneous decoding of the development set, and the record."""
+"""Callbacks: decoding of the development set, the record, early stopping, one configuration."""
 
 import math
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import RichProgressBar
+from pytorch_lightning.callbacks import EarlyStopping
 from pytorch_lightning.utilities import rank_zero_only
 from torch import nn
 
-from simulmt.decoding.instance import Instance
+from simulmt.errors import UserError
 from simulmt.files.metrics import read_columns
 from simulmt.files.run_directory import SAMPLES, STEP, TRAINING, Training
+from simulmt.options import Config, flat_options
 from simulmt.scoring.conventions import UNITS
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Scores
 from simulmt.scoring.split_decoder import SplitDecoder
-from simulmt.system.disk import replacing, write_json
-from simulmt.training.lines import listed
-from simulmt.training.loggers import sample, show_samples
+from simulmt.system.disk import write_json, write_texts
+from simulmt.system.ending import handle_signals
+from simulmt.system.processes import gather
+from simulmt.training.board import sample
+from simulmt.training.loggers import boards
 from simulmt.training.module import TranslationModule
 
 SAMPLED = 5
 """The number of sentences of the development set that every validation shows."""
-
-
-class TrainingBar(RichProgressBar):
-    """Lightning's progress bar with the figures that lines show."""
-
-    def get_metrics(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule
-    ) -> dict[str, int | str | float | dict[str, float]]:
-        """Return the number of updates and the figures, as one text."""
-        done = f"{trainer.global_step}/{trainer.max_steps}"
-        return {"update": ", ".join([done, *listed(trainer.progress_bar_metrics)])}
-
-    @property
-    def total_train_batches(self) -> int | float:
-        """The batches of an epoch.
-
-        Lightning's own number is that of the updates left, which the number of batches exceeds in
-        a run that resumes within an epoch.
-        """
-        return self.trainer.num_training_batches
-
-    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Show the number of the epoch; Lightning's own text ends in "/-2" without a last one."""
-        super().on_train_epoch_start(trainer, pl_module)
-        if self.progress is not None and self.train_progress_bar_id is not None:
-            epoch = f"epoch {trainer.current_epoch + 1}"
-            self.progress.update(self.train_progress_bar_id, description=epoch)
 
 
 @dataclass(eq=False)
@@ -81,20 +57,15 @@ class SimultaneousDecoding(pl.Callback):
         scores = score(instances, None)
         in_force = pl_module.objective.at_full_weight(trainer.global_step)
         chosen_by = {"valid/selection": selection(scores, self.dal_range, in_force)}
-        pl_module.log_dict(flat(scores, "valid") | chosen_by, prog_bar=True)
+        pl_module.log_dict(flat_scores(scores, "valid") | chosen_by, prog_bar=True)
         if trainer.is_global_zero:
-            _show_samples(trainer, self.folder / SAMPLES, instances[:SAMPLED])
-
-
-def _show_samples(trainer: pl.Trainer, folder: Path, instances: Sequence[Instance]) -> None:
-    """Write sample translations into the run directory, and show them."""
-    rows = [("source", "reference", "prediction", "delays"), *map(sample, instances)]
-    folder.mkdir(exist_ok=True)
-    text = "".join("\t".join(row) + "\n" for row in rows)
-    name = STEP.format(step=trainer.global_step)
-    with replacing(folder / f"{name}.tsv") as unfinished:
-        unfinished.write_text(text, encoding="utf-8")
-    show_samples(trainer.loggers, "valid/samples", instances, trainer.global_step - 1)
+            samples = instances[:SAMPLED]
+            rows = [("source", "reference", "prediction", "delays"), *map(sample, samples)]
+            text = "".join("\t".join(row) + "\n" for row in rows)
+            name = STEP.format(step=trainer.global_step)
+            write_texts(self.folder / SAMPLES, {f"{name}.tsv": text})
+            for board in boards(trainer.loggers):
+                board.show_samples("valid/samples", samples, trainer.global_step - 1)
 
 
 class TrainingRecord(pl.Callback):
@@ -135,12 +106,66 @@ class TrainingRecord(pl.Callback):
         write_json(self.folder / TRAINING, record)
 
 
+class Patience(EarlyStopping):
+    """Lightning's early stopping; a run that has stopped early stops again when it resumes."""
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Stop again at once."""
+        trainer.should_stop = trainer.should_stop or self.wait_count >= self.patience
+
+    def load_state_dict(self, state_dict: dict[str, object]) -> None:
+        """Restore the state, except the patience, which the configuration gives."""
+        super().load_state_dict(state_dict | {"patience": self.patience})
+
+
+class OneRun(pl.Callback):
+    """Rejects processes that have different configurations.
+
+    Every process reads its own configuration. If these differed, the processes would silently add
+    up gradients of different objectives.
+
+    Args:
+        config: the configuration of this process, and what else must be the same in all.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._options = flat_options(config)
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Compare them."""
+        check_same(gather(self._options))
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """End on SIGTERM at once; Lightning's handler would wait for the other processes."""
+        handle_signals()
+
+
+def check_same(configurations: Sequence[Mapping[str, object]]) -> None:
+    """Reject flat configurations, one for each rank, that differ.
+
+    Raises:
+        UserError: the configurations differ; raised on every rank, naming keys and values.
+    """
+    differences = []
+    for key in dict.fromkeys(key for options in configurations for key in options):
+        values = [options.get(key) for options in configurations]
+        if any(value != values[0] for value in values):
+            listed = ", ".join(f"{value!r} on rank {rank}" for rank, value in enumerate(values))
+            differences.append(f"{key} is {listed}")
+    if differences:
+        raise UserError(
+            "the processes of this run have different configurations: "
+            f"{'; '.join(differences)}. Start all of them with the same command, and do not edit "
+            "conf/ while a run starts"
+        )
+
+
 def count_parameters(model: nn.Module) -> int:
     """Return the number of parameters; a shared one counts once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def flat(scores: Scores, split: str) -> dict[str, float]:
+def flat_scores(scores: Scores, split: str) -> dict[str, float]:
     """Return the scores by names such as `test/BLEU` and `test/word/DAL`; NaN for no value."""
     figures = {}
     for unit in UNITS:
@@ -156,11 +181,11 @@ def selection(scores: Scores, dal_range: tuple[float, float] | None, in_force: b
     Args:
         scores: of the development set.
         dal_range: the range of word-level DAL (Ma et al. 2020 select by it); None for any.
-        in_force: whether the latency weights have reached their values.
+        in_force: True once the latency weights have reached their values.
 
     Returns:
         BLEU; outside the range, -1 minus the distance from the range. Before the weights are in
-        force, the value is at most -1000: such a model has not yet learnt to be quick.
+        force, the value is at most -1000: the model has not yet learned to be fast.
     """
     figures = scores["paper", "word"]
     bleu, dal = float(figures["BLEU"]), figures["DAL"].value

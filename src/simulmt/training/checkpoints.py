@@ -2,36 +2,36 @@
 
 import os
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from simulmt.files.run_directory import CHECKPOINTS
+from simulmt.options import Config
 from simulmt.saved.checkpoint import read_checkpoint
 from simulmt.system.disk import replacing
 
-Content: TypeAlias = dict[str, Any]
-"""What Lightning puts into a checkpoint."""
-
 
 class WholeFiles(TorchCheckpointIO):
-    """Writes a checkpoint beside its place and then moves it there: none is ever half written.
+    """Writes a checkpoint beside its place, then moves it there, so that none is ever half written.
 
-    Lightning's own plugin goes through the system's temporary folder. If that folder is on another
-    disk, the file is copied from there, not moved.
+    Lightning's plugin writes into the system's temporary folder. If that folder is on another disk,
+    the file is copied from there, not moved.
     """
 
     def save_checkpoint(
-        self, checkpoint: Content, path: str | os.PathLike[str], storage_options: Any = None
+        self, checkpoint: Config, path: str | os.PathLike[str], storage_options: object = None
     ) -> None:
         """Write the checkpoint."""
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         with replacing(Path(path)) as unfinished, unfinished.open("wb") as file:
             torch.save(checkpoint, file)
 
-    def load_checkpoint(self, path: str | os.PathLike[str], *_: Any, **__: Any) -> Content:
+    def load_checkpoint(
+        self, path: str | os.PathLike[str], *_: object, **__: object
+    ) -> dict[str, object]:
         """Return a checkpoint, checked."""
         return dict(read_checkpoint(Path(path)))
 
@@ -39,16 +39,16 @@ class WholeFiles(TorchCheckpointIO):
 class Checkpoints(ModelCheckpoint):
     """Lightning's checkpoints, remembered by file name: a run may resume where it was moved to."""
 
-    def state_dict(self) -> Content:
+    def state_dict(self) -> dict[str, object]:
         """Return the state without the folder."""
         return _in_folder(None, super().state_dict())
 
-    def load_state_dict(self, state_dict: Content) -> None:
+    def load_state_dict(self, state_dict: Config) -> None:
         """Restore the state in the folder of this run."""
         super().load_state_dict(_in_folder(self.dirpath, state_dict))
 
 
-def _in_folder(folder: str | os.PathLike[str] | None, state: Content) -> Content:
+def _in_folder(folder: str | os.PathLike[str] | None, state: Config) -> dict[str, object]:
     """Return the state of a ModelCheckpoint in another folder; None for the names alone."""
 
     def place(path: str) -> str:  # an empty path stands for none
@@ -57,7 +57,7 @@ def _in_folder(folder: str | os.PathLike[str] | None, state: Content) -> Content
     paths = ("best_model_path", "kth_best_model_path", "last_model_path")
     scores = {place(path): score for path, score in state["best_k_models"].items()}
     moved = {name: place(state[name]) for name in paths}
-    return state | moved | {"best_k_models": scores, "dirpath": folder}
+    return {**state, **moved, "best_k_models": scores, "dirpath": folder}
 
 
 def checkpoint_callback(folder: Path, name: str, monitor: str, **more: Any) -> Checkpoints:

@@ -1,4 +1,4 @@
-"""Training steps through `torch.compile`; nothing but training steps knows of it."""
+"""Training steps through `torch.compile`; nothing else is compiled."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -14,8 +14,8 @@ _METHODS = ("encode", "decode")
 def compiled(model: Model) -> Callable[[], AbstractContextManager[None]]:
     """Return a context in which the model encodes and decodes with compiled code.
 
-    The sizes of a batch are dynamic, so that batches of other lengths are not compiled again. A
-    part that cannot be compiled runs as it is, after a warning of torch.
+    The sizes of a batch are dynamic, so that batches of other lengths are not compiled again. Torch
+    warns of a part that it cannot compile, and runs it as it is.
     """
     torch._dynamo.config.suppress_errors = True
     methods = {name: torch.compile(getattr(model, name), dynamic=True) for name in _METHODS}
@@ -33,21 +33,21 @@ def compiled(model: Model) -> Callable[[], AbstractContextManager[None]]:
 
 
 def check_compiler(accelerator: str) -> None:
-    """Compile a tiny function, as a training does.
+    """Compile a tiny function, to find out whether training steps can be compiled.
 
     Args:
-        accelerator: `cpu`, or what is a GPU if there is one.
+        accelerator: `cpu`, `gpu` or `auto`, which is a GPU if there is one.
 
     Raises:
-        UserError: there is no compiler, or it does not find what it needs.
+        UserError: there is no compiler, or the headers of Python are missing.
     """
     device = "cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu"
     try:
         with torch._dynamo.config.patch(suppress_errors=False):
             torch.compile(lambda x: 2 * x + 1)(torch.ones(8, device=device))
     except (RuntimeError, ImportError, OSError) as error:
-        said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+        why = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
         raise UserError(
-            f"trainer.compile=true, but torch.compile fails ({said[:160]}): install a C++ compiler "
-            "and the headers of Python, or set trainer.compile=false"
+            f"trainer.compile=true, but torch.compile fails ({why[:160]}): install a C++ compiler "
+            "and the Python headers, or set trainer.compile=false"
         ) from None

@@ -37,7 +37,7 @@ class TrainLoader:
     Args:
         split: the training split.
         batches: the order of the batches.
-        pinned: whether the batches are on their way to a GPU.
+        pinned: put the batches into memory from which a GPU can copy them by itself.
     """
 
     def __init__(self, split: EncodedSplit, batches: BucketBatches, pinned: bool = False) -> None:
@@ -72,7 +72,7 @@ def made_ahead(split: EncodedSplit, batches: Iterable[list[int]], pinned: bool) 
     Args:
         split: the pairs.
         batches: the places of the pairs of each batch.
-        pinned: whether the batches are put into memory that a GPU reads by itself.
+        pinned: put them into memory from which a GPU can copy them by itself.
     """
 
     def make(rows: list[int]) -> Batch:
@@ -114,8 +114,8 @@ class TranslationData(pl.LightningDataModule):
         batches = BucketBatches(lengths, self.tokens, seed=self.seed, multiple=multiple, **ranks)
         if batches.skipped:
             say(
-                f"left out {batches.skipped} training pairs of more than "
-                f"data.batch_tokens={self.tokens} subwords"
+                f"left out {batches.skipped:,} training pairs with more than "
+                f"data.batch_tokens={self.tokens:,} subwords"
             )
         return TrainLoader(self.train, batches, self._pinned)
 

@@ -1,4 +1,4 @@
-"""The guard against NaN and infinity: no update applies either, and no checkpoint keeps either.
+"""The guard against NaN and infinity: neither reaches an update or a checkpoint.
 
 The guard works on the device, so that no update waits for it. It reports at the next line of the
 log, or before the next validation.
@@ -22,7 +22,7 @@ class FiniteUpdates:
     """Masks updates whose loss or gradient is not finite, and remembers them.
 
     Args:
-        skip: the most such updates in a row with which the training goes on.
+        skip: the number of such updates in a row that are tolerated.
     """
 
     def __init__(self, skip: int) -> None:
@@ -30,10 +30,10 @@ class FiniteUpdates:
         self._row, self._skipped = torch.zeros(()), torch.zeros(())
         self._fatal = torch.full((3,), torch.nan)  # update, loss, norm
 
-    def watch(
+    def found_inf(
         self, update: int, loss: Float[Tensor, ""], norm: Float[Tensor, ""]
     ) -> Float[Tensor, ""]:
-        """Return 1 for an update that must not be applied and 0 for another.
+        """Return 1 for an update that Adam must skip, 0 for another.
 
         Args:
             update: the number of the update, from 1.
@@ -48,14 +48,11 @@ class FiniteUpdates:
         self._fatal = figures.where((self._row > self._skip) & fatal[0].isnan(), fatal)
         return bad
 
-    def check(self) -> int:
-        """Wait for the device.
-
-        Returns:
-            The number of updates that were skipped since the start.
+    def skipped(self) -> int:
+        """Return the number of updates skipped so far; waits for the device.
 
         Raises:
-            UserError: the first update that was one too many, its figures and what to lower.
+            UserError: too many updates in a row were not finite; names the last, and what to lower.
         """
         update, loss, norm, skipped = (*self._fatal.tolist(), self._skipped.item())
         if not math.isnan(update):
@@ -68,7 +65,7 @@ class FiniteUpdates:
 
 
 def check_parameters(model: torch.nn.Module, update: int) -> None:
-    """Refuse parameters that are not finite.
+    """Reject parameters that are not finite.
 
     Args:
         model: the model in training.

@@ -24,34 +24,25 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, g
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from simulmt.errors import UserError
+from simulmt.system import ending
 from simulmt.system.disk import explain
-from simulmt.system.ending import (
-    BAD_INPUT,
-    ENDS_WITH,
-    end,
-    is_first,
-    is_worker,
-    killed_by,
-    launched,
-)
 
+RESUMES = "the same command with ckpt_path=last resumes from the last validation"
 _PATIENCE = 8
 """Seconds that the ranks have to end after a signal."""
 _BEFORE_OTHERS = 5.0
 """Seconds that a rank with an error waits for its end: another rank may be the cause."""
-_REMEDY = "the same command with ckpt_path=last resumes from the last validation"
 
 
 def find_environment(nodes: int, devices: int) -> ClusterEnvironment | None:
-    """Return what tells this process its rank; None if it has to start the processes itself.
+    """Return the environment that gives this process its rank; None if it starts the others itself.
 
     Args:
-        nodes: the machines of the run.
-        devices: its processes on each of them.
+        nodes: the number of machines of the run.
+        devices: the number of processes on each of them.
 
     Raises:
-        UserError: another number of processes was started, or nothing has started those on the
-            other machines.
+        UserError: another number of processes was started, or none on the other machines.
     """
     warnings.filterwarnings("ignore", ".*`srun` command is available")  # on any cluster
     environment: ClusterEnvironment
@@ -61,20 +52,23 @@ def find_environment(nodes: int, devices: int) -> ClusterEnvironment | None:
         environment = _step_environment()
     elif nodes > 1:
         raise UserError(
-            f"trainer.nodes is {nodes}, but nothing has started this process on {nodes} machines: "
-            f"type `torchrun --nnodes={nodes} --nproc-per-node={devices} --node-rank=NUMBER "
-            "--master-addr=HOST --master-port=PORT train.py ...` on each of them, or "
-            "`srun python train.py ...` in a job of SLURM"
+            f"trainer.nodes={nodes}, but neither torchrun nor srun has started this process: run "
+            f"`torchrun --nnodes={nodes} --nproc-per-node={devices} --node-rank=NUMBER "
+            "--master-addr=HOST --master-port=PORT train.py ...` on each machine, or "
+            "`srun python train.py ...` in a SLURM job"
         )
     else:
         return None if devices > 1 else LightningEnvironment()
-    named = f"trainer.devices={devices} and trainer.nodes={nodes} are not what was started"
+    asked = f"trainer.devices={devices} and trainer.nodes={nodes}"
     if (started := environment.world_size()) != nodes * devices:  # or they wait for ever
-        raise UserError(f"{named}, which is {started} processes: give both the same numbers")
+        raise UserError(
+            f"{asked} need {nodes * devices} processes, but {started} were started: give simulmt "
+            "and torchrun or srun the same numbers"
+        )
     try:
         environment.validate_settings(devices, nodes)
     except ValueError as error:
-        raise UserError(f"{named}: {error}") from None
+        raise UserError(f"{asked} do not match torchrun or srun: {error}") from None
     return environment
 
 
@@ -93,32 +87,34 @@ def _step_environment() -> SLURMEnvironment:
     return SLURMEnvironment(auto_requeue=False)
 
 
-def run_ranks(devices: int) -> None:
+def run_ranks(processes: int, remedy: str = RESUMES) -> None:
     """Run the command line of this process in several processes, and end as they end.
 
     Args:
-        devices: the number of processes.
+        processes: their number.
+        remedy: what a user can do once they were interrupted.
 
     Raises:
-        UserError: the first error of a rank that a user can put right.
+        UserError: the first mistake of a rank that a user can correct.
         RuntimeError: another error of a rank, with its traceback.
         SystemExit: a signal has ended this process or a rank.
     """
-    quiet = logging.getLogger("torch.distributed.elastic")  # the line of this program says it all
+    quiet = logging.getLogger("torch.distributed.elastic")  # this program prints one line instead
     quiet.propagate = False
     quiet.addHandler(logging.NullHandler())
-    # as Lightning would divide them; the last digits depend on this number
+    # divided as Lightning does; the last digits of all results depend on this number
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (cores or 1) // devices)))
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a lost connection: 100 lines
-    os.environ[ENDS_WITH] = str(os.getpid())
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (cores or 1) // processes)))
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # or a lost connection prints 100 lines
+    os.environ[ending.ENDS_WITH] = str(os.getpid())
     words = [word.replace("$", "$$") for word in sys.orig_argv[1:]]  # torch fills in templates
+    handlers = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT)]
     try:
         with TemporaryDirectory() as folder:  # for the errors of the ranks
             config = LaunchConfig(
                 min_nodes=1,
                 max_nodes=1,
-                nproc_per_node=devices,
+                nproc_per_node=processes,
                 run_id="simulmt",
                 rdzv_backend="c10d",
                 rdzv_endpoint="localhost:0",
@@ -131,42 +127,46 @@ def run_ranks(devices: int) -> None:
             elastic_launch(config, sys.executable)(*words)
     except SignalException as error:
         name = "interrupted" if error.sigval == signal.SIGINT else "terminated"
-        end(128 + error.sigval, f"{name}; {_REMEDY}")
+        ending.end(128 + error.sigval, f"{name}; {remedy}")
     except ChildFailedError as error:
-        _fail(error)
+        _fail(error, remedy)
     finally:
-        del os.environ[ENDS_WITH]
+        del os.environ[ending.ENDS_WITH]
+        for number, handler in handlers:  # which torch replaces
+            signal.signal(number, handler)
 
 
-def _fail(error: ChildFailedError) -> NoReturn:
-    """Raise the first error of the ranks: one that a user can put right, else that seen first."""
-    failures = sorted(error.failures.items(), key=lambda failure: failure[1].exitcode != BAD_INPUT)
-    rank, failure = failures[0]
-    said = failure.error_file_data["message"]
-    if failure.exitcode == BAD_INPUT and isinstance(said, dict):
-        raise UserError(said["message"].removeprefix("UserError: ")) from None
-    if isinstance(said, dict):
-        raise RuntimeError(f"rank {rank}: {said['message']}\n{said['extraInfo']['py_callstack']}")
+def _fail(error: ChildFailedError, remedy: str) -> NoReturn:
+    """Raise the first error of the ranks, preferring one that a user can correct."""
+    by_rank = error.failures.items()
+    rank, failure = min(by_rank, key=lambda item: item[1].exitcode != ending.BAD_INPUT)
+    recorded = failure.error_file_data["message"]
+    if isinstance(recorded, dict):
+        message = recorded["message"]
+        if failure.exitcode == ending.BAD_INPUT:
+            raise UserError(message.removeprefix("UserError: ")) from None
+        raise RuntimeError(f"rank {rank}: {message}\n{recorded['extraInfo']['py_callstack']}")
     status = 128 - failure.exitcode if failure.exitcode < 0 else failure.exitcode
-    why = f"was {killed_by(status - 128)}" if status > 128 else f"ended with status {status}"
-    end(status, f"rank {rank} {why}; {_REMEDY}")
+    killed = status > 128
+    why = f"was {ending.killed_by(status - 128)}" if killed else f"exited with status {status}"
+    ending.end(status, f"rank {rank} {why}; {remedy}")
 
 
 @contextmanager
 def reported() -> Iterator[None]:
-    """Let the process that speaks for the run report an error of this one, once.
+    """Report an error of several ranks once.
 
-    If torchrun or srun has started the ranks, the first one speaks; the others wait a moment for
-    their end, so that an error that all of them meet is printed once. So does a rank whose partner
-    was killed: the launcher ends it, too.
+    A rank that `run_ranks` has started records its error for the process that started it. Of the
+    ranks of torchrun or srun, the first one raises its `UserError` at once. The others wait: the
+    launcher ends them as soon as one rank has failed.
     """
     try:
         yield
     except Exception as error:
-        if is_worker():
+        if ending.is_worker():
             known = UserError(explain(error)) if isinstance(error, OSError) else error
             get_error_handler().record_exception(known)
-            sys.exit(BAD_INPUT if isinstance(known, UserError) else 1)
-        if launched()[1] > 1 and not (is_first() and isinstance(error, UserError)):
+            sys.exit(ending.BAD_INPUT if isinstance(known, UserError) else 1)
+        if ending.launched()[1] > 1 and not (ending.is_first() and isinstance(error, UserError)):
             time.sleep(_BEFORE_OTHERS)
         raise

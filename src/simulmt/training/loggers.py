@@ -2,7 +2,7 @@
 
 import csv
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -12,18 +12,18 @@ from typing import TypeAlias
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
-from simulmt.decoding.instance import Instance
 from simulmt.errors import UserError
 from simulmt.files.metrics import read_metrics
 from simulmt.files.run_directory import METRICS
 from simulmt.options import Config, asked_of, check, pick
+from simulmt.parts.configuration import Configuration
 from simulmt.system.disk import replacing, writing
 from simulmt.system.ending import is_first
 from simulmt.training.board import Board
 from simulmt.training.tensorboard import TensorBoard
 from simulmt.training.weights_and_biases import WeightsAndBiases
 
-Open: TypeAlias = Callable[[Path, int | None, Config], Logger]
+OpenLogger: TypeAlias = Callable[[Path, int | None, Configuration], Logger]
 """Opens a logger.
 
 The arguments are the run directory, the update at which the run resumes (None for a new run), and
@@ -40,31 +40,34 @@ class MetricsFile(Logger):
 
     Args:
         folder: the run directory.
-        resume_at: the update at which the run resumes, from which on earlier rows are dropped;
-            None for a new file.
+        resume_at: the update at which the run resumes; the file's rows from this update on are
+            dropped. None for a new file.
     """
 
     name = version = ""  # of a folder
 
     def __init__(self, folder: Path, resume_at: int | None) -> None:
         super().__init__()
-        self.folder = folder
+        self._path = folder / METRICS
         rows = read_metrics(folder) if resume_at and is_first() else []
         self._rows = [row for row in rows if int(row["step"]) < (resume_at or 0)]
-        self._columns: list[str] = []
-        self._in_file = False  # whether the file holds exactly these rows
+        self._columns: list[str] = []  # of the file, once this object has written it
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Merge the metrics into the row of their step, and write the row."""
         values = {name: f"{value:.6g}" for name, value in metrics.items() if name != "epoch"}
-        known = self._in_file and values.keys() <= set(self._columns)
+        row = {"step": str(step), **values}
         if self._rows and int(self._rows[-1]["step"]) == step:
-            self._rows[-1].update(values)
-            self._rewrite()
+            self._rows[-1].update(row)
+            self._write_all()
+            return
+        self._rows.append(row)
+        if row.keys() <= set(self._columns):  # appending takes as long for the last row as before
+            with writing(self._path), self._path.open("a", newline="") as file:
+                csv.DictWriter(file, self._columns, restval="").writerow(row)
         else:
-            self._rows.append({"step": str(step), **values})
-            (self._append if known else self._rewrite)()
+            self._write_all()
 
     @rank_zero_only
     def log_hyperparams(
@@ -72,26 +75,15 @@ class MetricsFile(Logger):
     ) -> None:
         """Do nothing: the run directory holds the resolved configuration already."""
 
-    def _append(self) -> None:
-        """Append the last row; its cost does not grow with the file."""
-        path = self.folder / METRICS
-        with writing(path), path.open("a", newline="") as file:
-            csv.DictWriter(file, self._columns, restval="").writerow(self._rows[-1])
-
-    def _rewrite(self) -> None:
-        """Write all rows again: a row or the columns have changed."""
+    def _write_all(self) -> None:
         self._columns = [*dict.fromkeys(name for row in self._rows for name in row)]
-        with (
-            replacing(self.folder / METRICS) as unfinished,
-            unfinished.open("w", newline="") as file,
-        ):
+        with replacing(self._path) as unfinished, unfinished.open("w", newline="") as file:
             writer = csv.DictWriter(file, self._columns, restval="")
             writer.writeheader()
             writer.writerows(self._rows)
-        self._in_file = True
 
 
-def choose_logger(options: Config) -> Open | None:
+def choose_logger(options: Config) -> OpenLogger | None:
     """Return what opens the logger of a `conf/logger` group; None if the CSV file is all.
 
     Raises:
@@ -101,13 +93,16 @@ def choose_logger(options: Config) -> Open | None:
     asked = asked_of(make, ["folder", "resume_at", "config"]) if make else {}
     chosen = check(options, {"kind": str, **asked}, "logger")
     if make is TensorBoard and find_spec("tensorboard") is None:
-        raise UserError('logger=tensorboard needs a package: pip install "simulmt[tensorboard]"')
+        raise UserError(
+            "logger=tensorboard needs the package tensorboard, which is not installed: "
+            'pip install "simulmt[tensorboard]"'
+        )
     return make and partial(make, **{name: chosen[name] for name in asked})
 
 
 @contextmanager
 def open_loggers(
-    open_extra: Open | None, folder: Path, resume_at: int | None, config: Config
+    open_extra: OpenLogger | None, folder: Path, resume_at: int | None, config: Configuration
 ) -> Iterator[list[Logger]]:
     """Open the CSV file and, on the first process, the chosen logger; close both in any case."""
     loggers: list[Logger] = [MetricsFile(folder, resume_at)]
@@ -120,28 +115,10 @@ def open_loggers(
     finally:
         for logger in loggers:
             logger.finalize(status)
-            if isinstance(logger, Board):
-                logger.close(failed=status == "failed")
+        for board in boards(loggers):
+            board.close(failed=status == "failed")
 
 
-def show_samples(
-    loggers: Iterable[Logger], key: str, instances: Sequence[Instance], step: int
-) -> None:
-    """Show a table of translations with their delays, wherever tables can be shown."""
-    columns = ["source", "reference", "translation", "delays"]
-    for logger in loggers:
-        if isinstance(logger, Board):
-            logger.show_table(key, columns, [*map(sample, instances)], step)
-
-
-def sample(instance: Instance) -> tuple[str, str, str, str]:
-    """Return source, reference, translation and delays of a sentence."""
-    delays = " ".join(map(str, instance.delays))
-    return instance.source, instance.reference, instance.prediction, delays
-
-
-def show_results(loggers: Iterable[Logger], folder: Path, step: int) -> None:
-    """Show the path of a sentence and the curve of all validations, wherever pictures can be."""
-    for logger in loggers:
-        if isinstance(logger, Board):
-            logger.show_results(folder, step)
+def boards(loggers: Iterable[Logger]) -> list[Board]:
+    """Return the loggers that also show tables and pictures."""
+    return [logger for logger in loggers if isinstance(logger, Board)]

@@ -29,5 +29,5 @@ def prepare_machine(threads: int | None = None) -> None:
         return
     mallopt(_TRIM_THRESHOLD, 2**31 - 1)
     mallopt(_TOP_PAD, 2**26)
-    if mallopt(_MMAP_THRESHOLD, 2**30) == 0:  # refused
+    if mallopt(_MMAP_THRESHOLD, 2**30) == 0:  # rejected
         mallopt(_MMAP_THRESHOLD, 2**25)

@@ -2,6 +2,7 @@
 
 import time
 from contextlib import nullcontext
+from typing import NamedTuple
 
 import numpy as np
 import pytorch_lightning as pl
@@ -17,8 +18,15 @@ from simulmt.objective.batch import Batch
 from simulmt.options import Config
 from simulmt.training.compiled import compiled
 from simulmt.training.finite import FiniteUpdates, check_parameters
-from simulmt.training.freezing import NOTHING_FROZEN, Frozen
 from simulmt.training.optimiser import Adam
+from simulmt.training.plan import TrainingPlan
+
+
+class Frozen(NamedTuple):
+    """The parameters that the first updates leave as they are."""
+
+    names: frozenset[str] = frozenset()
+    updates: int = 0
 
 
 class TranslationModule(pl.LightningModule):
@@ -30,13 +38,11 @@ class TranslationModule(pl.LightningModule):
     Args:
         model: the translation model.
         objective: the objective that is minimised.
-        updates: the number of updates of the whole training, for curricula.
+        plan: gives the number of updates, for curricula, and how steps run.
         optimiser: Adam's settings and learning rate.
         passport: stored in every checkpoint beside the weights.
         seed: seed of dropout, noise and random policies.
-        skip: the most updates in a row that may be skipped because they are not finite.
-        compile: whether training steps run compiled.
-        frozen: the parameters that stand still at first.
+        frozen: the parameters that the first updates leave as they are.
     """
 
     def __init__(
@@ -44,25 +50,22 @@ class TranslationModule(pl.LightningModule):
         *,
         model: Model,
         objective: Objective,
-        updates: int,
+        plan: TrainingPlan,
         optimiser: Adam,
         passport: Config,
         seed: int,
-        skip: int,
-        compile: bool = False,
-        frozen: Frozen = NOTHING_FROZEN,
+        frozen: Frozen,
     ) -> None:
         super().__init__()
         self.model = model
         self.objective = objective
-        self.updates = updates
+        self.plan = plan
         self.optimiser = optimiser
         self.passport = passport
         self.seed = seed
-        self.skip = skip
         self.frozen = frozen
-        self._training = compiled(model) if compile else nullcontext
-        self._finite = FiniteUpdates(skip)
+        self._training = compiled(model) if plan.compile else nullcontext
+        self._finite = FiniteUpdates(plan.skip)
         # of the update, on the loss's device
         self._tokens, self._loss = torch.zeros((), dtype=torch.int64), torch.zeros(())
         self._clock: tuple[float, Tensor | int] = (time.perf_counter(), 0)
@@ -70,29 +73,29 @@ class TranslationModule(pl.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Return the sum of the batch's losses; `configure_gradient_clipping` divides.
 
-        Every batch of every process has a random stream of its own, so that a resumed run draws
+        Every batch of every process has its own random stream, so that a resumed run draws
         the same numbers as an uninterrupted one.
         """
         batches = self.trainer.fit_loop.epoch_loop.total_batch_idx
         stream = np.random.SeedSequence((self.seed, self.global_rank, batches))
         torch.manual_seed(int(stream.generate_state(1, np.uint64)[0] >> 1))
         draw = sentence_draws(self.seed, self.global_step, batch.index)
-        moment = Moment(self.global_step, self.updates, draw, batch.target_mask.sum(-1))
+        moment = Moment(self.global_step, self.plan.max_updates, draw, batch.target_mask.sum(-1))
         with self._training():
             loss: Loss = self.objective(self.model, batch, moment)
         self._tokens, self._loss = self._tokens + loss.tokens, self._loss + loss.total.detach()
         accumulate = self.trainer.accumulate_grad_batches
         if (batch_idx + 1) % accumulate == 0:
-            self._watch(loss)
+            self._log(loss)
         return loss.total * accumulate  # Lightning divides by `accumulate`
 
-    def _watch(self, loss: Loss) -> None:
+    def _log(self, loss: Loss) -> None:
         """Log every `trainer.log_every`-th update, from its last batch."""
         started, seen = self._clock
         self._clock = (started, seen + self._tokens)
         if (self.global_step + 1) % self.trainer.log_every_n_steps:  # type: ignore[attr-defined]
             return
-        skipped = self._finite.check()
+        skipped = self._finite.skipped()
         now = time.perf_counter()
         self._clock = (now, 0)
         tokens = int(loss.tokens)
@@ -103,7 +106,7 @@ class TranslationModule(pl.LightningModule):
             "tokens_per_s": rate,
             **{name: float(value) / loss.sentences for name, value in loss.per_sentence.items()},
         }
-        if self.skip:
+        if self.plan.skip:
             values["skipped"] = float(skipped)
         if self.model.mechanism.learned:
             values |= self.objective.weights(self.global_step)
@@ -116,11 +119,14 @@ class TranslationModule(pl.LightningModule):
         gradient_clip_val: int | float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Turn the gradient of the sum into that of the mean over target tokens, and clip it.
+        """Divide the gradient by the number of target tokens, and clip it.
 
         An update that is not finite changes no weight and no moment.
         """
-        self.frozen.drop_gradients(self.model, self.global_step)
+        if self.global_step < self.frozen.updates:  # clipping must not count these gradients
+            for name, parameter in self.model.named_parameters():
+                if name in self.frozen.names:
+                    parameter.grad = None
         sums = torch.stack([self._tokens.float(), self._loss.float()])
         count, total = self.trainer.strategy.reduce(sums, reduce_op="sum").unbind()
         self._tokens, self._loss = torch.zeros_like(self._tokens), torch.zeros_like(self._loss)
@@ -132,12 +138,13 @@ class TranslationModule(pl.LightningModule):
         norm = torch.nn.utils.get_total_norm(gradients)
         if gradient_clip_val:
             torch.nn.utils.clip_grads_with_norm_(self.parameters(), gradient_clip_val, norm)
-        bad = self._finite.watch(self.global_step + 1, total / count, norm)
-        optimizer.found_inf = bad  # type: ignore[attr-defined]  # fused Adam skips a step where 1
+        optimizer.found_inf = self._finite.found_inf(  # type: ignore[attr-defined]  # of fused Adam
+            self.global_step + 1, total / count, norm
+        )
 
     def on_validation_start(self) -> None:
-        """End the training before a checkpoint could keep what is not finite."""
-        self._finite.check()
+        """Reject numbers that are not finite before a checkpoint holds them."""
+        self._finite.skipped()  # raises if there were too many
         check_parameters(self.model, self.global_step)
 
     def on_validation_epoch_start(self) -> None:
@@ -147,7 +154,7 @@ class TranslationModule(pl.LightningModule):
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Add up the likelihood of the development set under teacher forcing."""
         lengths = batch.target_mask.sum(-1)
-        moment = Moment(self.global_step, self.updates, lengths=lengths)
+        moment = Moment(self.global_step, self.plan.max_updates, lengths=lengths)
         loss = self.objective(self.model, batch, moment)
         self._dev_sums += torch.stack([loss.per_token["nll"].double(), loss.tokens.double()])
 
@@ -162,7 +169,10 @@ class TranslationModule(pl.LightningModule):
         adam = torch.optim.Adam(
             self.parameters(),
             lr=settings.rate.lr,
-            betas=(float(settings.beta1), float(settings.beta2)),  # torch refuses 0 beside 0.9
+            betas=(
+                float(settings.beta1),
+                float(settings.beta2),
+            ),  # torch takes no int beside a float
             eps=settings.eps,
             fused=True,
         )
@@ -170,7 +180,7 @@ class TranslationModule(pl.LightningModule):
         return {"optimizer": adam, "lr_scheduler": {"scheduler": rate, "interval": "step"}}
 
     def on_save_checkpoint(self, checkpoint: dict[str, object]) -> None:
-        """Put the passport beside the weights."""
+        """Store the passport beside the weights."""
         checkpoint["simulmt"] = self.passport
 
 

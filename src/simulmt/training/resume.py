@@ -1,74 +1,67 @@
-"""Resuming: the state of a run directory, the checkpoint to resume from, and whether it fits."""
+"""The directory of a run: its state, its lock, what it resumes from, and room for a new run."""
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
 from simulmt.data.manifest import Manifest, check_manifest
 from simulmt.errors import UserError
-from simulmt.files.run_directory import (
-    CONFIG,
-    LAST,
-    MARK,
-    absent,
-    is_finished,
-    read_provenance,
-    remove_empty,
-)
+from simulmt.files import run_directory as files
 from simulmt.options import SAME_RUN, Config, convert, flat_options
 from simulmt.parts import needed_by
 from simulmt.saved.checkpoint import read_checkpoint
 from simulmt.system.console import say
-from simulmt.system.disk import read_json
+from simulmt.system.disk import read_json, writing
 from simulmt.system.lock import alone, lock_of
 
+LOCKED = "SIMULMT_LOCKED"
+"""Environment variable with the run directory that a sweep has locked for a run."""
 _THE_SAME = ("model", "mechanism", "teacher", "optim")
 """The groups of options that a resumed run must not change."""
 
 
 @dataclass(frozen=True)
-class InterruptedRun:
-    """The state of a run, and the reason."""
+class RunState:
+    """The state of a run directory, and the reason."""
 
     kind: Literal["new", "half", "finished"]
     reason: str = ""
 
 
-def read_state(folder: Path, config: Config) -> InterruptedRun:
+def read_state(folder: Path, config: Config) -> RunState:
     """Return the state of the run in a directory; a run with other settings counts as new.
 
     Args:
         folder: the run directory, which may be absent.
         config: the configuration that is to be trained.
     """
-    if not (folder / CONFIG).is_file():
-        return InterruptedRun("new")
+    if not (folder / files.CONFIG).is_file():
+        return RunState("new")
     try:
-        if changed := differences(read_json(folder / CONFIG), config) + _edited(folder, config):
-            return InterruptedRun("new", f"settings changed: {', '.join(changed)}")
-        if is_finished(folder):
-            return InterruptedRun("finished")
-        if not (folder / LAST).is_file():
-            return InterruptedRun("new")
-        return InterruptedRun(
-            "half", f"from update {read_checkpoint(folder / LAST).get('global_step')}"
+        provenance = files.read_provenance(folder)
+        then = provenance.versions if provenance else {}
+        changed = differences(read_json(folder / files.CONFIG), config)
+        changed += [  # plugins whose code has been edited
+            f"{module} was {then.get(module)}, is {now}"
+            for module, now in needed_by(config).items()
+            if then.get(module) != now
+        ]
+        if changed:
+            return RunState("new", f"settings changed: {', '.join(changed)}")
+        if files.is_finished(folder):
+            return RunState("finished")
+        if not (folder / files.LAST).is_file():
+            return RunState("new")
+        return RunState(
+            "half", f"from update {read_checkpoint(folder / files.LAST).get('global_step')}"
         )
     except UserError as error:
-        return InterruptedRun("new", str(error))
-
-
-def is_done(choice: str | None, folder: Path, config: Config) -> bool:
-    """Return True if `ckpt_path=last` asks for a run that is finished, with a line that says so."""
-    if choice != "last" or read_state(folder, config).kind != "finished":
-        return False
-    say(
-        f"the run in {folder} is finished: increase trainer.max_updates (or trainer.patience) to "
-        "continue, or drop ckpt_path to retrain"
-    )
-    return True
+        return RunState("new", str(error))
 
 
 def differences(before: Config, after: Config) -> list[str]:
@@ -81,27 +74,24 @@ def differences(before: Config, after: Config) -> list[str]:
     ]
 
 
-def _edited(folder: Path, config: Config) -> list[str]:
-    """Return the plugins whose code has changed since the run in a directory began."""
-    provenance = read_provenance(folder)
-    then = provenance.versions if provenance else {}
-    return [
-        f"{module} was {then.get(module)}, is {now}"
-        for module, now in needed_by(config).items()
-        if then.get(module) != now
-    ]
+def is_requeued(folder: Path) -> bool:
+    """Return True if SLURM has started this job again, and a run of the same job can resume."""
+    if os.environ.get("SLURM_RESTART_COUNT", "0") == "0" or not (folder / files.LAST).is_file():
+        return False
+    provenance = files.read_provenance(folder)
+    return provenance is not None and provenance.job == os.environ.get("SLURM_JOB_ID")
 
 
 def find_resume(choice: str | None, folder: Path) -> Path | None:
     """Return the checkpoint to resume from, if any; `last` names the newest of this run."""
     if not choice:
         return None
-    path = folder / LAST if choice == "last" else Path(choice)
+    path = folder / files.LAST if choice == "last" else Path(choice)
     if choice == "last" and not path.exists():
         say(f"nothing to resume in {folder}: starting a new run")
         return None
     if not path.is_file():
-        raise UserError(f"ckpt_path={choice}: there is no such file; give a .ckpt file or `last`")
+        raise UserError(f"ckpt_path={choice} is not a file; give a .ckpt file, or `last`")
     return path
 
 
@@ -132,19 +122,20 @@ def check_resume(
     old, new = ({group: c.get(group) for group in _THE_SAME} for c in (before["config"], config))
     if changed := differences(old, new):
         raise UserError(
-            f"cannot resume with other settings ({', '.join(changed)}); give the options of the "
-            "checkpoint, or start from its weights with init_from"
+            f"ckpt_path={path} was trained with other settings ({', '.join(changed)}); give the "
+            "options of the checkpoint, or start from its weights with init_from"
         )
     if not checkpoint.get("optimizer_states"):
         raise UserError(
-            f"ckpt_path={path} holds weights alone, no update to resume at; give last.ckpt, or "
-            "start from its weights with init_from"
+            f"ckpt_path={path} holds only weights, so training cannot resume from it; give "
+            "last.ckpt, or start from its weights with init_from"
         )
     step = int(checkpoint["global_step"])
     if step >= updates and not is_own(path, folder):
         raise UserError(
-            f"ckpt_path={path} has been trained for {step:,} updates, trainer.max_updates is "
-            f"{updates:,}: increase it, or score the checkpoint as it is with `simulmt evaluate`"
+            f"ckpt_path={path} was trained for {step:,} updates, but trainer.max_updates is "
+            f"{updates:,}: increase trainer.max_updates, or score the checkpoint with "
+            "`simulmt evaluate`"
         )
     return step
 
@@ -156,7 +147,7 @@ def is_own(path: Path, folder: Path) -> bool:
 
 @contextmanager
 def alone_in(folder: Path, *, waits: bool = False) -> Iterator[None]:
-    """Lock a run directory; leave nothing behind if no run has begun there.
+    """Lock a run directory, unless a sweep has; leave nothing behind if no run has begun there.
 
     Args:
         folder: the run directory.
@@ -166,27 +157,48 @@ def alone_in(folder: Path, *, waits: bool = False) -> Iterator[None]:
         BusyError: another process trains there; the message names it.
     """
     folder = folder.absolute()
-    made = absent(folder.parent)
+    if os.environ.get(LOCKED) == str(folder):
+        yield
+        return
+    made = files.absent(folder.parent)
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         with alone(folder, waits=waits):
             try:
                 yield
             finally:
-                if not (folder / MARK).is_file():
+                if not (folder / files.MARK).is_file():
                     lock_of(folder).unlink(missing_ok=True)
     finally:
-        remove_empty(made)
+        files.remove_empty(made)
 
 
-def choose_resume(ckpt_path: str | None, folder: Path) -> str | None:
-    """Return what a run resumes from: its last checkpoint in a job that SLURM has started again.
+def make_room(folder: Path, resume: Path | None, step: int | None) -> None:
+    """Make a folder for a run; an earlier run in its place gets the name NAME@1, NAME@2, ...
+
+    A run that resumes its own training keeps its folder. It loses its test scores, because a run
+    that has them is finished, and the checkpoints of later updates.
 
     Args:
-        ckpt_path: the user's choice.
-        folder: the run directory. A run of another job is not resumed.
+        folder: the run directory.
+        resume: the checkpoint that is resumed, if any.
+        step: the update of that checkpoint.
     """
-    again = os.environ.get("SLURM_RESTART_COUNT", "0") != "0"
-    provenance = read_provenance(folder) if again and (folder / LAST).is_file() else None
-    ours = provenance is not None and provenance.job == os.environ.get("SLURM_JOB_ID")
-    return "last" if ours else ckpt_path
+    if resume is not None and is_own(resume, folder):
+        for pattern in (*files.RESULTS, files.AVERAGE, *files.LEFT_BY_KILLS):
+            for path in folder.glob(pattern):
+                path.unlink()
+        for path in files.step_checkpoints(folder):
+            if int(path.stem.rpartition("-")[2]) > (step or 0):
+                path.unlink()
+    elif (folder / files.CONFIG).is_file():
+        places = (folder.with_name(f"{folder.name}@{number}") for number in count(1))
+        place = next(place for place in places if not place.exists())
+        for handler in logging.getLogger().handlers:
+            handler.close()  # the log continues in the new folder
+        with writing(folder):
+            folder.rename(place)
+        say(f"the earlier run in {folder} is now {place.name}")
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / files.MARK).touch()

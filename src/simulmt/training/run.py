@@ -1,114 +1,38 @@
-"""A training run: its length and devices, Lightning's trainer, and the choice of a checkpoint."""
+"""Lightning's trainer of a run, and the choice of a checkpoint once it is trained."""
 
 import logging
-import os
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
 
 import pytorch_lightning as pl
-import torch
-from annotated_types import Ge
 from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
-from pytorch_lightning.callbacks import Callback, EarlyStopping
+from pytorch_lightning.callbacks import Callback
 from pytorch_lightning.loggers import Logger
 
-from simulmt.errors import UserError
 from simulmt.files.run_directory import AVERAGE, BEST, STEP, step_checkpoints
-from simulmt.options import Config, Count, Few, Natural
+from simulmt.options import Config
 from simulmt.saved.checkpoint import average_checkpoints, load_weights
 from simulmt.scoring.split_decoder import SplitDecoder
 from simulmt.system.console import console
-from simulmt.training.callbacks import SimultaneousDecoding, TrainingBar, TrainingRecord
+from simulmt.training.callbacks import OneRun, Patience, SimultaneousDecoding, TrainingRecord
 from simulmt.training.checkpoints import WholeFiles, checkpoint_callback
 from simulmt.training.datamodule import TranslationData
-from simulmt.training.lines import ProgressLines, print_line
+from simulmt.training.launch import RESUMES
 from simulmt.training.module import TranslationModule
-from simulmt.training.ranks import OneRun
+from simulmt.training.plan import TrainingPlan
+from simulmt.training.progress import ProgressLines, TrainingBar, print_line
 
 _EXPECTED = (
     "LeafSpec",  # Lightning's own call of what torch has renamed
     "exists and is not empty",  # the checkpoints of the run that resumes
     "smaller than the logging interval",  # an epoch of few batches
     "sync_dist",  # scores are gathered before they are logged: all ranks have the same
-    "in eval mode at the start of training",  # those of a teacher
+    "in eval mode at the start of training",  # the layers of a teacher
     "available but not used",  # a GPU, with trainer=cpu
 )
 """Warnings of Lightning that do not concern the user."""
 for _name in ("pytorch_lightning", "lightning_fabric"):
     logging.getLogger(_name).setLevel(logging.WARNING)
-
-
-@dataclass(frozen=True)
-class TrainingPlan:
-    """The options of `conf/trainer`, which explains each of them."""
-
-    accelerator: Literal["cpu", "gpu", "auto"]
-    devices: Few
-    nodes: Few
-    threads: Count | None
-    strategy: Literal["auto", "ddp"]
-    precision: Literal["32-true", "64-true", "bf16-mixed"]
-    max_updates: Count
-    validate_every: Count
-    accumulate: Few
-    clip: Annotated[float, Ge(0)]
-    average: Count
-    skip: Natural
-    patience: Count | None
-    dal_range: tuple[float, float] | None
-    log_every: Count
-    progress: bool
-    compile: bool
-
-    def __post_init__(self) -> None:
-        if self.max_updates % self.validate_every:
-            raise UserError(
-                f"trainer.max_updates ({self.max_updates}) is not a multiple of "
-                f"trainer.validate_every ({self.validate_every}), so the last updates would never "
-                "be validated"
-            )
-        if self.dal_range and (self.dal_range[0] > self.dal_range[1] or self.average > 1):
-            raise UserError(
-                f"trainer.dal_range is {[*self.dal_range]} with trainer.average={self.average}; it "
-                "runs from least to most and chooses one checkpoint: set average to 1"
-            )
-
-    @property
-    def processes(self) -> int:
-        """The number of processes, on all machines."""
-        return self.nodes * self.devices
-
-    def check_devices(self) -> None:
-        """Reject more GPUs, processes or threads than this machine has."""
-        if self.accelerator == "gpu" and not torch.cuda.is_available():
-            raise UserError("trainer=gpu, but no GPU was found; choose trainer=cpu")
-        gpus = torch.cuda.device_count() if self.accelerator != "cpu" else 0
-        cores = os.cpu_count() or 1
-        devices = (gpus, "GPUs") if gpus else (max(cores, 2), "cores")
-        limits = {
-            "threads": (self.threads or 1, cores, "cores"),
-            "devices": (self.devices, *devices),
-        }
-        for name, (chosen, most, what) in limits.items():
-            if chosen > most:
-                raise UserError(
-                    f"trainer.{name}={chosen}, but this machine has {what}: {most}; use {most} or "
-                    "fewer"
-                )
-
-
-class Patience(EarlyStopping):
-    """Lightning's early stopping; a run that has stopped early stops again when it resumes."""
-
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Stop again at once."""
-        trainer.should_stop = trainer.should_stop or self.wait_count >= self.patience
-
-    def load_state_dict(self, state_dict: dict[str, object]) -> None:
-        """Restore the state, but keep the patience of the configuration."""
-        super().load_state_dict(state_dict | {"patience": self.patience})
 
 
 def make_trainer(
@@ -127,7 +51,7 @@ def make_trainer(
         valid: decodes the development set.
         loggers: the metrics go there.
         config: the configuration of this process, and what else must be the same in all.
-        environment: tells the ranks and addresses of the processes.
+        environment: has the ranks and addresses of the processes.
     """
     for expected in _EXPECTED:
         warnings.filterwarnings("ignore", f".*{expected}")
@@ -150,15 +74,17 @@ def make_trainer(
         use_distributed_sampler=False,
         enable_model_summary=False,
         enable_progress_bar=bar,
-        callbacks=[OneRun(config), *_callbacks(plan, folder, valid, bar)],
+        callbacks=_callbacks(plan, folder, valid, config, bar),
         logger=loggers,
         plugins=[WholeFiles(), environment],
     )
 
 
-def _callbacks(plan: TrainingPlan, folder: Path, valid: SplitDecoder, bar: bool) -> list[Callback]:
-    """Return what decodes, records, saves, stops and shows the training."""
+def _callbacks(
+    plan: TrainingPlan, folder: Path, valid: SplitDecoder, config: Config, bar: bool
+) -> list[Callback]:
     callbacks: list[Callback] = [
+        OneRun(config),
         TrainingRecord(folder),
         SimultaneousDecoding(valid, plan.dal_range, folder),
         checkpoint_callback(folder, Path(BEST).stem, "valid/selection", save_last=False),
@@ -178,7 +104,6 @@ def fit(
     data: TranslationData,
     resume: Path | None,
     folder: Path,
-    average: int,
 ) -> Path:
     """Train, and load the chosen checkpoint into the module.
 
@@ -187,23 +112,22 @@ def fit(
 
     Raises:
         KeyboardInterrupt: Ctrl-C has ended the training.
-        UserError: the numbers of the training are no longer finite.
+        UserError: a loss, a gradient or a parameter is no longer finite.
     """
+    average = module.plan.average
     try:
         trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
     except SystemExit as end:
         if not isinstance(end.__context__, KeyboardInterrupt):  # which Lightning replaces
             raise
-        raise KeyboardInterrupt(
-            f"interrupted at update {trainer.global_step}; the same command with ckpt_path=last "
-            "resumes from the last validation"
-        ) from None
+        raise KeyboardInterrupt(f"interrupted at update {trainer.global_step}; {RESUMES}") from None
     if average > 1 and trainer.is_global_zero:
         average_checkpoints(step_checkpoints(folder)[-average:], folder / AVERAGE)
     trainer.strategy.barrier()
     checkpoint = folder / (AVERAGE if average > 1 else BEST)
     update = load_weights(module.model, checkpoint)
-    mean = f"the mean of the last {average} validated checkpoints"
-    best = f"update {update:,}, the best on the development set"
-    print_line(f"testing {mean if average > 1 else best}")
+    if average > 1:
+        print_line(f"testing the mean of the last {average} validated checkpoints")
+    else:
+        print_line(f"testing update {update:,}, the best on the development set")
     return checkpoint

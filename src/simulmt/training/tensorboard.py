@@ -4,15 +4,15 @@ Metrics have the steps and names that they have in `metrics.csv`.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pytorch_lightning.loggers import TensorBoardLogger
 
 from simulmt.files.metrics import read_columns
-from simulmt.files.run_directory import CONFIG, PICTURE, TENSORBOARD
-from simulmt.options import Config, flat_options
-from simulmt.system.disk import read_json
+from simulmt.files.run_directory import PICTURE, TENSORBOARD
+from simulmt.options import flat_options
+from simulmt.parts.configuration import Configuration
 from simulmt.training.board import Board
 
 FINAL = ("test/BLEU", "test/chrF", "test/word/AL", "test/word/AP", "test/word/DAL")
@@ -23,15 +23,18 @@ _MARKDOWN = re.compile(r"[\\`*_{}\[\]<>()#+.!|~&$-]")
 class TensorBoard(Board, TensorBoardLogger):
     """Writes event files into the run directory; a resumed run drops those of later updates."""
 
-    def __init__(self, folder: Path, resume_at: int | None, config: Config) -> None:
+    def __init__(self, folder: Path, resume_at: int | None, config: Configuration) -> None:
         super().__init__(folder, name=TENSORBOARD, version="", purge_step=resume_at)
+        self._config = config
 
     def show_table(
         self, key: str, columns: Sequence[str], rows: Sequence[Sequence[str]], step: int
     ) -> None:
         """Show a table as text."""
-        lines = [columns, ["---"] * len(columns), *(map(_escape, row) for row in rows)]
-        self.experiment.add_text(key, "\n".join(map(_row, lines)), step)
+        table = [columns, ["---"] * len(columns)]
+        for row in rows:  # with signs that neither Markdown nor HTML reads
+            table.append([_MARKDOWN.sub(lambda sign: f"&#{ord(sign[0])};", text) for text in row])
+        self.experiment.add_text(key, "\n".join(f"| {' | '.join(row)} |" for row in table), step)
 
     def show_results(self, folder: Path, step: int) -> None:
         """Show a path and the curve of all validations as images; the options beside the scores."""
@@ -47,15 +50,7 @@ class TensorBoard(Board, TensorBoardLogger):
         axes.set(xlabel="DAL (source words)", ylabel="BLEU", title="every validation, in order")
         axes.plot(*zip(*points, strict=True), marker="o")
         writer.add_figure("valid/curve", curve, step)
-        config, scores = flat_options(read_json(folder / CONFIG)), read_columns(folder, *FINAL)
+        config = flat_options(self._config.plain)
         options = {name: str(x) if isinstance(x, list) else x for name, x in config.items()}
-        self.log_hyperparams(options, dict(zip(FINAL, scores[-1], strict=True)), step)
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _escape(text: str) -> str:
-    """Return a text that Markdown and HTML show as it is."""
-    return _MARKDOWN.sub(lambda sign: f"&#{ord(sign[0])};", text)
+        scores = read_columns(folder, *FINAL)[-1]
+        self.log_hyperparams(options, dict(zip(FINAL, scores, strict=True)), step)

@@ -7,7 +7,6 @@ is logged to W&B.
 import os
 import re
 import secrets
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -17,9 +16,8 @@ from pytorch_lightning.loggers import WandbLogger
 
 from simulmt.files.metrics import read_columns
 from simulmt.files.run_directory import PICTURE, WANDB_ID
-from simulmt.options import Config
 from simulmt.parts.configuration import WEIGHTS, Configuration
-from simulmt.system.console import say
+from simulmt.system.console import note, say
 from simulmt.system.disk import replacing
 from simulmt.training.board import Board
 
@@ -38,30 +36,29 @@ class WeightsAndBiases(Board, WandbLogger):
         self,
         folder: Path,
         resume_at: int | None,
-        config: Config,
+        config: Configuration,
         *,
         project: str,
         mode: Literal["online", "offline"],
     ) -> None:
         import wandb  # noqa: PLC0415  (seconds to import, and most runs do without)
 
-        read = Configuration.of(config)
         start = partial(
             wandb.init,
             project=project,
-            name=run_name(read),
-            group=read.mechanism["name"],
+            name=wandb_name(config),
+            group=config.mechanism["name"],
             job_type="train",
-            tags=[read.data["name"], read.model["name"]],
+            tags=[config.data["name"], config.model["name"]],
             id=_run_id(folder / WANDB_ID),
             dir=folder,
-            config=dict(config),
+            config=dict(config.plain),
             settings=wandb.Settings(init_timeout=30, silent=True),
         )
         try:
             run = start(mode=mode, resume="allow" if mode == "online" else None)
         except (wandb.Error, OSError) as error:
-            print(f"no W&B ({str(error).splitlines()[0]}); continuing offline", file=sys.stderr)
+            note(f"W&B is unreachable ({str(error).splitlines()[0]}); logging offline")
             wandb.teardown()
             run = start(mode="offline")
         run.define_metric(UPDATES)
@@ -71,7 +68,7 @@ class WeightsAndBiases(Board, WandbLogger):
     def show_table(
         self, key: str, columns: Sequence[str], rows: Sequence[Sequence[str]], step: int
     ) -> None:
-        """Log a table; W&B knows the step by itself."""
+        """Log a table, at the step that W&B has."""
         self.log_text(key, columns=[*columns], data=[[*row] for row in rows])
 
     def show_results(self, folder: Path, step: int) -> None:
@@ -88,10 +85,10 @@ class WeightsAndBiases(Board, WandbLogger):
         """Finish the run, or the next one of this process would log into it."""
         self.experiment.finish(exit_code=int(failed))
         if self.experiment.offline:
-            say(f"not uploaded yet: wandb sync {Path(self.experiment.dir).parent}")
+            say(f"to upload the run to W&B: wandb sync {Path(self.experiment.dir).parent}")
 
 
-def run_name(config: Configuration) -> str:
+def wandb_name(config: Configuration) -> str:
     """Return a run's name, by which runs of a mechanism differ: `mma_il lambda=0.2 seed=1`.
 
     The user's own name, if there is one, comes first.

@@ -1,6 +1,7 @@
-"""A line for each validation and, where no progress bar is shown, for each minute between them.
+"""What a user sees of a running training: a progress bar on a terminal, else lines.
 
-The lines go to standard output and into the log of the run.
+A line appears for each validation and, where no bar is shown, for each minute between them. The
+lines go to standard output and into the log of the run.
 """
 
 import logging
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytorch_lightning as pl
+from pytorch_lightning.callbacks import RichProgressBar
 from torch import Tensor
 
 from simulmt.system.console import EVERY, say
@@ -24,12 +26,39 @@ _FIGURES = {
 _log = logging.getLogger("simulmt")
 
 
+class TrainingBar(RichProgressBar):
+    """Lightning's progress bar with the figures that lines show."""
+
+    def get_metrics(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule
+    ) -> dict[str, int | str | float | dict[str, float]]:
+        """Return the number of updates and the figures, as one text."""
+        done = f"{trainer.global_step}/{trainer.max_steps}"
+        return {"update": ", ".join([done, *listed(trainer.progress_bar_metrics)])}
+
+    @property
+    def total_train_batches(self) -> int | float:
+        """The batches of an epoch.
+
+        Lightning counts the updates left, which are fewer than the batches done when a run resumes
+        within an epoch.
+        """
+        return self.trainer.num_training_batches
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Show the number of the epoch; without a last epoch, Lightning's text ends in "/-2"."""
+        super().on_train_epoch_start(trainer, pl_module)
+        if self.progress is not None and self.train_progress_bar_id is not None:
+            epoch = f"epoch {trainer.current_epoch + 1}"
+            self.progress.update(self.train_progress_bar_id, description=epoch)
+
+
 @dataclass(eq=False)
 class ProgressLines(pl.Callback):
     """Prints the progress of the training.
 
     Args:
-        each_minute: whether a line appears between validations that are more than a minute apart.
+        each_minute: also print a line a minute between validations.
     """
 
     each_minute: bool
@@ -46,30 +75,25 @@ class ProgressLines(pl.Callback):
     ) -> None:
         """Print a line if the last one is a minute old."""
         if self.each_minute and time.monotonic() - self._last > EVERY:
-            self._tell(trainer, validated=False)
+            metrics = trainer.callback_metrics.items()
+            self._print(trainer, {n: value for n, value in metrics if not n.startswith("valid/")})
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Print a line with the scores of the development set."""
-        self._tell(trainer, validated=True)
+        self._print(trainer, trainer.callback_metrics)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Say why the training has ended."""
+        """Print why the training has ended."""
         done, planned = trainer.global_step, trainer.max_steps
-        early = f" of {planned:,} updates: the last validations brought no improvement"
+        early = f" of {planned:,} updates: no improvement in the last validations"
         print_line(f"trained for {done:,}{early if done < planned else ' updates, as planned'}")
 
-    def _tell(self, trainer: pl.Trainer, validated: bool) -> None:
-        now = time.monotonic()
-        self._last = now
+    def _print(self, trainer: pl.Trainer, metrics: Mapping[str, Tensor]) -> None:
+        self._last = now = time.monotonic()
         done, planned = trainer.global_step, trainer.max_steps
         seconds = (now - self._began) / max(done - self._first, 1) * (planned - done)
         left = f", {_duration(seconds)} left" if done < planned else ""
-        figures = {
-            name: value
-            for name, value in trainer.callback_metrics.items()
-            if validated or not name.startswith("valid/")
-        }
-        print_line(f"update {done:,} of {planned:,}: {', '.join(listed(figures))}{left}")
+        print_line(f"update {done:,} of {planned:,}: {', '.join(listed(metrics))}{left}")
 
 
 def print_line(line: str) -> None:

@@ -1,0 +1,107 @@
+"""The specification of a run: what a configuration of `conf/train.yaml` names, all checked."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Le
+
+from simulmt.attention import Mechanism
+from simulmt.decoding.search import Search
+from simulmt.errors import UserError
+from simulmt.models.model import Model
+from simulmt.objective import Objective
+from simulmt.options import Config, construct
+from simulmt.parts import builders
+from simulmt.parts.configuration import Configuration
+from simulmt.programs.teacher import BuildTeacher, choose_teacher
+from simulmt.training.loggers import OpenLogger, choose_logger
+from simulmt.training.optimiser import Adam, make_adam
+from simulmt.training.plan import TrainingPlan
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """The options of `sweep`, which `conf/train.yaml` explains."""
+
+    restart: bool
+    retries: Annotated[int, Ge(0), Le(100)]
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """A configuration and the parts that it names; neither data nor devices are needed for it."""
+
+    config: Configuration
+    plan: TrainingPlan
+    mechanism: Mechanism
+    data: builders.Data
+    build_teacher: BuildTeacher
+    adam: Adam
+    open_logger: OpenLogger | None
+    search: Search
+    sweep: SweepOptions
+
+    @classmethod
+    def of(cls, plain: Config) -> "RunSpec":
+        """Return the specification of a run from its composed configuration.
+
+        Raises:
+            UserError: an option is unknown, missing or out of range, or two options exclude each
+                other.
+        """
+        config = Configuration.of(plain)
+        plan = construct(TrainingPlan, config.trainer, "trainer")
+        mechanism = builders.build_mechanism(config.mechanism)
+        data = builders.Data.of(config.data)
+        model = builders.outline_model(config.model, mechanism, data.vocabulary)
+        _check_together(config, plan, model, builders.build_objective(config.objective))
+        return cls(
+            config=config,
+            plan=plan,
+            mechanism=mechanism,
+            data=data,
+            build_teacher=choose_teacher(config),
+            adam=make_adam(config.optim),
+            open_logger=choose_logger(config.logger),
+            search=builders.build_search(config.decoding, model),
+            sweep=construct(SweepOptions, config.sweep, "sweep"),
+        )
+
+
+def _check_together(
+    config: Configuration, plan: TrainingPlan, model: Model, objective: Objective
+) -> None:
+    """Reject options that exclude each other."""
+    mechanism = model.mechanism
+    if misfit := objective.misfit(mechanism):
+        raise UserError(
+            f"objective.name={config.objective['name']} with mechanism={mechanism.name}: {misfit}"
+        )
+    if config.init_freeze and config.init_from is None:
+        raise UserError(
+            f"init_freeze={config.init_freeze} freezes the parameters of another run, but "
+            "init_from=null: give init_from=RUN, or set init_freeze=0"
+        )
+    if objective.needs_delays() and not mechanism.learned:
+        weights = objective.weights(plan.max_updates).items()
+        raise UserError(
+            f"{', '.join(f'{name}={value:g}' for name, value in weights)} with mechanism="
+            f"{mechanism.name}, whose decisions have no gradient: set lambda=0 and lambda_var=0, "
+            "or choose a mechanism with learned heads, such as mma_il"
+        )
+    if not objective.at_full_weight(plan.max_updates - 1):
+        raise UserError(
+            f"objective.hold and objective.warmup end after trainer.max_updates={plan.max_updates},"
+            " so lambda would never reach its value: lower them, or increase trainer.max_updates"
+        )
+    patience = plan.patience and plan.patience * plan.validate_every
+    if patience and not objective.at_full_weight(patience - 1):
+        raise UserError(
+            f"trainer.patience={plan.patience} may end the run after {patience:,} updates, before "
+            "objective.hold and objective.warmup are over: increase trainer.patience"
+        )
+    if plan.compile and not model.compiles:
+        raise UserError(
+            f"trainer.compile=true with model.name={config.model['name']}, a loop over tokens that "
+            "takes torch.compile too long: set trainer.compile=false"
+        )

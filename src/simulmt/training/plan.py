@@ -1,0 +1,73 @@
+"""The plan of a training run: its devices, its length, and when it validates and stops."""
+
+import os
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from annotated_types import Ge
+
+from simulmt.errors import UserError
+from simulmt.options import Count, Few, Natural
+from simulmt.training.compiled import check_compiler
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """The options of `conf/trainer`, which explains each of them."""
+
+    accelerator: Literal["cpu", "gpu", "auto"]
+    devices: Few
+    nodes: Few
+    threads: Count | None
+    strategy: Literal["auto", "ddp"]
+    precision: Literal["32-true", "64-true", "bf16-mixed"]
+    max_updates: Count
+    validate_every: Count
+    accumulate: Few
+    clip: Annotated[float, Ge(0)]
+    average: Count
+    skip: Natural
+    patience: Count | None
+    dal_range: tuple[float, float] | None
+    log_every: Count
+    progress: bool
+    compile: bool
+
+    def __post_init__(self) -> None:
+        if self.max_updates % self.validate_every:
+            raise UserError(
+                f"trainer.max_updates ({self.max_updates}) is not a multiple of "
+                f"trainer.validate_every ({self.validate_every}), so the last "
+                f"{self.max_updates % self.validate_every} updates would never be validated"
+            )
+        if self.dal_range and (self.dal_range[0] > self.dal_range[1] or self.average > 1):
+            raise UserError(
+                f"trainer.dal_range={[*self.dal_range]} with trainer.average={self.average}: give "
+                "the range as [least,most], and set trainer.average=1, since it selects one "
+                "checkpoint"
+            )
+
+    @property
+    def processes(self) -> int:
+        """The number of processes, on all machines."""
+        return self.nodes * self.devices
+
+    def check_machine(self) -> None:
+        """Reject what this machine lacks: a GPU, processes, threads or a compiler."""
+        if self.accelerator == "gpu" and not torch.cuda.is_available():
+            raise UserError("trainer.accelerator=gpu, but no GPU was found; choose trainer=cpu")
+        gpus = torch.cuda.device_count() if self.accelerator != "cpu" else 0
+        cores = os.cpu_count() or 1
+        devices = (gpus, "GPUs") if gpus else (max(cores, 2), "cores")
+        for name, chosen, (most, what) in (
+            ("threads", self.threads or 1, (cores, "cores")),
+            ("devices", self.devices, devices),
+        ):
+            if chosen > most:
+                raise UserError(
+                    f"trainer.{name}={chosen}, but this machine has {most} {what}; use {most} or "
+                    "fewer"
+                )
+        if self.compile:
+            check_compiler(self.accelerator)
