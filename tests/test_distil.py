@@ -1,9 +1,6 @@
 """`simulmt distil`: what it writes, and that it comes to the same in any number of goes."""
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +16,7 @@ from simulmt.programs.distil import RECORD, distil
 from simulmt.programs.train import train
 from simulmt.saved import checkpoint
 from simulmt.scoring.split_decoder import SplitDecoder
-from small_runs import ROOT, SMALL, configuration, killed
+from small_runs import SMALL, configuration, killed
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 SIDES = ("train.de", "train.en")

@@ -117,9 +117,7 @@ def test_a_window_beyond_the_places_that_location_knows_sums_to_one():
     torch.testing.assert_close(found.sum(-1), torch.ones(1, 1, 1))
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), zoo.pairs(["soft", "mma_il", "mocha", "luong_local_p"])
-)
+@pytest.mark.parametrize(("name", "kind"), zoo.pairs(["soft", "mma_il", "mocha", "luong_local_p"]))
 def test_bfloat16_training_has_finite_gradients(kind, name):
     made = zoo.model(zoo.options(name), kind=kind).float().train()
     source, mask = zoo.sentences(4, 9)

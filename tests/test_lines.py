@@ -3,7 +3,6 @@
 import logging
 import re
 
-from simulmt.training import progress
 from small_runs import run
 
 

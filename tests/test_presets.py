@@ -17,7 +17,6 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from simulmt.programs.run_spec import RunSpec
 from simulmt.programs.plain import plain
 from simulmt.programs.run_spec import RunSpec
 from simulmt.training.run_name import run_name, within

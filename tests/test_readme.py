@@ -21,9 +21,9 @@ from omegaconf import DictConfig, OmegaConf
 from simulmt.analysis.studies import STUDIES
 from simulmt.options import construct
 from simulmt.programs.align import AlignOptions
-from simulmt.programs.run_spec import RunSpec
 from simulmt.programs.evaluate import EvaluateOptions
 from simulmt.programs.plain import plain
+from simulmt.programs.run_spec import RunSpec
 from simulmt.programs.serve import ServeOptions
 from simulmt.programs.translate import TranslateOptions
 from simulmt.training.run_name import run_name, within

@@ -18,8 +18,8 @@ from simulmt.programs import sweep
 from simulmt.programs.outcome import SWEEP, Outcome, find_outcomes, write_outcome, write_table
 from simulmt.programs.plain import plain
 from simulmt.system.disk import write_json
-from simulmt.training.loggers import MetricsFile
 from simulmt.training.callbacks import check_same
+from simulmt.training.loggers import MetricsFile
 from simulmt.training.resume import alone_in, differences, read_state
 from small_runs import configuration
 

@@ -13,7 +13,6 @@ from pytorch_lightning.loggers import WandbLogger
 from simulmt.options import flat_options
 from simulmt.parts.configuration import Configuration
 from simulmt.programs.plain import plain
-from simulmt.programs.run_spec import RunSpec
 from simulmt.programs.train import train
 from simulmt.training.weights_and_biases import wandb_name
 from small_runs import ROOT, SMALL, configuration
