@@ -127,22 +127,6 @@ def test_text_is_text_whatever_it_looks_like(page, at):
     assert page.locator("main img, main b").count() == 0
 
 
-def test_pasted_lines_are_sentences(page, at):
-    opened(page, at)
-    page.evaluate(
-        """text => {
-            const data = new DataTransfer();
-            data.setData("text", text);
-            document.getElementById("word").dispatchEvent(
-                new ClipboardEvent("paste", {clipboardData: data, cancelable: true}));
-        }""",
-        TEXT + "und dann",
-    )
-    wait_for(page, lambda: source(page) == [*TEXT.split("\n")[:-1], "und"])
-    assert page.input_value("#word") == "dann"
-    assert translation(page)[:2] == expected(at, TEXT)
-
-
 def test_more_is_pasted_than_may_wait(page, run):
     """Longer words than a message takes, too; none is lost, unless the user drops it."""
     reading = Setting(0, "own", {}, {"k": 1_000_000})

@@ -36,7 +36,6 @@ TABLES = sorted(
 )
 
 OTHER_FIGURES = ("oracle.csv", "recorded.csv")  # some rows have a latency or a distance alone
-SHARES = ("hold", "warmup")  # of the updates
 
 QUALITY = re.compile(r"(BLEU(_one|_other)?|chrF|absent|present)$")
 FIGURE = re.compile(rf"{QUALITY.pattern}|(AP|AL|LAAL|DAL|CW)(_\w+)?$")

@@ -53,13 +53,6 @@ def test_the_size_of_the_milk_paper() -> None:
     assert parameters("rnmt_plus_milk", "milk", V) == total
 
 
-def test_a_bidirectional_encoder_has_twice_the_layers_and_a_projection() -> None:
-    d, V = 512, 32_000
-    both = 2 * lstm(d, d) + 5 * 2 * lstm(2 * d, d) + (2 * d * d + d)
-    causal = parameters("rnmt_plus_milk", "soft", V, encoder="causal")
-    assert parameters("rnmt_plus_milk", "soft", V) == causal - 6 * lstm(d, d) + both
-
-
 @pytest.mark.parametrize("encoder", ["causal", "bidirectional"])
 def test_only_the_first_decoder_layer_is_bound_step_to_step(encoder: str) -> None:
     """The others and the encoder run over whole sequences, once each (Chen et al. 2018)."""

@@ -62,17 +62,6 @@ def test_held_out_sentences_are_unique_and_unseen(corpus: Corpus) -> None:
     assert len(train) > 0.95 * 20_000
 
 
-def test_lexicon_size_and_word_frequency(corpus: Corpus) -> None:
-    train = corpus.splits["train"]
-    for sentences in (train.sources, train.targets):
-        counts = words_of(sentences)
-        assert 270 <= len(counts) <= 400
-        assert min(counts.values()) >= 50
-    for name in ("valid", "test"):
-        assert words_of(corpus.splits[name].sources).keys() <= words_of(train.sources).keys()
-        assert words_of(corpus.splits[name].targets).keys() <= words_of(train.targets).keys()
-
-
 def test_english_is_a_function_of_german(corpus: Corpus) -> None:
     english: dict[str, str] = {}
     for split in corpus.splits.values():
