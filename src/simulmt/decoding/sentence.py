@@ -5,7 +5,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.policy import Draft, Policy, Progress, Subword, Word
+from simulmt.decoding.policy import Counts, Draft, Policy, Subword, Word
 
 
 class Read(NamedTuple):
@@ -40,11 +40,11 @@ class Sentence:
 
     def most(self, read: Read) -> int | None:
         """The most words that may be written now; None for all, 0 if no draft is needed."""
-        return None if read.ended else self.policy.most(self._progress(read))
+        return None if read.ended else self.policy.most(self._counts(read))
 
     def halts(self, read: Read, word: int, subword: Subword) -> bool:
         """Whether the draft may end before a subword, which is not written now."""
-        return not read.ended and self.policy.halts(self._progress(read), word, subword)
+        return not read.ended and self.policy.halts(self._counts(read), word, subword)
 
     def take(self, draft: Draft, read: Read) -> None:
         """Write what the policy commits of a draft; all of it if the source has ended."""
@@ -57,14 +57,14 @@ class Sentence:
             return
         drafts = (*self._drafts, draft)
         most = self.most(read)
-        count = min(self.policy.commit(self._progress(read), drafts), len(draft.words))
+        count = min(self.policy.commit(self._counts(read), drafts), len(draft.words))
         count = count if most is None else min(count, most)
         self._write(draft.subwords[: sum(map(len, draft.words[:count]))], read)
         self.words += draft.words[:count]
         self._drafts = drafts[len(drafts) - self.policy.past :]
 
-    def _progress(self, read: Read) -> Progress:
-        return Progress(read.words, read.subwords, len(self.words))
+    def _counts(self, read: Read) -> Counts:
+        return Counts(read.words, read.subwords, len(self.words))
 
     def _write(self, subwords: Sequence[Subword], read: Read) -> None:
         for subword in subwords:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from simulmt.decoding.policies.attended import AttentionPolicy
 from simulmt.decoding.policies.hold_n import Held
-from simulmt.decoding.policy import Progress, Subword
+from simulmt.decoding.policy import Counts, Subword
 from simulmt.options import Few, limited
 
 
@@ -15,13 +15,13 @@ class AlignAtt(AttentionPolicy):
 
     Args:
         f: newest source subwords that nothing written is aligned to; S subwords are read.
-        layer: the decoder layer that is looked at; None for the one at two thirds.
+        layer: the decoder layer whose attention counts; None for the one at two thirds.
     """
 
     f: Held
     layer: Few | None = None
 
-    def halts(self, progress: Progress, word: int, subword: Subword) -> bool:
+    def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
         """At a subword that is aligned to one of the newest f."""
         attention = subword.attention
         return int(attention.argmax()) + 1 > len(attention) - self.f

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from simulmt.decoding.policies.adaptive_wait_k import Probability
 from simulmt.decoding.policies.attended import AttentionPolicy
-from simulmt.decoding.policy import Progress, Subword
+from simulmt.decoding.policy import Counts, Subword
 from simulmt.options import Count, Few, limited
 
 
@@ -19,13 +19,13 @@ class EDAtt(AttentionPolicy):
     Args:
         a: the attention that is too much: the smaller, the later words are written.
         last: the number of newest source subwords, lambda in the paper.
-        layer: the decoder layer that is looked at; None for the one at two thirds.
+        layer: the decoder layer whose attention counts; None for the one at two thirds.
     """
 
     a: Probability
     last: Count = 2
     layer: Few | None = None
 
-    def halts(self, progress: Progress, word: int, subword: Subword) -> bool:
+    def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
         """At a subword whose attention to the newest ones is too much."""
         return float(subword.attention[-self.last :].sum()) >= self.a
