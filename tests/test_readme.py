@@ -262,7 +262,7 @@ def test_the_example_pairs_are_in_the_embedded_data():
 
 def test_the_page_on_plugins_shows_the_example():
     example, page = ROOT / "examples" / "catch_up", TEXT["docs/plugins.md"]
-    part, laws = blocks(page, "python")
+    part, _, laws = blocks(page, "python")
     (options,), (entry,) = blocks(page, "yaml"), blocks(page, "toml")
     assert (example / "catch_up" / "__init__.py").read_text("utf-8").endswith(part)
     assert (example / "test_catch_up.py").read_text("utf-8").endswith(laws)

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
-from simulmt.decoding.instance import Instance, word_delays, word_positions
+from simulmt.decoding.instance import Instance, word_positions
+from simulmt.decoding.word_map import WordMap
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances, to_json, write_instances
 from simulmt.latency import METRICS
@@ -264,12 +266,10 @@ def test_a_missing_log_is_a_user_error(tmp_path):
     ],
 )
 def test_word_delays(piece_delays, ends, source_words, expected):
-    assert word_delays(piece_delays, ends, source_words) == expected
-
-
-def test_word_delays_of_a_word_that_was_not_written():
-    with pytest.raises(ValueError, match="ends at subword 3 of 2"):
-        word_delays([1, 2], [1, 3], [1, 2])
+    spans = enumerate(pairwise([0, *ends]), 1)
+    target = WordMap(word for word, (start, end) in spans for _ in range(start, end))
+    assert target.ends == ends
+    assert [*target.delays(piece_delays, WordMap(source_words))] == expected
 
 
 def test_word_positions():

@@ -15,7 +15,6 @@ from commands import ROOT, Answer, type_in
 from simulmt.data.text import normalise
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.greedy import greedy
-from simulmt.decoding.instance import word_delays
 from simulmt.decoding.policies import LocalAgreement
 from simulmt.files.instances import read_instances
 from simulmt.live.translator import Translator
@@ -115,7 +114,7 @@ def test_simuleval_gets_what_a_batch_has_and_no_word_before_it_was_written(
         assert record["prediction"] == subwords.decode(tokens)
         if normalise(record["source"]) != record["source"]:
             continue  # words are counted in another way there
-        least = word_delays(written.delays, subwords.word_ends(tokens), words)
+        least = subwords.words_touched(tokens).delays(written.delays, words)
         assert all(late >= delay for late, delay in zip(record["delays"], least, strict=True))
         early += sum(delay < record["source_length"] for delay in record["delays"])
     assert early, "without early words this says nothing"

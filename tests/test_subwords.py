@@ -65,7 +65,7 @@ def test_encode_normalises(subwords: Subwords, text: str) -> None:
 @pytest.mark.parametrize("text", ["", " ", "\n\t", SPACE])
 def test_blank_text_has_no_ids(subwords: Subwords, text: str) -> None:
     ids = subwords.encode(text)
-    assert ids == subwords.words_touched(ids) == subwords.word_ends(ids) == []
+    assert ids == [*subwords.words_touched(ids)] == subwords.words_touched(ids).ends == []
     assert subwords.decode(ids) == ""
 
 
@@ -73,7 +73,7 @@ def test_unknown_characters_are_visible(subwords: Subwords) -> None:
     ids = subwords.encode("a QQman Q")
     assert UNK in ids
     assert subwords.decode(ids) == "a ⁇man ⁇"
-    assert len(subwords.word_ends(ids)) == 3
+    assert len(subwords.words_touched(ids).ends) == 3
 
 
 def test_special_pieces_in_text_are_plain_text(subwords: Subwords) -> None:
@@ -83,15 +83,16 @@ def test_special_pieces_in_text_are_plain_text(subwords: Subwords) -> None:
 
 def check_words(subwords: Subwords, ids: list[int]) -> None:
     words = subwords.decode(ids).split()
-    touched, ends = subwords.words_touched(ids), subwords.word_ends(ids)
+    touched = subwords.words_touched(ids)
+    ends = touched.ends
     assert len(ends) == len(words) == max(touched, default=0)
     assert len(touched) == len(ids)
-    assert touched == sorted(touched)
+    assert [*touched] == sorted(touched)
     assert set(touched) == set(range(1, len(words) + 1)) or not words
     start = 0
     for number, (word, end) in enumerate(zip(words, ends, strict=True), 1):
         assert subwords.decode(ids[start:end]) == word
-        assert touched[start:end] == [number] * (end - start)
+        assert touched[start:end] == (number,) * (end - start)
         start = end
     assert not words or start == len(ids)
 
@@ -100,7 +101,7 @@ def test_words_of_text(subwords: Subwords) -> None:
     for line in TEXT:
         ids = subwords.encode(line)
         check_words(subwords, ids)
-        assert len(subwords.word_ends(ids)) == len(line.split())
+        assert len(subwords.words_touched(ids).ends) == len(line.split())
 
 
 def test_words_of_anything_a_decoder_may_write(subwords: Subwords) -> None:
@@ -117,11 +118,11 @@ def test_words_of_anything_a_decoder_may_write(subwords: Subwords) -> None:
 def test_words_by_hand(subwords: Subwords) -> None:
     blank = subwords.pieces(range(SIZE)).index(SPACE)
     inner = next(i for i, p in enumerate(subwords.pieces(range(SIZE))) if i > EOS and p == "e")
-    assert subwords.words_touched([inner, blank, blank, inner, UNK]) == [1, 2, 2, 2, 2]
-    assert subwords.word_ends([inner, blank, blank, inner, UNK]) == [1, 5]
-    assert subwords.words_touched([blank, inner, blank]) == [1, 1, 1]
-    assert subwords.words_touched([blank, blank]) == [0, 0]
-    assert subwords.word_ends([blank, blank]) == []
+    assert subwords.words_touched([inner, blank, blank, inner, UNK]) == (1, 2, 2, 2, 2)
+    assert subwords.words_touched([inner, blank, blank, inner, UNK]).ends == [1, 5]
+    assert subwords.words_touched([blank, inner, blank]) == (1, 1, 1)
+    assert subwords.words_touched([blank, blank]) == (0, 0)
+    assert subwords.words_touched([blank, blank]).ends == []
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
@@ -311,7 +312,9 @@ def test_real_text() -> None:
     subwords = Subwords.train(lines, 8000)
     encoded = [row[:-1].tolist() for row in subwords.encode_rows(lines)]
     assert [subwords.decode(ids) for ids in encoded] == lines
-    assert [len(subwords.word_ends(ids)) for ids in encoded] == [len(x.split()) for x in lines]
+    assert [len(subwords.words_touched(ids).ends) for ids in encoded] == [
+        len(x.split()) for x in lines
+    ]
     test = corpus.splits["test"].sources
     decoded = [subwords.decode(subwords.encode(line)) for line in test]
     assert all(a == b or "⁇" in a for a, b in zip(decoded, test, strict=True))

@@ -11,7 +11,7 @@ from simulmt.data.encoded import EncodedSplit
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.decoder import Decode, decoder
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.instance import Instance, word_delays
+from simulmt.decoding.instance import Instance
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import Search
 from simulmt.models.model import Model
@@ -85,13 +85,14 @@ def write_down(index: int, split: Split, hypothesis: Hypothesis, subwords: Token
     """
     text, reference, tokens = split.sources[index], split.targets[index], hypothesis.tokens
     source = subwords.encode_source(text)
-    ends, touched = subwords.word_ends(tokens), subwords.source_words(text)
     return Instance(
         index=index,
         source=text,
         reference=reference,
         prediction=subwords.decode(tokens),
-        delays=tuple(word_delays(hypothesis.delays, ends, touched)),
+        delays=subwords.words_touched(tokens).delays(
+            hypothesis.delays, subwords.source_words(text)
+        ),
         subword_delays=tuple(min(delay, len(source)) for delay in hypothesis.delays),
         subword_source_length=len(source),
         subword_reference_length=len(subwords.encode_target(reference)),

@@ -9,7 +9,7 @@ from itertools import takewhile
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from simulmt.decoding.instance import word_delays
+from simulmt.decoding.word_map import WordMap
 from simulmt.latency import average_lagging
 from simulmt.live.together import read_together
 from simulmt.live.translator import Translator
@@ -44,14 +44,12 @@ class Pane:
         written, read = translator.stream.written, translator.words_read
         source, kept = translator.subwords.source_words(" ".join(read)), len(self.words)
         self.words = [*translator.words_written]
-        ends = translator.subwords.word_ends(written.tokens)[: len(self.words)]
-        self.delays = word_delays(written.delays, ends, source)
-        stops = [*source, len(read) + 1]  # where heads may stand: at a word, or at EOS
+        ends = translator.subwords.words_touched(written.tokens).ends[: len(self.words)]
+        self.delays = [source.at(written.delays[end - 1]) for end in ends]
+        stops = WordMap((*source, len(read) + 1))  # a head stands at a word, or at EOS
         streams = not translator.model.mechanism.offline
         heads = (written.positions[end - 1] if streams else () for end in ends)
-        places = (
-            tuple(stops[min(n, len(stops)) - 1] if n > 0 else 0 for n in one) for one in heads
-        )
+        places = (tuple(map(stops.at, one)) for one in heads)
         return kept, tuple(map(Written, self.words, self.delays, places))[kept:]
 
     def _revise(self, words: list[str]) -> tuple[int, tuple[Written, ...]]:
