@@ -21,7 +21,7 @@ from simulmt.attention.scores import ScoreFunction
 from simulmt.attention.spans import Look
 from simulmt.attention.spans.span import PlainSpan
 from simulmt.errors import UserError
-from simulmt.laws import LAWS, VacuousError, hold
+from simulmt.laws import LAWS, VacuousError, hold, of_attention
 from simulmt.laws.small import SMALL
 from simulmt.models.luong import Luong
 
@@ -122,7 +122,7 @@ def test_the_example_of_a_package_is_held(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("wrong", "law"),
     [
-        (Mechanism(Peeks(), Lookback()), "listening_is_encoding"),
+        (Mechanism(Peeks(), Lookback()), "stepwise_encoding_is_encoding"),
         (Mechanism(Insatiable(), Lookback()), "training_is_hard_decoding"),
         (Mechanism(CatchUp(), LooksAhead()), "batches_are_streams"),
         (Mechanism(Learned(kind=HastyHeads), Lookback()), "training_is_hard_decoding"),
@@ -144,13 +144,20 @@ def test_a_broken_law_is_told_with_its_size() -> None:
 def test_a_model_is_held_too() -> None:
     right, mechanism = SMALL["luong"], Mechanism(CatchUp(), Lookback())
     hold(mechanism, {"mine": right})
-    with pytest.raises(AssertionError, match="on mine breaks listening_is_encoding"):
+    with pytest.raises(AssertionError, match="on mine breaks stepwise_encoding_is_encoding"):
         hold(mechanism, {"mine": partial(SeesAll, **right.keywords)})
 
 
 def test_a_law_about_early_decisions_asks_for_some() -> None:
     with pytest.raises(VacuousError, match="Choose other options"):
         hold(Mechanism(CatchUp(k=20), Lookback()), MINE)
+
+
+def test_a_law_about_attention_asks_for_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a model that has no `Attention`."""
+    monkeypatch.setattr(of_attention, "Attention", torch.nn.Bilinear)
+    with pytest.raises(VacuousError, match="attention_is_a_distribution says nothing"):
+        hold(Mechanism(CatchUp(), Lookback()), MINE)
 
 
 def test_a_schedule_with_an_alignment_of_its_own_says_how_it_gets_certain() -> None:
