@@ -41,7 +41,7 @@ def test_a_long_sentence_is_ended_and_another_begins(run):
 
 def test_a_long_word_is_cut():
     session = Session(1, SimpleNamespace(limits=LIMITS))
-    session.hear(json.dumps({"type": "words", "text": "ein " + "ä" * 2500}))
+    session.receive(json.dumps({"type": "words", "text": "ein " + "ä" * 2500}))
     words = [session.waiting.get_nowait() for _ in range(26)]
     assert [len(word) for word in words] == [3, *[100] * 25]
 
@@ -49,7 +49,7 @@ def test_a_long_word_is_cut():
 def test_more_ends_than_may_wait_are_rejected():
     session = Session(1, SimpleNamespace(limits=replace(LIMITS, waiting=5)))
     for _ in range(11):
-        session.hear('{"type": "end"}')
+        session.receive('{"type": "end"}')
     assert session.waiting.qsize() == 10
     assert "10 + 1 wait" in session.unsent.get_nowait()
 

@@ -16,6 +16,7 @@ drafts.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -186,6 +187,12 @@ class DraftPolicy(Policy):
     def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
         """False: drafts are whole."""
         return False
+
+
+def common_length(sequences: Sequence[Sequence[object]]) -> int:
+    """The length of the longest beginning that all sequences share."""
+    together = zip(*sequences, strict=False)
+    return sum(1 for _ in takewhile(lambda column: len({*column}) == 1, together))
 
 
 def likeliest(logits: Float[Tensor, "B V"], vocabulary: Vocabulary) -> Int[Tensor, "B"]:

@@ -1,11 +1,10 @@
 """One sentence under a policy: what is read, what is written, and what is only shown."""
 
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import NamedTuple
 
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.policy import Counts, Draft, Policy, Subword, Word
+from simulmt.decoding.policy import Counts, Draft, Policy, Subword, Word, common_length
 
 
 class Read(NamedTuple):
@@ -15,11 +14,11 @@ class Read(NamedTuple):
     subwords: int
     """EOS included."""
     ended: bool
-    """Whether EOS has been read."""
+    """True once EOS has been read."""
 
 
 class Sentence:
-    """The progress of one sentence, which a batch or a stream moves on.
+    """The words of one sentence that are written or shown, in a batch or in a stream.
 
     Args:
         policy: commits words of drafts.
@@ -43,7 +42,7 @@ class Sentence:
         return None if read.ended else self.policy.most(self._counts(read))
 
     def halts(self, read: Read, word: int, subword: Subword) -> bool:
-        """Whether the draft may end before a subword, which is not written now."""
+        """True if the draft may end before a subword, which is not written now."""
         return not read.ended and self.policy.halts(self._counts(read), word, subword)
 
     def take(self, draft: Draft, read: Read) -> None:
@@ -75,8 +74,7 @@ class Sentence:
 
     def _show(self, words: list[Word], read: Read) -> None:
         """Replace what is shown: the words after the common beginning are erased."""
-        pairs = zip(self.shown, words, strict=False)
-        kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        kept = common_length([self.shown, words])
         self._erased += len(self.shown) - kept
         self._changed = self._changed[:kept] + [read.subwords] * (len(words) - kept)
         self.shown = words

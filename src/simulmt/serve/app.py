@@ -39,7 +39,7 @@ HEADERS = {
 }
 """Of every response."""
 CLOSING_SECONDS = 5.0
-"""How long a client may take to read why its session is closed."""
+"""How long a client may take to read why its session has ended."""
 _log = logging.getLogger("simulmt.serve")
 
 
@@ -106,21 +106,21 @@ def _file(path: str, name: str) -> Route:
 
 
 async def converse(websocket: WebSocket, sessions: Sessions) -> None:
-    """Talk to a client until it leaves, or its session ends and it is told why."""
+    """Exchange messages with a client until it leaves, or its session ends."""
     await websocket.accept()
     session = sessions.begin()
     interpreting = asyncio.create_task(session.interpret())
     sending = asyncio.create_task(_send(websocket, session))
     try:
-        await _hear(websocket, session, sessions.limits.idle)
+        await _receive(websocket, session, sessions.limits.idle)
         await asyncio.wait({sending}, timeout=CLOSING_SECONDS if session.over else 0)
     finally:
         interpreting.cancel()
         sending.cancel()
-        sessions.forget(session)
+        sessions.remove(session)
 
 
-async def _hear(websocket: WebSocket, session: Session, idle: float) -> None:
+async def _receive(websocket: WebSocket, session: Session, idle: float) -> None:
     while not session.over:
         try:
             message = await asyncio.wait_for(websocket.receive(), idle)
@@ -129,7 +129,7 @@ async def _hear(websocket: WebSocket, session: Session, idle: float) -> None:
         else:
             if message["type"] == "websocket.disconnect":
                 return
-            session.hear(message.get("text") or message.get("bytes") or "")
+            session.receive(message.get("text") or message.get("bytes") or "")
 
 
 async def _send(websocket: WebSocket, session: Session) -> None:

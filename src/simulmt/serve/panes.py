@@ -1,14 +1,14 @@
-"""Panes read words; those of many sessions read in one batch, in the thread that has the models."""
+"""Panes read words, those of many sessions in one batch, in the thread that has the models."""
 
 import logging
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import takewhile
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
+from simulmt.decoding.policy import common_length
 from simulmt.decoding.word_map import WordMap
 from simulmt.latency import average_lagging
 from simulmt.live.together import read_together
@@ -53,9 +53,7 @@ class Pane:
         return kept, tuple(map(Written, self.words, self.delays, places))[kept:]
 
     def _revise(self, words: list[str]) -> tuple[int, tuple[Written, ...]]:
-        pairs = zip(self.words, words, strict=False)
-        kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        read = len(self.translator.words_read)
+        kept, read = common_length([self.words, words]), len(self.translator.words_read)
         self.words = words
         self.delays = self.delays[:kept] + [read] * (len(words) - kept)
         return kept, tuple(Written(word, read) for word in words[kept:])

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Annotated, TypeAlias
 
 from annotated_types import Ge, Le
 
-from simulmt.decoding.policy import Counts, Draft, DraftPolicy
+from simulmt.decoding.policy import Counts, Draft, DraftPolicy, common_length
 from simulmt.options import limited
 
 Agreeing: TypeAlias = Annotated[int, Ge(1), Le(100)]
@@ -33,6 +32,5 @@ class LocalAgreement(DraftPolicy):
         """The words of the common prefix beyond what is written."""
         if len(drafts) < self.n:
             return 0
-        together = zip(*(draft.hypothesis for draft in drafts), strict=False)
-        agreed = sum(1 for _ in takewhile(lambda words: len({*words}) == 1, together))
+        agreed = common_length([draft.hypothesis for draft in drafts])
         return max(agreed - counts.words_written, 0)
