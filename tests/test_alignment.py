@@ -61,8 +61,8 @@ def test_words_are_alike_but_for_case_and_outer_punctuation():
     ("text", "message"),
     [
         ("0-0\n", "has 1 lines, the text 2 sentence pairs"),
-        ("0-0\n1:0\n", "line 2: '1:0' is no link such as 0-1"),
-        ("0-0\n0--1\n", "line 2: '0--1' is no link"),
+        ("0-0\n1:0\n", "line 2: '1:0' is not a link such as 0-1"),
+        ("0-0\n0--1\n", "line 2: '0--1' is not a link"),
         ("0-0\n2-0\n", "line 2: 2-0 in a pair of 2 and 3 words.*counted from 0"),
         ("0-0\n1?3\n", "line 2: 1-3 in a pair of 2 and 3 words"),
     ],

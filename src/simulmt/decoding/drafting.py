@@ -90,7 +90,7 @@ class Drafter:
 
     Args:
         model: in evaluation mode.
-        policy: says what it demands of the model.
+        policy: commits words of the drafts.
         search: greedy, or a beam for models that were trained on whole sentences.
 
     Raises:

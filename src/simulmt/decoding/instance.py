@@ -26,7 +26,7 @@ class Instance:
 
     Raises:
         ValueError: the number of delays differs from the number of words of the prediction, or
-            `elapsed` are no such times.
+            `elapsed` does not hold such times.
     """
 
     index: int

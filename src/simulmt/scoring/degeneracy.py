@@ -18,9 +18,9 @@ def degeneracy(
         SWF = \frac{\sum |\{i: g_i < |x|\}|}{\sum |y|}, \qquad
         EFSW = \frac{\sum \max(0, |x| - YAAL)}{\sum |x|}, \qquad DSPTV = EFSW - SWF
 
-    SWF is the share of words written while the source is coming, and EFSW what the lag lets expect.
-    EFSW sums over the sentences that have a YAAL. Beyond 20 either way OmniSTEval calls a policy
-    likely degenerate; one that rightly waits for a verb at the end is called so, too.
+    SWF is the share of words written before the source has ended, EFSW what the lag suggests.
+    EFSW sums over the sentences that have a YAAL. Beyond +20 or -20 OmniSTEval calls a policy
+    likely degenerate, including one that rightly waits for a verb at the end.
 
     Args:
         sentences: the delays and the length of the source of each sentence, in words.

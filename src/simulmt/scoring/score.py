@@ -110,7 +110,7 @@ def bleu(predictions: Sequence[str], references: Sequence[str], kind: Bleu = CAS
     Args:
         predictions: Plain text, one sentence each.
         references: The same number of sentences.
-        kind: The tokeniser, and whether to lower-case both sides first.
+        kind: The tokeniser, and True to lower-case both sides first.
     """
     # force: no warning about references that end in a separate full stop
     metric = BLEU(tokenize=kind.tokenize, lowercase=kind.lowercase, force=True)

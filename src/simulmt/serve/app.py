@@ -74,7 +74,7 @@ class Guard:
             await PlainTextResponse(why, status)(scope, receive, answer)
 
     def admits(self, headers: Headers, is_socket: bool) -> bool:
-        """Return whether a request names this server and, for a socket, is of an admitted page.
+        """Return True if a request names this server; a socket must also be of an admitted page.
 
         A name that is neither an address nor the server's own could be an attacker's that resolves
         to this machine (DNS rebinding).

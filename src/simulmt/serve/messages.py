@@ -160,7 +160,7 @@ class PolicyOffer:
     Attributes:
         name: Of the policy.
         why: What it does.
-        revises: Whether it takes words back.
+        revises: True if it takes words back.
         options: Its options.
         dials: The values that it gives to the model's dials, unless the user gives others.
     """

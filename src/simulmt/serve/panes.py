@@ -23,7 +23,7 @@ class Pane:
     """What one translator has shown of a sentence.
 
     Args:
-        setting: says what the pane shows.
+        setting: what the pane shows.
         translator: translates for this pane alone.
     """
 

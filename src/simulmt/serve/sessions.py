@@ -101,7 +101,7 @@ class Session:
                 await self._read_next(await self.waiting.get())
         except Exception:  # a fault of ours ends a session, not the server
             _log.exception("error in session=%d", self.number)
-            self.end("the server has failed; its log says why")
+            self.end("the server has failed; its log has the reason")
 
     async def _read_next(self, item: str | Panes) -> None:
         """Read a word or the end of the sentence, or choose other panes."""
@@ -152,7 +152,7 @@ class Sessions:
         models: what panes may show.
         panes: what the panes of a new session show.
         limits: of sessions, words and time.
-        log_text: whether sentences and translations are logged.
+        log_text: True to log sentences and translations.
         open: the sessions.
     """
 

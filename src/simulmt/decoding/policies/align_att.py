@@ -1,4 +1,4 @@
-"""AlignAtt (Papi et al. 2023): what is aligned to the newest source subwords waits for more."""
+"""AlignAtt (Papi et al. 2023): a subword aligned to the newest source subwords waits for more."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class AlignAtt(AttentionPolicy):
     """Stops before the first subword i with `a_i > S - f`, where `a_i = argmax_j attention_ij`.
 
     Args:
-        f: newest source subwords that nothing written is aligned to; S subwords are read.
+        f: number of newest source subwords to which no written subword is aligned; S are read.
         layer: the decoder layer whose attention counts; None for the one at two thirds.
     """
 

@@ -1,4 +1,4 @@
-"""EDAtt (Papi et al. 2023): attention to the newest source subwords asks for more of them."""
+"""EDAtt (Papi et al. 2023): attention to the newest source subwords means that more are needed."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class EDAtt(AttentionPolicy):
     encoder trained on whole sentences. The authors' code divides by the L2 norm instead.
 
     Args:
-        a: the attention that is too much: the smaller, the later words are written.
+        a: the attention from which on a subword waits; a smaller value waits longer.
         last: the number of newest source subwords, lambda in the paper.
         layer: the decoder layer whose attention counts; None for the one at two thirds.
     """
