@@ -24,6 +24,7 @@ from simulmt.data.encoded import EncodedSplit
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
 from simulmt.decoding.forced import force, stops, strongest, word_weights
+from simulmt.decoding.word_map import WordMap
 from simulmt.errors import UserError
 from simulmt.programs.align import align
 from small_runs import configuration
@@ -157,12 +158,14 @@ def test_projecting_by_hand(output, expected):
 
 def test_subwords_become_words():
     weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.5, 0.1, 0.4, 0.0], [0.0, 0.2, 0.2, 0.6]])
-    merged = word_weights(weights.astype(np.float32), [1, 1, 2, 3], [1, 1, 2])
+    merged = word_weights(weights.astype(np.float32), WordMap([1, 1, 2, 3]), WordMap([1, 1, 2]))
     # rounding to float32
     np.testing.assert_allclose(merged, [[0.45, 0.35, 0.2], [0.2, 0.2, 0.6]], atol=1e-7)
     assert strongest(merged) == links("0-0")  # EOS is no word
     assert strongest(np.zeros((2, 3))) == strongest(np.zeros((0, 3))) == frozenset()
-    assert stops(np.array([1, 2, 4, 3, 0]), [1, 1, 2, 3], [1, 1, 2, 3, 4]) == links("0-0 1-2")
+    assert stops(
+        np.array([1, 2, 4, 3, 0]), WordMap([1, 1, 2, 3]), WordMap([1, 1, 2, 3, 4])
+    ) == links("0-0 1-2")
 
 
 @pytest.mark.parametrize(

@@ -154,10 +154,10 @@ def test_a_stream_computes_each_state_once():
         live.read_word([token])
         if live.done:
             return
-        several = live.listener.decoder.several
+        several = live.prefix.decoder.several
         computed = several.place[several.read < torch.iinfo(torch.long).max].tolist()
         assert len(computed) == len(set(computed)) == int(several.done.sum())
-        assert live.listener.decoder.layers[0].self_keys.shape[2] == several.place.shape[1]
+        assert live.prefix.decoder.layers[0].self_keys.shape[2] == several.place.shape[1]
 
 
 @pytest.mark.parametrize(

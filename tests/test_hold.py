@@ -18,7 +18,7 @@ from simulmt.attention.scores import ScoreFunction
 from simulmt.attention.spans import Look
 from simulmt.attention.spans.span import PlainSpan
 from simulmt.errors import UserError
-from simulmt.laws import Case, VacuousError, check, hold
+from simulmt.laws import Case, VacuousError, check, hold, of_attention
 from simulmt.laws.of_training import training_is_hard_decoding
 from simulmt.laws.small import SMALL
 
@@ -112,7 +112,7 @@ def test_the_example_of_a_package_is_held(monkeypatch):
 @pytest.mark.parametrize(
     ("wrong", "law"),
     [
-        (Mechanism(Peeks(), Lookback()), "listening_is_encoding"),
+        (Mechanism(Peeks(), Lookback()), "stepwise_encoding_is_encoding"),
         (Mechanism(Insatiable(), Lookback()), "training_is_hard_decoding"),
         (Mechanism(CatchUp(), LooksAhead()), "batches_are_streams"),
         (Mechanism(Learned(kind=HastyHeads), Lookback()), "training_is_hard_decoding"),
@@ -135,6 +135,13 @@ def test_a_model_is_held_too() -> None:
     mechanism = Mechanism(CatchUp(), LooksAhead())
     with pytest.raises(AssertionError, match="on mine breaks"):
         hold(mechanism, {"mine": SMALL["luong"]})
+
+
+def test_a_law_about_attention_asks_for_some(monkeypatch):
+    """As for a model that has no `Attention`."""
+    monkeypatch.setattr(of_attention, "Attention", torch.nn.Bilinear)
+    with pytest.raises(VacuousError, match="attention_is_a_distribution says nothing"):
+        hold(Mechanism(CatchUp(), Lookback()), MINE)
 
 
 def test_a_schedule_with_its_own_alignment_says_how_it_gets_certain():

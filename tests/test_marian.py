@@ -167,7 +167,7 @@ def test_delays_count_the_words_of_the_text(tmp_path):
     assert len(words) == len(ids)
     assert ids[0] == subwords.vocabulary.opening[0]
     assert [*dict.fromkeys(words)] == [1, 2, 4]
-    assert subwords.source_words("") == [0]
+    assert subwords.source_words("") == (0,)
 
 
 def test_what_is_known_is_printed(plain, tmp_path, capsys):

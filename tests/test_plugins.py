@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from simulmt.attention import Lookback, WaitK
 from simulmt.attention.scores import General
 from simulmt.data.verbfinal import verbfinal
-from simulmt.decoding.policy import Policy
+from simulmt.decoding.policy import DraftPolicy
 from simulmt.models.transformer import Transformer
 from simulmt.objective import LatencyAugmented
 from simulmt.parts import Parts
@@ -39,13 +39,14 @@ def first_delay(delays, source, target):
 
 
 @dataclass(frozen=True)
-class Held(Policy):
+class Held(DraftPolicy):
     """Writes all of a draft, once n source words have been read."""
 
     n: int
+    past = 0
 
-    def commit(self, progress, drafts):
-        return len(drafts[-1].words) if progress.words_read >= self.n else 0
+    def commit(self, counts, drafts):
+        return len(drafts[-1].words) if counts.words_read >= self.n else 0
 
 
 parts = Parts(

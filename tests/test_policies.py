@@ -30,7 +30,7 @@ from simulmt.decoding.policies import (
     Retranslation,
     WaitK,
 )
-from simulmt.decoding.policy import Draft, Policy, Progress, Subword, likeliest
+from simulmt.decoding.policy import Counts, Draft, Policy, Subword, likeliest
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Read, Sentence
 from simulmt.models.model import Model
@@ -115,7 +115,9 @@ def streamed(made: Model, policy: Policy, tokens: list[int], search: Search = GR
 @torch.inference_mode()
 def literal(made: Model, policy: Policy, tokens: list[int]) -> Hypothesis:
     """Policies as they are described: drafts to their ends, states kept or made from nothing."""
-    made = overruled(made) if policy.overrules else made
+    demands = policy.demands(made.mechanism)
+    made = overruled(made) if demands.overrules else made
+    layer = demands.layer_of(made.attending_layers) or 1
     sentence, kept, heard, start = Sentence(policy), None, None, 0
     yes = torch.tensor([True])
     last = made.vocabulary.bos
@@ -133,7 +135,7 @@ def literal(made: Model, policy: Policy, tokens: list[int]) -> Hypothesis:
             source = source._replace(finished=yes)  # never waits
             state = kept = made.start(source) if kept is None else made.extend(kept, source)
         start = read.subwords
-        draft, states = drafts(made, state, last, sentence, read)
+        draft, states = drafts(made, state, last, sentence, read, layer)
         before = len(sentence.written.tokens)
         sentence.take(draft, read)
         new = len(sentence.written.tokens) - before
@@ -141,10 +143,9 @@ def literal(made: Model, policy: Policy, tokens: list[int]) -> Hypothesis:
     return sentence.written
 
 
-def drafts(made, state, last: int, sentence: Sentence, read: Read):
+def drafts(made, state, last: int, sentence: Sentence, read: Read, layer: int):
     """A whole greedy draft, and the states before each of its subwords."""
     found, states = list[Subword](), [state]
-    layer = sentence.policy.attends(made.attending_layers) or 1
     while len(sentence.written.tokens) + len(found) < read.subwords + 4:
         step = made.step(torch.tensor([[last, *(one.token for one in found)][-1]]), state)
         logits = step.logits.clone()
@@ -261,18 +262,18 @@ def a_draft(words: Sequence[str], written: Sequence[str] = (), **said: list) -> 
 
 def test_hold_n_holds_the_last_words() -> None:
     for n, written in ((0, 3), (2, 1), (3, 0), (7, 0)):
-        assert HoldN(n=n).commit(Progress(3, 3, 0), [a_draft(["ab", "c", "de"])]) == written
+        assert HoldN(n=n).commit(Counts(3, 3, 0), [a_draft(["ab", "c", "de"])]) == written
 
 
 def test_local_agreement_writes_the_common_words() -> None:
     one, two = a_draft(["ab", "cd", "e"]), a_draft(["ab", "cx"])
     three = a_draft(["cd", "e", "f"], written=["ab"])
     agree = LocalAgreement(n=2).commit
-    assert agree(Progress(1, 1, 0), [one]) == 0
-    assert agree(Progress(2, 2, 0), [one, two]) == 1, "a word is not agreed on by halves"
-    assert agree(Progress(3, 3, 1), [one, three]) == 2, "what is written does not count"
-    assert agree(Progress(3, 3, 1), [two, three]) == 0
-    assert LocalAgreement(n=1).commit(Progress(1, 1, 0), [one]) == 3
+    assert agree(Counts(1, 1, 0), [one]) == 0
+    assert agree(Counts(2, 2, 0), [one, two]) == 1, "a word is not agreed on by halves"
+    assert agree(Counts(3, 3, 1), [one, three]) == 2, "what is written does not count"
+    assert agree(Counts(3, 3, 1), [two, three]) == 0
+    assert LocalAgreement(n=1).commit(Counts(1, 1, 0), [one]) == 3
 
 
 def test_adaptive_wait_k_asks_less_of_a_longer_lag() -> None:
@@ -281,25 +282,26 @@ def test_adaptive_wait_k_asks_less_of_a_longer_lag() -> None:
     assert policy.rho(1) == float("inf")
     sure = a_draft(["ab", "c", "d", "e"], probability=[0.6, 0.1, 0.6, 0.9, 1.0])
     for lag, written in ((1, 0), (2, 0), (3, 1), (4, 3), (5, 4)):
-        progress = Progress(lag + 2, 9, 2)
-        assert policy.most(progress) == max(lag - 1, 0)
-        assert min(policy.commit(progress, [sure]), policy.most(progress)) == written
+        counts = Counts(lag + 2, 9, 2)
+        assert policy.most(counts) == max(lag - 1, 0)
+        assert min(policy.commit(counts, [sure]), policy.most(counts)) == written
 
 
 def test_align_att_stops_at_what_is_aligned_to_the_newest() -> None:
     aligned = [0, 0, 1, 2, 0]  # 'd' is aligned to the third of three source subwords
     draft = a_draft(["ab", "c", "de"], attention=np.eye(3)[aligned].tolist())
     for f, written in ((0, 3), (1, 2), (2, 1), (3, 0), (9, 0)):
-        assert AlignAtt(f=f).commit(Progress(3, 3, 0), [draft]) == written
-    assert AlignAtt(f=1).attends(6) == 4, "the fourth of six, as in the paper"
-    assert AlignAtt(f=1, layer=2).attends(6) == 2
+        assert AlignAtt(f=f).commit(Counts(3, 3, 0), [draft]) == written
+    mechanism = zoo.model(zoo.options("soft")).mechanism
+    assert AlignAtt(f=1).demands(mechanism).layer_of(6) == 4, "the fourth of six, as in the paper"
+    assert AlignAtt(f=1, layer=2).demands(mechanism).layer_of(6) == 2
 
 
 def test_ed_att_stops_where_the_newest_are_attended_to() -> None:
     rows = [[0.9, 0.05, 0.05], [0.7, 0.2, 0.1], [0.5, 0.2, 0.3]]
     draft = a_draft("abc", attention=rows)
     for a, last, written in ((0.5, 2, 2), (0.51, 2, 3), (0.3, 2, 1), (0.3, 1, 2), (0.05, 9, 0)):
-        assert EDAtt(a=a, last=last).commit(Progress(3, 3, 0), [draft]) == written
+        assert EDAtt(a=a, last=last).commit(Counts(3, 3, 0), [draft]) == written
 
 
 @pytest.mark.parametrize("name", ["soft", "soft bidirectional"])
@@ -308,10 +310,10 @@ def test_attention_to_what_is_read_sums_to_1(name: str) -> None:
     seen: list[Subword] = []
 
     class Watching(AlignAtt):
-        def halts(self, progress: Progress, word: int, subword: Subword) -> bool:
-            assert len(subword.attention) == progress.subwords_read
+        def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
+            assert len(subword.attention) == counts.subwords_read
             seen.append(subword)
-            return super().halts(progress, word, subword)
+            return super().halts(counts, word, subword)
 
     source, mask = zoo.sentences(4, 6)
     decode_by(Watching(f=1, layer=1), a_model(name), source, mask)
@@ -336,7 +338,7 @@ def test_every_policy_has_a_file_with_its_options(name: str) -> None:
     ],
 )
 def test_what_makes_no_sense_is_said(policy: Policy, mechanism: str, said: str) -> None:
-    assert re.search(said, policy.misfit(zoo.model(zoo.options(mechanism)).mechanism, 2))
+    assert re.search(said, policy.demands(zoo.model(zoo.options(mechanism)).mechanism).misfit(2))
 
 
 @pytest.mark.parametrize(("name", "kind"), zoo.pairs(zoo.OFFLINE))

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
-from simulmt.decoding.instance import Instance, word_delays, word_positions
+from simulmt.decoding.instance import Instance, word_positions
+from simulmt.decoding.word_map import WordMap
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances, to_json, write_instances
 from simulmt.latency import METRICS
@@ -188,7 +190,10 @@ def test_elapsed_times_that_cannot_be(tmp_path, elapsed):
     ],
 )
 def test_word_delays(piece_delays, ends, source_words, expected):
-    assert word_delays(piece_delays, ends, source_words) == expected
+    spans = enumerate(pairwise([0, *ends]), 1)
+    target = WordMap(word for word, (start, end) in spans for _ in range(start, end))
+    assert target.ends == ends
+    assert [*target.delays(piece_delays, WordMap(source_words))] == expected
 
 
 def test_word_positions():

@@ -83,7 +83,7 @@ def test_a_fault_of_ours_ends_its_session_alone_and_is_logged(at, client, monkey
         other.say("words", text="wir")
         other.say("end")
         assert (
-            "its log says why"
+            "its log has the reason"
             in other.until(lambda message: message["type"] == "closed")[-1]["text"]
         )
     assert "KeyError: 'a fault'" in at.log.getvalue()

@@ -12,6 +12,7 @@ import pytest
 
 from commands import ROOT, Answer, type_in
 from simulmt.data.verbfinal import verbfinal
+from simulmt.decoding.greedy import greedy
 from simulmt.decoding.policies import LocalAgreement
 from simulmt.files.instances import read_instances
 from simulmt.live.translator import Translator
@@ -88,6 +89,32 @@ def test_simuleval_gets_the_words_of_the_translator_when_they_are_decided(
             delays += [len(source.split())] * len(translator.finish())
         assert record["prediction"] == " ".join(translator.words_written)
         assert record["delays"] == delays
+
+
+def test_simuleval_gets_what_a_batch_has_and_no_word_before_it_was_written(
+    logged, finished, sources
+):
+    translator = Translator.load(finished, device="cpu")
+    subwords, early = translator.subwords, 0
+    ids = [subwords.encode(source) for source in sources]
+    padded = [torch.tensor([*row, EOS]) for row in ids]
+    batch = torch.nn.utils.rnn.pad_sequence(padded, batch_first=True)
+    lengths = torch.tensor([len(row) + 1 for row in ids])
+    mask = torch.arange(batch.shape[1]) < lengths[:, None]
+    for record, row, written in zip(
+        logged, ids, greedy(translator.model, batch, mask), strict=True
+    ):
+        if not row:
+            assert record["prediction"] == ""
+            continue
+        tokens, words = written.tokens, subwords.words_touched(row)
+        assert record["prediction"] == subwords.decode(tokens)
+        if normalise(record["source"]) != record["source"]:
+            continue  # words are counted in another way there
+        least = subwords.words_touched(tokens).delays(written.delays, words)
+        assert all(late >= delay for late, delay in zip(record["delays"], least, strict=True))
+        early += sum(delay < record["source_length"] for delay in record["delays"])
+    assert early, "without early words this says nothing"
 
 
 def test_simuleval_scores_what_simulmt_wrote(finished, answers):

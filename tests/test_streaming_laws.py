@@ -9,7 +9,7 @@ from simulmt.decoding.greedy import greedy
 from simulmt.decoding.incremental import SentenceStream
 from simulmt.decoding.streaming import stream
 from simulmt.laws import LAWS, Law, VacuousError, check
-from simulmt.laws.of_streams import decoded_in_every_way, listening_is_encoding
+from simulmt.laws.of_streams import decoded_in_every_way, stepwise_encoding_is_encoding
 from zoo import MECHANISMS, OFFLINE, STREAMING
 
 OF_STREAMS = [law for law in LAWS if law.__module__.endswith("of_streams")]
@@ -19,7 +19,7 @@ OF_STREAMS = [law for law in LAWS if law.__module__.endswith("of_streams")]
 @pytest.mark.parametrize(("name", "kind"), zoo.pairs(STREAMING))
 def test_every_mechanism_obeys(law: Law, name: str, kind: str) -> None:
     case = zoo.case(MECHANISMS[name], kind)
-    if name == zoo.READS_ALL and law is not listening_is_encoding:
+    if name == zoo.READS_ALL and law is not stepwise_encoding_is_encoding:
         with pytest.raises(VacuousError):
             check(law, case, kind)
     else:
@@ -28,7 +28,7 @@ def test_every_mechanism_obeys(law: Law, name: str, kind: str) -> None:
 
 @pytest.mark.parametrize(("name", "kind"), zoo.pairs(OFFLINE))
 def test_what_does_not_stream_listens_too(name: str, kind: str) -> None:
-    check(listening_is_encoding, zoo.case(MECHANISMS[name], kind), kind)
+    check(stepwise_encoding_is_encoding, zoo.case(MECHANISMS[name], kind), kind)
 
 
 @pytest.mark.parametrize("name", ["wait_k", "milk", "mma_h"])

@@ -61,20 +61,21 @@ def test_unknown_characters_are_visible(subwords: Subwords) -> None:
     ids = subwords.encode("a QQman Q")
     assert UNK in ids
     assert subwords.decode(ids) == "a ⁇man ⁇"
-    assert len(subwords.word_ends(ids)) == 3
+    assert len(subwords.words_touched(ids).ends) == 3
 
 
 def check_words(subwords: Subwords, ids: list[int]) -> None:
     words = subwords.decode(ids).split()
-    touched, ends = subwords.words_touched(ids), subwords.word_ends(ids)
+    touched = subwords.words_touched(ids)
+    ends = touched.ends
     assert len(ends) == len(words) == max(touched, default=0)
     assert len(touched) == len(ids)
-    assert touched == sorted(touched)
+    assert [*touched] == sorted(touched)
     assert set(touched) == set(range(1, len(words) + 1)) or not words
     start = 0
     for number, (word, end) in enumerate(zip(words, ends, strict=True), 1):
         assert subwords.decode(ids[start:end]) == word
-        assert touched[start:end] == [number] * (end - start)
+        assert touched[start:end] == (number,) * (end - start)
         start = end
     assert not words or start == len(ids)
 
@@ -92,11 +93,11 @@ def test_words_of_anything_a_decoder_may_write(subwords: Subwords) -> None:
 def test_words_by_hand(subwords: Subwords) -> None:
     blank = subwords.pieces(range(SIZE)).index(SPACE)
     inner = next(i for i, p in enumerate(subwords.pieces(range(SIZE))) if i > EOS and p == "e")
-    assert subwords.words_touched([inner, blank, blank, inner, UNK]) == [1, 2, 2, 2, 2]
-    assert subwords.word_ends([inner, blank, blank, inner, UNK]) == [1, 5]
-    assert subwords.words_touched([blank, inner, blank]) == [1, 1, 1]
-    assert subwords.words_touched([blank, blank]) == [0, 0]
-    assert subwords.word_ends([blank, blank]) == []
+    assert subwords.words_touched([inner, blank, blank, inner, UNK]) == (1, 2, 2, 2, 2)
+    assert subwords.words_touched([inner, blank, blank, inner, UNK]).ends == [1, 5]
+    assert subwords.words_touched([blank, inner, blank]) == (1, 1, 1)
+    assert subwords.words_touched([blank, blank]) == (0, 0)
+    assert subwords.words_touched([blank, blank]).ends == []
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])

@@ -15,7 +15,7 @@ from _pytest.mark import ParameterSet
 import zoo
 from simulmt.data.subwords import Subwords
 from simulmt.data.verbfinal import verbfinal
-from simulmt.decoding import beam, drafting, listening, own_decision
+from simulmt.decoding import beam, drafting, encoded_prefix, own_decision
 from simulmt.decoding.policies import (
     AlignAtt,
     Confidence,
@@ -157,7 +157,7 @@ def test_models_and_policies_may_be_mixed_in_one_call() -> None:
 @pytest.mark.parametrize("policy", [None, LocalAgreement(n=2)], ids=["own", "local_agreement"])
 def test_sentences_of_unlike_lengths_are_apart(policy: Policy | None) -> None:
     sort = Sort(a_model("wait_k"), policy)
-    with patch.object(listening, "SHORT", 1):
+    with patch.object(encoded_prefix, "SHORT", 1):
         assert interleave([sort])
 
 

@@ -18,7 +18,6 @@ from simulmt.data.encoded import EncodedSplit
 from simulmt.data.subwords import Subwords
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.instance import word_delays
 from simulmt.live.translator import Translator
 from simulmt.models.lstm import LSTM
 from simulmt.models.model import Model
@@ -104,12 +103,12 @@ def _compare_one(
         written += [read] * len(new)
         arrived += [read] * (len(translator.stream.written.tokens) - len(arrived))
     live = translator.stream.written
-    touched, ends = subwords.words_touched(ids), subwords.word_ends(batch.tokens)
-    delays = word_delays(batch.delays, ends, touched)
+    target = subwords.words_touched(batch.tokens)
+    delays = [*target.delays(batch.delays, subwords.words_touched(ids))]
     decoded = subwords.decode(batch.tokens).split()
     tokens = live.tokens != batch.tokens or translator.words_written != decoded
     by_subword = (live.delays, live.positions) != (batch.delays, batch.positions)
-    by_word = [arrived[end - 1] for end in subwords.word_ends(live.tokens)] != delays
+    by_word = [arrived[end - 1] for end in subwords.words_touched(live.tokens).ends] != delays
     held = [max(late - delay, 0) for late, delay in zip(written, delays, strict=False)]
     return Counts(
         sentences=1,

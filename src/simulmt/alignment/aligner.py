@@ -1,6 +1,6 @@
 """The word aligner eflomal (Östling and Tiedemann 2016), which needs only the text of a corpus.
 
-No other file knows eflomal, an optional package.
+No other file imports eflomal, an optional package.
 """
 
 import logging
@@ -32,7 +32,7 @@ def align_text(
 
     Args:
         sources: words separated by white space; may be empty.
-        targets: as many sentences.
+        targets: the same number of sentences.
         symmetrise: how to combine both directions, a name of `SYMMETRISE`.
         wanted: the number of pairs to return, from the first; the other pairs only improve the
             links of these. None returns all.
@@ -60,7 +60,7 @@ def align_text(
 
 
 def check_installed() -> None:
-    """Reject before any work what `align_text` would reject later.
+    """Check that `align_text` can run, before any work.
 
     Raises:
         UserError: eflomal is not installed.

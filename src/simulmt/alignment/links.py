@@ -43,7 +43,7 @@ def parse_links(line: str) -> Gold:
     for item in line.split():
         match = _LINK.fullmatch(item)
         if match is None:
-            raise ValueError(f"{item!r} is no link such as 0-1 (sure) or 0?1 (possible)")
+            raise ValueError(f"{item!r} is not a link such as 0-1 (sure) or 0?1 (possible)")
         link = (int(match[1]), int(match[3]))
         possible.add(link)
         if match[2] == "-":
@@ -63,7 +63,7 @@ def read_links(path: Path, sources: Sequence[str], targets: Sequence[str]) -> li
     Args:
         path: a file, plain, `.gz` or `.zst`; a line for each pair, empty for one without links.
         sources: normalised lines.
-        targets: as many normalised lines.
+        targets: the same number of normalised lines.
 
     Raises:
         UserError: the file cannot be read or has another number of lines than the text; or a line

@@ -4,7 +4,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 import sentencepiece
@@ -12,6 +12,7 @@ import sentencepiece
 from simulmt.data.lines import lines_of
 from simulmt.data.ragged import Ragged, bounds
 from simulmt.data.text import normalise
+from simulmt.decoding.word_map import WordMap
 from simulmt.errors import UserError
 from simulmt.models.vocabulary import Vocabulary
 
@@ -130,16 +131,16 @@ class Tokenizer(ABC):
         """True if the piece adds no character to a word: a lone ▁, PAD, BOS or EOS."""
         return not self._surface[piece].strip()
 
-    def source_words(self, text: str) -> list[int]:
-        """For every id of `encode_source(text)`, the 1-based index of its word in the text."""
+    def source_words(self, text: str) -> WordMap:
+        """The words of the text, for every id of `encode_source(text)`."""
         words = normalise(text).split()
         size = self.vocabulary.dtype.itemsize
         each = ([n] * (len(self._source[word]) // size) for n, word in enumerate(words, 1))
         opening = [min(len(words), 1)] * len(self.vocabulary.opening)
-        return [*opening, *chain.from_iterable(each)]
+        return WordMap((*opening, *chain.from_iterable(each)))
 
-    def words_touched(self, ids: Iterable[int]) -> list[int]:
-        """For every subword, the 1-based index of its word in the decoded text.
+    def words_touched(self, ids: Iterable[int]) -> WordMap:
+        """The words of the decoded text, for every subword.
 
         A lone ▁ belongs to the next word, or to the last word if no other follows. All are 0 if
         there is no word.
@@ -151,12 +152,7 @@ class Tokenizer(ABC):
             touched.append(word + boundary)
             if boundary and not self.is_blank(piece):
                 word, boundary = word + 1, False
-        return [min(index, word) for index in touched]
-
-    def word_ends(self, ids: Iterable[int]) -> list[int]:
-        """For every word of `decode(ids).split()`, the 1-based index of its last subword."""
-        steps = enumerate(pairwise([*self.words_touched(ids), 0]), 1)
-        return [index for index, (word, following) in steps if word != following]
+        return WordMap(min(index, word) for index in touched)
 
 
 def open_model(model: bytes, name: str) -> sentencepiece.SentencePieceProcessor:

@@ -1,9 +1,9 @@
 """Beam search, in batches, for models that read the whole sentence before they write.
 
 At each step the hypotheses that end among the `beam` likeliest continuations are finished, and the
-`beam` likeliest continuations that do not end go on. A sentence is done once `beam` hypotheses are
-finished, so that a beam of 1 is greedy and no search goes on for unlikely hypotheses. A sentence is
-also done once no hypothesis that goes on can beat the best finished one.
+`beam` likeliest of the others continue. A sentence is done once `beam` hypotheses are finished, so
+that a beam of 1 is greedy and no search continues for unlikely hypotheses. A sentence is also done
+once no unfinished hypothesis can beat the best finished one.
 
 A hypothesis ends at `length_limit`, as in `greedy`. Its score then includes the EOS that it lacks;
 otherwise an endless loop would outscore whole sentences.
@@ -26,7 +26,7 @@ from simulmt.models.vocabulary import Vocabulary
 
 
 class Beams(NamedTuple):
-    """Hypotheses that go on: W rows, W being the beam, for each of B sentences, best first."""
+    """Unfinished hypotheses: W rows, W being the beam, for each of B sentences, best first."""
 
     state: State
     log_p: Float[Tensor, "BW"]
@@ -38,7 +38,7 @@ class Beams(NamedTuple):
 
 
 class Sentences(NamedTuple):
-    """The B sentences whose search goes on."""
+    """The B sentences whose search continues."""
 
     row: Int[Tensor, "B"]
     """Their rows in the batch."""
@@ -58,7 +58,7 @@ class Candidates(NamedTuple):
     """Rows of `Beams` that the candidates continue."""
     token: Int[Tensor, "B 2W"]
     ends: Bool[Tensor, "B 2W"]
-    """Whether the token is EOS."""
+    """True if the token is EOS."""
 
 
 Rank: TypeAlias = Callable[[Beams, Sentences, Float[Tensor, "BW V"]], Float[Tensor, "BW V"]]
@@ -186,7 +186,7 @@ def _choose(
 ) -> Candidates:
     """The 2 W continuations of each sentence that are ranked highest, ordered by log P."""
     V = log_p.shape[1]
-    # 2 W, since at most W of them end. V counts four special ids, so there are as many.
+    # 2 W, since at most W of them end. V counts four special ids, so there are that many.
     chosen = ranked.view(-1, beam * V).topk(2 * beam).indices
     scores = log_p.view(-1, beam * V).gather(1, chosen)
     values, order = scores.sort(dim=1, descending=True, stable=True)
@@ -236,7 +236,7 @@ def _go_on(candidates: Candidates, step: DecoderStep, beams: Beams, beam: int) -
 
 
 def _decided(beams: Beams, sentences: Sentences, search: Search) -> Bool[Tensor, "B"]:
-    """Whether a sentence is done: enough hypotheses are finished, or none can beat the best."""
+    """True if a sentence is done: enough hypotheses are finished, or none can beat the best."""
     # At best a hypothesis ends with log_p / lp(limit + 1): log_p only falls and is never above
     # 0, lp never falls with the length, and the length is at most limit + 1.
     longest = search.normaliser((length_limit(sentences.read) + 1).double())

@@ -1,7 +1,7 @@
 """Simultaneous decoding of any model by a policy: whole batches, and one sentence as it arrives.
 
-After each source word the model drafts, and the policy commits. A causal encoder goes on from where
-it was; a bidirectional one runs again on all that is read. A batch gets exactly the words and
+After each source word the model drafts, and the policy commits. A causal encoder continues from
+where it was; a bidirectional one runs again on all that is read. A batch gets exactly the words and
 delays of streams.
 """
 
@@ -13,9 +13,8 @@ from torch import Tensor
 
 from simulmt.attention.state import State, select
 from simulmt.decoding.drafting import Drafter, shown
+from simulmt.decoding.encoded_prefix import EncodedPrefix, encode_units, grouped, padded
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.listening import Listener, encode_units, grouped, padded
-from simulmt.decoding.overruled import overruled
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Read, Sentence
@@ -43,8 +42,8 @@ def decode_by(
     Returns:
         One hypothesis per row, in the rows' order.
     """
-    model = _heeding(policy, model)
     drafter = Drafter(model, policy, search)
+    model = drafter.model
     sentences = [Sentence(policy) for _ in source]
     ends = model.word_ends(source, mask)
     reads = [*map(reads_of, ends)]
@@ -76,10 +75,10 @@ class PolicyStream:
     """
 
     def __init__(self, model: Model, policy: Policy, search: Search = GREEDY) -> None:
-        self.model = _heeding(policy, model)
+        self.drafter = Drafter(model, policy, search)
+        self.model = self.drafter.model
         self.sentence = Sentence(policy)
-        self.drafter = Drafter(self.model, policy, search)
-        self.listener = Listener(self.model)
+        self.prefix = EncodedPrefix(self.model)
         self.words = 0
         """The number of source words read."""
 
@@ -90,7 +89,7 @@ class PolicyStream:
 
     @property
     def in_word(self) -> bool:
-        """Whether the next subword may go on with the last word: only whole words are written."""
+        """False: the last word is whole, as only whole words are written."""
         return False
 
     def read_word(self, word: Sequence[int]) -> None:
@@ -105,44 +104,44 @@ class PolicyStream:
         reading = [(one, word) for one, word in pairs if word and not one.sentence.done]
         for one, word in reading:
             one.words += word[-1] != one.model.vocabulary.eos
-        for group in grouped([one.listener for one, _ in reading], [word for _, word in reading]):
-            _listen([reading[n] for n in group])
+        for group in grouped([one.prefix for one, _ in reading], [word for _, word in reading]):
+            _read([reading[n] for n in group])
         drafting = [one for one, _ in reading if one.sentence.most(one.read) != 0]
-        for group in grouped([one.listener for one in drafting], [()] * len(drafting)):
+        for group in grouped([one.prefix for one in drafting], [()] * len(drafting)):
             _draft([drafting[n] for n in group])
 
     @property
     def read(self) -> Read:
         """What has been read, of at least a word."""
-        prefix = self.listener.prefix
-        return Read(self.words, len(prefix), prefix[-1] == self.model.vocabulary.eos)
+        tokens = self.prefix.tokens
+        return Read(self.words, len(tokens), tokens[-1] == self.model.vocabulary.eos)
 
 
-def _listen(reading: Sequence[tuple[PolicyStream, Sequence[int]]]) -> None:
+def _read(reading: Sequence[tuple[PolicyStream, Sequence[int]]]) -> None:
     """Let a group of sentences read a word each."""
-    model, listeners = reading[0][0].model, [one.listener for one, _ in reading]
+    model, prefixes = reading[0][0].model, [one.prefix for one, _ in reading]
     if model.extends:
-        decoders = encode_units(listeners, [word for _, word in reading]).alone()
-        for listener, decoder in zip(listeners, decoders, strict=True):
-            listener.decoder = decoder
+        decoders = encode_units(prefixes, [word for _, word in reading]).alone()
+        for prefix, decoder in zip(prefixes, decoders, strict=True):
+            prefix.decoder = decoder
         return
-    for listener, (_, word) in zip(listeners, reading, strict=True):
-        listener.prefix += word
+    for prefix, (_, word) in zip(prefixes, reading, strict=True):
+        prefix.tokens += word
 
 
 def _draft(streams: Sequence[PolicyStream]) -> None:
     """Let a group of sentences write what the policy commits of new drafts."""
-    model, listeners = streams[0].model, [one.listener for one in streams]
+    model, prefixes = streams[0].model, [one.prefix for one in streams]
     reads, sentences = [one.read for one in streams], [one.sentence for one in streams]
     if model.extends:
-        start = join([listener.decoder for listener in listeners]).state
+        start = join([prefix.decoder for prefix in prefixes]).state
     else:
-        start = _start(model, padded(listeners)[0], reads)
+        start = _start(model, padded(prefixes)[0], reads)
     drafts = streams[0].drafter(start, sentences, reads)
     for one, drafted, read in zip(streams, drafts, reads, strict=True):
         one.sentence.take(drafted, read)
         if one.sentence.done:
-            one.listener.forget()
+            one.prefix.free()
 
 
 def reads_of(ends: Bool[Tensor, "S"]) -> list[Read]:
@@ -154,11 +153,6 @@ def reads_of(ends: Bool[Tensor, "S"]) -> list[Read]:
     *words, length = (ends.nonzero()[:, 0] + 1).tolist()
     reads = [Read(word, end, ended=False) for word, end in enumerate(words, 1)]
     return [*reads, Read(len(words), length, ended=True)]
-
-
-def _heeding(policy: Policy, model: Model) -> Model:
-    """The model as the policy asks it."""
-    return overruled(model) if policy.overrules else model
 
 
 def _start(model: Model, source: Int[Tensor, "B S"], reads: Sequence[Read]) -> State:

@@ -1,4 +1,4 @@
-"""Drafts of many sentences at once: how each translation goes on after what has been read.
+"""Drafts of many sentences at once: how each translation would continue from what has been read.
 
 The decoder runs again over what is written. A model trained on whole sentences expects to have seen
 all that is read at each of its steps. Any other model decides from what had been read when a
@@ -15,9 +15,11 @@ from torch import Tensor
 
 from simulmt.attention.state import State, select
 from simulmt.decoding.beam import search_from
+from simulmt.decoding.overruled import overruled
 from simulmt.decoding.policy import Draft, Policy, Subword, Word, length_limit, likeliest
 from simulmt.decoding.search import GREEDY, Search
 from simulmt.decoding.sentence import Read, Sentence
+from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.models.results import DecoderStep
 
@@ -33,30 +35,30 @@ class _Row:
     given: Sequence[int] | None = None
     """The hypothesis of a beam search; None for greedy steps."""
     words: list[list[int]] = field(default_factory=list)
-    said: list[Subword] = field(default_factory=list)
+    subwords: list[Subword] = field(default_factory=list)
     closed: bool = False
-    """Whether the last word is whole, as the next word begins."""
+    """True if the last word is whole, as the next word begins."""
 
-    def go_on(self, number: int, said: Subword, eos: int) -> int | None:
-        """Take a step of the decoder; return the next input, or None at the end of the draft."""
+    def next_input(self, number: int, found: Subword, eos: int) -> int | None:
+        """The decoder's input after step `number`; None at the end of the draft."""
         written = self.sentence.written.tokens
         if number < len(written):
             return written[number]
-        if said.token == eos or number >= self.limit:
+        if found.token == eos or number >= self.limit:
             return None
-        begins = said.begins or not self.words
-        seen = said.attention[: self.read.subwords]  # without the EOS that closes a prefix
+        begins = found.begins or not self.words
+        seen = found.attention[: self.read.subwords]  # without the EOS that closes a prefix
         seen = seen / (seen.sum() or 1)
-        said, word = said._replace(begins=begins, attention=seen), len(self.words) - (not begins)
+        found, word = found._replace(begins=begins, attention=seen), len(self.words) - (not begins)
         enough = begins and self.most is not None and word == self.most
-        if enough or self.sentence.halts(self.read, word, said):
+        if enough or self.sentence.halts(self.read, word, found):
             self.closed = begins
             return None
         if begins:
             self.words.append([])
-        self.words[-1].append(said.token)
-        self.said.append(said)
-        return said.token
+        self.words[-1].append(found.token)
+        self.subwords.append(found)
+        return found.token
 
     def read_at(self, number: int) -> int:
         """What had been read when subword `number` was written; for the draft, what is read now."""
@@ -69,7 +71,7 @@ class _Row:
         return Draft(
             written=tuple(self.sentence.words),
             words=tuple(words if self.closed else words[:-1]),
-            subwords=tuple(self.said),
+            subwords=tuple(self.subwords),
         )
 
 
@@ -84,19 +86,25 @@ def shown(model: Model, reads: Sequence[Read], device: torch.device) -> Int[Tens
     return torch.tensor(counts, device=device)
 
 
-@dataclass(frozen=True)
 class Drafter:
     """Drafts greedily, or by a beam search.
 
     Args:
         model: in evaluation mode.
-        policy: says how much of a draft is needed.
+        policy: commits words of the drafts.
         search: greedy, or a beam for models that were trained on whole sentences.
+
+    Raises:
+        UserError: the policy makes no sense for the model.
     """
 
-    model: Model
-    policy: Policy
-    search: Search = GREEDY
+    def __init__(self, model: Model, policy: Policy, search: Search = GREEDY) -> None:
+        demands = policy.demands(model.mechanism)
+        if misfit := demands.misfit(model.attending_layers):
+            raise UserError(f"{type(policy).__name__} does not suit the model: {misfit}")
+        self.model = overruled(model) if demands.overrules else model
+        """The model that drafts."""
+        self._layer, self._search = demands.layer_of(model.attending_layers), search
 
     def __call__(
         self, state: State, sentences: Sequence[Sentence], reads: Sequence[Read]
@@ -119,9 +127,9 @@ class Drafter:
         seen = shown(self.model, reads, subwords.device)
         if offline:
             state = self._seen(state, seen)
-        if self.search.beam > 1:
+        if self._search.beam > 1:
             prefix = [sentence.written.tokens for sentence in sentences]
-            best = search_from(self.model, state, seen, self.search, prefix)
+            best = search_from(self.model, state, seen, self._search, prefix)
             for row, hypothesis in zip(rows, best, strict=True):
                 row.given = hypothesis.tokens
         bos = torch.full_like(subwords, self.model.vocabulary.bos)
@@ -130,8 +138,8 @@ class Drafter:
             if not offline:
                 state = self._seen(state, self._tensor([row.read_at(number) for row in going]))
             step = self.model.step(token, state)
-            said = self._say(number, step, going)
-            chosen = [row.go_on(number, one, eos) for row, one in zip(going, said, strict=True)]
+            found = zip(going, self._predicted(number, step, going), strict=True)
+            chosen = [row.next_input(number, subword, eos) for row, subword in found]
             left = [n for n, following in enumerate(chosen) if following is not None]
             if not left:
                 break
@@ -147,7 +155,7 @@ class Drafter:
     ) -> tuple[State, Int[Tensor, "B"], int]:
         """The decoder after the steps that every sentence has written, its input and number then.
 
-        A model that saw less of the source at earlier steps takes each step anew: 0 steps.
+        0 steps for a model that saw less of the source at earlier steps: it takes each again.
         """
         if not self.model.mechanism.offline:
             return state, bos, 0
@@ -161,12 +169,12 @@ class Drafter:
         return torch.tensor(values, device=self.model.begins.device)
 
     def _seen(self, state: State, read: Int[Tensor, "B"]) -> State:
-        """The decoder that sees so much and never waits for more."""
+        """The decoder that sees `read` source tokens and never waits for more."""
         after: State = self.model.seen(state, read, torch.ones_like(read, dtype=torch.bool))
         return after
 
-    def _say(self, number: int, step: DecoderStep, rows: Sequence[_Row]) -> list[Subword]:
-        """What the decoder says at a step of each sentence; after whole words a word begins."""
+    def _predicted(self, number: int, step: DecoderStep, rows: Sequence[_Row]) -> list[Subword]:
+        """The next subword of each sentence; after whole words a word begins."""
         vocabulary, logits = self.model.vocabulary, step.logits
         first = [n for n, row in enumerate(rows) if number == len(row.sentence.written.tokens) > 0]
         if first:
@@ -177,11 +185,10 @@ class Drafter:
             if row.given is not None:
                 best[n] = [*row.given, vocabulary.eos][number]
         p = logits.double().softmax(-1).gather(1, best[:, None])[:, 0]
-        layer = self.policy.attends(len(step.weights))
-        attention, sure = p.new_empty(len(rows), 0), torch.full_like(p, torch.nan)
-        if layer is not None:
-            attention = step.weights[layer - 1].double().mean(1)
+        attention, confidence = p.new_empty(len(rows), 0), torch.full_like(p, torch.nan)
+        if self._layer is not None:
+            attention = step.weights[self._layer - 1].double().mean(1)
         if step.confidence is not None:
-            sure = step.confidence.double().sigmoid()
-        columns = [column.tolist() for column in (best, self.model.begins[best], p, sure)]
+            confidence = step.confidence.double().sigmoid()
+        columns = [column.tolist() for column in (best, self.model.begins[best], p, confidence)]
         return [*map(Subword, *columns, attention.cpu().numpy(), step.positions.tolist())]

@@ -1,6 +1,6 @@
 """Attention of a model that writes a given target, and the word links that follow from it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from simulmt.attention import Source
+from simulmt.decoding.word_map import WordMap
 from simulmt.models.model import Model
 from simulmt.models.results import DecoderStep
 
@@ -78,23 +79,22 @@ def force(
 
 
 def word_weights(
-    weights: Float[NDArray[np.float32], "T S"],
-    source_words: Sequence[int],
-    target_words: Sequence[int],
-) -> Float[NDArray[np.float64], "J I"]:
+    weights: Float[NDArray[np.floating], "T *L S"], source: WordMap, target: WordMap
+) -> Float[NDArray[np.float64], "J *L I"]:
     """Attention between words: summed over a source word's subwords, averaged over a target word's.
 
     Rows keep their sums.
 
     Args:
-        weights: attention between subwords.
-        source_words: the word of each source subword, from 1 to I.
-        target_words: the word of each target subword, from 1 to J.
+        weights: attention between subwords, if any of several layers and heads.
+        source: the words of the source subwords.
+        target: the words of the target subwords.
     """
-    merged = np.zeros((max(target_words, default=0), max(source_words, default=0)))
-    for row, word in zip(weights, target_words, strict=True):
-        np.add.at(merged[word - 1], np.array(source_words) - 1, row)
-    return merged / np.bincount(target_words, minlength=1)[1:, None]
+    columns, rows = ([0, *words.ends][:-1] for words in (source, target))
+    sums = np.add.reduceat(weights.astype(np.float64), columns, axis=-1)
+    sizes = np.diff([0, *target.ends]).reshape(-1, *[1] * (weights.ndim - 1))
+    averages: NDArray[np.float64] = np.add.reduceat(sums, rows, axis=0) / sizes
+    return averages
 
 
 def strongest(merged: Float[NDArray[np.float64], "J I"]) -> frozenset[tuple[int, int]]:
@@ -108,18 +108,13 @@ def strongest(merged: Float[NDArray[np.float64], "J I"]) -> frozenset[tuple[int,
 
 
 def stops(
-    positions: Int[NDArray[np.int64], "T"],
-    source_words: Sequence[int],
-    target_words: Sequence[int],
+    positions: Int[NDArray[np.int64], "T"], source: WordMap, target: WordMap
 ) -> frozenset[tuple[int, int]]:
     """Links (source word, target word), from 0, to where a head stopped.
 
     The last subword of a target word counts. A head at EOS or off the end has no link.
     """
-    last = {word: step for step, word in enumerate(target_words)}
-    stopped = {word: int(positions[step]) for word, step in last.items()}
+    stopped = enumerate(int(positions[end - 1]) for end in target.ends)
     return frozenset(
-        (source_words[position - 1] - 1, word - 1)
-        for word, position in stopped.items()
-        if 0 < position < len(source_words)
+        (source.at(place) - 1, word) for word, place in stopped if 0 < place < len(source)
     )

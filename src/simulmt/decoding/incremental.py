@@ -12,8 +12,8 @@ from itertools import zip_longest
 
 import torch
 
+from simulmt.decoding.encoded_prefix import EncodedPrefix, encode_units, grouped, padded
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.listening import Listener, encode_units, grouped, padded
 from simulmt.decoding.own_decision import LengthLimit
 from simulmt.decoding.streaming import take_step
 from simulmt.models.joined import Joined
@@ -36,12 +36,12 @@ class SentenceStream:
         self.written = Hypothesis([], [], [])
         """The translation so far; each delay counts the subwords read until then, EOS included."""
         self.done = False
-        """Whether the translation has ended, with EOS or at its length limit."""
-        self.listener = Listener(model)
+        """True once the translation has ended, with EOS or at its length limit."""
+        self.prefix = EncodedPrefix(model)
 
     @property
     def in_word(self) -> bool:
-        """Whether the next subword may go on with the last word."""
+        """True if the next subword may continue the last word."""
         return not self.done
 
     def read_word(self, word: Sequence[int]) -> None:
@@ -59,23 +59,23 @@ class SentenceStream:
         for turn in zip_longest(*units, fillvalue=()):
             pairs = zip(streams, turn, strict=True)
             reading = [(stream, unit) for stream, unit in pairs if unit and not stream.done]
-            own, heard = [stream for stream, _ in reading], [unit for _, unit in reading]
-            for group in grouped([stream.listener for stream in own], heard):
-                _read([own[n] for n in group], [heard[n] for n in group])
+            own, new = [stream for stream, _ in reading], [unit for _, unit in reading]
+            for group in grouped([stream.prefix for stream in own], new):
+                _read([own[n] for n in group], [new[n] for n in group])
 
 
 def _read(streams: Sequence[SentenceStream], units: Sequence[Sequence[int]]) -> None:
     """Let a group of sentences read, and write until each wants to read on."""
-    model, listeners = streams[0].model, [stream.listener for stream in streams]
+    model, prefixes = streams[0].model, [stream.prefix for stream in streams]
     if model.causal:
-        _write(streams, encode_units(listeners, units))
+        _write(streams, encode_units(prefixes, units))
         return
-    for listener, unit in zip(listeners, units, strict=True):
-        listener.prefix += unit
+    for prefix, unit in zip(prefixes, units, strict=True):
+        prefix.tokens += unit
     # `is_causal` allows such an encoder only for mechanisms that read all first
-    ended = [one for one in streams if one.listener.prefix[-1] == model.vocabulary.eos]
+    ended = [one for one in streams if one.prefix.tokens[-1] == model.vocabulary.eos]
     if ended:
-        source, mask = padded([stream.listener for stream in ended])
+        source, mask = padded([stream.prefix for stream in ended])
         _write(ended, Joined(model.start(model.encode(source, mask))))
 
 
@@ -95,13 +95,13 @@ def _write(streams: Sequence[SentenceStream], decoders: Joined) -> None:
                 reads.append(n)
             elif ends:
                 stream.done = True
-                stream.listener.forget()
+                stream.prefix.free()
             else:
                 writes.append(n)
-                stream.written.write(token, len(stream.listener.prefix), positions)
+                stream.written.write(token, len(stream.prefix.tokens), positions)
         if reads:
             for n, own in zip(reads, decoders.select(reads).alone(), strict=True):
-                streams[n].listener.decoder = own
+                streams[n].prefix.decoder = own
         if writes:
             decoders = decoders.grown(step.state).select(writes)
         streams, has_read = [streams[n] for n in writes], False

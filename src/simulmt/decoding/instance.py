@@ -1,10 +1,11 @@
 """One decoded sentence, and its delays and positions in words."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import pairwise
+
+from simulmt.decoding.word_map import WordMap
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Instance:
 
     Raises:
         ValueError: the number of delays differs from the number of words of the prediction, or
-            `elapsed` are no such times.
+            `elapsed` does not hold such times.
     """
 
     index: int
@@ -75,35 +76,6 @@ class Instance:
         return len(self.reference.split())
 
 
-def word_delays(
-    piece_delays: Sequence[int], target_word_ends: Sequence[int], source_words: Sequence[int]
-) -> list[int]:
-    """Delays of the target words, in source words.
-
-    A target word is written with its last subword. Source words arrive whole: once one of its
-    subwords has been read, a source word counts as read.
-
-    Args:
-        piece_delays: number of source subwords read before each target subword was written; EOS
-            may count, and adds no source word.
-        target_word_ends: number of the last subword of each target word, from 1.
-        source_words: number of the word of each source subword, from 1.
-
-    Returns:
-        One delay for each target word, at most the number of source words.
-
-    Raises:
-        ValueError: a target word ends at a subword without a delay.
-    """
-    delays = []
-    for end in target_word_ends:
-        if not 1 <= end <= len(piece_delays):
-            raise ValueError(f"target word ends at subword {end} of {len(piece_delays)}")
-        read = min(piece_delays[end - 1], len(source_words))
-        delays.append(source_words[read - 1] if read > 0 else 0)
-    return delays
-
-
 def word_positions(instance: Instance) -> list[tuple[int, ...]]:
     """The source words at which the heads had stopped when each target word was written.
 
@@ -112,22 +84,9 @@ def word_positions(instance: Instance) -> list[tuple[int, ...]]:
         source words + 1, and one that has run off the end has 0. Empty without positions, or if
         the pieces do not show the words.
     """
-    source = _words_of(instance.source_pieces, instance.source_length)
-    target = _words_of(instance.target_pieces, instance.prediction_length)
-    if not source or not target or len(instance.positions) < len(target):
+    source = WordMap.of_pieces(instance.source_pieces, instance.source_length)
+    target = WordMap.of_pieces(instance.target_pieces, instance.prediction_length)
+    if not source or len(instance.positions) < len(target):
         return []
-    source.append(instance.source_length + 1)
-    last = {word: step for step, word in enumerate(target)}
-    return [
-        tuple(source[min(place, len(source)) - 1] if place else 0 for place in heads)
-        for heads in (instance.positions[step] for step in last.values())
-    ]
-
-
-def _words_of(pieces: Sequence[str], words: int) -> list[int]:
-    """The word of each piece, from 1, by SentencePiece's ▁; empty if the counts disagree."""
-    if len(pieces) == words:
-        return list(range(1, words + 1))
-    starts = [int(piece.startswith("▁") or i == 0) for i, piece in enumerate(pieces)]
-    numbers = [*accumulate(starts)]
-    return numbers if numbers and numbers[-1] == words else []
+    source = WordMap((*source, instance.source_length + 1))
+    return [tuple(map(source.at, instance.positions[end - 1])) for end in target.ends]

@@ -3,16 +3,16 @@
 A teacher that reads whole sentences writes translations for a student that will read less. At
 target step i the 2 W candidates of a beam of W are those that the teacher finds likeliest when it
 is given only the first `min(i + k - 1, S)` of the S source tokens. From there on the search is the
-ordinary one: log P given the whole source orders the candidates, W of them go on, those that end
+ordinary one: log P given the whole source orders the candidates, W of them continue, those that end
 among the first W are finished, and the finished hypothesis with the best score wins. So a
 hypothesis has to be good, and each of its tokens has to be plausible early. With `k >= S` the
 search is the ordinary one.
 
 Nothing closes a prefix: its encoder runs on the first tokens alone. EOS after them would tell the
-teacher that the sentence is over; and a candidate that ends too early is scored on the whole
+teacher that the sentence is over; a candidate that ends too early is scored on the whole
 source, too.
 
-The score on a prefix counts all tokens of a hypothesis, so its decoder runs anew over all of them
+The score on a prefix counts all tokens of a hypothesis, so its decoder runs again over all of them
 at each step until the whole source is read. The decoder on the whole source takes one step.
 """
 
@@ -56,7 +56,7 @@ def monotonic_beam_search(
 
 @dataclass(frozen=True)
 class _RankByPrefix:
-    """Scores continuations by what the model says on a prefix of the source.
+    """Scores continuations by their log P given a prefix of the source.
 
     Args:
         model: in evaluation mode.
@@ -74,7 +74,7 @@ class _RankByPrefix:
         """The log P of all continuations given a prefix; given all of a source that is no longer.
 
         Args:
-            beams: hypotheses of i - 1 tokens, which go on.
+            beams: unfinished hypotheses of i - 1 tokens.
             sentences: the sentences that they translate.
             log_p: the same given the whole source.
         """

@@ -14,7 +14,7 @@ from simulmt.models.results import DecoderStep
 from simulmt.models.vocabulary import Vocabulary
 
 LengthLimit: TypeAlias = Callable[[Int[Tensor, "B"]], Int[Tensor, "B"]]
-"""The most subwords that may be written after so many source tokens."""
+"""The most subwords that may be written after a number of source tokens."""
 
 
 class Decision(NamedTuple):
@@ -40,7 +40,7 @@ def next_step(
         model: in evaluation mode.
         token: the last one written, or BOS.
         state: the decoder's state before the step.
-        new_word: whether it is known that a word begins, since the step has waited for a read.
+        new_word: True if a word is known to begin, since the step has waited for a read.
     """
     if not model.mechanism.writes_words:
         return model.step(token, state)
@@ -63,7 +63,7 @@ def decide(
     written: Int[Tensor, "B"],
     limit: LengthLimit | None = None,
 ) -> Decision:
-    """Read while the clock or a head wants to read, then write the likeliest token.
+    """The next action: read while the clock or a head waits, then write the likeliest token.
 
     Args:
         vocabulary: the vocabulary of the model.

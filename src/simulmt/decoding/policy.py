@@ -1,16 +1,22 @@
 """Policies decide *after* the decoder has drafted a continuation how much of it is written.
 
-A model drafts the rest of its translation on what has been read. A policy commits whole words of
-the draft, and the rest is drafted again after the next read. What is written stays. When the source
-has ended, all of the draft is written without asking.
+A model drafts the rest of its translation from the source that has been read. A policy commits
+whole words of the draft, and the rest is drafted again after the next read. Written words stay.
+Once the source has ended, the whole draft is written and no policy is asked.
 
-A policy is a pure function of the progress of a sentence and of its drafts, so a sentence gets the
+There are two kinds. A `SubwordPolicy` halts at a subword: it needs only this subword, so a draft
+may stop there. A `DraftPolicy` commits a number of words of the newest draft, and may compare it
+with earlier ones.
+
+A policy is a pure function of the counts of a sentence and of its drafts, so a sentence gets the
 same decisions in a batch and alone. A clock and schedules, which decide earlier, work inside the
 drafts.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -24,9 +30,11 @@ from simulmt.models.vocabulary import Vocabulary
 
 Word = tuple[int, ...]
 """The subwords of a target word."""
+TWO_THIRDS = 0
+"""In `Demands.layer`, the layer at two thirds of the decoder, such as the fourth of six."""
 
 
-class Progress(NamedTuple):
+class Counts(NamedTuple):
     """How much of a sentence, whose source has not ended, is read and written."""
 
     words_read: int
@@ -35,18 +43,18 @@ class Progress(NamedTuple):
 
 
 class Subword(NamedTuple):
-    """What a model says of one subword of a draft, after reading S source subwords."""
+    """What a model predicts for one subword of a draft, after reading S source subwords."""
 
     token: int
     begins: bool
-    """Whether it begins a word."""
+    """True if it begins a word."""
     probability: float
     confidence: float
-    """How sure the model is of it, or how sure its heads are to stop before it
-    (`Policy.overrules`); not a number if the model does not say."""
+    """The model's confidence in it; with `Demands.overrules`, the readiness of the heads to stop
+    before it. NaN if the model has none."""
     attention: Float[NDArray[np.float64], "S"]
-    """Attention to what is read, averaged over the heads of one decoder layer; it sums to 1. Empty
-    if no policy looks at it."""
+    """Attention to the source that has been read, averaged over the heads of `Demands.layer`; it
+    sums to 1. Empty if the policy demands no layer."""
     positions: list[int]
     """Where the heads stood."""
 
@@ -68,75 +76,127 @@ class Draft:
 
     @property
     def hypothesis(self) -> tuple[Word, ...]:
-        """All whole words, those written before among them."""
+        """All whole words, including those written before."""
         return self.written + self.words
 
 
-class Policy:
-    """Commits words of drafts: by `most`, by `halts`, or by `commit`."""
+class Demands(NamedTuple):
+    """What a policy demands of a model."""
 
-    drafts: ClassVar[bool] = True
-    """Whether whole drafts are looked at, so that they may come from a beam search; otherwise the
-    decisions are those of greedy steps."""
+    unmet: str = ""
+    """Why the policy makes no sense for the mechanism; empty if it does."""
+    dials: Mapping[str, float] = {}
+    """The values of the model's dials, unless the user sets others."""
+    layer: int | None = None
+    """The decoder layer whose attention the policy uses, from 1, or `TWO_THIRDS`; None for none."""
+    overrules: bool = False
+    """True if the heads of the model do not decide: at each step they see all of the source that
+    has been read, and their readiness to stop there is the confidence."""
+
+    def layer_of(self, layers: int) -> int | None:
+        """The number of the layer, in a decoder of `layers` layers that attend to the source."""
+        return -(-2 * layers // 3) if self.layer == TWO_THIRDS else self.layer
+
+    def misfit(self, layers: int) -> str:
+        """Why the policy makes no sense for a model with `layers` such layers; empty if it does."""
+        if self.layer is None or self.layer <= layers:
+            return self.unmet
+        return (
+            f"policy.layer={self.layer}, but {layers} layers of the model attend to the source: "
+            f"set it from 1 to {layers}, or leave it out"
+        )
+
+
+class Policy(ABC):
+    """Commits words of drafts. Derive from `SubwordPolicy` or `DraftPolicy`."""
+
     revises: ClassVar[bool] = False
-    """Whether drafts are shown, which later ones may take back."""
-    overrules: ClassVar[bool] = False
-    """Whether the heads of a model do not decide: each step sees all that is read, and says how
-    sure the heads are to stop there."""
+    """True if drafts are shown, which later ones may take back."""
 
     @property
+    @abstractmethod
+    def beams(self) -> bool:
+        """True if drafts may come from a beam search, False if they must be greedy."""
+
+    @property
+    @abstractmethod
     def past(self) -> int:
-        """The number of earlier drafts that `commit` looks at."""
-        return 0
+        """The number of earlier drafts that `commit` compares with the newest."""
 
-    def most(self, progress: Progress) -> int | None:
+    @abstractmethod
+    def demands(self, mechanism: Mechanism) -> Demands:
+        """What the policy demands of a model with this mechanism."""
+
+    @abstractmethod
+    def most(self, counts: Counts) -> int | None:
         """The most words that may be committed now, so that no more are drafted; None for all."""
-        return None
 
-    def halts(self, progress: Progress, word: int, subword: Subword) -> bool:
-        """Whether this subword, and what follows it, is not written, so that the draft may end.
+    @abstractmethod
+    def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
+        """True if neither this subword nor what follows is written, so that the draft may end.
 
         Args:
-            progress: of the sentence; its source has not ended.
+            counts: of the sentence; its source has not ended.
             word: the number of the subword's word in the draft, from 0.
-            subword: what the model says of it.
+            subword: the model's prediction.
         """
-        return False
 
-    def commit(self, progress: Progress, drafts: Sequence[Draft]) -> int:
-        """The number of words of the newest draft that are written: those before it `halts`.
+    @abstractmethod
+    def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:
+        """The number of words of the newest draft that are written.
 
         Args:
-            progress: of the sentence; its source has not ended.
+            counts: of the sentence; its source has not ended.
             drafts: the newest draft last, before it up to `past` earlier ones.
         """
+
+
+class SubwordPolicy(Policy):
+    """Writes the words before the first subword at which it halts.
+
+    A concrete policy defines `beams`, `demands`, `most` and `halts`.
+    """
+
+    past = 0
+
+    def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:
+        """The number of words before the policy halts."""
         draft, word = drafts[-1], -1
         for subword in draft.subwords:
             word += subword.begins
-            if self.halts(progress, word, subword):
+            if self.halts(counts, word, subword):
                 return word
         return len(draft.words)
 
-    def model_dials(self, mechanism: Mechanism) -> Mapping[str, float]:
-        """What a model's dials should be with this policy, if the user does not say."""
-        return {}
 
-    def misfit(self, mechanism: Mechanism, layers: int) -> str:
-        """Why the policy makes no sense for a model; empty if it does.
+class DraftPolicy(Policy):
+    """Writes a number of words of whole drafts, of any model.
 
-        Args:
-            mechanism: of the model.
-            layers: the number of layers that attend to the source.
-        """
-        return ""
+    A concrete policy defines `past` and `commit`.
+    """
 
-    def attends(self, layers: int) -> int | None:
-        """The layer, from 1, whose attention is looked at, of so many; None for no attention."""
-        return None
+    beams = True
+
+    def demands(self, mechanism: Mechanism) -> Demands:
+        """Nothing."""
+        return Demands()
+
+    def most(self, counts: Counts) -> None:
+        """No limit."""
+
+    def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
+        """False: drafts are whole."""
+        return False
+
+
+def common_length(sequences: Sequence[Sequence[object]]) -> int:
+    """The length of the longest beginning that all sequences share."""
+    together = zip(*sequences, strict=False)
+    return sum(1 for _ in takewhile(lambda column: len({*column}) == 1, together))
 
 
 def likeliest(logits: Float[Tensor, "B V"], vocabulary: Vocabulary) -> Int[Tensor, "B"]:
-    """The likeliest token that may be written: any token but PAD and BOS."""
+    """The likeliest token that may be written: any token except PAD and BOS."""
     logits = logits.clone()
     logits[:, [vocabulary.pad, vocabulary.bos]] = -torch.inf
     return logits.argmax(-1)

@@ -1,11 +1,10 @@
 """One sentence under a policy: what is read, what is written, and what is only shown."""
 
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import NamedTuple
 
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.policy import Draft, Policy, Progress, Subword, Word
+from simulmt.decoding.policy import Counts, Draft, Policy, Subword, Word, common_length
 
 
 class Read(NamedTuple):
@@ -15,11 +14,11 @@ class Read(NamedTuple):
     subwords: int
     """EOS included."""
     ended: bool
-    """Whether EOS has been read."""
+    """True once EOS has been read."""
 
 
 class Sentence:
-    """The progress of one sentence, which a batch or a stream moves on.
+    """The words of one sentence that are written or shown, in a batch or in a stream.
 
     Args:
         policy: commits words of drafts.
@@ -40,11 +39,11 @@ class Sentence:
 
     def most(self, read: Read) -> int | None:
         """The most words that may be written now; None for all, 0 if no draft is needed."""
-        return None if read.ended else self.policy.most(self._progress(read))
+        return None if read.ended else self.policy.most(self._counts(read))
 
     def halts(self, read: Read, word: int, subword: Subword) -> bool:
-        """Whether the draft may end before a subword, which is not written now."""
-        return not read.ended and self.policy.halts(self._progress(read), word, subword)
+        """True if the draft may end before a subword, which is not written now."""
+        return not read.ended and self.policy.halts(self._counts(read), word, subword)
 
     def take(self, draft: Draft, read: Read) -> None:
         """Write what the policy commits of a draft; all of it if the source has ended."""
@@ -57,14 +56,14 @@ class Sentence:
             return
         drafts = (*self._drafts, draft)
         most = self.most(read)
-        count = min(self.policy.commit(self._progress(read), drafts), len(draft.words))
+        count = min(self.policy.commit(self._counts(read), drafts), len(draft.words))
         count = count if most is None else min(count, most)
         self._write(draft.subwords[: sum(map(len, draft.words[:count]))], read)
         self.words += draft.words[:count]
         self._drafts = drafts[len(drafts) - self.policy.past :]
 
-    def _progress(self, read: Read) -> Progress:
-        return Progress(read.words, read.subwords, len(self.words))
+    def _counts(self, read: Read) -> Counts:
+        return Counts(read.words, read.subwords, len(self.words))
 
     def _write(self, subwords: Sequence[Subword], read: Read) -> None:
         for subword in subwords:
@@ -75,8 +74,7 @@ class Sentence:
 
     def _show(self, words: list[Word], read: Read) -> None:
         """Replace what is shown: the words after the common beginning are erased."""
-        pairs = zip(self.shown, words, strict=False)
-        kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        kept = common_length([self.shown, words])
         self._erased += len(self.shown) - kept
         self._changed = self._changed[:kept] + [read.subwords] * (len(words) - kept)
         self.shown = words

@@ -1,7 +1,7 @@
 """Streaming by definition: read a token or a word, write all subwords that can be written, repeat.
 
 `stream` is the reference for batched decoding. `stream` keeps only the prefix that has been read,
-and encodes the prefix anew after every read: correct for every encoder, and slow.
+and encodes the prefix again after every read: correct for every encoder, and slow.
 `simulmt.decoding.incremental` streams at the cost of the new tokens alone.
 """
 
@@ -31,7 +31,7 @@ def stream(
     Args:
         model: a model in evaluation mode.
         source: the subwords; `stream` takes the next one only when it reads. EOS follows the last
-            one, whether `source` yields EOS or not.
+            one, even if `source` does not yield EOS.
         device: where the model is.
         limit: ends a translation that does not end by itself; None for `length_limit`.
 

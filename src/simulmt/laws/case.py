@@ -60,13 +60,13 @@ class Case:
 
     @property
     def leaks(self) -> bool:
-        """Whether heads may run off the end of the source."""
+        """True if heads may run off the end of the source."""
         schedule = self.mechanism.schedule
         return isinstance(schedule, ScheduleRecipe) and schedule.leaks
 
 
 class VacuousError(AssertionError):
-    """A law says nothing: the case that it is about has not occurred."""
+    """A law says nothing, because the case that it is about has not occurred."""
 
 
 def demand(holds: bool | torch.Tensor, otherwise: str) -> None:

@@ -1,4 +1,4 @@
-"""Laws of one attention in training. They hold trivially for a model without an `Attention`."""
+"""Laws of one attention in training: the first `Attention` of a model."""
 
 from typing import NamedTuple
 
@@ -44,12 +44,16 @@ class Layer(NamedTuple):
         return self.attention(self.queries, self.memory, None, plan, TRAINED).context  # type: ignore[no-any-return]
 
 
-def layers(case: Case) -> list[Layer]:
-    """Return the first attention of the case's model; an empty list if it has none."""
+def first_layer(case: Case) -> Layer:
+    """Return the first attention of the case's model.
+
+    Raises:
+        VacuousError: the model has none, so that no law would look at anything.
+    """
     made = case.model()
     attention = next((part for part in made.modules() if isinstance(part, Attention)), None)
     if attention is None:
-        return []
+        raise VacuousError("the model has no `Attention`, as `mechanism.attention(...)` builds it")
     source, _ = sentences(3, 7, vocabulary=made.vocabulary)
     mask = torch.arange(7) < torch.tensor([7, 4, 1])[:, None]
     encoded = made.encode(source, mask)
@@ -58,7 +62,7 @@ def layers(case: Case) -> list[Layer]:
     if clocked is not None and isinstance(clocked.alignment, Stops):
         steps = clocked.alignment.position.shape[-1]  # more if tokens have several states
     queries = torch.randn(3, steps, encoded.states.shape[-1], dtype=torch.float64)
-    return [Layer(attention, 4 * queries, attention.memory(encoded), clocked)]
+    return Layer(attention, 4 * queries, attention.memory(encoded), clocked)
 
 
 @torch.no_grad()
@@ -68,59 +72,58 @@ def attention_is_a_distribution(case: Case) -> None:
     They may sum to less than 1 in two cases: the schedule `leaks`, or the span's `traits` say that
     it dampens.
     """
-    for layer in layers(case):
-        plan = layer.in_expectation(layer.plan())
-        alpha, beta = layer.attention.expect(layer.queries, layer.memory, plan)
-        padding = ~layer.memory.mask[:, None, None]
-        for name, weights in (("alignment", alpha), ("attention", beta)):
-            demand((weights >= 0).all(), f"Some {name} is negative.")
-            demand((weights.masked_select(padding) == 0).all(), f"Some {name} is on padding.")
-        mass, stood = beta.sum(-1), alpha.sum(-1)
-        if layer.attention.traits.dampens:
-            demand((mass <= stood + NEAR).all(), "Attention sums to more than the alignment.")
-        else:
-            same(mass, stood, "Attention should sum to what the alignment sums to")
-        if not case.leaks:
-            same(stood, torch.ones_like(stood), "The alignment of each step should sum to 1")
-        demand((stood <= 1 + NEAR).all(), "The alignment of a step sums to more than 1.")
-        if case.leaks and (stood > 0.999).all():
-            raise VacuousError("no head runs off the end")
+    layer = first_layer(case)
+    plan = layer.in_expectation(layer.plan())
+    alpha, beta = layer.attention.expect(layer.queries, layer.memory, plan)
+    padding = ~layer.memory.mask[:, None, None]
+    for name, weights in (("alignment", alpha), ("attention", beta)):
+        demand((weights >= 0).all(), f"Some {name} is negative.")
+        demand((weights.masked_select(padding) == 0).all(), f"Some {name} is on padding.")
+    mass, stood = beta.sum(-1), alpha.sum(-1)
+    if layer.attention.traits.dampens:
+        demand((mass <= stood + NEAR).all(), "Attention sums to more than the alignment.")
+    else:
+        same(mass, stood, "Attention should sum to what the alignment sums to")
+    if not case.leaks:
+        same(stood, torch.ones_like(stood), "The alignment of each step should sum to 1")
+    demand((stood <= 1 + NEAR).all(), "The alignment of a step sums to more than 1.")
+    if case.leaks and (stood > 0.999).all():
+        raise VacuousError("no head runs off the end")
 
 
 @torch.no_grad()
 def rows_are_the_whole(case: Case) -> None:
     """One call for each target step gives the same as one call for all steps."""
-    for layer in layers(case):
-        attention, queries, memory, clocked = layer
-        whole = attention(queries, memory, None, clocked, TRAINED)
-        state, rows = None, []
-        for step, query in enumerate(queries.unbind(1)):
-            now = None if clocked is None else clocked.steps(step, step + 1)
-            row = attention(query[:, None], memory, state, now, TRAINED)
-            state = row.state
-            rows.append(row.context)
-        same(torch.cat(rows, 1), whole.context, "The contexts differ")
-        if clocked is None:
-            same(state, whole.state, "The states after the last step differ")
+    attention, queries, memory, clocked = first_layer(case)
+    whole = attention(queries, memory, None, clocked, TRAINED)
+    state, rows = None, []
+    for step, query in enumerate(queries.unbind(1)):
+        now = None if clocked is None else clocked.steps(step, step + 1)
+        row = attention(query[:, None], memory, state, now, TRAINED)
+        state = row.state
+        rows.append(row.context)
+    same(torch.cat(rows, 1), whole.context, "The contexts differ")
+    if clocked is None:
+        same(state, whole.state, "The states after the last step differ")
 
 
 @torch.no_grad()
 def attention_is_an_expectation(case: Case) -> None:
     """Expected attention is the mean of what `look` shows, over all places of a head."""
-    for layer in layers(case):
-        attention, queries, memory, _ = layer
-        plan = layer.in_expectation(layer.plan())
-        alpha, beta = attention.expect(queries, memory, plan)
-        energy = attention.score(queries, memory.soft_keys)
-        defined = Span.expected(attention.span, queries, alpha, energy, memory.mask)
-        same(beta, reweighted(defined, plan.weight), "The attention differs")
+    layer = first_layer(case)
+    attention, queries, memory, _ = layer
+    plan = layer.in_expectation(layer.plan())
+    alpha, beta = attention.expect(queries, memory, plan)
+    energy = attention.score(queries, memory.soft_keys)
+    defined = Span.expected(attention.span, queries, alpha, energy, memory.mask)
+    same(beta, reweighted(defined, plan.weight), "The attention differs")
 
 
 @torch.no_grad()
 def known_stops_are_certain(case: Case) -> None:
-    """Known stops give the same contexts as an alignment that is 1 there."""
-    for layer in layers(case):
-        plan = layer.plan()
-        if isinstance(plan.alignment, Stops):
-            general = layer.contexts(layer.in_expectation(plan))
-            same(layer.contexts(plan), general, "The contexts differ")
+    """Known stops, if a mechanism plans them, give the contexts of an alignment that is 1 there."""
+    layer = first_layer(case)
+    plan = layer.plan()
+    if isinstance(plan.alignment, Stops):
+        general = layer.contexts(layer.in_expectation(plan))
+        same(layer.contexts(plan), general, "The contexts differ")

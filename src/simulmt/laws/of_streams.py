@@ -1,6 +1,7 @@
 """Laws of decoding while the source arrives."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from itertools import count
 
 import torch
@@ -45,16 +46,15 @@ def decoded_in_every_way(
 ) -> Iterator[tuple[Hypothesis, int]]:
     """Yield the batch's hypotheses with the lengths of their sources, if all ways agree."""
     batch, lengths = greedy(made, source, mask, limit), mask.sum(1).tolist()
-    together = _together(
-        made, [row[:n].tolist() for row, n in zip(source, lengths, strict=True)], limit
-    )
-    for row, length, hypothesis, joined in zip(source, lengths, batch, together, strict=True):
-        tokens = row[:length].tolist()
+    rows = [row[:n].tolist() for row, n in zip(source, lengths, strict=True)]
+    together = _together(made, rows, limit)
+    for tokens, hypothesis, joined in zip(rows, batch, together, strict=True):
         live = SentenceStream(made, limit=limit)
         arriving = units(made, tokens)
         while not live.done:
             live.read_word(next(arriving))
-        (alone,) = greedy(made, row[None, :length], mask[:1, :length] | True, limit)
+        one = torch.tensor([tokens])
+        (alone,) = greedy(made, one, torch.ones_like(one, dtype=torch.bool), limit)
         ways = {
             "alone": alone,
             "a stream": stream(made, tokens, limit=limit),
@@ -63,7 +63,7 @@ def decoded_in_every_way(
         }
         for way, other in ways.items():
             demand(other == hypothesis, f"{way} gives {other}, a batch gives {hypothesis}.")
-        yield hypothesis, length
+        yield hypothesis, len(tokens)
 
 
 def _together(
@@ -111,17 +111,15 @@ def _traced(
     """Return the embedded source, the logits with gradients, and the delays."""
     embedded: list[Tensor] = []
 
-    def keep(_: nn.Module, inputs: tuple[Tensor, ...], out: Tensor) -> Tensor:
-        if not torch.equal(inputs[0], source):
-            return out
-        embedded.append(out.requires_grad_())
-        return out
+    def record(_: nn.Module, inputs: tuple[Tensor, ...], out: Tensor) -> None:
+        if torch.equal(inputs[0], source):
+            embedded.append(out.requires_grad_())
 
-    tables = [part for part in made.modules() if isinstance(part, nn.Embedding)]
-    handles = [table.register_forward_hook(keep) for table in tables]
-    logits, read = forced_steps(made, source, mask, target, gradients=True)
-    for handle in handles:
-        handle.remove()
+    with ExitStack() as hooks:
+        for part in made.modules():
+            if isinstance(part, nn.Embedding):
+                hooks.enter_context(part.register_forward_hook(record))
+        logits, read = forced_steps(made, source, mask, target, gradients=True)
     demand(bool(embedded), "The model should embed the source with an nn.Embedding.")
     return embedded[0], logits, read
 
@@ -139,28 +137,34 @@ def later_tokens_change_nothing(case: Case) -> None:
         source[:, cut] = other[:, cut] = made.begins.nonzero()[-1]  # no word is changed in part
         (before,) = greedy(made, source, mask, brief)
         (after,) = greedy(made, other, mask, brief)
-        settled = sum(delay <= cut for delay in before.delays)
-        one, two = ([*zip(h.tokens, h.delays, strict=True)][:settled] for h in (before, after))
+        early = sum(delay <= cut for delay in before.delays)
+        one, two = ([*zip(h.tokens, h.delays, strict=True)][:early] for h in (before, after))
         demand(one == two, f"Tokens and delays were {one}; with other later tokens they are {two}.")
-        if settled:
+        if early:
             return
     raise VacuousError(NOT_EARLY)
 
 
 @torch.no_grad()
-def listening_is_encoding(case: Case) -> None:
-    """Listening token by token gives the same states and steps as encoding the whole source."""
+def stepwise_encoding_is_encoding(case: Case) -> None:
+    """Encoding token by token gives the same states and steps as encoding the whole source."""
     made = case.model()
     source, _ = sentences(3, 8, vocabulary=made.vocabulary)
-    for row in source if made.reads_words else [source]:  # words differ from row to row
-        _listen_to(made, row.view(-1, 8))
+    if not made.reads_words:
+        _encode_stepwise(made, source, [token[:, None] for token in source.unbind(1)])
+        return
+    for row in source:  # words differ from row to row
+        words = made.vocabulary.words(row.tolist())
+        _encode_stepwise(made, row[None], [torch.tensor([word]) for word in words])
 
 
-def _listen_to(made: Model, source: Int[Tensor, "B S"]) -> None:
+def _encode_stepwise(
+    made: Model, source: Int[Tensor, "B S"], units: Sequence[Int[Tensor, "B N"]]
+) -> None:
     whole = made.encode(source, torch.ones_like(source, dtype=torch.bool))
-    heard, state, place = None, None, 0
-    for unit in _units(made, source):
-        piece, heard = made.encode_next(unit, heard)
+    encoder, state, place = None, None, 0
+    for unit in units:
+        piece, encoder = made.encode_next(unit, encoder)
         place += unit.shape[1]
         _same_place(piece, whole, place)
         state = made.start(piece) if state is None else made.extend(state, piece)
@@ -171,30 +175,21 @@ def _listen_to(made: Model, source: Int[Tensor, "B S"]) -> None:
     for token in targets(len(source), 4, vocabulary=made.vocabulary).unbind(1):
         one, other = made.step(token, state), made.step(token, start)
         same(one.wants_to_read, other.wants_to_read, "Not the same sentences want to read")
-        waits = waits | one.wants_to_read  # the rest of their step says nothing
+        waits = waits | one.wants_to_read  # the rest of their step is undefined
         same(one.logits[~waits], other.logits[~waits], "Logits differ")
         same(one.read[~waits], other.read[~waits], "Delays differ")
         state, start = one.state, other.state
-
-
-def _units(made: Model, source: Int[Tensor, "B S"]) -> Iterator[Int[Tensor, "B N"]]:
-    """Yield what the model reads at a time: tokens, or the words of one sentence."""
-    if not made.reads_words:
-        yield from (token[:, None] for token in source.unbind(1))
-        return
-    for word in made.vocabulary.words(source[0].tolist()):
-        yield torch.tensor([word])
 
 
 def _same_place(piece: Source, whole: Source, place: int) -> None:
     """Require the same states from `encode_next` and `encode`, of the tokens up to `place`."""
     newest = slice(place - piece.tokens.shape[1], place)
     if piece.prefixes is not None:  # later tokens change the states of earlier ones
-        assert whole.prefixes is not None, "what listens to prefixes encodes prefixes"
+        assert whole.prefixes is not None, "both encode prefixes"
         prefix = whole.prefixes[:, place - 1, :place]
         same(piece.prefixes[:, 0], prefix, "The states of a prefix differ")
     else:
         same(piece.states, whole.states[:, newest], "States differ")
     if piece.averages is not None:
-        assert whole.averages is not None, "what listens to averages encodes averages"
+        assert whole.averages is not None, "both encode averages"
         same(piece.averages, whole.averages[:, newest], "Averages differ")

@@ -16,7 +16,7 @@ def sentences(
 ) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
     """Return padded random sources, each ending in EOS, with their mask; the first is `longest`."""
     generator = torch.Generator().manual_seed(seed)
-    source = _words(count, longest, generator, vocabulary)
+    source = _words((count, longest), generator, vocabulary)
     lengths = torch.randint(1, longest + 1, (count,), generator=generator)
     lengths[0] = longest
     places = torch.arange(longest)
@@ -29,17 +29,13 @@ def targets(
     count: int, length: int, seed: int = 2, vocabulary: Vocabulary = VOCABULARY
 ) -> Int[Tensor, "B T"]:
     """Return random inputs of the decoder, BOS first."""
-    target = _words(count, length, torch.Generator().manual_seed(seed), vocabulary)
+    target = _words((count, length), torch.Generator().manual_seed(seed), vocabulary)
     target[:, 0] = vocabulary.bos
     return target
 
 
-def _words(
-    count: int, length: int, generator: torch.Generator, vocabulary: Vocabulary
-) -> Int[Tensor, "B N"]:
-    return torch.randint(
-        max(vocabulary.special) + 1, vocabulary.size, (count, length), generator=generator
-    )
+def _words(shape: tuple[int, int], random: torch.Generator, of: Vocabulary) -> Int[Tensor, "B N"]:
+    return torch.randint(max(of.special) + 1, of.size, shape, generator=random)
 
 
 def forced_steps(

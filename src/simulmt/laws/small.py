@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 
 import torch
@@ -23,7 +24,7 @@ Make = Callable[..., Model]
 DIM = 32
 QUANTILE = 0.3
 UNTIED = 1e-6
-"""Keeps energies that are exactly alike, as a ReLU makes them, off the odds of one to one."""
+"""Keeps energies that are exactly equal, as a ReLU makes them, off the odds of one to one."""
 
 transformer = partial(
     Transformer,
@@ -37,10 +38,8 @@ transformer = partial(
     norm="pre",
     encoder="causal",
 )
-_RECURRENT: Config = {
-    **{"vocabulary": VOCABULARY, "dim": DIM, "heads": 4, "dropout": 0.0},
-    **{"encoder_layers": 3, "decoder_layers": 3},
-}
+_DEPTH: Config = {"encoder_layers": 3, "decoder_layers": 3}
+_RECURRENT: Config = {"vocabulary": VOCABULARY, "dim": DIM, "heads": 4, "dropout": 0.0, **_DEPTH}
 SMALL: dict[str, Make] = {
     "transformer": transformer,
     "rnmt_plus": partial(RnmtPlus, **_RECURRENT, encoder="causal"),
@@ -55,7 +54,7 @@ VARIANTS: dict[str, Make] = {
     GUIDED: partial(transformer, average_embedding=True),
     REENCODING: partial(transformer, encoder="reencoding"),
 }
-"""Variants that refuse some mechanisms."""
+"""Variants that reject some mechanisms."""
 
 
 def vary(made: Model) -> None:
@@ -80,15 +79,12 @@ def _calibrate(made: Model) -> None:
     if not schedules:
         return
     energies: list[list[Tensor]] = [[] for _ in schedules]
-    handles = [
-        part.score.register_forward_hook(lambda _, __, out, seen=seen: seen.append(out))
-        for part, seen in zip(schedules, energies, strict=True)
-    ]
     source, mask = sentences(8, 9, seed=7, vocabulary=made.vocabulary)
-    with torch.no_grad():
+    with ExitStack() as hooks, torch.no_grad():
+        for part, seen in zip(schedules, energies, strict=True):
+            hook = part.score.register_forward_hook(lambda _, __, out, seen=seen: seen.append(out))
+            hooks.enter_context(hook)
         made(source, mask, source)
-    for handle in handles:
-        handle.remove()
     heads = sum(part.heads for part in schedules)
     for part, seen in zip(schedules, energies, strict=True):
         found = torch.cat(seen, 2).transpose(0, 1).flatten(1)  # (H, ...)

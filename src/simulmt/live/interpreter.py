@@ -52,7 +52,7 @@ def words_of(text: Iterable[str]) -> Iterator[str]:
 
 
 def cut(word: str, longest: int = LONGEST_WORD) -> list[str]:
-    """Return a word as words of at most so many characters; no text as one empty word."""
+    """Return a word in pieces of at most `longest` characters; an empty text as one empty word."""
     return [word[place : place + longest] for place in range(0, max(len(word), 1), longest)]
 
 

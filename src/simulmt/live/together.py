@@ -3,17 +3,15 @@
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from itertools import zip_longest
-from typing import cast
+from typing import Any, cast
 
-from simulmt.decoding.by_policy import PolicyStream
-from simulmt.decoding.incremental import SentenceStream
 from simulmt.live.translator import Translator
 
 
 def read_together(
     translators: Sequence[Translator], words: Sequence[str | None]
 ) -> list[list[str]]:
-    """Let each of several translators read one word, or the end of its sentence, in one pass.
+    """Read one word, or the end of its sentence, with each of several translators in one pass.
 
     Those of one model, policy and search share a batch.
 
@@ -30,8 +28,5 @@ def read_together(
     for group in groups.values():
         streams, parts = [one.stream for one, _ in group], [own for _, own in group]
         for turn in zip_longest(*parts, fillvalue=()):
-            if isinstance(streams[0], PolicyStream):
-                PolicyStream.read_words(cast("list[PolicyStream]", streams), turn)
-            else:
-                SentenceStream.read_words(cast("list[SentenceStream]", streams), turn)
+            cast("Any", streams[0]).read_words(streams, turn)  # all are of one kind
     return [one.decided() for one in translators]

@@ -35,7 +35,7 @@ def line_search(
     given = {name: value for name, value in chosen.items() if value is not None}
     usual = {"beam": 1} if policy else {}
     search = build_search({**trained.setup.decoding, **usual, **given}, model)
-    if policy and not policy.drafts and search.beam > 1:
+    if policy and not policy.beams and search.beam > 1:
         raise UserError(
             f"beam={beam} with policy {type(policy).__name__}, which decides word by word: leave "
             "out beam, or choose a policy that compares whole drafts, such as local_agreement"

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from simulmt.data.corpus import Corpus, Split
 from simulmt.data.manifest import Manifest, check_manifest, manifest
 from simulmt.data.tokenizer import Tokenizer
-from simulmt.decoding.policy import Policy
+from simulmt.decoding.policy import Demands, Policy
 from simulmt.errors import UserError
 from simulmt.files.plugins import MODULE
 from simulmt.models.model import Model
@@ -119,10 +119,11 @@ class Trained:
         """
         check_loaded(self.needs, self.path)
         mechanism = build_mechanism(self.setup.mechanism)
-        mechanism = mechanism.turned({**(policy.model_dials(mechanism) if policy else {}), **dials})
+        demands = policy.demands(mechanism) if policy else Demands()
+        mechanism = mechanism.turned({**demands.dials, **dials})
         model = outline_model(self.setup.model, mechanism, self.subwords.vocabulary)
-        if policy and (misfit := policy.misfit(mechanism, model.attending_layers)):
-            raise UserError(f"{type(policy).__name__} does not fit {self.path}: {misfit}")
+        if misfit := demands.misfit(model.attending_layers):
+            raise UserError(f"{type(policy).__name__} does not suit {self.path}: {misfit}")
         fill(model, self.weights, self.path, assign=True)
         return model.eval()
 

@@ -21,7 +21,7 @@ UNITS = ("word", "subword")
 
 
 class Bleu(NamedTuple):
-    """sacreBLEU's tokeniser, and whether case is ignored."""
+    """The tokeniser of sacreBLEU, and True if case is ignored."""
 
     tokenize: str = "13a"
     lowercase: bool = False
@@ -37,10 +37,10 @@ class Convention:
     Attributes:
         units: The units of latency, `word` or `subword`; the usual unit comes first.
         metrics: The latencies by their names in the scores, in the order of a table.
-        clipped: Whether delays are clipped to the length of the source.
+        clipped: True if delays are clipped to the length of the source.
         bleu: The kind of BLEU.
-        chrf: Whether chrF is counted, too.
-        degeneracy: Whether `simulmt.scoring.degeneracy` is counted, too.
+        chrf: True to count chrF, too.
+        degeneracy: True to count `simulmt.scoring.degeneracy`, too.
         scorer: The scorer and its version, for signatures; empty if versions agree.
     """
 

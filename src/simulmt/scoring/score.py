@@ -28,7 +28,6 @@ from simulmt.scoring.degeneracy import degeneracy
 from simulmt.scoring.scores import ComputationAware, Computing, Decoding, Figures, Score, Scores
 
 _ROWS_AT_ONCE = 4096
-_OF_ELAPSED = CONVENTIONS["omnisteval"]  # the only scorer of computation-aware latency of text
 
 
 class UnitDelays(NamedTuple):
@@ -47,7 +46,7 @@ def score(
 ) -> Scores:
     """Return the scores of decoded sentences.
 
-    EOS is no unit, delays are clipped to the source's length (where a convention does not say
+    EOS is not a unit, delays are clipped to the source's length (where a convention does not say
     otherwise), a corpus's latency is the mean over its sentences. An empty prediction has no
     delay: it is left out of the means and counted in `empty`. A latency without any sentence to
     count it on is None.
@@ -66,24 +65,34 @@ def score(
     ordered = _ordered(instances)
     if not ordered:
         raise UserError("there is no sentence to score: the decoded set is empty")
-    qualities = _qualities(ordered)
-    best = None if oracle is None else [_oracle_delays(instance, oracle) for instance in ordered]
+    predictions, references = [i.prediction for i in ordered], [i.reference for i in ordered]
+    metric = CHRF()
+    result = metric.corpus_score(predictions, [references])
+    chrf = Score(float(result.score), f"chrF|{metric.get_signature()}")
+    kinds = {convention.bleu for convention in CONVENTIONS.values()}
+    bleus = {kind: bleu(predictions, references, kind) for kind in kinds}
+    best = [] if oracle is None else [_oracle_delays(instance, oracle) for instance in ordered]
+    figures = {
+        name: {
+            unit: _by_convention(
+                ordered, convention, unit, {"BLEU": bleus[convention.bleu], "chrF": chrf}
+            )
+            for unit in convention.units
+        }
+        for name, convention in CONVENTIONS.items()
+    }
     return Scores(
-        figures={
-            name: {unit: _by_convention(ordered, convention, unit, qualities[convention.bleu])
-                   for unit in convention.units}
-            for name, convention in CONVENTIONS.items()
-        },
+        figures=figures,
         initial_delays={unit: _initial_delays(_rows(ordered, unit)) for unit in UNITS},
         sentences=len(ordered),
         empty=sum(not instance.delays for instance in ordered),
-        oracle={} if best is None else {"word": _latency(best, METRICS, "u:word", "d:oracle")},
+        oracle={"word": _latency(best, METRICS, "u:word", "d:oracle")} if best else {},
         computation_aware=_computation_aware(ordered),
         computing_ms=computing,
         attention_span=_attention_span(ordered),
         erasure=_erasure(ordered),
         decoding=decoding,
-    )  # fmt: skip
+    )
 
 
 def _ordered(instances: Iterable[Instance]) -> list[Instance]:
@@ -101,7 +110,7 @@ def bleu(predictions: Sequence[str], references: Sequence[str], kind: Bleu = CAS
     Args:
         predictions: Plain text, one sentence each.
         references: The same number of sentences.
-        kind: The tokeniser, and whether to lower-case both sides first.
+        kind: The tokeniser, and True to lower-case both sides first.
     """
     # force: no warning about references that end in a separate full stop
     metric = BLEU(tokenize=kind.tokenize, lowercase=kind.lowercase, force=True)
@@ -109,39 +118,20 @@ def bleu(predictions: Sequence[str], references: Sequence[str], kind: Bleu = CAS
     return Score(float(result.score), f"BLEU|{metric.get_signature()}")
 
 
-def _qualities(ordered: Sequence[Instance]) -> dict[Bleu, Figures]:
-    """Return BLEU of every kind that a convention needs, and chrF beside each."""
-    predictions, references = [i.prediction for i in ordered], [i.reference for i in ordered]
-    metric = CHRF()
-    result = metric.corpus_score(predictions, [references])
-    chrf = Score(float(result.score), f"chrF|{metric.get_signature()}")
-    return {
-        kind: {"BLEU": bleu(predictions, references, kind), "chrF": chrf}
-        for kind in {convention.bleu for convention in CONVENTIONS.values()}
-    }
-
-
 def _by_convention(
     ordered: Sequence[Instance], convention: Convention, unit: str, quality: Figures
 ) -> Figures:
     """Return the figures of a convention in a unit."""
-    rows = _rows(ordered, unit, convention.clipped)
-    latencies = _latency(rows, convention.metrics, *convention.fields(unit))
-    figures = {**quality, **latencies}
+    rows, fields = _rows(ordered, unit, convention.clipped), convention.fields(unit)
+    figures = {**quality, **_latency(rows, convention.metrics, *fields)}
     if convention.degeneracy:
-        figures |= _degeneracy(rows, *convention.fields(unit))
+        written = [row for row in rows if row.delays]
+        yaal = convention.metrics["YAAL"].values(*_tensors(written)) if written else []
+        signature = "|".join([*fields, "eos:no", f"v:{__version__}"])
+        sentences = [(row.delays, row.source_length) for row in written]
+        for name, value in degeneracy(sentences, yaal).items():
+            figures[name] = Score(value, f"{name}|{signature}")
     return {name: figures[name] for name in convention.figures}
-
-
-def _degeneracy(rows: Sequence[UnitDelays], *fields: str) -> Figures:
-    """Return OmniSTEval's test of a policy."""
-    written = [row for row in rows if row.delays]
-    yaal = _OF_ELAPSED.metrics["YAAL"].values(*_tensors(written)) if written else []
-    found = degeneracy(
-        [row.delays for row in written], [row.source_length for row in written], yaal
-    )
-    signature = "|".join([*fields, "eos:no", f"v:{__version__}"])
-    return {name: Score(value, f"{name}|{signature}") for name, value in found.items()}
 
 
 def _computation_aware(ordered: Sequence[Instance]) -> ComputationAware | None:
@@ -150,8 +140,9 @@ def _computation_aware(ordered: Sequence[Instance]) -> ComputationAware | None:
     if not measured:
         return None
     rows = [UnitDelays(i.elapsed, i.source_length, i.reference_length) for i in measured]
-    unit, *rest = _OF_ELAPSED.fields("word")
-    figures = _latency(rows, _OF_ELAPSED.metrics, unit, "d:ca", *rest)
+    convention = CONVENTIONS["omnisteval"]  # the only scorer of such latency of text
+    unit, *rest = convention.fields("word")
+    figures = _latency(rows, convention.metrics, unit, "d:ca", *rest)
     return ComputationAware(figures, len(measured))
 
 
@@ -168,11 +159,8 @@ def attention_span(instance: Instance) -> float | None:
     known.
     """
     last = instance.subword_source_length
-    spans = []
-    for heads in instance.positions:
-        if heads:
-            stood = [min(position or last, last) for position in heads]
-            spans.append(max(stood) - min(stood))
+    stood = [[min(place or last, last) for place in heads] for heads in instance.positions if heads]
+    spans = [max(places) - min(places) for places in stood]
     return sum(spans) / len(spans) if spans else None
 
 
@@ -200,19 +188,16 @@ def _erasure(ordered: Sequence[Instance]) -> Score | None:
 
     The words that were taken back over all updates, for each word of the final texts.
     """
-    revised = [instance for instance in ordered if instance.erased is not None]
+    revised = [(i.erased, i.prediction_length) for i in ordered if i.erased is not None]
     if not revised:
         return None
-    erased = sum(instance.erased or 0 for instance in revised)
-    words = sum(instance.prediction_length for instance in revised)
-    signature = f"NE|u:word|v:{__version__}"
-    return Score(erased / words if words else None, signature)
+    erased, words = map(sum, zip(*revised, strict=True))
+    return Score(erased / words if words else None, f"NE|u:word|v:{__version__}")
 
 
 def _initial_delays(rows: Iterable[UnitDelays]) -> dict[int, int]:
     """Return the number of sentences by first delay (MILk, figure 7), smallest delay first."""
-    counts = Counter(int(row.delays[0]) for row in rows if row.delays)
-    return dict(sorted(counts.items()))
+    return dict(sorted(Counter(int(row.delays[0]) for row in rows if row.delays).items()))
 
 
 def _latency(rows: Iterable[UnitDelays], metrics: Mapping[str, Metric], *fields: str) -> Figures:
@@ -231,13 +216,10 @@ def _latency(rows: Iterable[UnitDelays], metrics: Mapping[str, Metric], *fields:
 
 def _rows(ordered: Sequence[Instance], unit: str, clipped: bool = True) -> list[UnitDelays]:
     """Return the delays of all sentences in a unit."""
+    rows = [UnitDelays(i.delays, i.source_length, i.reference_length) for i in ordered]
     if unit == "subword":
-        rows = [
-            UnitDelays(i.subword_delays, i.subword_source_length, i.subword_reference_length)
-            for i in ordered
-        ]
-    else:
-        rows = [UnitDelays(i.delays, i.source_length, i.reference_length) for i in ordered]
+        lengths = [(i.subword_source_length, i.subword_reference_length) for i in ordered]
+        rows = [UnitDelays(i.subword_delays, *n) for i, n in zip(ordered, lengths, strict=True)]
     return [_clip(row) for row in rows] if clipped else rows
 
 

@@ -11,7 +11,7 @@ from simulmt.data.encoded import EncodedSplit
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.decoder import Decode, decoder
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.instance import Instance, word_delays
+from simulmt.decoding.instance import Instance
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import Search
 from simulmt.models.model import Model
@@ -62,12 +62,12 @@ class SplitDecoder:
             device: where the model is.
             watch: wraps the loop over batches, to show its progress.
         """
-        tokens, encoded = max(1, self.tokens // self.search.beam), self.encoded
+        tokens = max(1, self.tokens // self.search.beam)
         rank, world_size = rank_and_world_size()
-        batches = ordered_batches(encoded.lengths, tokens, rank=rank, world_size=world_size)
+        batches = ordered_batches(self.encoded.lengths, tokens, rank=rank, world_size=world_size)
         was_training = model.training
         model.eval()
-        found = hypotheses(model, encoded, watch(batches), decoder(self.search, self.policy))
+        found = hypotheses(model, self.encoded, watch(batches), decoder(self.search, self.policy))
         decoded = [write_down(row, self.split, own, self.subwords) for row, own in found]
         model.train(was_training)
         instances = [instance for part in gather(decoded) for instance in part]
@@ -84,14 +84,13 @@ def write_down(index: int, split: Split, hypothesis: Hypothesis, subwords: Token
         subwords: the vocabulary of the model.
     """
     text, reference, tokens = split.sources[index], split.targets[index], hypothesis.tokens
-    source = subwords.encode_source(text)
-    ends, touched = subwords.word_ends(tokens), subwords.source_words(text)
+    source, target = subwords.encode_source(text), subwords.words_touched(tokens)
     return Instance(
         index=index,
         source=text,
         reference=reference,
         prediction=subwords.decode(tokens),
-        delays=tuple(word_delays(hypothesis.delays, ends, touched)),
+        delays=target.delays(hypothesis.delays, subwords.source_words(text)),
         subword_delays=tuple(min(delay, len(source)) for delay in hypothesis.delays),
         subword_source_length=len(source),
         subword_reference_length=len(subwords.encode_target(reference)),

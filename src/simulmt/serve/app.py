@@ -39,7 +39,7 @@ HEADERS = {
 }
 """Of every response."""
 CLOSING_SECONDS = 5.0
-"""How long a client may take to read why its session is closed."""
+"""How long a client may take to read why its session has ended."""
 _log = logging.getLogger("simulmt.serve")
 
 
@@ -74,7 +74,7 @@ class Guard:
             await PlainTextResponse(why, status)(scope, receive, answer)
 
     def admits(self, headers: Headers, is_socket: bool) -> bool:
-        """Return whether a request names this server and, for a socket, is of an admitted page.
+        """Return True if a request names this server; a socket must also be of an admitted page.
 
         A name that is neither an address nor the server's own could be an attacker's that resolves
         to this machine (DNS rebinding).
@@ -106,21 +106,21 @@ def _file(path: str, name: str) -> Route:
 
 
 async def converse(websocket: WebSocket, sessions: Sessions) -> None:
-    """Talk to a client until it leaves, or its session ends and it is told why."""
+    """Exchange messages with a client until it leaves, or its session ends."""
     await websocket.accept()
     session = sessions.begin()
     interpreting = asyncio.create_task(session.interpret())
     sending = asyncio.create_task(_send(websocket, session))
     try:
-        await _hear(websocket, session, sessions.limits.idle)
+        await _receive(websocket, session, sessions.limits.idle)
         await asyncio.wait({sending}, timeout=CLOSING_SECONDS if session.over else 0)
     finally:
         interpreting.cancel()
         sending.cancel()
-        sessions.forget(session)
+        sessions.remove(session)
 
 
-async def _hear(websocket: WebSocket, session: Session, idle: float) -> None:
+async def _receive(websocket: WebSocket, session: Session, idle: float) -> None:
     while not session.over:
         try:
             message = await asyncio.wait_for(websocket.receive(), idle)
@@ -129,7 +129,7 @@ async def _hear(websocket: WebSocket, session: Session, idle: float) -> None:
         else:
             if message["type"] == "websocket.disconnect":
                 return
-            session.hear(message.get("text") or message.get("bytes") or "")
+            session.receive(message.get("text") or message.get("bytes") or "")
 
 
 async def _send(websocket: WebSocket, session: Session) -> None:

@@ -1,4 +1,4 @@
-"""What clients and the server say on the socket: JSON, one object a message.
+"""The messages of clients and the server on the socket: JSON, one object a message.
 
 One socket is one session. The server greets with `welcome`. The client then sends words, ends
 sentences and chooses panes; the server answers with `step`, `panes` and `notice` as they happen,
@@ -22,7 +22,7 @@ LONGEST_WORD = 100
 PANES = 2
 """The most panes of a session."""
 Ending: TypeAlias = Literal["", "end", "long", "failed"]
-"""Why a sentence ends: the client says so, it is too long, or a model failed; else empty."""
+"""Why a sentence ends: the client ended it, it is too long, or a model failed; else empty."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def parse(text: str | bytes) -> Message:
     """Return the message of a client.
 
     Raises:
-        UserError: the text is not a message; the error says what is wrong with it.
+        UserError: the text is not a message; the error gives the place and the reason.
     """
     try:
         return _MESSAGES.validate_json(text)
@@ -160,7 +160,7 @@ class PolicyOffer:
     Attributes:
         name: Of the policy.
         why: What it does.
-        revises: Whether it takes words back.
+        revises: True if it takes words back.
         options: Its options.
         dials: The values that it gives to the model's dials, unless the user gives others.
     """
@@ -196,6 +196,6 @@ class Welcome:
 FromServer: TypeAlias = Welcome | Step | Panes | Notice
 
 
-def text_of(event: FromServer) -> str:
-    """Return the text of an event; ASCII, so that any string in it can be sent."""
-    return json.dumps(asdict(event))
+def text_of(message: FromServer) -> str:
+    """Return the text of a message; ASCII, so that any string in it can be sent."""
+    return json.dumps(asdict(message))

@@ -50,8 +50,8 @@ class Served:
             policy = build_policy({"name": offer.name, **options})
             if policy is None:
                 offers.append(offer)
-            elif not policy.misfit(mechanism, layers):
-                offers.append(replace(offer, dials=policy.model_dials(mechanism)))
+            elif not (demands := policy.demands(mechanism)).misfit(layers):
+                offers.append(replace(offer, dials=demands.dials))
         described = trained.manifest
         about = f"{mechanism.name} {described.source_language} → {described.target_language}"
         self.offer = ModelOffer(name, about, dials, tuple(offers))

@@ -1,15 +1,15 @@
-"""Panes read words; those of many sessions read in one batch, in the thread that has the models."""
+"""Panes read words, those of many sessions in one batch, in the thread that has the models."""
 
 import logging
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import takewhile
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from simulmt.decoding.instance import word_delays
+from simulmt.decoding.policy import common_length
+from simulmt.decoding.word_map import WordMap
 from simulmt.latency import average_lagging
 from simulmt.live.together import read_together
 from simulmt.live.translator import Translator
@@ -23,7 +23,7 @@ class Pane:
     """What one translator has shown of a sentence.
 
     Args:
-        setting: says what the pane shows.
+        setting: what the pane shows.
         translator: translates for this pane alone.
     """
 
@@ -44,20 +44,16 @@ class Pane:
         written, read = translator.stream.written, translator.words_read
         source, kept = translator.subwords.source_words(" ".join(read)), len(self.words)
         self.words = [*translator.words_written]
-        ends = translator.subwords.word_ends(written.tokens)[: len(self.words)]
-        self.delays = word_delays(written.delays, ends, source)
-        stops = [*source, len(read) + 1]  # where heads may stand: at a word, or at EOS
+        ends = translator.subwords.words_touched(written.tokens).ends[: len(self.words)]
+        self.delays = [source.at(written.delays[end - 1]) for end in ends]
+        stops = WordMap((*source, len(read) + 1))  # a head stands at a word, or at EOS
         streams = not translator.model.mechanism.offline
         heads = (written.positions[end - 1] if streams else () for end in ends)
-        places = (
-            tuple(stops[min(n, len(stops)) - 1] if n > 0 else 0 for n in one) for one in heads
-        )
+        places = (tuple(map(stops.at, one)) for one in heads)
         return kept, tuple(map(Written, self.words, self.delays, places))[kept:]
 
     def _revise(self, words: list[str]) -> tuple[int, tuple[Written, ...]]:
-        pairs = zip(self.words, words, strict=False)
-        kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        read = len(self.translator.words_read)
+        kept, read = common_length([self.words, words]), len(self.translator.words_read)
         self.words = words
         self.delays = self.delays[:kept] + [read] * (len(words) - kept)
         return kept, tuple(Written(word, read) for word in words[kept:])

@@ -36,7 +36,7 @@ def address(listening: socket.socket) -> str:
 
 
 def is_public(listening: socket.socket) -> bool:
-    """Return whether other machines may connect."""
+    """Return True if other machines may connect."""
     return not ipaddress.ip_address(listening.getsockname()[0]).is_loopback
 
 

@@ -1,8 +1,8 @@
 """Sessions, and the rounds in which their words are read.
 
-In each round a thread reads one word of every session that has one, in one batch: all sessions go
-on at the same pace, and a pasted book delays nobody else. The event loop meanwhile goes on taking
-and sending messages.
+In each round a thread reads one word of every session that has one, in one batch: all sessions keep
+the same pace, and pasting a long text does not slow down other sessions. The event loop meanwhile
+receives and sends messages.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from simulmt.serve.models import Served
 from simulmt.serve.panes import Pane, read_words
 
 UNSENT = 64
-"""The events, beyond two for each word that may wait, after which a slow reader is closed."""
+"""The messages, beyond two for each word that may wait, after which a slow client is closed."""
 Words: TypeAlias = Annotated[int, Ge(1), Le(4000)]
 Turn: TypeAlias = tuple[Sequence[Pane], str, asyncio.Future[Sequence[PaneStep]]]
 _log = logging.getLogger("simulmt.serve")
@@ -48,11 +48,11 @@ class Limits:
 
 
 class Session:
-    """What one socket has said and is told, and the panes that read its words.
+    """The messages of one socket, and the panes that read its words.
 
     Attributes:
         waiting: What is to be read: words, ends of sentences (empty), and choices of panes.
-        unsent: What is to be sent; the last text is empty.
+        unsent: The texts to be sent; the last one is empty.
         over: Why the session has ended, if it has.
     """
 
@@ -62,28 +62,28 @@ class Session:
         self.over, self._sentence, self._read = "", 1, 0
         self._panes, self._chosen = list[Pane](), list[Pane]()
 
-    def hear(self, text: str | bytes) -> None:
-        """Take a message; one that is malformed, or asks for too much, is answered with why."""
+    def receive(self, text: str | bytes) -> None:
+        """Queue a client's message; the answer to a malformed or too large one is a fault."""
         try:
-            self._take(messages.parse(text))
+            self._queue(messages.parse(text))
         except UserError as error:
-            self.tell(Notice(str(error)[:300], "fault"))
+            self.send(Notice(str(error)[:300], "fault"))
 
-    def tell(self, event: messages.FromServer) -> None:
-        """Have an event sent; who does not read what it is sent is closed."""
+    def send(self, message: messages.FromServer) -> None:
+        """Queue a message to the client; end the session if the client does not read them."""
         if self.unsent.qsize() > 2 * self._limits.waiting + UNSENT:
-            self.end(f"the connection is too slow: {self.unsent.qsize()} events wait for it")
+            self.end(f"the connection is too slow: {self.unsent.qsize()} messages wait for it")
         if not self.over:
-            self.unsent.put_nowait(messages.text_of(event))
+            self.unsent.put_nowait(messages.text_of(message))
 
     def end(self, why: str) -> None:
-        """End the session, and tell its client why."""
+        """End the session, and send its client the reason."""
         if not self.over:
             self.over = why
             self.unsent.put_nowait(messages.text_of(Notice(why, "closed")))
             self.unsent.put_nowait("")
 
-    def _take(self, message: messages.Message) -> None:
+    def _queue(self, message: messages.Message) -> None:
         items: list[str | Panes] = [message if isinstance(message, Panes) else ""]
         most = 2 * self._limits.waiting  # words leave room for their ends
         if isinstance(message, messages.Words):
@@ -95,22 +95,22 @@ class Session:
             self.waiting.put_nowait(item)
 
     async def interpret(self) -> None:
-        """Have what waits read, for ever."""
+        """Read what waits, until cancelled."""
         try:
             while True:
-                await self._play(await self.waiting.get())
+                await self._read_next(await self.waiting.get())
         except Exception:  # a fault of ours ends a session, not the server
             _log.exception("error in session=%d", self.number)
-            self.end("the server has failed; its log says why")
+            self.end("the server has failed; its log has the reason")
 
-    async def _play(self, item: str | Panes) -> None:
-        """Have a word read, or the end of the sentence, or take other panes."""
+    async def _read_next(self, item: str | Panes) -> None:
+        """Read a word or the end of the sentence, or choose other panes."""
         if isinstance(item, Panes):
             try:
                 chosen = [asyncio.to_thread(self._all.pane, setting) for setting in item.panes]
                 self._chosen = await asyncio.gather(*chosen)
             except UserError as error:
-                self.tell(Notice(str(error)[:300]))
+                self.send(Notice(str(error)[:300]))
         elif item or self._read:  # an empty sentence has no end
             self._read += bool(item)
             ended = await self._step(item, "" if item else "end")
@@ -121,14 +121,14 @@ class Session:
                 self._finish(ended)
         if self._chosen and not self._read:  # from the next sentence on
             self._panes, self._chosen = self._chosen, []
-            self.tell(Panes(tuple(pane.setting for pane in self._panes)))
+            self.send(Panes(tuple(pane.setting for pane in self._panes)))
 
     async def _step(self, word: str, ended: messages.Ending) -> messages.Ending:
-        """Have a word read, or the end of the sentence, and return whether it has ended."""
+        """Read a word or the end of the sentence; return why the sentence has ended, if it has."""
         done = await self._all.read(self._panes, word)
         if len(done) < len(self._panes):
             done, ended = (), "failed"
-        self.tell(Step(self._sentence, self._read, word, done, ended))
+        self.send(Step(self._sentence, self._read, word, done, ended))
         return ended
 
     def _finish(self, ended: messages.Ending) -> None:
@@ -146,13 +146,13 @@ class Session:
 
 @dataclass(eq=False)
 class Sessions:
-    """Begins and ends sessions, and has their words read.
+    """Begins and ends sessions, and reads their words in rounds.
 
     Args:
         models: what panes may show.
         panes: what the panes of a new session show.
         limits: of sessions, words and time.
-        log_text: whether sentences and translations are logged.
+        log_text: True to log sentences and translations.
         open: the sessions.
     """
 
@@ -166,7 +166,7 @@ class Sessions:
     _rounds: asyncio.Task[None] | None = None
 
     def begin(self) -> Session:
-        """Return another session; one that is over if all are taken."""
+        """Return another session, or one that is over if all are taken."""
         self._begun += 1
         session = Session(self._begun, self)
         if len(self.open) >= self.limits.sessions:
@@ -174,13 +174,13 @@ class Sessions:
             return session
         self.open.add(session)
         offers = tuple(model.offer for model in self.models)
-        session.tell(messages.Welcome(offers, self.limits.waiting))
+        session.send(messages.Welcome(offers, self.limits.waiting))
         session.waiting.put_nowait(Panes(tuple(self.panes)))
         _log.info("began session=%d", session.number)
         return session
 
-    def forget(self, session: Session) -> None:
-        """Make room for another session: the socket of this one is closed."""
+    def remove(self, session: Session) -> None:
+        """Make room for another session, once the socket of this one is closed."""
         self.open.discard(session)
         _log.info("ended session=%d why=%r", session.number, session.over or "its client has left")
 
@@ -210,4 +210,4 @@ class Sessions:
             for panes, _, done in turns:
                 if not done.cancelled():  # by a client that has left
                     done.set_result([steps[pane] for pane in panes if pane in steps])
-            await asyncio.sleep(0)  # sessions take their next words
+            await asyncio.sleep(0)  # sessions queue their next words

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -11,10 +11,10 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from simulmt.data.tokenizer import Tokenizer
-from simulmt.decoding.forced import forced_steps
+from simulmt.decoding.forced import forced_steps, word_weights
 from simulmt.decoding.greedy import greedy
 from simulmt.decoding.hypothesis import Hypothesis
-from simulmt.decoding.instance import word_delays
+from simulmt.decoding.word_map import WordMap
 from simulmt.models.model import Model
 
 
@@ -74,37 +74,28 @@ class Trace:
         where its heads stand. Its attention is the mean over its subwords; the attention to a
         source word is the sum over the subwords of that one, so that the sums of rows remain.
         """
-        source = [max(word, 1) for word in self.source_words]  # a lone ▁ before EOS has word 0
-        columns, rows = _starts(source), _starts(self.target_words)
-        ends = [*rows[1:], *[len(self.target)] * bool(rows)]
-        sums = np.add.reduceat(np.add.reduceat(self.weights, columns, axis=3), rows, axis=0)
-        sizes = np.subtract(ends, rows)[:, None, None, None]
+        # a lone ▁ before EOS has word 0
+        source = WordMap(max(word, 1) for word in self.source_words)
+        target = WordMap(self.target_words)
+        columns, rows = source.grouped(self.source), target.grouped(self.target)
         return Trace(
             line=self.line,
-            source=_texts(self.source, columns),
-            target=_texts(self.target, rows),
+            source=tuple(map(_text, columns)),
+            target=tuple(map(_text, rows)),
             source_words=tuple(range(1, len(columns) + 1)),
             target_words=tuple(range(1, len(rows) + 1)),
-            delays=tuple(word_delays(self.delays, ends, source)),
-            end=word_delays([self.end], [1], source)[0],
+            delays=target.delays(self.delays, source),
+            end=source.at(self.end),
             positions=tuple(
-                tuple(source[place - 1] if place else 0 for place in self.positions[end - 1])
-                for end in ends * self.stops
+                tuple(map(source.at, self.positions[end - 1])) for end in target.ends * self.stops
             ),
-            weights=sums / sizes,
+            weights=word_weights(self.weights, source, target),
             unit="word",
         )
 
 
-def _starts(words: Sequence[int]) -> list[int]:
-    """Return the place of each word's first subword; words are numbered from 1."""
-    return [i for i, (before, word) in enumerate(pairwise([0, *words])) if word > before]
-
-
-def _texts(pieces: Sequence[str], starts: Sequence[int]) -> tuple[str, ...]:
-    """Return the text of each word."""
-    spans = pairwise([*starts, len(pieces)])
-    return tuple("".join(pieces[a:b]).replace("▁", " ").strip() for a, b in spans)
+def _text(pieces: Sequence[str]) -> str:
+    return "".join(pieces).replace("▁", " ").strip()
 
 
 class TracedTokens(NamedTuple):
@@ -136,7 +127,7 @@ def trace_sentence(
         source=(*subwords.pieces(source), "</s>"),
         target=tuple(subwords.pieces(hypothesis.tokens)),
         source_words=(*touched, max(touched, default=0) + 1),
-        target_words=tuple(subwords.words_touched(hypothesis.tokens)),
+        target_words=subwords.words_touched(hypothesis.tokens),
         delays=tuple(hypothesis.delays),
         end=end,
         positions=() if model.mechanism.offline else tuple(map(tuple, hypothesis.positions)),

@@ -15,6 +15,7 @@ from simulmt.analysis.studies.run_set import AttentionLinks, LinkSource, Result,
 from simulmt.attention.attention import Attention
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.forced import Forced, force, stops, strongest, word_weights
+from simulmt.decoding.word_map import WordMap
 from simulmt.errors import UserError
 from simulmt.models.model import Model
 from simulmt.objective.batch import Batch
@@ -78,7 +79,7 @@ def attention_links(
         for (index, source, target), sentence in zip(pairs, forced, strict=True):
             steps, _, _, read = sentence.weights.shape
             words = subwords.words_touched(source[: read - 1])
-            words.append(max(words, default=0) + 1)  # EOS
+            words = WordMap((*words, max(words, default=0) + 1))  # EOS
             written = subwords.words_touched(target[: steps - 1])
             rows[index] = _links(sentence, words, written, heads if model.mechanism.learned else [])
     sources = rows[min(rows)] if rows else {}
@@ -106,7 +107,7 @@ def _draw(rows: Sequence[Row]) -> Figure:
 
 
 def _links(
-    forced: Forced, source: list[int], target: list[int], heads: list[int]
+    forced: Forced, source: WordMap, target: WordMap, heads: list[int]
 ) -> dict[LinkSource, Links]:
     """Return the links of a sentence; `heads` counts the stopping heads of each layer."""
     weights = forced.weights[: len(target)].mean(2)  # (T, L, H, S) -> (T, L, S)

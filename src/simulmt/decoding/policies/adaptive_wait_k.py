@@ -1,15 +1,14 @@
-"""Adaptive wait-k (Zheng et al. 2020, arXiv 2004.13169): a sure word need not wait."""
+"""Adaptive wait-k (Zheng et al. 2020, arXiv 2004.13169): a likely word need not wait."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, TypeAlias
+from typing import Annotated, TypeAlias
 
 from annotated_types import Ge, Le
 
 from simulmt.attention import Mechanism
 from simulmt.attention.clocks import MultiPath
 from simulmt.attention.clocks.wait_k import LONGEST, Waits
-from simulmt.decoding.policy import Policy, Progress, Subword
+from simulmt.decoding.policy import Counts, Demands, Subword, SubwordPolicy
 from simulmt.errors import UserError
 from simulmt.options import limited
 
@@ -18,7 +17,7 @@ Probability: TypeAlias = Annotated[float, Ge(0), Le(1)]
 
 @limited
 @dataclass(frozen=True)
-class AdaptiveWaitK(Policy):
+class AdaptiveWaitK(SubwordPolicy):
     """With a lag of words read less words written: read below `k_min`, write from `k_max` on.
 
     Between them a word is written if the probability of its first subword is at least rho, which
@@ -28,15 +27,15 @@ class AdaptiveWaitK(Policy):
     Args:
         k_min: the least lag at which a word is written.
         k_max: the lag from which on each word is written.
-        rho_max: the probability asked for at `k_min`.
-        rho_min: the probability asked for at `k_max`.
+        rho_max: the least probability at `k_min`.
+        rho_min: the least probability at `k_max`.
     """
 
-    drafts: ClassVar[bool] = False
     k_min: Waits
     k_max: Waits
     rho_max: Probability
     rho_min: Probability
+    beams = False
 
     def __post_init__(self) -> None:
         for least, most in (("k_min", "k_max"), ("rho_min", "rho_max")):
@@ -48,7 +47,7 @@ class AdaptiveWaitK(Policy):
                 )
 
     def rho(self, lag: int) -> float:
-        """The probability asked for."""
+        """The least probability at which a word is written."""
         if lag < self.k_min:
             return float("inf")
         if lag >= self.k_max:
@@ -56,22 +55,20 @@ class AdaptiveWaitK(Policy):
         share = (lag - self.k_min) / (self.k_max - self.k_min)
         return self.rho_max + share * (self.rho_min - self.rho_max)
 
-    def most(self, progress: Progress) -> int:
+    def most(self, counts: Counts) -> int:
         """As many words as bring the lag below `k_min`."""
-        return max(progress.words_read - progress.words_written - self.k_min + 1, 0)
+        return max(counts.words_read - counts.words_written - self.k_min + 1, 0)
 
-    def halts(self, progress: Progress, word: int, subword: Subword) -> bool:
+    def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
         """At the first subword of a word that is not probable enough."""
-        lag = progress.words_read - progress.words_written - word
+        lag = counts.words_read - counts.words_written - word
         return subword.begins and subword.probability < self.rho(lag)
 
-    def model_dials(self, mechanism: Mechanism) -> Mapping[str, float]:
-        """A multi-path model sees all that is read, whatever the lag."""
-        return {"k": LONGEST} if isinstance(mechanism.schedule, MultiPath) else {}
-
-    def misfit(self, mechanism: Mechanism, layers: int) -> str:
-        """A clock cannot wait for other k than its own."""
-        clock = mechanism.clocked and not mechanism.offline
-        if not clock or isinstance(mechanism.schedule, MultiPath):
-            return ""
-        return f"the clock of mechanism={mechanism.name} waits: take mechanism=multi_path or soft"
+    def demands(self, mechanism: Mechanism) -> Demands:
+        """A model that can write at any lag; a multi-path model then sees all that is read."""
+        if isinstance(mechanism.schedule, MultiPath):
+            return Demands(dials={"k": LONGEST})
+        if mechanism.clocked and not mechanism.offline:
+            waits = f"the clock of mechanism={mechanism.name} waits"
+            return Demands(f"{waits}: take mechanism=multi_path or soft")
+        return Demands()

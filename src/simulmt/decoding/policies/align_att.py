@@ -1,10 +1,10 @@
-"""AlignAtt (Papi et al. 2023): what is aligned to the newest source subwords waits for more."""
+"""AlignAtt (Papi et al. 2023): a subword aligned to the newest source subwords waits for more."""
 
 from dataclasses import dataclass
 
 from simulmt.decoding.policies.attended import AttentionPolicy
 from simulmt.decoding.policies.hold_n import Held
-from simulmt.decoding.policy import Progress, Subword
+from simulmt.decoding.policy import Counts, Subword
 from simulmt.options import Few, limited
 
 
@@ -14,14 +14,14 @@ class AlignAtt(AttentionPolicy):
     """Stops before the first subword i with `a_i > S - f`, where `a_i = argmax_j attention_ij`.
 
     Args:
-        f: newest source subwords that nothing written is aligned to; S subwords are read.
-        layer: the decoder layer that is looked at; None for the one at two thirds.
+        f: number of newest source subwords to which no written subword is aligned; S are read.
+        layer: the decoder layer whose attention counts; None for the one at two thirds.
     """
 
     f: Held
     layer: Few | None = None
 
-    def halts(self, progress: Progress, word: int, subword: Subword) -> bool:
+    def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
         """At a subword that is aligned to one of the newest f."""
         attention = subword.attention
         return int(attention.argmax()) + 1 > len(attention) - self.f

@@ -1,11 +1,10 @@
-"""SM2 (Yu et al. 2024): a word is written once the model says that it is sure of it."""
+"""SM2 (Yu et al. 2024): a word is written once the model is confident of it."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from simulmt.attention import Mechanism
 from simulmt.decoding.policies.adaptive_wait_k import Probability
-from simulmt.decoding.policy import Policy, Progress, Subword
+from simulmt.decoding.policy import Counts, Demands, Subword, SubwordPolicy
 from simulmt.options import limited
 
 AT_FIRST = 2
@@ -14,26 +13,26 @@ AT_FIRST = 2
 
 @limited
 @dataclass(frozen=True)
-class Confidence(Policy):
+class Confidence(SubwordPolicy):
     """Writes up to the first word whose first subword has a confidence below gamma.
 
     Args:
-        gamma: confidence that is asked for; more waits longer.
+        gamma: the least confidence at which a word is written; a higher one waits longer.
     """
 
-    drafts: ClassVar[bool] = False
     gamma: Probability
+    beams = False
 
-    def most(self, progress: Progress) -> int | None:
-        """No word before enough is read."""
-        return 0 if progress.words_read < AT_FIRST else None
+    def most(self, counts: Counts) -> int | None:
+        """No word before two source words are read."""
+        return 0 if counts.words_read < AT_FIRST else None
 
-    def halts(self, progress: Progress, word: int, subword: Subword) -> bool:
-        """At the first subword of a word that the model is not sure of."""
+    def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
+        """At the first subword of a word whose confidence is below gamma."""
         return subword.begins and subword.confidence < self.gamma
 
-    def misfit(self, mechanism: Mechanism, layers: int) -> str:
-        """Only a model that was trained to can say how sure it is."""
+    def demands(self, mechanism: Mechanism) -> Demands:
+        """A model that was trained with a confidence."""
         if mechanism.confident:
-            return ""
-        return f"mechanism={mechanism.name} has no confidence: take a run of mechanism=sm2"
+            return Demands()
+        return Demands(f"mechanism={mechanism.name} has no confidence: take a run of mechanism=sm2")

@@ -1,10 +1,10 @@
-"""EDAtt (Papi et al. 2023): attention to the newest source subwords asks for more of them."""
+"""EDAtt (Papi et al. 2023): attention to the newest source subwords means that more are needed."""
 
 from dataclasses import dataclass
 
 from simulmt.decoding.policies.adaptive_wait_k import Probability
 from simulmt.decoding.policies.attended import AttentionPolicy
-from simulmt.decoding.policy import Progress, Subword
+from simulmt.decoding.policy import Counts, Subword
 from simulmt.options import Count, Few, limited
 
 
@@ -17,15 +17,15 @@ class EDAtt(AttentionPolicy):
     encoder trained on whole sentences. The authors' code divides by the L2 norm instead.
 
     Args:
-        a: the attention that is too much: the smaller, the later words are written.
+        a: the attention from which on a subword waits; a smaller value waits longer.
         last: the number of newest source subwords, lambda in the paper.
-        layer: the decoder layer that is looked at; None for the one at two thirds.
+        layer: the decoder layer whose attention counts; None for the one at two thirds.
     """
 
     a: Probability
     last: Count = 2
     layer: Few | None = None
 
-    def halts(self, progress: Progress, word: int, subword: Subword) -> bool:
+    def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
         """At a subword whose attention to the newest ones is too much."""
         return float(subword.attention[-self.last :].sum()) >= self.a

@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 from annotated_types import Ge, Le
 
-from simulmt.decoding.policy import Draft, Policy, Progress
+from simulmt.decoding.policy import Counts, Draft, DraftPolicy
 from simulmt.options import limited
 
 Held: TypeAlias = Annotated[int, Ge(0), Le(1_000_000)]
@@ -14,7 +14,7 @@ Held: TypeAlias = Annotated[int, Ge(0), Le(1_000_000)]
 
 @limited
 @dataclass(frozen=True)
-class HoldN(Policy):
+class HoldN(DraftPolicy):
     """All finished words of a draft except the last n are written.
 
     The draft's last word, which no other word follows, is withheld before n counts: n = 0 is
@@ -25,7 +25,8 @@ class HoldN(Policy):
     """
 
     n: Held
+    past = 0
 
-    def commit(self, progress: Progress, drafts: Sequence[Draft]) -> int:
+    def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:
         """All finished words except n."""
         return max(len(drafts[-1].words) - self.n, 0)

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Annotated, TypeAlias
 
 from annotated_types import Ge, Le
 
-from simulmt.decoding.policy import Draft, Policy, Progress
+from simulmt.decoding.policy import Counts, Draft, DraftPolicy, common_length
 from simulmt.options import limited
 
 Agreeing: TypeAlias = Annotated[int, Ge(1), Le(100)]
@@ -15,7 +14,7 @@ Agreeing: TypeAlias = Annotated[int, Ge(1), Le(100)]
 
 @limited
 @dataclass(frozen=True)
-class LocalAgreement(Policy):
+class LocalAgreement(DraftPolicy):
     """LA-n: the longest common prefix, in finished words, of the last n hypotheses is written.
 
     Args:
@@ -26,13 +25,12 @@ class LocalAgreement(Policy):
 
     @property
     def past(self) -> int:
-        """N hypotheses, the newest among them."""
+        """N hypotheses, including the newest."""
         return self.n - 1
 
-    def commit(self, progress: Progress, drafts: Sequence[Draft]) -> int:
+    def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:
         """The words of the common prefix beyond what is written."""
         if len(drafts) < self.n:
             return 0
-        together = zip(*(draft.hypothesis for draft in drafts), strict=False)
-        agreed = sum(1 for _ in takewhile(lambda words: len({*words}) == 1, together))
-        return max(agreed - progress.words_written, 0)
+        agreed = common_length([draft.hypothesis for draft in drafts])
+        return max(agreed - counts.words_written, 0)

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
-from simulmt.decoding.policy import Draft, Policy, Progress
+from simulmt.decoding.policy import Counts, Draft, DraftPolicy
 
 
 @dataclass(frozen=True)
-class Retranslation(Policy):
+class Retranslation(DraftPolicy):
     """Nothing is final before the source has ended; until then every draft replaces the last."""
 
-    revises: ClassVar[bool] = True
+    past = 0
+    revises = True
 
-    def commit(self, progress: Progress, drafts: Sequence[Draft]) -> int:
+    def commit(self, counts: Counts, drafts: Sequence[Draft]) -> int:
         """No word."""
         return 0

@@ -1,34 +1,36 @@
 """Wait-k at test time (Ma et al. 2019), for models that were trained on whole sentences."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from simulmt.attention import Mechanism
 from simulmt.attention.clocks.wait_k import Waits
-from simulmt.decoding.policy import Policy, Progress
+from simulmt.decoding.policy import Counts, Demands, Subword, SubwordPolicy
 from simulmt.options import limited
 
 
 @limited
 @dataclass(frozen=True)
-class WaitK(Policy):
+class WaitK(SubwordPolicy):
     """Target word t is written once `k + t - 1` source words are read.
 
     Args:
         k: source words to read before the first target word.
     """
 
-    drafts: ClassVar[bool] = False
     k: Waits
+    beams = False
 
-    def most(self, progress: Progress) -> int:
+    def most(self, counts: Counts) -> int:
         """The words that are due."""
-        return max(progress.words_read - self.k + 1 - progress.words_written, 0)
+        return max(counts.words_read - self.k + 1 - counts.words_written, 0)
 
-    def misfit(self, mechanism: Mechanism, layers: int) -> str:
-        """A model with a clock of its own waits anyway."""
+    def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
+        """False: the number of words alone decides."""
+        return False
+
+    def demands(self, mechanism: Mechanism) -> Demands:
+        """A model without a clock that waits."""
         if not mechanism.clocked or mechanism.offline:
-            return ""
-        return f"the clock of mechanism={mechanism.name} waits: leave out policy" + (
-            ", and set dial.k" if "k" in mechanism.dials else ""
-        )
+            return Demands()
+        remedy = "leave out policy" + (", and set dial.k" if "k" in mechanism.dials else "")
+        return Demands(f"the clock of mechanism={mechanism.name} waits: {remedy}")

@@ -1,0 +1,77 @@
+"""The prefix of a source that has been read, as a model encodes it; several ones in one pass."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from simulmt.models.joined import Joined, form, join
+from simulmt.models.model import Model
+from simulmt.models.results import State
+
+SHORT = 63
+"""Subwords up to which sentences are joined whatever their lengths. Longer ones are joined if their
+lengths are similar, so that at most half of a batch is padding."""
+
+
+@dataclass(eq=False)
+class EncodedPrefix:
+    """What is kept of one sentence between two reads.
+
+    Attributes:
+        model: In evaluation mode.
+        tokens: The subwords read.
+        encoder: The encoder's state after them, if it is causal; None before the first token.
+        decoder: The decoder before its next step, which has read them.
+    """
+
+    model: Model
+    tokens: list[int] = field(default_factory=list)
+    encoder: State = None
+    decoder: State = None
+
+    def free(self) -> None:
+        """Free the states, once the translation has ended."""
+        self.encoder = self.decoder = None
+
+
+def grouped(prefixes: Sequence[EncodedPrefix], units: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The numbers of prefixes of one model, in groups that take one pass for their next tokens."""
+    groups = defaultdict[Hashable, list[int]](list)
+    for number, (one, unit) in enumerate(zip(prefixes, units, strict=True)):
+        size = max(len(one.tokens), SHORT).bit_length()
+        alone = None if one.model.joins else number
+        groups[len(unit), size, form(one.encoder), form(one.decoder), alone].append(number)
+    return [*groups.values()]
+
+
+def encode_units(prefixes: Sequence[EncodedPrefix], units: Sequence[Sequence[int]]) -> Joined:
+    """Encode the next tokens of a group of prefixes.
+
+    Returns:
+        Their decoders, which have read these tokens; the caller returns each to its prefix.
+    """
+    model = prefixes[0].model
+    tokens = torch.tensor([[*unit] for unit in units], device=model.begins.device)
+    encoders = join([one.encoder for one in prefixes])
+    decoders = join([one.decoder for one in prefixes])
+    source, encoded = model.encode_next(tokens, encoders.state)
+    after = encoders.grown(encoded).alone()
+    for one, unit, own in zip(prefixes, units, after, strict=True):
+        one.tokens += unit
+        one.encoder = own
+    if decoders.state is None:
+        return Joined(model.start(source))
+    return decoders.grown(model.extend(decoders.state, source))
+
+
+def padded(prefixes: Sequence[EncodedPrefix]) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
+    """The tokens of prefixes of one model, padded on the right, and the mask of real tokens."""
+    model = prefixes[0].model
+    rows = [torch.tensor(one.tokens, device=model.begins.device) for one in prefixes]
+    tokens = torch.nn.utils.rnn.pad_sequence(rows, True, model.vocabulary.pad)
+    lengths = torch.tensor([len(row) for row in rows], device=tokens.device)
+    return tokens, torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]

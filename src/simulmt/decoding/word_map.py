@@ -1,0 +1,46 @@
+"""The one map from the subwords of a sentence to its words."""
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class WordMap(tuple[int, ...]):
+    """The word of each subword, from 1, in order; 0 for a subword without a word."""
+
+    @classmethod
+    def of_pieces(cls, pieces: Sequence[str], words: int) -> "WordMap":
+        """The map of SentencePiece's pieces, by their ▁; empty if these do not show `words`."""
+        if len(pieces) == words:
+            return cls(range(1, words + 1))
+        found = cls(accumulate(int(p.startswith("▁") or n == 0) for n, p in enumerate(pieces)))
+        return found if found and found[-1] == words else cls()
+
+    @property
+    def ends(self) -> list[int]:
+        """The number of the last subword of each word, from 1."""
+        pairs = enumerate(pairwise([*self, 0]), 1)
+        return [number for number, (word, following) in pairs if 0 != word != following]
+
+    def at(self, place: int) -> int:
+        """The word of the subword at a place from 1, or of the last one behind it; 0 at 0."""
+        return self[min(place, len(self)) - 1] if self and place > 0 else 0
+
+    def delays(self, subword_delays: Sequence[int], source: "WordMap") -> tuple[int, ...]:
+        """The number of source words read before each word was written.
+
+        A word is written with its last subword. Source words arrive whole: a source word counts as
+        read once one of its subwords has been read.
+
+        Args:
+            subword_delays: source subwords read before each subword was written; EOS may count, and
+                adds no source word.
+            source: the words of the source.
+        """
+        return tuple(source.at(subword_delays[end - 1]) for end in self.ends)
+
+    def grouped(self, subwords: Sequence[T]) -> list[Sequence[T]]:
+        """The subwords of each word."""
+        return [subwords[start:end] for start, end in pairwise([0, *self.ends])]
