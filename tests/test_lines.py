@@ -12,7 +12,7 @@ def test_a_line_for_each_validation_and_the_end(
     figures = r"^update (\d) of \d: loss \S+,( dev BLEU)?"
     with caplog.at_level(logging.INFO, "simulmt"):
         run(tmp_path, cache)
-        monkeypatch.setattr(lines, "EVERY", 0.0)  # a line a minute between validations
+        monkeypatch.setattr(progress, "EVERY", 0.0)  # a line a minute between validations
         run(tmp_path, cache, "ckpt_path=last", "trainer.max_updates=9")
     logged = [record.getMessage() for record in caplog.records if record.name == "simulmt"]
     assert [line for line in capsys.readouterr().out.splitlines() if line in logged] == logged

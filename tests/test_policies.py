@@ -90,7 +90,7 @@ def served() -> list[ParameterSet]:
         fitting = [
             name
             for name, made in models.items()
-            if not chosen.misfit(made.mechanism, made.attending_layers)
+            if not chosen.demands(made.mechanism).misfit(made.attending_layers)
         ]
         fast = {fitting[number % len(fitting)]} if policy != "local_agreement" else OF_EACH_SORT
         for name in fitting:

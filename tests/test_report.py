@@ -11,10 +11,11 @@ from matplotlib.image import imread
 
 from made_up import make_run, record_training
 from reported import OPTIONS, VERBFINAL, WAIT_K, boxes, make_runs, names_drawn, table_rows
-from simulmt.analysis.figures import style
+from simulmt.analysis.figures import panels, style
 from simulmt.analysis.figures.curve import draw_curve
 from simulmt.analysis.report import report
 from simulmt.analysis.runs.found import find_runs
+from simulmt.analysis.tables.names import run_names
 from simulmt.analysis.tables.points import Point, Series, curve_series
 from simulmt.programs import report as program
 from small_runs import configuration

@@ -8,6 +8,8 @@ from made_up import evaluate_run, make_run, make_scores
 from reported import QUICK, Page, rows
 from simulmt.analysis.report import report
 from simulmt.analysis.runs.found import find_runs
+from simulmt.analysis.tables.names import run_names
+from simulmt.analysis.tables.points import curve_series
 from simulmt.scoring.scores import Text
 
 

@@ -13,6 +13,7 @@ from made_up import make_decoded_run, make_instances, make_run
 from reported import QUICK, Page, rows
 from simulmt.analysis.report import report
 from simulmt.analysis.runs.found import find_runs
+from simulmt.analysis.tables.points import curve_series, offline_bleu
 from simulmt.files.instances import to_json
 
 

@@ -11,7 +11,14 @@ import pytest
 from made_up import make_decoded_run, make_instances
 from reported import QUICK, ROOT, rows
 from simulmt.analysis.report import report
-from simulmt.analysis.tables.significance import ResampledLine, ResampledPoint, compare
+from simulmt.analysis.runs.intervals import Resampled, middle
+from simulmt.analysis.tables.significance import (
+    ResampledLine,
+    ResampledPoint,
+    compare,
+    holm,
+    p_value,
+)
 
 DALS = [2, 3, 4, 5, 6]
 SAMPLES = 99

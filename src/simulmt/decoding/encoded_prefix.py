@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from simulmt.attention.state import State
 from simulmt.models.joined import Joined, form, join
 from simulmt.models.model import Model
-from simulmt.models.results import State
 
 SHORT = 63
 """Subwords up to which sentences are joined whatever their lengths. Longer ones are joined if their
