@@ -19,6 +19,7 @@ from simulmt.decoding.policies import LocalAgreement
 from simulmt.files.instances import read_instances
 from simulmt.live.translator import Translator
 from small_runs import LONGER
+from zoo import EOS
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("simuleval") is None,
