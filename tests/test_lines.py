@@ -3,6 +3,7 @@
 import logging
 import re
 
+from simulmt.training import progress
 from small_runs import run
 
 

@@ -11,7 +11,7 @@ import pytest
 from made_up import make_decoded_run, make_instances
 from reported import QUICK, ROOT, rows
 from simulmt.analysis.report import report
-from simulmt.analysis.runs.intervals import Resampled, holm, middle, p_value
+from simulmt.analysis.runs.intervals import Resampled, middle
 from simulmt.analysis.tables.significance import (
     ResampledLine,
     ResampledPoint,
