@@ -1,7 +1,9 @@
 """The benchmarks run, at tiny sizes, and say truly what is met; nothing is timed here."""
 
+import importlib
 import json
 import math
+from pathlib import Path
 
 import gpu_steps
 import likelihood
@@ -15,6 +17,9 @@ import training
 from frame import summed_up
 
 from simulmt.parts.builders import build_objective
+
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_a_target_is_met_up_to_its_bound_and_missed_beyond(tmp_path):
@@ -64,3 +69,8 @@ def test_a_step_with_all_logits_holds_more_than_one_without():
         run()
     ours, other = likelihood.peaks("transformer", 2000, 1200)
     assert other - ours > 4 * 2000 * 1200
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda p: p.stem)
+def test_every_benchmark_can_be_imported(path):
+    importlib.import_module(path.stem)

@@ -1,6 +1,7 @@
 import gzip
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -218,3 +219,32 @@ def test_rows_are_written_in_blocks(tmp_path):
     matrix, mask = mapped.padded(np.array([3, 1, 0]), pad=9)
     assert matrix.tolist() == [[4, 5, 6], [9, 9, 9], [1, 2, 9]]
     assert mask.tolist() == [[True] * 3, [False] * 3, [True, True, False]]
+
+
+def test_processes_that_start_together_do_the_work_once(tmp_path):
+    made, start = [], threading.Barrier(2)
+
+    def make(folder: Path) -> dict[str, int]:
+        made.append(folder)
+        return {"a": 1}
+
+    def read_entry() -> None:
+        start.wait()
+        assert Entry(tmp_path / "entry", make).record.facts == {"a": 1}
+
+    both = [threading.Thread(target=read_entry) for _ in range(2)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join(timeout=60)
+    assert len(made) == 1
+
+
+def test_a_full_disk_leaves_nothing_and_is_one_line(tmp_path):
+    def make(folder: Path) -> dict[str, int]:
+        (folder / "half").write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(UserError, match=r"entry .*No space left.*cache"):
+        Entry(tmp_path / "cache" / "entry", make).rows("a", np.int32)
+    assert [path.name for path in files(tmp_path)] == [".entry.lock"]

@@ -184,3 +184,10 @@ def test_the_hub_is_asked_for_what_the_options_say(folder, monkeypatch):
     corpus = read("me/set", "data.config=de-en", "data.revision=v2", "data.valid='**/val*.parquet'")
     assert (pairs_of(corpus), pairs_of(corpus, "valid")) == (PAIRS[:30], PAIRS[30:35])
     assert asked == [("me/set", "de-en", "v2"), ("me/set", None, "v2")]
+
+
+def test_a_script_is_not_executed(tmp_path):
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "set.py").write_text("raise SystemExit('executed')")
+    with pytest.raises(UserError, match="set"):
+        read(tmp_path / "set").splits["train"]
