@@ -262,8 +262,8 @@ def test_the_program_writes_a_line_for_each_pair(diagonal, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("overrides", "values"),
     [
-        ("source=a", "source is a, target None"),
-        ("source=a target=b data=verbfinal", "data verbfinal"),
+        ("source=a", "source=a, target=None"),
+        ("source=a target=b data=verbfinal", "data=verbfinal"),
         ("source=a target=b", r"3 lines .*b has 2"),
         ("data=verbfinal data.train=-1 split=dev", r"split is 'dev'.*'valid'"),
     ],

@@ -201,9 +201,9 @@ def load(monkeypatch):
     def changed(**changes) -> None:
         def other(place: Path):
             trained = load(place)
-            trained.config["data"]["batch_tokens"] = changes.get("batch_tokens", 300)
+            setup = replace(trained.setup, batch_tokens=changes.get("batch_tokens", 300))
             manifest = {k: v for k, v in changes.items() if k != "batch_tokens"}
-            return replace(trained, manifest=replace(trained.manifest, **manifest))
+            return replace(trained, setup=setup, manifest=replace(trained.manifest, **manifest))
 
         monkeypatch.setattr(checkpoint, "load", other)
 
@@ -215,7 +215,7 @@ def test_what_is_too_long_for_the_teacher_has_no_translation(tmp_path, work, loa
     said = work(tmp_path / "corpus", "batch_tokens=600")
     empty = sum(not line for line in lines(tmp_path / "corpus", "train.en"))
     assert 0 < empty < PAIRS
-    assert f"{empty} hypotheses" in said
+    assert f"{empty} translations are empty" in said
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,9 @@ class Peeks(CatchUp):
 class Insatiable(CatchUp):
     """Wants to read after the source's end."""
 
-    def step(self, state: Ticks, token: Tensor) -> Stand:
+    def step(self, state: Ticks, token: Tensor, moves: Tensor | None = None) -> Stand:
         wanted = self.wanted(state.written + 1)
-        return super().step(state, token)._replace(wants_to_read=wanted > state.read)
+        return super().step(state, token, moves)._replace(wants_to_read=wanted > state.read)
 
 
 class LooksAhead(PlainSpan):

@@ -166,8 +166,8 @@ def test_pickles_are_not_executed(folder, content, zipped):
 
 
 def test_a_language_is_chosen(folder):
-    refuse(folder, "target=None, and the model writes deu, fra", None)
-    refuse(folder, "target=xxx, and the model writes deu, fra", "xxx")
+    refuse(folder, "target=None.*deu, fra", None)
+    refuse(folder, "target=xxx.*deu, fra", "xxx")
     trained = marian.read(folder, "deu")
     assert trained.subwords.pieces(trained.subwords.encode_source("")) == [">>deu<<"]
     assert trained.manifest.target_language == "deu"

@@ -121,7 +121,7 @@ def test_an_offline_run_and_its_policies_are_lines_of_a_report(
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["policy=align_att", "policy.layer=9"], r"AlignAtt is no policy .*layer=9, but 1 layers"),
+        (["policy=align_att", "policy.layer=9"], r"AlignAtt .*layer=9, but 1 layers"),
         (["policy=wait_k", "beam=3"], r"beam=3 with policy WaitK, which decides word by word"),
     ],
 )
