@@ -18,7 +18,6 @@ from frame import summed_up
 
 from simulmt.parts.builders import build_objective
 
-
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -18,11 +18,10 @@ import torch
 from simulmt.files.run_directory import Provenance
 from simulmt.programs.cli import COMMAND
 
-_NONE: Mapping[str, str] = {}
 _PACKAGES = ("simulmt", "pytorch-lightning", "numba", "sentencepiece", "sacrebleu")
 
 
-def provenance(accelerator: str, plugins: Mapping[str, str] = _NONE) -> Provenance:
+def provenance(accelerator: str, plugins: Mapping[str, str]) -> Provenance:
     """Return the provenance of a training run that starts now.
 
     Args:

@@ -164,14 +164,8 @@ def _start(folder: Path, words: Sequence[str]) -> tuple[int, str]:
         except BaseException:  # such as Ctrl-C
             child.kill()
             raise
-    return child.returncode, _explain(child.returncode, last)
-
-
-def _explain(status: int, last: str) -> str:
-    """Return why a process has failed: its own error message, a signal, or its last line."""
-    if last.startswith("error: "):
-        return last.removeprefix("error: ")
+    status = child.returncode
     number = -status if status < 0 else status - 128
-    if number in [*signal.Signals]:
-        return killed_by(number)
-    return last or f"exit status {status}, no message"
+    if last.startswith("error: ") or number not in [*signal.Signals]:
+        return status, last.removeprefix("error: ") or f"exit status {status}, no message"
+    return status, killed_by(number)

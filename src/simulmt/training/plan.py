@@ -48,11 +48,6 @@ class TrainingPlan:
                 "checkpoint"
             )
 
-    @property
-    def processes(self) -> int:
-        """The number of processes, on all machines."""
-        return self.nodes * self.devices
-
     def check_machine(self) -> None:
         """Reject what this machine lacks: a GPU, processes, threads or a compiler."""
         if self.accelerator == "gpu" and not torch.cuda.is_available():
