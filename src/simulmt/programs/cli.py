@@ -17,9 +17,6 @@ VERBS = (
 COMMAND = "SIMULMT_COMMAND"
 """Environment variable with the command as the user typed it, for all processes of that command."""
 _HELP = ("-h", "--help")
-_SPINS = "1000"
-"""How often a thread of OpenMP checks for work before it sleeps; the environment may set it. With
-the default, 300,000, two threads beside other work wait for each other most of the time."""
 
 
 def main(verb: str | None = None) -> None:
@@ -31,7 +28,9 @@ def main(verb: str | None = None) -> None:
     Raises:
         SystemExit: with 2 on bad input, with 130 after Ctrl-C.
     """
-    os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
+    # How often a thread of OpenMP checks for work before it sleeps. With the default, 300,000, two
+    # threads beside other work wait for each other most of the time.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     program = Path(sys.argv[0]).name if verb else "simulmt"
     os.environ.setdefault(COMMAND, shlex.join([program, *sys.argv[1:]]))
     if verb is None:

@@ -58,9 +58,8 @@ class RunData:
 
     def decoder(self, name: str, tokens: int, search: Search) -> SplitDecoder:
         """Return what decodes a split in batches of at most `tokens` tokens."""
-        return SplitDecoder(
-            self.corpus.splits[name], self.encoded[name], self.subwords, tokens, search
-        )
+        split, encoded = self.corpus.splits[name], self.encoded[name]
+        return SplitDecoder(split, encoded, self.subwords, tokens, search)
 
     def describe(self) -> None:
         """Print the sizes, the dropped pairs, and the splits that repeat the training text."""

@@ -48,9 +48,8 @@ def _commit(file: Path) -> str | None:
     git = partial(check_output, cwd=file.parent, stderr=DEVNULL, text=True, timeout=10)
     try:  # `ls-files` fails in the clone of another project
         git(["git", "ls-files", "--error-unmatch", file.name])
-        return str(
-            git(["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"])
-        ).strip()
+        commit = git(["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"])
+        return str(commit).strip()
     except (OSError, SubprocessError):
         return None
 

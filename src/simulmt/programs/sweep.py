@@ -121,8 +121,7 @@ def _may_postpone(chosen: HydraConf) -> bool:
 def _run(run: RunSpec, folder: Path, words: Sequence[str]) -> Outcome:
     """Train a run until it is finished or has failed too often."""
     config, options = run.config.plain, run.sweep
-    restarted = RunState("new", "sweep.restart=true")
-    state = restarted if options.restart else read_state(folder, config)
+    state = RunState("new", "sweep.restart=true") if options.restart else read_state(folder, config)
     if state.kind == "finished":
         return Outcome("skipped", "already finished", 0)
     reasons = [state.reason] if state.reason else []

@@ -83,10 +83,8 @@ def train(
                 return
             if ckpt_path != asked:
                 say("SLURM has restarted this job: the run resumes, as with ckpt_path=last")
-            remedy = (
-                f"data.batch_tokens (now {run.data.batch_tokens:,}), the sizes in model.* or "
-                "decoding.beam"
-            )
+            tokens = f"data.batch_tokens (now {run.data.batch_tokens:,})"
+            remedy = f"{tokens}, the sizes in model.* or decoding.beam"
             with enough_memory(remedy, plan.accelerator, plan.devices):
                 _train(run, folder, record, environment, resume.find_resume(ckpt_path, folder))
 
@@ -157,10 +155,8 @@ def _start_from(start: Trained, model: Model, freeze: int) -> Frozen:
     found = checkpoint.load_matching(model, start)
     total = len(found.loaded) + len(found.absent) + len(found.reshaped)
     say(f"{len(found.loaded)} of {total} parameter tensors start from {start.path}")
-    for reason, names in (
-        ("absent from that run", found.absent),
-        ("of another shape in that run", found.reshaped),
-    ):
+    left = {"absent from that run": found.absent, "of another shape in that run": found.reshaped}
+    for reason, names in left.items():
         if names:
             in_all_layers = dict.fromkeys(re.sub(r"\b\d+\b", "*", name) for name in names)
             say(f"{reason}: {shorten(', '.join(in_all_layers), 300)}")
@@ -174,14 +170,12 @@ def _describe(folder: Path, run: RunSpec, data: RunData, record: Mapping[str, st
     """Write configuration, provenance, the traits of the policy and the manifest of the data."""
     mechanism, plain_config = run.mechanism, run.config.plain
     write_texts(folder / files.HYDRA, record)
-    contents = {
-        files.CONFIG: plain_config,
-        files.PROVENANCE: provenance(run.plan.accelerator, needed_by(plain_config)),
-        files.TRAITS: files.Traits(mechanism.learned, mechanism.offline, mechanism.dials),
-        files.MANIFEST: data.manifest,  # last: with this file the run has begun
-    }
-    for name, content in contents.items():
-        write_json(folder / name, content)
+    origin = provenance(run.plan.accelerator, needed_by(plain_config))
+    traits = files.Traits(mechanism.learned, mechanism.offline, mechanism.dials)
+    write_json(folder / files.CONFIG, plain_config)
+    write_json(folder / files.PROVENANCE, origin)
+    write_json(folder / files.TRAITS, traits)
+    write_json(folder / files.MANIFEST, data.manifest)  # last: with this file the run has begun
 
 
 def _test(

@@ -140,12 +140,9 @@ class TranslationModule(pl.LightningModule):
         )
 
     def on_validation_start(self) -> None:
-        """Reject numbers that are not finite before a checkpoint holds them."""
+        """Reject numbers that are not finite before a checkpoint holds them; reset the sums."""
         self._finite.skipped()  # raises if there were too many
         check_parameters(self.model, self.global_step)
-
-    def on_validation_epoch_start(self) -> None:
-        """Set the sums of the validation to zero."""
         self._dev_sums = torch.zeros(2, device=self.device, dtype=torch.float64)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:

@@ -53,8 +53,7 @@ def make_trainer(
         config: the configuration of this process, and what else must be the same in all.
         environment: has the ranks and addresses of the processes.
     """
-    for expected in _EXPECTED:
-        warnings.filterwarnings("ignore", f".*{expected}")
+    warnings.filterwarnings("ignore", f".*({'|'.join(_EXPECTED)})")
     bar = plan.progress and console.is_terminal
     return pl.Trainer(
         default_root_dir=folder,
