@@ -235,10 +235,9 @@ class Distillation:
         texts: dict[str, Iterable[str]] = {}
         for name, split in corpus.splits.items():
             texts |= {f"{name}.{source}": split.sources, f"{name}.{target}": split.targets}
-        texts[f"train.{target}"] = _lines(shards)
-        if self.options.references:
-            texts[f"train.{source}"] = chain(train.sources, train.sources)
-            texts[f"train.{target}"] = chain(_lines(shards), train.targets)
+        original = train if self.options.references else Split([], [])
+        texts[f"train.{source}"] = chain(train.sources, original.sources)
+        texts[f"train.{target}"] = chain(_lines(shards), original.targets)
         for name, lines in texts.items():
             with replacing(folder / name) as unfinished, unfinished.open("wb") as file:
                 file.writelines(f"{line}\n".encode() for line in lines)
