@@ -30,9 +30,9 @@ def test_a_run_and_its_export_say_where_they_come_from(trained_once, tmp_path):
 def test_the_command_is_what_the_user_typed(monkeypatch):
     monkeypatch.delenv(module.COMMAND, raising=False)
     monkeypatch.setattr(sys, "orig_argv", ["python", "own.py", "lambda=0.2", "name=a b"])
-    assert provenance("cpu").command == "python own.py lambda=0.2 'name=a b'"
+    assert provenance("cpu", {}).command == "python own.py lambda=0.2 'name=a b'"
     monkeypatch.setenv(module.COMMAND, "train.py -m lambda=0.1,0.2")
-    assert provenance("cpu").command == "train.py -m lambda=0.1,0.2"
+    assert provenance("cpu", {}).command == "train.py -m lambda=0.1,0.2"
 
 
 def test_without_git_there_is_no_commit(monkeypatch):
@@ -40,7 +40,7 @@ def test_without_git_there_is_no_commit(monkeypatch):
         raise FileNotFoundError("git")
 
     monkeypatch.setattr(subprocess, "run", absent)
-    assert provenance("cpu").commit is None
+    assert provenance("cpu", {}).commit is None
 
 
 def test_the_commit_of_another_project_is_not_taken(monkeypatch, tmp_path):
@@ -48,4 +48,4 @@ def test_the_commit_of_another_project_is_not_taken(monkeypatch, tmp_path):
                  "--allow-empty", "-m", "x"]):  # fmt: skip
         subprocess.run(["git", "-C", str(tmp_path), *line], check=True)
     monkeypatch.setattr(module, "__file__", str(tmp_path / "provenance.py"))
-    assert provenance("cpu").commit is None
+    assert provenance("cpu", {}).commit is None

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
         (["+mechanism.chunks=3"], "no option chunks; its options are: noise, energy_bias"),
         (["model.dim=130", "model.heads=4"], "model.dim is 130"),
         (["model.encoder=bidirectional"], "mechanism=mma_il streams"),
-        (["objective.hold=6"], "warmup end after trainer.max_updates=6"),
+        (["objective.hold=6"], "trainer.max_updates=6 .* objective.hold"),
         (
             ["objective=sm2", "lambda=0"],
             "self_modifying with mechanism=mma_il: it has no conf.* mechanism=sm2",

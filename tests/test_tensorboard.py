@@ -79,7 +79,7 @@ def test_what_a_resumed_run_does_again_is_shown_once(tmp_path):
 def test_markup_in_a_translation_stays_text(tmp_path):
     logger = choose_logger({"kind": "tensorboard"})(tmp_path, None, None)
     evil = "a | b <script>*x*</script> [y](z) `c` & # \\|"
-    logger.show_table("t", ["text"], [[evil]], 0)
+    logger.show_table("t", [["text"], [evil]], 0)
     logger.finalize("failed")
     (shown,) = read(tmp_path).Tensors("t/text_summary")
     *_, row = shown.tensor_proto.string_val[0].decode().split("\n")

@@ -16,13 +16,7 @@ VERBS = (
 """Each has a file in `conf`, which explains it."""
 COMMAND = "SIMULMT_COMMAND"
 """Environment variable with the command as the user typed it, for all processes of that command."""
-_LONG = ("train", "distil")
-"""Verbs that may take days, in many processes, and that end on a signal."""
 _HELP = ("-h", "--help")
-_COMPLETION = ("-sc", "--shell-completion")
-_SPINS = "1000"
-"""How often a thread of OpenMP checks for work before it sleeps; the environment may set it. With
-the default, 300,000, two threads beside other work wait for each other most of the time."""
 
 
 def main(verb: str | None = None) -> None:
@@ -34,17 +28,19 @@ def main(verb: str | None = None) -> None:
     Raises:
         SystemExit: with 2 on bad input, with 130 after Ctrl-C.
     """
-    os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
+    # How often a thread of OpenMP checks for work before it sleeps. With the default, 300,000, two
+    # threads beside other work wait for each other most of the time.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     program = Path(sys.argv[0]).name if verb else "simulmt"
     os.environ.setdefault(COMMAND, shlex.join([program, *sys.argv[1:]]))
     if verb is None:
         first = sys.argv[1] if len(sys.argv) > 1 else _HELP[0]
-        if first in _COMPLETION:
+        if first in {"-sc", "--shell-completion"}:
             verb = _completed()
         else:  # Hydra reads the rest of the command line
             verb, sys.argv = first, [sys.argv[0], *sys.argv[2:]]
     if verb in VERBS and not {*_HELP} & {*sys.argv}:
-        if verb in _LONG:
+        if verb in {"train", "distil"}:  # they may take days, in many processes
             ending.begin()  # before the other imports, which may take a minute
         from simulmt.programs import command  # noqa: PLC0415
 

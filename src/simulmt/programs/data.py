@@ -14,7 +14,6 @@ from simulmt.data.manifest import Manifest, manifest
 from simulmt.data.subwords import Subwords
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.search import Search
-from simulmt.errors import UserError
 from simulmt.options import Config, asked_of, check, construct
 from simulmt.parts.builders import Data
 from simulmt.saved.checkpoint import load_subwords
@@ -59,9 +58,8 @@ class RunData:
 
     def decoder(self, name: str, tokens: int, search: Search) -> SplitDecoder:
         """Return what decodes a split in batches of at most `tokens` tokens."""
-        return SplitDecoder(
-            self.corpus.splits[name], self.encoded[name], self.subwords, tokens, search
-        )
+        split, encoded = self.corpus.splits[name], self.encoded[name]
+        return SplitDecoder(split, encoded, self.subwords, tokens, search)
 
     def describe(self) -> None:
         """Print the sizes, the dropped pairs, and the splits that repeat the training text."""
@@ -83,10 +81,4 @@ def _given_subwords(options: Config) -> Tokenizer | None:
     asked = asked_of(Subwords.train, ("sentences", "digest", "cache")) | {"model": str | None}
     check(options, {name: NotRequired[kind] for name, kind in asked.items()}, "data.subwords")
     place = options.get("model")
-    if place is None:
-        return None
-    if not Path(place).exists():
-        raise UserError(
-            f"data.subwords.model={place} does not exist; give a SentencePiece file or a run"
-        )
-    return load_subwords(Path(place))
+    return None if place is None else load_subwords(Path(place))

@@ -89,11 +89,6 @@ def distil(cfg: DictConfig) -> None:
     device, here = pick_device(options.device).type, 1
     if world == 1:
         here = options.processes or (cores() if device == "cpu" else 1)
-    elif (options.processes or 1) > 1 and not is_worker():
-        raise UserError(
-            f"processes={options.processes}, but torchrun or srun has started {world} processes: "
-            "leave out processes"
-        )
     handle_signals()
     shared = world if is_worker() else here
     with reported():
@@ -153,10 +148,9 @@ class Distillation:
         if options.source is None:
             corpus = trained.own_corpus(SPLITS, options.data_root, cache)
         else:
-            sides = (
-                path.expanduser() for path in (options.source, options.target or options.source)
-            )
-            pairs = read_pairs([FilePair(*sides)], options.max_words, cache)
+            source_file, target_file = options.source, options.target or options.source
+            files = FilePair(source_file.expanduser(), target_file.expanduser())
+            pairs = read_pairs([files], options.max_words, cache)
             corpus = Corpus(str(options.source), source, target, {"train": pairs})
         return cls(options, trained, translator, corpus)
 
@@ -241,10 +235,9 @@ class Distillation:
         texts: dict[str, Iterable[str]] = {}
         for name, split in corpus.splits.items():
             texts |= {f"{name}.{source}": split.sources, f"{name}.{target}": split.targets}
-        texts[f"train.{target}"] = _lines(shards)
-        if self.options.references:
-            texts[f"train.{source}"] = chain(train.sources, train.sources)
-            texts[f"train.{target}"] = chain(_lines(shards), train.targets)
+        original = train if self.options.references else Split([], [])
+        texts[f"train.{source}"] = chain(train.sources, original.sources)
+        texts[f"train.{target}"] = chain(_lines(shards), original.targets)
         for name, lines in texts.items():
             with replacing(folder / name) as unfinished, unfinished.open("wb") as file:
                 file.writelines(f"{line}\n".encode() for line in lines)
@@ -267,8 +260,7 @@ class Distillation:
         given = {"root": options.to, "source": corpus.source_language}
         given |= {"target": corpus.target_language}
         given |= {"valid": "STEM", "test": "STEM"} if options.source else {}
-        longest = self.translator.longest
-        given |= {"batch_tokens": longest, "subwords.model": options.checkpoint}
+        given |= {"batch_tokens": self.translator.longest, "subwords.model": options.checkpoint}
         words = shlex.join(f"data.{key}={value}" for key, value in given.items())
         print(f"to train on it: simulmt train data=text {words}")
 

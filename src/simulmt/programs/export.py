@@ -6,7 +6,6 @@ from typing import Literal
 
 from omegaconf import DictConfig
 
-from simulmt.errors import UserError
 from simulmt.files import run_directory as files
 from simulmt.options import construct
 from simulmt.programs.plain import plain
@@ -83,8 +82,6 @@ def import_model(cfg: DictConfig) -> None:
     """
     given = plain(cfg)
     options = construct(ImportOptions, {"folder": given.pop("from"), **given}, "")
-    if not options.folder.is_dir():
-        raise UserError(f"from={options.folder} is not a folder; give the folder of a model")
     trained = marian_folder.read(options.folder, options.target)
     trained.build()  # raises if the model could not be loaded from the folder
     exported.write(trained, options.to, {})

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -74,9 +73,7 @@ def check_job(place: Path, there: Mapping[str, object], job: Mapping[str, object
     """Reject a job that is not the one that a file or folder was begun with."""
     changed = [name for name in {**there, **job} if there.get(name) != job.get(name)]
     if changed:
-        was, now = (
-            ", ".join(f"{name}={values.get(name)}" for name in changed) for values in (there, job)
-        )
+        was, now = (", ".join(f"{n}={of.get(n)}" for n in changed) for of in (there, job))
         raise UserError(
             f"{place} was written with {was}, not {now}: repeat that command, or choose another "
             "place"
@@ -120,9 +117,5 @@ def append(
 
 def whole_lines(path: Path) -> tuple[int, int]:
     """Return the number of lines of a file that end in LF, and their bytes; 0 if it is absent."""
-    count = size = 0
-    with suppress(FileNotFoundError), path.open("rb") as file:
-        for line in file:
-            if line.endswith(b"\n"):
-                count, size = count + 1, size + len(line)
-    return count, size
+    text = path.read_bytes() if path.exists() else b""
+    return text.count(b"\n"), text.rfind(b"\n") + 1

@@ -18,11 +18,10 @@ import torch
 from simulmt.files.run_directory import Provenance
 from simulmt.programs.cli import COMMAND
 
-_NONE: Mapping[str, str] = {}
 _PACKAGES = ("simulmt", "pytorch-lightning", "numba", "sentencepiece", "sacrebleu")
 
 
-def provenance(accelerator: str, plugins: Mapping[str, str] = _NONE) -> Provenance:
+def provenance(accelerator: str, plugins: Mapping[str, str]) -> Provenance:
     """Return the provenance of a training run that starts now.
 
     Args:
@@ -49,9 +48,8 @@ def _commit(file: Path) -> str | None:
     git = partial(check_output, cwd=file.parent, stderr=DEVNULL, text=True, timeout=10)
     try:  # `ls-files` fails in the clone of another project
         git(["git", "ls-files", "--error-unmatch", file.name])
-        return str(
-            git(["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"])
-        ).strip()
+        commit = git(["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"])
+        return str(commit).strip()
     except (OSError, SubprocessError):
         return None
 

@@ -89,16 +89,12 @@ def _check_together(
             f"{mechanism.name}, whose decisions have no gradient: set lambda=0 and lambda_var=0, "
             "or choose a mechanism with learned heads, such as mma_il"
         )
-    if not objective.at_full_weight(plan.max_updates - 1):
+    first_end = min(plan.max_updates, (plan.patience or plan.max_updates) * plan.validate_every)
+    if not objective.at_full_weight(first_end - 1):
         raise UserError(
-            f"objective.hold and objective.warmup end after trainer.max_updates={plan.max_updates},"
-            " so lambda would never reach its value: lower them, or increase trainer.max_updates"
-        )
-    patience = plan.patience and plan.patience * plan.validate_every
-    if patience and not objective.at_full_weight(patience - 1):
-        raise UserError(
-            f"trainer.patience={plan.patience} may end the run after {patience:,} updates, before "
-            "objective.hold and objective.warmup are over: increase trainer.patience"
+            f"trainer.max_updates={plan.max_updates} and trainer.patience={plan.patience} may end "
+            f"the run after {first_end:,} updates, before objective.hold and objective.warmup are "
+            "over: lower them, or train for longer"
         )
     if plan.compile and not model.compiles:
         raise UserError(

@@ -121,8 +121,7 @@ def _may_postpone(chosen: HydraConf) -> bool:
 def _run(run: RunSpec, folder: Path, words: Sequence[str]) -> Outcome:
     """Train a run until it is finished or has failed too often."""
     config, options = run.config.plain, run.sweep
-    restarted = RunState("new", "sweep.restart=true")
-    state = restarted if options.restart else read_state(folder, config)
+    state = RunState("new", "sweep.restart=true") if options.restart else read_state(folder, config)
     if state.kind == "finished":
         return Outcome("skipped", "already finished", 0)
     reasons = [state.reason] if state.reason else []
@@ -164,14 +163,8 @@ def _start(folder: Path, words: Sequence[str]) -> tuple[int, str]:
         except BaseException:  # such as Ctrl-C
             child.kill()
             raise
-    return child.returncode, _explain(child.returncode, last)
-
-
-def _explain(status: int, last: str) -> str:
-    """Return why a process has failed: its own error message, a signal, or its last line."""
-    if last.startswith("error: "):
-        return last.removeprefix("error: ")
+    status = child.returncode
     number = -status if status < 0 else status - 128
-    if number in [*signal.Signals]:
-        return killed_by(number)
-    return last or f"exit status {status}, no message"
+    if last.startswith("error: ") or number not in [*signal.Signals]:
+        return status, last.removeprefix("error: ") or f"exit status {status}, no message"
+    return status, killed_by(number)

@@ -25,7 +25,6 @@ from simulmt.programs.plain import plain
 from simulmt.programs.provenance import provenance
 from simulmt.programs.run_spec import RunSpec
 from simulmt.saved import checkpoint
-from simulmt.saved.checkpoint import load_matching, passport
 from simulmt.saved.trained import Trained
 from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores
@@ -49,9 +48,7 @@ SHOWN = 50
 
 
 def train(
-    cfg: DictConfig,
-    run_directory: str,
-    record: Mapping[str, str] = MappingProxyType({}),
+    cfg: DictConfig, run_directory: str, record: Mapping[str, str] = MappingProxyType({})
 ) -> None:
     """Train and test the run that a configuration of `conf/train.yaml` describes.
 
@@ -86,10 +83,8 @@ def train(
                 return
             if ckpt_path != asked:
                 say("SLURM has restarted this job: the run resumes, as with ckpt_path=last")
-            remedy = (
-                f"data.batch_tokens (now {run.data.batch_tokens:,}), the sizes in model.* or "
-                "decoding.beam"
-            )
+            tokens = f"data.batch_tokens (now {run.data.batch_tokens:,})"
+            remedy = f"{tokens}, the sizes in model.* or decoding.beam"
             with enough_memory(remedy, plan.accelerator, plan.devices):
                 _train(run, folder, record, environment, resume.find_resume(ckpt_path, folder))
 
@@ -115,15 +110,15 @@ def _train(
     tested = data.decoder("test", 2 * tokens, run.search)
     batches = TranslationData(data.encoded["train"], data.encoded["valid"], tokens, config.seed)
     for name in ("valid", "test"):
-        check_enough(len(data.encoded[name]), plan.processes, name)
+        check_enough(len(data.encoded[name]), plan.nodes * plan.devices, name)
     if ending.is_first():  # after all checks
         resume.make_room(folder, ckpt, step)
         _describe(folder, run, data, record)
     with open_loggers(run.open_logger, folder, step, config) as loggers:
         same = {**config.plain, "hydra.run.dir": str(folder), "the update of ckpt_path": step}
         trainer = make_trainer(plan, folder, valid, loggers, same, environment)
-        chosen = fit(trainer, module, batches, ckpt, folder)
-        scores = _test(trainer, module, tested, folder, chosen)
+        chosen = fit(trainer, module, batches, ckpt)
+        scores = _test(trainer, module, tested, chosen)
     if ending.is_first():  # last: a run that has its scores is finished
         write_json(folder / files.SCORES, scores)
 
@@ -145,7 +140,7 @@ def _module(run: RunSpec, data: RunData, start: Trained | None) -> TranslationMo
         objective=objective,
         plan=run.plan,
         optimiser=run.adam,
-        passport=passport(config.plain, data.subwords, data.manifest),
+        passport=checkpoint.passport(config.plain, data.subwords, data.manifest),
         seed=config.seed,
         frozen=frozen,
     )
@@ -157,13 +152,11 @@ def _start_from(start: Trained, model: Model, freeze: int) -> Frozen:
     Returns:
         The parameters that are frozen in the first `freeze` updates; none if all were loaded.
     """
-    found = load_matching(model, start)
+    found = checkpoint.load_matching(model, start)
     total = len(found.loaded) + len(found.absent) + len(found.reshaped)
     say(f"{len(found.loaded)} of {total} parameter tensors start from {start.path}")
-    for reason, names in (
-        ("absent from that run", found.absent),
-        ("of another shape in that run", found.reshaped),
-    ):
+    left = {"absent from that run": found.absent, "of another shape in that run": found.reshaped}
+    for reason, names in left.items():
         if names:
             in_all_layers = dict.fromkeys(re.sub(r"\b\d+\b", "*", name) for name in names)
             say(f"{reason}: {shorten(', '.join(in_all_layers), 300)}")
@@ -177,27 +170,22 @@ def _describe(folder: Path, run: RunSpec, data: RunData, record: Mapping[str, st
     """Write configuration, provenance, the traits of the policy and the manifest of the data."""
     mechanism, plain_config = run.mechanism, run.config.plain
     write_texts(folder / files.HYDRA, record)
-    contents = {
-        files.CONFIG: plain_config,
-        files.PROVENANCE: provenance(run.plan.accelerator, needed_by(plain_config)),
-        files.TRAITS: files.Traits(mechanism.learned, mechanism.offline, mechanism.dials),
-        files.MANIFEST: data.manifest,  # last: with this file the run has begun
-    }
-    for name, content in contents.items():
-        write_json(folder / name, content)
+    origin = provenance(run.plan.accelerator, needed_by(plain_config))
+    traits = files.Traits(mechanism.learned, mechanism.offline, mechanism.dials)
+    write_json(folder / files.CONFIG, plain_config)
+    write_json(folder / files.PROVENANCE, origin)
+    write_json(folder / files.TRAITS, traits)
+    write_json(folder / files.MANIFEST, data.manifest)  # last: with this file the run has begun
 
 
 def _test(
-    trainer: pl.Trainer,
-    module: TranslationModule,
-    decoder: SplitDecoder,
-    folder: Path,
-    chosen: Path,
+    trainer: pl.Trainer, module: TranslationModule, decoder: SplitDecoder, chosen: Path
 ) -> Scores:
     """Decode the test set over all processes; write the instances, and print and log the scores.
 
     Some loggers also show translations, the path of a sentence and the curve of all validations.
     """
+    folder = Path(trainer.default_root_dir)
     module.to(trainer.strategy.root_device)
     instances = decoder(module.model, module.device, watch)
     scores = score(instances, decoder.split.needs, Decoding.by(decoder.search, chosen, "test"))

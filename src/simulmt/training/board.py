@@ -11,10 +11,8 @@ class Board(ABC):
     """A logger that also shows tables and pictures."""
 
     @abstractmethod
-    def show_table(
-        self, key: str, columns: Sequence[str], rows: Sequence[Sequence[str]], step: int
-    ) -> None:
-        """Show a table of texts."""
+    def show_table(self, key: str, rows: Sequence[Sequence[str]], step: int) -> None:
+        """Show a table of texts; the first row holds the names of the columns."""
 
     @abstractmethod
     def show_results(self, folder: Path, step: int) -> None:
@@ -27,8 +25,8 @@ class Board(ABC):
 
     def show_samples(self, key: str, instances: Sequence[Instance], step: int) -> None:
         """Show a table of translations with their delays."""
-        columns = ["source", "reference", "translation", "delays"]
-        self.show_table(key, columns, [*map(sample, instances)], step)
+        names = ("source", "reference", "translation", "delays")
+        self.show_table(key, [names, *map(sample, instances)], step)
 
     def close(self, failed: bool) -> None:  # noqa: B027  (most have nothing to do)
         """End the run, after its test."""

@@ -118,6 +118,7 @@ class Patience(EarlyStopping):
         super().load_state_dict(state_dict | {"patience": self.patience})
 
 
+@dataclass(eq=False)
 class OneRun(pl.Callback):
     """Rejects processes that have different configurations.
 
@@ -128,12 +129,11 @@ class OneRun(pl.Callback):
         config: the configuration of this process, and what else must be the same in all.
     """
 
-    def __init__(self, config: Config) -> None:
-        self._options = flat_options(config)
+    config: Config
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Compare them."""
-        check_same(gather(self._options))
+        check_same(gather(flat_options(self.config)))
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """End on SIGTERM at once; Lightning's handler would wait for the other processes."""
@@ -146,17 +146,16 @@ def check_same(configurations: Sequence[Mapping[str, object]]) -> None:
     Raises:
         UserError: the configurations differ; raised on every rank, naming keys and values.
     """
-    differences = []
-    for key in dict.fromkeys(key for options in configurations for key in options):
-        values = [options.get(key) for options in configurations]
-        if any(value != values[0] for value in values):
-            listed = ", ".join(f"{value!r} on rank {rank}" for rank, value in enumerate(values))
-            differences.append(f"{key} is {listed}")
+    first, differences = configurations[0], []
+    for rank, options in enumerate(configurations):
+        changed = [key for key in {**first, **options} if options.get(key) != first.get(key)]
+        for key in changed:
+            values = f"{first.get(key)!r} on rank 0, {options.get(key)!r} on rank {rank}"
+            differences.append(f"{key} is {values}")
     if differences:
         raise UserError(
-            "the processes of this run have different configurations: "
-            f"{'; '.join(differences)}. Start all of them with the same command, and do not edit "
-            "conf/ while a run starts"
+            f"the processes of this run have different configurations: {'; '.join(differences)}. "
+            "Start all of them with the same command, and do not edit conf/ while a run starts"
         )
 
 

@@ -113,10 +113,8 @@ class TranslationData(pl.LightningDataModule):
         lengths, ranks = self.train.lengths, {"rank": rank, "world_size": world_size}
         batches = BucketBatches(lengths, self.tokens, seed=self.seed, multiple=multiple, **ranks)
         if batches.skipped:
-            say(
-                f"left out {batches.skipped:,} training pairs with more than "
-                f"data.batch_tokens={self.tokens:,} subwords"
-            )
+            limit = f"data.batch_tokens={self.tokens:,} subwords"
+            say(f"left out {batches.skipped:,} training pairs with more than {limit}")
         return TrainLoader(self.train, batches, self._pinned)
 
     def val_dataloader(self) -> ValidLoader:

@@ -60,27 +60,23 @@ class MetricsFile(Logger):
         row = {"step": str(step), **values}
         if self._rows and int(self._rows[-1]["step"]) == step:
             self._rows[-1].update(row)
-            self._write_all()
-            return
-        self._rows.append(row)
-        if row.keys() <= set(self._columns):  # appending takes as long for the last row as before
-            with writing(self._path), self._path.open("a", newline="") as file:
-                csv.DictWriter(file, self._columns, restval="").writerow(row)
         else:
-            self._write_all()
+            self._rows.append(row)
+            if row.keys() <= set(self._columns):  # appending takes as long for the last row
+                with writing(self._path), self._path.open("a", newline="") as file:
+                    csv.DictWriter(file, self._columns, restval="").writerow(row)
+                return
+        self._columns = [*dict.fromkeys(name for row in self._rows for name in row)]
+        with replacing(self._path) as unfinished, unfinished.open("w", newline="") as file:
+            writer = csv.DictWriter(file, self._columns, restval="")
+            writer.writeheader()
+            writer.writerows(self._rows)
 
     @rank_zero_only
     def log_hyperparams(
         self, params: dict[str, object] | Namespace, *_: object, **__: object
     ) -> None:
         """Do nothing: the run directory holds the resolved configuration already."""
-
-    def _write_all(self) -> None:
-        self._columns = [*dict.fromkeys(name for row in self._rows for name in row)]
-        with replacing(self._path) as unfinished, unfinished.open("w", newline="") as file:
-            writer = csv.DictWriter(file, self._columns, restval="")
-            writer.writeheader()
-            writer.writerows(self._rows)
 
 
 def choose_logger(options: Config) -> OpenLogger | None:

@@ -114,10 +114,7 @@ class TranslationModule(pl.LightningModule):
             self.log(f"train/{name}", value, prog_bar=True, sync_dist=True)
 
     def configure_gradient_clipping(
-        self,
-        optimizer: torch.optim.Optimizer,
-        gradient_clip_val: int | float | None = None,
-        gradient_clip_algorithm: str | None = None,
+        self, optimizer: torch.optim.Optimizer, *_: object, **__: object
     ) -> None:
         """Divide the gradient by the number of target tokens, and clip it.
 
@@ -136,19 +133,16 @@ class TranslationModule(pl.LightningModule):
         for gradient in gradients:
             gradient.mul_(mean)
         norm = torch.nn.utils.get_total_norm(gradients)
-        if gradient_clip_val:
-            torch.nn.utils.clip_grads_with_norm_(self.parameters(), gradient_clip_val, norm)
+        if self.plan.clip:
+            torch.nn.utils.clip_grads_with_norm_(self.parameters(), self.plan.clip, norm)
         optimizer.found_inf = self._finite.found_inf(  # type: ignore[attr-defined]  # of fused Adam
             self.global_step + 1, total / count, norm
         )
 
     def on_validation_start(self) -> None:
-        """Reject numbers that are not finite before a checkpoint holds them."""
+        """Reject numbers that are not finite before a checkpoint holds them; reset the sums."""
         self._finite.skipped()  # raises if there were too many
         check_parameters(self.model, self.global_step)
-
-    def on_validation_epoch_start(self) -> None:
-        """Set the sums of the validation to zero."""
         self._dev_sums = torch.zeros(2, device=self.device, dtype=torch.float64)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
@@ -169,10 +163,7 @@ class TranslationModule(pl.LightningModule):
         adam = torch.optim.Adam(
             self.parameters(),
             lr=settings.rate.lr,
-            betas=(
-                float(settings.beta1),
-                float(settings.beta2),
-            ),  # torch takes no int beside a float
+            betas=(float(settings.beta1), float(settings.beta2)),  # torch rejects an int
             eps=settings.eps,
             fused=True,
         )

@@ -4,23 +4,11 @@
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 from simulmt.errors import UserError
 from simulmt.options import Config, Count, Natural, Positive, Share, asked_of, check, pick
-
-
-class LearningRate(Protocol):
-    """A learning rate that changes from update to update."""
-
-    @property
-    def lr(self) -> float:
-        """The learning rate that `factor` multiplies."""
-
-    def factor(self, update: int) -> float:
-        """Return the learning rate at an update (from 0), as a multiple of `lr`."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +65,9 @@ class RnmtPlusRate:
         return float(min(ramp, n * (2 * n) ** -min(max(decayed, 0.0), 1.0)))
 
 
-LEARNING_RATES: dict[str, Callable[..., LearningRate]] = {
+LearningRate: TypeAlias = InverseSquareRoot | RnmtPlusRate
+"""A learning rate that changes from update to update: `lr`, which `factor` multiplies."""
+LEARNING_RATES: dict[str, type[LearningRate]] = {
     "inverse_sqrt": InverseSquareRoot,
     "rnmt_plus": RnmtPlusRate,
 }

@@ -48,11 +48,6 @@ class TrainingPlan:
                 "checkpoint"
             )
 
-    @property
-    def processes(self) -> int:
-        """The number of processes, on all machines."""
-        return self.nodes * self.devices
-
     def check_machine(self) -> None:
         """Reject what this machine lacks: a GPU, processes, threads or a compiler."""
         if self.accelerator == "gpu" and not torch.cuda.is_available():
@@ -60,14 +55,11 @@ class TrainingPlan:
         gpus = torch.cuda.device_count() if self.accelerator != "cpu" else 0
         cores = os.cpu_count() or 1
         devices = (gpus, "GPUs") if gpus else (max(cores, 2), "cores")
-        for name, chosen, (most, what) in (
-            ("threads", self.threads or 1, (cores, "cores")),
-            ("devices", self.devices, devices),
-        ):
+        threads = (self.threads or 1, cores, "cores")
+        asked = {"threads": threads, "devices": (self.devices, *devices)}
+        for name, (chosen, most, what) in asked.items():
             if chosen > most:
-                raise UserError(
-                    f"trainer.{name}={chosen}, but this machine has {most} {what}; use {most} or "
-                    "fewer"
-                )
+                there = f"this machine has {most} {what}; use {most} or fewer"
+                raise UserError(f"trainer.{name}={chosen}, but {there}")
         if self.compile:
             check_compiler(self.accelerator)

@@ -57,9 +57,8 @@ def read_state(folder: Path, config: Config) -> RunState:
             return RunState("finished")
         if not (folder / files.LAST).is_file():
             return RunState("new")
-        return RunState(
-            "half", f"from update {read_checkpoint(folder / files.LAST).get('global_step')}"
-        )
+        step = read_checkpoint(folder / files.LAST).get("global_step")
+        return RunState("half", f"from update {step}")
     except UserError as error:
         return RunState("new", str(error))
 

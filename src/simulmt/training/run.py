@@ -53,8 +53,7 @@ def make_trainer(
         config: the configuration of this process, and what else must be the same in all.
         environment: has the ranks and addresses of the processes.
     """
-    for expected in _EXPECTED:
-        warnings.filterwarnings("ignore", f".*{expected}")
+    warnings.filterwarnings("ignore", f".*({'|'.join(_EXPECTED)})")
     bar = plan.progress and console.is_terminal
     return pl.Trainer(
         default_root_dir=folder,
@@ -69,7 +68,6 @@ def make_trainer(
         check_val_every_n_epoch=None,
         num_sanity_val_steps=0,
         accumulate_grad_batches=plan.accumulate,
-        gradient_clip_val=plan.clip or None,
         log_every_n_steps=plan.log_every,
         use_distributed_sampler=False,
         enable_model_summary=False,
@@ -99,11 +97,7 @@ def _callbacks(
 
 
 def fit(
-    trainer: pl.Trainer,
-    module: TranslationModule,
-    data: TranslationData,
-    resume: Path | None,
-    folder: Path,
+    trainer: pl.Trainer, module: TranslationModule, data: TranslationData, resume: Path | None
 ) -> Path:
     """Train, and load the chosen checkpoint into the module.
 
@@ -114,7 +108,7 @@ def fit(
         KeyboardInterrupt: Ctrl-C has ended the training.
         UserError: a loss, a gradient or a parameter is no longer finite.
     """
-    average = module.plan.average
+    average, folder = module.plan.average, Path(trainer.default_root_dir)
     try:
         trainer.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
     except SystemExit as end:
@@ -126,8 +120,7 @@ def fit(
     trainer.strategy.barrier()
     checkpoint = folder / (AVERAGE if average > 1 else BEST)
     update = load_weights(module.model, checkpoint)
-    if average > 1:
-        print_line(f"testing the mean of the last {average} validated checkpoints")
-    else:
-        print_line(f"testing update {update:,}, the best on the development set")
+    mean = f"the mean of the last {average} validated checkpoints"
+    best = f"update {update:,}, the best on the development set"
+    print_line(f"testing {mean if average > 1 else best}")
     return checkpoint

@@ -24,11 +24,10 @@ def run_name(overrides: Sequence[str], name: object = None) -> str:
     """
     if name is not None:
         return str(name)
-    kept = [override.lstrip("+~") for override in overrides]
-    kept = [override for override in kept if not _key(override).startswith(SAME_RUN)]
     # a sweep writes booleans as Python does
-    kept = [re.sub(r"=(True|False)$", lambda match: match[0].lower(), item) for item in kept]
-    kept.sort(key=_key)
+    lower = (re.sub(r"=(True|False)$", lambda m: m[0].lower(), each) for each in overrides)
+    kept = sorted((each.lstrip("+~") for each in lower), key=_key)
+    kept = [each for each in kept if not _key(each).startswith(SAME_RUN)]
     whole, made = _joined(kept), _readable(_without_folders(kept))
     if len(made) > _LONGEST:
         nested = sorted(_without_folders(kept), key=lambda override: "." in _key(override))

@@ -27,13 +27,11 @@ class TensorBoard(Board, TensorBoardLogger):
         super().__init__(folder, name=TENSORBOARD, version="", purge_step=resume_at)
         self._config = config
 
-    def show_table(
-        self, key: str, columns: Sequence[str], rows: Sequence[Sequence[str]], step: int
-    ) -> None:
+    def show_table(self, key: str, rows: Sequence[Sequence[str]], step: int) -> None:
         """Show a table as text."""
-        table = [columns, ["---"] * len(columns)]
-        for row in rows:  # with signs that neither Markdown nor HTML reads
-            table.append([_MARKDOWN.sub(lambda sign: f"&#{ord(sign[0])};", text) for text in row])
+        # with signs that neither Markdown nor HTML reads
+        safe = [[_MARKDOWN.sub(lambda s: f"&#{ord(s[0])};", text) for text in row] for row in rows]
+        table = [safe[0], ["---"] * len(safe[0]), *safe[1:]]
         self.experiment.add_text(key, "\n".join(f"| {' | '.join(row)} |" for row in table), step)
 
     def show_results(self, folder: Path, step: int) -> None:

@@ -65,11 +65,9 @@ class WeightsAndBiases(Board, WandbLogger):
         run.define_metric("*", step_metric=UPDATES, step_sync=True)
         super().__init__(experiment=run)
 
-    def show_table(
-        self, key: str, columns: Sequence[str], rows: Sequence[Sequence[str]], step: int
-    ) -> None:
+    def show_table(self, key: str, rows: Sequence[Sequence[str]], step: int) -> None:
         """Log a table, at the step that W&B has."""
-        self.log_text(key, columns=[*columns], data=[[*row] for row in rows])
+        self.log_text(key, columns=[*rows[0]], data=[[*row] for row in rows[1:]])
 
     def show_results(self, folder: Path, step: int) -> None:
         """Log the picture of a path as media, and BLEU over DAL of every validation as a chart."""
