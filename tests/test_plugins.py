@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -180,7 +181,8 @@ def test_a_checkpoint_makes_nothing_be_imported(folder, trained_once, tmp_path, 
 
 def test_a_name_that_is_taken_is_refused(monkeypatch):
     taken = Parts(schedules={"own": parts.SCHEDULES["wait_k"], "wait_k": parts.SCHEDULES["wait_k"]})
-    monkeypatch.setattr(parts, "_parts_of", lambda module: taken)
+    monkeypatch.setattr(parts, "locate", Path)
+    monkeypatch.setattr(parts, "import_module", lambda module: SimpleNamespace(parts=taken))
     with pytest.raises(UserError, match=r"mechanism\.schedule=wait_k is already taken by simulmt"):
         parts.load(["another"])
     assert "own" not in parts.SCHEDULES, "all of its parts or none"

@@ -13,15 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 from keyword import iskeyword
 from typing import Annotated, Any, TypeAlias, TypeVar
 
+import pydantic
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    TypeAdapter,
-    ValidationError,
-    validate_call,
-    with_config,
-)
 from pydantic_core import ErrorDetails, to_json
 from typing_extensions import NotRequired, TypedDict
 
@@ -30,7 +23,9 @@ from simulmt.errors import UserError
 T = TypeVar("T")
 Config: TypeAlias = Mapping[str, Any]
 """Plain values by name, as YAML and JSON hold them."""
-STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True)
+STRICT = pydantic.ConfigDict(
+    strict=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True
+)
 """How pydantic reads options: no conversions, no unknown names, no NaN or infinity."""
 
 Count: TypeAlias = Annotated[int, Ge(1), Le(1_000_000_000)]
@@ -60,7 +55,7 @@ def _folder_name(name: object) -> str:
     return str(name)
 
 
-FolderName: TypeAlias = Annotated[str, BeforeValidator(_folder_name)]
+FolderName: TypeAlias = Annotated[str, pydantic.BeforeValidator(_folder_name)]
 """A name that a user may also type as a number."""
 
 SAME_RUN = (
@@ -120,7 +115,7 @@ def limited(make: type[T]) -> type[T]:
     Raises:
         ValidationError: raised by the constructor; a ValueError of pydantic.
     """
-    make.__init__ = validate_call(config=STRICT)(make.__init__)  # type: ignore[method-assign]
+    make.__init__ = pydantic.validate_call(config=STRICT)(make.__init__)  # type: ignore[method-assign]
     return make
 
 
@@ -146,10 +141,10 @@ def check(options: Config, asked: Config, where: str) -> dict[str, Any]:
     Raises:
         UserError: an option is unknown, missing, of the wrong type or out of range.
     """
-    group = with_config(STRICT)(TypedDict("group", dict(asked)))  # type: ignore[operator]
+    group = pydantic.with_config(STRICT)(TypedDict("group", dict(asked)))  # type: ignore[operator]
     try:
-        checked: dict[str, Any] = _validated(TypeAdapter(group), options)
-    except ValidationError as error:
+        checked: dict[str, Any] = _validated(pydantic.TypeAdapter(group), options)
+    except pydantic.ValidationError as error:
         # a misspelt option is unknown, and the right one is missing: the former is more helpful
         first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
         raise UserError(_explained(first, asked, where)) from None
@@ -162,21 +157,14 @@ def convert(value: object, kind: type[T]) -> T:
     Raises:
         ValueError: pydantic's error, with the part that is of another type or out of range.
     """
-    return _validated(TypeAdapter(kind), value)
+    return _validated(pydantic.TypeAdapter(kind), value)
 
 
-_BOUNDS = {
-    "greater_than_equal": "at least {ge:,}",
-    "greater_than": "above {gt:,}",
-    "less_than_equal": "at most {le:,}",
-    "less_than": "below {lt:,}",
-}
-"""Words for pydantic's types of errors."""
 _BRANCH = re.compile(r"(constrained-)?(int|float|str|bool)|.+\[.*\]")
 """Pydantic's names for the branches of a union, in the location of an error."""
 
 
-def _validated(adapter: TypeAdapter[T], value: object) -> T:
+def _validated(adapter: pydantic.TypeAdapter[T], value: object) -> T:
     """Validate by JSON's rules: a list may be a tuple, a text a path, a whole number a float."""
     text = to_json(value, inf_nan_mode="constants")
     return adapter.validate_json(text, strict=True, extra="forbid")
@@ -190,10 +178,7 @@ def _explained(error: ErrorDetails, asked: Config, where: str) -> str:
         return f"{group} has no option {name}; its options are: {listed}"
     if error["type"] == "missing" and "." not in name:
         return f"{group} lacks a value for {name}; its options are: {listed}"
-    if bound := _BOUNDS.get(error["type"]):
-        said = f"it must be {bound.format(**error['ctx'])}"
-    else:
-        said = error["msg"].removeprefix("Value error, ").replace("Input should", "it must")
+    said = error["msg"].removeprefix("Value error, ").replace("Input should", "it must")
     return f"{where}{'.' * bool(where)}{name} is {error['input']!r}; {said}"
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from simulmt.data.pairs import FilePair
 from simulmt.errors import UserError
-from simulmt.system.console import busy, note
+from simulmt.system.console import console, note
 from simulmt.system.lock import alone
 
 PREFIX = "sacrebleu:"
@@ -47,7 +47,10 @@ def find_set(name: str, source: str, target: str) -> FilePair:
     socket.setdefaulttimeout(_PATIENCE)  # sacreBLEU itself sets no limit
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with busy(name), alone(place / own.replace("/", "_")):  # the ranks of a run take turns
+        with (
+            console.status(name),
+            alone(place / own.replace("/", "_")),
+        ):  # the ranks of a run take turns
             path, references = get_source_file(own, pair), get_reference_files(own, pair)
     except Exception as error:  # of several libraries
         raise UserError(

@@ -83,14 +83,8 @@ def _parse(text: bytes) -> Instance:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"])) or "the line"
         raise ValueError(f"{name} is {first['input']!r:.80}: {first['msg']}") from None
-    instance = Instance(
-        index=line.index,
-        source=line.source,
-        reference=line.reference,
-        prediction=line.prediction,
-        delays=line.delays,
-        elapsed=line.elapsed if any(line.elapsed) else (),
-    )
+    texts, times = (line.source, line.reference, line.prediction), line.elapsed
+    instance = Instance(line.index, *texts, line.delays, elapsed=times if any(times) else ())
     said, found = ((i.prediction_length, i.source_length) for i in (line, instance))
     if said != found:
         raise ValueError(f"prediction_length and source_length are {said}, the texts have {found}")

@@ -1,12 +1,14 @@
 """Reads `metrics.csv`, which a kill, a full disk or an editor may have corrupted."""
 
 import re
-import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from simulmt.files.run_directory import METRICS
+from simulmt.system.console import note
+
+_warn = cache(note)  # each line once
 
 
 def read_metrics(folder: Path) -> list[dict[str, str]]:
@@ -24,7 +26,7 @@ def read_metrics(folder: Path) -> list[dict[str, str]]:
     table = [dict(zip(names, row, strict=False)) for row in rows if len(row) == len(names)]
     complete = [row for row in table if _is_complete(row)]
     if corrupt := len(rows) - len(complete):
-        _warn(f"{path} is corrupt: {corrupt} of its {len(rows)} rows are left out")
+        _warn(f"warning: {path} is corrupt: {corrupt} of its {len(rows)} rows are left out")
     return complete
 
 
@@ -41,8 +43,3 @@ def _is_complete(row: Mapping[str, str]) -> bool:
     except ValueError:
         return False
     return re.fullmatch("[0-9]{1,15}", row.get("step", "")) is not None
-
-
-@cache  # once for each file
-def _warn(text: str) -> None:
-    print(f"warning: {text}", file=sys.stderr)

@@ -24,14 +24,14 @@ def certain(schedule: Schedule) -> None:
 
     def scaled(query: torch.Tensor, memory: Memory, state: torch.Tensor, moment: Moment) -> Plan:
         found = plan(query, memory, state, moment)
-        if isinstance(found.alignment, Expected):
+        odds = found.alignment
+        if isinstance(odds, Expected):
             raise AssertionError(
                 "The schedule plans an `Expected` alignment: pass `sharpen=`, a function that "
                 "makes the schedule's decisions certain."
             )
-        if isinstance(found.alignment, Stops):
+        if isinstance(odds, Stops):
             return found
-        odds = found.alignment
         return found._replace(alignment=odds._replace(logit=odds.logit * CERTAIN))
 
     schedule.plan = scaled  # type: ignore[method-assign]

@@ -1,12 +1,12 @@
 """Laws of decoding while the source arrives."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from itertools import count
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
 
 from simulmt.attention import Source
 from simulmt.decoding.greedy import greedy
@@ -111,14 +111,11 @@ def _traced(
     """Return the embedded source, the logits with gradients, and the delays."""
     embedded: list[Tensor] = []
 
-    def record(_: nn.Module, inputs: tuple[Tensor, ...], out: Tensor) -> None:
-        if torch.equal(inputs[0], source):
+    def record(part: nn.Module, inputs: tuple[Tensor, ...], out: Tensor) -> None:
+        if isinstance(part, nn.Embedding) and torch.equal(inputs[0], source):
             embedded.append(out.requires_grad_())
 
-    with ExitStack() as hooks:
-        for part in made.modules():
-            if isinstance(part, nn.Embedding):
-                hooks.enter_context(part.register_forward_hook(record))
+    with register_module_forward_hook(record):
         logits, read = forced_steps(made, source, mask, target, gradients=True)
     demand(bool(embedded), "The model should embed the source with an nn.Embedding.")
     return embedded[0], logits, read

@@ -26,24 +26,14 @@ QUANTILE = 0.3
 UNTIED = 1e-6
 """Keeps energies that are exactly equal, as a ReLU makes them, off the odds of one to one."""
 
-transformer = partial(
-    Transformer,
-    vocabulary=VOCABULARY,
-    dim=DIM,
-    ffn=48,
-    heads=4,
-    encoder_layers=2,
-    decoder_layers=2,
-    dropout=0.0,
-    norm="pre",
-    encoder="causal",
-)
-_DEPTH: Config = {"encoder_layers": 3, "decoder_layers": 3}
-_RECURRENT: Config = {"vocabulary": VOCABULARY, "dim": DIM, "heads": 4, "dropout": 0.0, **_DEPTH}
+_SIZE: Config = {"vocabulary": VOCABULARY, "dim": DIM, "heads": 4, "dropout": 0.0}
+_TWO: Config = {"encoder_layers": 2, "decoder_layers": 2}
+_THREE: Config = {"encoder_layers": 3, "decoder_layers": 3}
+transformer = partial(Transformer, **_SIZE, **_TWO, ffn=48, norm="pre", encoder="causal")
 SMALL: dict[str, Make] = {
     "transformer": transformer,
-    "rnmt_plus": partial(RnmtPlus, **_RECURRENT, encoder="causal"),
-    "luong": partial(Luong, **_RECURRENT, input_feeding=True),
+    "rnmt_plus": partial(RnmtPlus, **_SIZE, **_THREE, encoder="causal"),
+    "luong": partial(Luong, **_SIZE, **_THREE, input_feeding=True),
 }
 """A model of each kind; HMT needs a Transformer."""
 GUIDED = "transformer with averages"
@@ -78,15 +68,15 @@ def _calibrate(made: Model) -> None:
     schedules = [part for part in made.modules() if isinstance(part, MonotonicHeads)]
     if not schedules:
         return
-    energies: list[list[Tensor]] = [[] for _ in schedules]
+    energies = {part: list[Tensor]() for part in schedules}
     source, mask = sentences(8, 9, seed=7, vocabulary=made.vocabulary)
     with ExitStack() as hooks, torch.no_grad():
-        for part, seen in zip(schedules, energies, strict=True):
+        for part, seen in energies.items():
             hook = part.score.register_forward_hook(lambda _, __, out, seen=seen: seen.append(out))
             hooks.enter_context(hook)
         made(source, mask, source)
     heads = sum(part.heads for part in schedules)
-    for part, seen in zip(schedules, energies, strict=True):
+    for part, seen in energies.items():
         found = torch.cat(seen, 2).transpose(0, 1).flatten(1)  # (H, ...)
         usual = found.quantile(QUANTILE / heads, 1)[:, None, None]
         part.energy_bias.data = -usual - UNTIED

@@ -5,20 +5,18 @@ Terminals buffer their input by lines; here the buffer is switched off.
 
 import re
 import signal
+import sys
 import termios
 import tty
 from collections.abc import Callable, Generator
-from types import FrameType
-from typing import NoReturn
 
-import rich.live
 from rich.console import Console, Group
+from rich.live import Live
 from rich.text import Text
 
 from simulmt.live.interpreter import Event, arriving
 
 _ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O.|.)?")  # such as an arrow key
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
 _ERASE, _ERASE_WORD, _FINISHED = "\x7f\b", "\x15\x17", "\x04"
 
 
@@ -35,7 +33,10 @@ def typed(descriptor: int, show: Callable[[str], None]) -> Generator[str, None, 
         show: called with the word that is being typed, after each letter.
     """
     word, before = "", termios.tcgetattr(descriptor)
-    handlers = {number: signal.signal(number, _end) for number in _ENDING}
+    handlers = {
+        number: signal.signal(number, lambda number, _: sys.exit(128 + number))
+        for number in (signal.SIGTERM, signal.SIGHUP)
+    }
     try:
         tty.setcbreak(descriptor, termios.TCSANOW)  # no buffer, no echo; keeps pending input
         for text in arriving(descriptor):
@@ -53,10 +54,6 @@ def typed(descriptor: int, show: Callable[[str], None]) -> Generator[str, None, 
             signal.signal(number, handler)
 
 
-def _end(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)
-
-
 def _with(word: str, letter: str) -> str:
     """Return the word after one more key."""
     if letter in _ERASE_WORD or letter.isspace():
@@ -72,6 +69,8 @@ class Screen:
     Args:
         console: the terminal.
     """
+
+    _lines: Live
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -104,12 +103,9 @@ class Screen:
         self._draw()
 
     def _begin(self) -> None:
-        self._read: list[str] = []
-        self._written: list[str] = []
+        self._read, self._written = list[str](), list[str]()
         self._typing = self._shown = ""
-        self._lines: rich.live.Live = rich.live.Live(
-            console=self._console, auto_refresh=False, vertical_overflow="visible"
-        )
+        self._lines = Live(console=self._console, auto_refresh=False, vertical_overflow="visible")
         self._lines.start()
         self._draw()
 

@@ -15,7 +15,7 @@ from simulmt.decoding.search import GREEDY, Search
 from simulmt.models.model import Model
 from simulmt.parts.builders import pick_device
 from simulmt.saved import checkpoint
-from simulmt.saved.trained import UNTURNED, Trained
+from simulmt.saved.trained import Trained
 
 LONGEST = 4096
 """The most subwords of a sentence."""
@@ -66,7 +66,7 @@ class Translator:
         trained: Trained,
         device: str,
         policy: Policy | None = None,
-        dials: Mapping[str, float] = UNTURNED,
+        dials: Mapping[str, float] = {},
     ) -> "Translator":
         """Return the translator of a trained model that is already loaded.
 
@@ -86,8 +86,7 @@ class Translator:
             self.stream = SentenceStream(self.model)
         else:
             self.stream = PolicyStream(self.model, self.policy, self.search)
-        self.words_read: list[str] = []
-        self.words_written: list[str] = []
+        self.words_read, self.words_written = list[str](), list[str]()
         self._subwords_read = 0
         self._opening = self.model.vocabulary.opening
 

@@ -82,7 +82,7 @@ def load(modules: Sequence[str] = ()) -> None:
     for module in dict.fromkeys((*installed(), *modules)):
         try:
             if module not in _loaded:
-                _loaded[module] = _add(module, _parts_of(module))
+                _loaded[module] = _add(module)
         except UserError as error:
             if module in modules:
                 raise
@@ -122,8 +122,8 @@ def check_loaded(needed: Mapping[str, str], where: object) -> None:
             _warn(f"warning: {where} was trained with {module} {version}, but {here} runs now")
 
 
-def _parts_of(module: str) -> Parts:
-    """Import a plugin and return its parts."""
+def _add(module: str) -> Parts:
+    """Add the parts of a plugin to the tables, all or none."""
     file = locate(module)
     try:
         parts = getattr(import_module(module), "parts", None)
@@ -134,11 +134,6 @@ def _parts_of(module: str) -> Parts:
             f"{called(module)}: {file} has no variable `parts`; add one, such as "
             "`parts = simulmt.parts.Parts(schedules={'mine': Mine})`"
         )
-    return parts
-
-
-def _add(module: str, parts: Parts) -> Parts:
-    """Add parts to the tables, all or none."""
     for option, table, own in _entries(parts):
         if taken := own.keys() & table.keys():
             raise UserError(

@@ -54,11 +54,7 @@ CORPORA: dict[str, Callable[..., Corpus]] = {
 }
 OF_DATA = {"name": str, "corpus": str, "subwords": dict, "batch_tokens": Tokens}
 """Options of a `conf/data` group that are not the corpus reader's."""
-MODELS: dict[str, type[Model]] = {
-    "transformer": Transformer,
-    "rnmt_plus": RnmtPlus,
-    "luong": Luong,
-}
+MODELS: dict[str, type[Model]] = {"transformer": Transformer, "rnmt_plus": RnmtPlus, "luong": Luong}
 
 
 def build_mechanism(options: Config) -> Mechanism:
@@ -201,9 +197,7 @@ def _named(options: Config, table: Mapping[str, T], group: str) -> tuple[T, Conf
 class _Uninitialised(TorchFunctionMode):
     """Skips random initialisation, for which torch loads its compiler on the meta device."""
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call the function, unless it fills a tensor with random values."""
         given = kwargs or {}
         if func in (Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_):

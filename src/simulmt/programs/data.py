@@ -18,7 +18,7 @@ from simulmt.options import Config, asked_of, check, construct
 from simulmt.parts.builders import Data
 from simulmt.saved.checkpoint import load_subwords
 from simulmt.scoring.split_decoder import SplitDecoder
-from simulmt.system.console import busy, say
+from simulmt.system.console import console, say
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class RunData:
             digest = " ".join(text.sha256)
             given = {"sentences": text.sample(), "digest": digest, "cache": folder}
             options = {name: value for name, value in data.subwords.items() if name != "model"}
-            with busy("subwords"):
+            with console.status("subwords"):
                 subwords = construct(Subwords.train, options, "data.subwords", given)
         encoded = {n: EncodedSplit.encode(s, subwords, cache) for n, s in splits.items()}
         return cls(corpus, subwords, encoded)

@@ -21,8 +21,6 @@ from simulmt.parts import check_loaded
 from simulmt.parts.builders import build_corpus, build_mechanism, outline_model
 from simulmt.parts.configuration import Setup
 
-UNTURNED: Mapping[str, float] = {}
-
 
 @dataclass(frozen=True)
 class Trained:
@@ -104,7 +102,7 @@ class Trained:
         check_manifest(self.manifest, manifest(corpus, self.subwords, names), names)
         return corpus
 
-    def build(self, dials: Mapping[str, float] = UNTURNED, policy: Policy | None = None) -> Model:
+    def build(self, dials: Mapping[str, float] = {}, policy: Policy | None = None) -> Model:
         """Return the model with its weights, on the CPU in evaluation mode.
 
         Nothing is allocated before the configuration and the weights are known to fit.

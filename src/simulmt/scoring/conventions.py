@@ -8,13 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from simulmt.latency import (
-    COUNTED,
-    METRICS,
-    Metric,
-    average_token_delay,
-    yet_another_average_lagging,
-)
+from simulmt import latency
+from simulmt.latency import Metric
 from simulmt.scoring.degeneracy import FIGURES, OMNISTEVAL
 
 UNITS = ("word", "subword")
@@ -64,11 +59,10 @@ class Convention:
         return (f"u:{unit}", *clipping, *((self.scorer,) if self.scorer else ()))
 
 
-_AP, _AL_REF, _DAL = METRICS["AP"], METRICS["AL_ref"], METRICS["DAL"]
-_AL, _LAAL = METRICS["AL"], METRICS["LAAL"]
-_AP_REF, _CW_SRC = _AP._replace(length="ref"), METRICS["CW"]._replace(length="src")
-_YAAL = Metric("YAAL", yet_another_average_lagging, "max")
-_ATD = Metric("ATD", average_token_delay, "")
+_AP, _AL, _AL_REF, _LAAL, _DAL, _CW = latency.METRICS.values()
+_AP_REF, _CW_SRC = _AP._replace(length="ref"), _CW._replace(length="src")
+_YAAL = Metric("YAAL", latency.yet_another_average_lagging, "max")
+_ATD = Metric("ATD", latency.average_token_delay, "")
 
 
 def _named(*metrics: Metric) -> dict[str, Metric]:
@@ -77,7 +71,7 @@ def _named(*metrics: Metric) -> dict[str, Metric]:
 
 _WORD, _SUBWORD = UNITS
 CONVENTIONS: Mapping[str, Convention] = {
-    "paper": Convention(UNITS, COUNTED, clipped=True, chrf=True),
+    "paper": Convention(UNITS, latency.COUNTED, clipped=True, chrf=True),
     "simuleval": Convention((_WORD,), _named(_AL_REF, _DAL, _AP_REF, _LAAL, _ATD), clipped=False),
     "omnisteval": Convention(
         (_WORD,),

@@ -37,6 +37,10 @@ class UnitDelays(NamedTuple):
     source_length: int
     reference_length: int
 
+    def clipped(self) -> "UnitDelays":
+        """Return the same with delays of at most the source's length."""
+        return self._replace(delays=tuple(min(delay, self.source_length) for delay in self.delays))
+
 
 def score(
     instances: Iterable[Instance],
@@ -60,7 +64,8 @@ def score(
 
     Raises:
         UserError: If there is no sentence.
-        ValueError: If two different instances share an index, or one has no oracle.
+        ValueError: If two different instances share an index.
+        IndexError: If an instance has no oracle.
     """
     ordered = _ordered(instances)
     if not ordered:
@@ -71,16 +76,16 @@ def score(
     chrf = Score(float(result.score), f"chrF|{metric.get_signature()}")
     kinds = {convention.bleu for convention in CONVENTIONS.values()}
     bleus = {kind: bleu(predictions, references, kind) for kind in kinds}
-    best = [] if oracle is None else [_oracle_delays(instance, oracle) for instance in ordered]
-    figures = {
-        name: {
-            unit: _by_convention(
-                ordered, convention, unit, {"BLEU": bleus[convention.bleu], "chrF": chrf}
-            )
-            for unit in convention.units
-        }
-        for name, convention in CONVENTIONS.items()
-    }
+    best = []
+    if oracle:
+        for instance in ordered:
+            delays = oracle_delays(oracle[instance.index])
+            best.append(UnitDelays(delays, instance.source_length, len(delays)).clipped())
+    figures = dict[str, dict[str, Figures]]()
+    for name, convention in CONVENTIONS.items():
+        quality = {"BLEU": bleus[convention.bleu], "chrF": chrf}
+        counted = {u: _by_convention(ordered, convention, u, quality) for u in convention.units}
+        figures[name] = counted
     return Scores(
         figures=figures,
         initial_delays={unit: _initial_delays(_rows(ordered, unit)) for unit in UNITS},
@@ -220,18 +225,7 @@ def _rows(ordered: Sequence[Instance], unit: str, clipped: bool = True) -> list[
     if unit == "subword":
         lengths = [(i.subword_source_length, i.subword_reference_length) for i in ordered]
         rows = [UnitDelays(i.subword_delays, *n) for i, n in zip(ordered, lengths, strict=True)]
-    return [_clip(row) for row in rows] if clipped else rows
-
-
-def _clip(row: UnitDelays) -> UnitDelays:
-    return row._replace(delays=tuple(min(delay, row.source_length) for delay in row.delays))
-
-
-def _oracle_delays(instance: Instance, oracle: Sequence[Sequence[int]]) -> UnitDelays:
-    if not 0 <= instance.index < len(oracle):
-        raise ValueError(f"sentence {instance.index} has no oracle: there are {len(oracle)}")
-    delays = oracle_delays(oracle[instance.index])
-    return _clip(UnitDelays(delays, instance.source_length, len(delays)))
+    return [row.clipped() for row in rows] if clipped else rows
 
 
 def _tensors(rows: Sequence[UnitDelays]) -> tuple[Tensor, Tensor, Tensor, Tensor]:

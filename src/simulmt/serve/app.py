@@ -54,8 +54,8 @@ class Guard:
 
     def __init__(self, app: ASGIApp, origins: Sequence[str]) -> None:
         self.app, self.origins = app, origins
-        own = ("localhost", socket.gethostname().lower())
-        self.names = {*own, *(urlsplit(origin).hostname for origin in origins)}
+        self.names = {urlsplit(origin).hostname for origin in origins}
+        self.names |= {"localhost", socket.gethostname().lower()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request or reject it."""
@@ -91,11 +91,8 @@ class Guard:
 
 def application(sessions: Sessions, origins: Sequence[str] = ()) -> Starlette:
     """Return the application."""
-
-    async def talk(websocket: WebSocket) -> None:
-        await converse(websocket, sessions)
-
-    routes = [*(_file(path, name) for path, name in FILES.items()), WebSocketRoute("/socket", talk)]
+    talk = WebSocketRoute("/socket", partial(converse, sessions=sessions))
+    routes = [*(_file(path, name) for path, name in FILES.items()), talk]
     return Starlette(routes=routes, middleware=[Middleware(Guard, origins)])
 
 

@@ -77,8 +77,5 @@ def options_of(
     """Return the options of a constructor that have a value; their types have the bounds."""
     group = TypedDict("group", asked_of(make))  # type: ignore[misc]
     kinds = TypeAdapter(group).json_schema()["properties"]
-    return tuple(
-        Option(name, values[name], whys.get(name, ""), kinds[name])
-        for name in kinds
-        if name in values
-    )
+    names = [name for name in kinds if name in values]
+    return tuple(Option(name, values[name], whys.get(name, ""), kinds[name]) for name in names)

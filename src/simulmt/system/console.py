@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, track
-from rich.status import Status
 
 from simulmt.system.ending import is_first
 
@@ -33,11 +32,6 @@ def note(text: str) -> None:
 def watch(work: list[T], what: str = "decoding", on: Console = console) -> Iterable[T]:
     """Return the items of `work`, with a progress bar if `on` is a terminal."""
     return track(work, what, console=on, disable=not on.is_terminal, transient=True)
-
-
-def busy(what: str) -> Status:
-    """Return a context that shows a spinner on a terminal."""
-    return console.status(what)
 
 
 def counted(

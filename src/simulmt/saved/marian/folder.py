@@ -14,17 +14,9 @@ from pathlib import Path
 
 from torch import Tensor
 
+from simulmt.data import marian
 from simulmt.data.manifest import Manifest, SubwordsRecord
-from simulmt.data.marian import (
-    IDS,
-    SOURCE,
-    SPECIAL,
-    TARGET,
-    MarianSubwords,
-    codes_of,
-    ids_of,
-    special_file,
-)
+from simulmt.data.marian import IDS, MarianSubwords
 from simulmt.data.text import NORMALISATION
 from simulmt.errors import UserError
 from simulmt.files.run_directory import CONFIG, WEIGHTS
@@ -111,8 +103,8 @@ def _subwords(
     folder: Path, fields: ModelFields, described: TokenizerFields, target: str | None
 ) -> MarianSubwords:
     """Return the subwords of a folder."""
-    own = {name: (folder / name).read_bytes() for name in (SOURCE, TARGET, IDS)}
-    pieces = ids_of(own[IDS])
+    own = {name: (folder / name).read_bytes() for name in (marian.SOURCE, marian.TARGET, IDS)}
+    pieces = marian.ids_of(own[IDS])
     found = (len(pieces), pieces.get(described.eos_token), pieces.get(described.pad_token))
     if found != (fields.vocab_size, fields.eos_token_id, fields.pad_token_id):
         raise UserError(
@@ -130,12 +122,12 @@ def _subwords(
         eos=fields.eos_token_id,
         opening=_opening(pieces, target),
     )
-    return MarianSubwords({**own, SPECIAL: special_file(vocabulary)})
+    return MarianSubwords({**own, marian.SPECIAL: marian.special_file(vocabulary)})
 
 
 def _opening(pieces: Mapping[str, int], target: str | None) -> tuple[int, ...]:
     """Return the ids that open a source sentence; they name the language to write."""
-    codes = codes_of(pieces)
+    codes = marian.codes_of(pieces)
     if target is None and not codes:
         return ()
     if target not in codes:
