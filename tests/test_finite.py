@@ -77,5 +77,5 @@ def test_a_checkpoint_that_is_not_finite_is_refused(trained_once, tmp_path):
     content = torch.load(trained_once("mechanism=soft") / "checkpoints/best.ckpt")
     content["state_dict"]["model.embedding.weight"][3, 1] = torch.nan
     torch.save(content, tmp_path / "bad.ckpt")
-    with pytest.raises(UserError, match=r"its parameter model.embedding.weight is not finite"):
+    with pytest.raises(UserError, match=r"its parameter model.embedding.weight .* finite"):
         checkpoint.load(tmp_path / "bad.ckpt")

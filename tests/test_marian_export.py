@@ -127,8 +127,8 @@ def test_an_imported_model_goes_back(tmp_path):
 @pytest.mark.parametrize(
     ("mechanism", "changes", "message"),
     [
-        ("wait_k", {"encoder": "causal"}, "mechanism.schedule=wait_k: .* has only full_sentence"),
-        ("soft", {"norm": "pre"}, "model.norm=pre: Marian's format has only post; leave out form"),
+        ("wait_k", {"encoder": "causal"}, "mechanism.schedule=wait_k .* only full_sentence"),
+        ("soft", {"norm": "pre"}, "model.norm=pre .* only post: leave out format"),
         ("soft", {"average_embedding": True, "encoder": "causal"}, "model.average_embedding=True"),
     ],
 )

@@ -63,13 +63,13 @@ def change(path: Path, **entries: Any) -> None:
         ("normalize_before", True, "normalize_before: .* False .got True"),
         ("scale_embedding", False, "scale_embedding: .* True .got False"),
         ("model_type", "m2m_100", "model_type: .*'marian'.*'m2m_100'"),
-        ("encoder_ffn_dim", 64, "not those of the model .*size mismatch"),
-        ("decoder_attention_heads", 2, "decoder_attention_heads must be encoder_attention"),
+        ("encoder_ffn_dim", 64, "size mismatch"),
+        ("decoder_attention_heads", 2, "decoder_attention_heads must .*encoder_attention_heads"),
         ("d_model", 36, "36.*multiple of 8"),
-        ("encoder_layers", 3, "not those of the model .*Missing key.*encoder.2"),
+        ("encoder_layers", 3, "Missing key.*encoder.2"),
         ("vocab_size", 10**6, "has 137 pieces, .*config.json says 1,000,000"),
-        ("pad_token_id", 3, "eos and pad are .0, 136.; config.json says 137 and .0, 3."),
-        ("decoder_start_token_id", 0, "only pad and bos may be the same"),
+        ("pad_token_id", 3, "eos and pad at .0, 136., but config.json says 137 and .0, 3."),
+        ("decoder_start_token_id", 0, "'pad': .*'bos': 0.*pad and bos may be the same"),
     ],
 )
 def test_what_the_transformer_has_not_is_named(folder, field, value, message):
@@ -89,7 +89,7 @@ def test_fields_that_change_no_logit_are_ignored(folder):
         ("vocab.json", lambda path: path.write_text('{"a": 1, "b": 1}'), "does not number its 2"),
         ("vocab.json", lambda path: change(path, more=137), "138 pieces, .*config.json says 137"),
         ("target.spm", lambda path: path.write_bytes(spm(["xyz ยฺ zyx"] * 9, 12)),
-         "vocab.json lacks .* of the .* pieces of target.spm: they are of different models"),
+         "vocab.json lacks .* of the .* pieces of target.spm: .*different models"),
         ("target.spm", lambda path: path.write_bytes(
             spm(["a b c ab"] * 9, 300, byte_fallback=True)), "or has byte pieces"),
         ("source.spm", lambda path: path.write_bytes(
@@ -126,9 +126,9 @@ def weights(folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda value: value[:, :-1].contiguous(), "not those of the model .*size mismatch"),
-        (lambda value: value.to(torch.int8), "model.shared.weight is not finite, or not of floats"),
-        (lambda value: value * torch.nan, "model.shared.weight is not finite"),
+        (lambda value: value[:, :-1].contiguous(), "size mismatch"),
+        (lambda value: value.to(torch.int8), "model.shared.weight .*finite"),
+        (lambda value: value * torch.nan, "model.shared.weight .*finite"),
     ],
 )
 def test_weights_that_are_none_are_named(folder, spoil, message):
@@ -176,7 +176,7 @@ def test_a_language_is_chosen(folder):
 
 
 def test_a_folder_of_transformers_is_no_checkpoint(folder):
-    with pytest.raises(UserError, match="holds a model of transformers: give what"):
+    with pytest.raises(UserError, match="transformers: run `simulmt import from="):
         checkpoint.load(folder)
 
 

@@ -113,9 +113,7 @@ def test_parameters_of_another_run_stand_still_at_first(finished, tmp_path, cach
             assert torch.equal(at_first[name], start[name]), name
     assert any(not torch.equal(later[name], start[name]) for name in later.keys() - new)
     run(tmp_path / "all", cache, f"init_from={finished}", "init_freeze=3")
-    assert (
-        "init_freeze=3 has no effect: all parameters come from that run" in capsys.readouterr().out
-    )
+    assert "init_freeze=3 has no effect" in capsys.readouterr().out
 
 
 def test_fine_tuning_on_other_sentences(finished, tmp_path, cache, capsys):

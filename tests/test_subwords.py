@@ -133,7 +133,7 @@ def test_unusable_files_are_refused(tmp_path: Path) -> None:
         Subwords.load(path)
     for content in (b"", b"no model at all", b"\0" * 40):
         path.write_bytes(content)
-        message = rf"joint\.model: .*{len(content)} bytes that are not a Sent.*give a \.model"
+        message = rf"joint\.model: .*{len(content)} bytes.*give a \.model"
         with pytest.raises(UserError, match=message):
             Subwords.load(path)
 
@@ -157,7 +157,7 @@ def trained_elsewhere(**options: Any) -> bytes:
 
 def test_models_trained_elsewhere(tmp_path: Path) -> None:
     assert Subwords(trained_elsewhere(vocab_size=80)).decode([UNK, UNK]) == "⁇⁇"
-    message = r"'pad_id': -1, 'unk_id': 0.* instead of .*'pad_id': 0.*train one with the latter"
+    message = r"'pad_id': -1, 'unk_id': 0.* instead of .*'pad_id': 0.*train one"
     with pytest.raises(UserError, match=message):
         Subwords(trained_elsewhere(vocab_size=80, pad_id=-1, unk_id=0, bos_id=1, eos_id=2))
     with pytest.raises(UserError, match=r"spans words.*without byte_fallback"):

@@ -96,7 +96,7 @@ def test_a_line_too_long_to_translate_is_named(root: Path) -> None:
         ("val", b"a\nb\nc\n", b"a\nb\n", r"val\.en ends after line 2, but .*val\.de"),
         ("val", b"a\n", b"a\nb\n\n", r"val\.de ends after line 1, but .*val\.en"),
         ("train", b"a b c\n\n", b"a\nb\n", r"1 pairs with an.*1 too long \(max_words=2"),
-        ("test", b"", b"", r"no pair is left of .*test\.de: 0 pairs"),
+        ("test", b"", b"", r"test\.de: 0 pairs"),
     ],
 )
 def test_text_that_is_no_corpus_is_named(root, stem, source, target, said) -> None:

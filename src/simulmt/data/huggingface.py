@@ -102,7 +102,7 @@ def _load(
         reason = str(cause).partition("\n")[0].rstrip(".") or type(cause).__name__
         raise UserError(
             f"split {split} of {where} cannot be read: {reason}; correct data.path, data.config, "
-            "data.revision, data.columns or the split (docs/data.md: also without a network)"
+            "data.revision, data.columns or the split (docs/data.md also covers offline use)"
         ) from error
     return texts, [Path(file["filename"]) for file in dataset.cache_files]
 

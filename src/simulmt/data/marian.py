@@ -58,7 +58,7 @@ def ids_of(content: bytes) -> dict[str, int]:
     """
     ids: dict[str, int] = json.loads(content)
     if sorted(ids.values()) != [*range(len(ids))]:
-        raise UserError(f"{IDS} does not number its {len(ids):,} pieces from 0: take another copy")
+        raise UserError(f"{IDS} does not number its {len(ids):,} pieces from 0: use another copy")
     return ids
 
 
@@ -82,8 +82,8 @@ def _special_ids(content: bytes, ids: Mapping[str, int]) -> Vocabulary:
     distinct = 3 if vocabulary.pad == vocabulary.bos else 4
     if len(special) < distinct or not special <= {*ids.values()} or not opening <= languages:
         raise UserError(
-            f"the special ids {named} are not all ids of {IDS}, of which only pad and bos may be "
-            "the same: take another model"
+            f"the special ids {named} must be distinct ids of {IDS}, except that pad and bos may "
+            "be the same: use another model"
         )
     return vocabulary
 
@@ -94,8 +94,8 @@ def _surface(piece: str) -> str:
     text = piece.lstrip(SPACE)
     if SPACE in text:
         raise UserError(
-            f"{IDS} has the piece {piece!r:.80}, which spans words: take a model whose "
-            "SentencePiece models split by white space"
+            f"{IDS} has the piece {piece!r:.80}, which spans words: use a model whose "
+            "SentencePiece models split on white space"
         )
     return " " * begins + "".join(text.split())
 
@@ -113,13 +113,13 @@ def _encoder(
     read = "".join(processor.encode("A", out_type=str))
     if any(map(processor.is_byte, pieces)) or not read.startswith(SPACE):
         raise UserError(
-            f"{name} reads 'A' as {read!r:.80}, or has byte pieces: take a model trained with "
+            f"{name} reads 'A' as {read!r:.80}, or has byte pieces: use a model trained with "
             "add_dummy_prefix and without byte_fallback"
         )
     missing = sum(processor.id_to_piece(piece) not in known for piece in pieces)
     if 2 * missing > len(pieces):
         raise UserError(
-            f"{IDS} lacks {missing:,} of the {len(pieces):,} pieces of {name}: they are of "
-            "different models; take all files from one"
+            f"{IDS} lacks {missing:,} of the {len(pieces):,} pieces of {name}: they come "
+            "from different models; use files that all come from one"
         )
     return lambda word: [known.get(piece, unk) for piece in processor.encode(word, out_type=str)]

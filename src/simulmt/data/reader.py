@@ -93,7 +93,7 @@ def read_text(
     folder = Path(root).expanduser()
     if not folder.is_dir():
         raise UserError(
-            f"{folder} is not a folder: set `root` to the folder of {train}.{source} and "
+            f"{folder} is not a folder: set `root` to the folder that holds {train}.{source} and "
             f"{train}.{target}"
         )
     stems = {"train": train, "valid": valid, "test": test}
@@ -151,7 +151,7 @@ def read_shards(
         dropped = Counter[str]()
         pairs = write_sides(folder, _cleaned(shards, max_words, dropped))
         if [shard.state for shard in shards] != states:
-            raise UserError(f"{shards[0].name} changed while it was read: retry")
+            raise UserError(f"{shards[0].name} changed while it was being read: retry")
         return {"pairs": pairs, "dropped": dict(dropped)}
 
     entry = Entry(cache / "text" / key, write)
@@ -180,6 +180,6 @@ def _cleaned(
     if not pairs:
         limit = "" if max_words is None else f" (max_words={max_words}: raise it)"
         raise UserError(
-            f"no pair is left of {shards[0].name}: {dropped['empty']} pairs with an empty "
+            f"no pairs are left in {shards[0].name}: {dropped['empty']} pairs with an empty "
             f"side, {dropped['too_long']} too long{limit}; check that these are the right files"
         )

@@ -55,7 +55,8 @@ def find_set(name: str, source: str, target: str) -> FilePair:
     except Exception as error:  # of several libraries
         raise UserError(
             f"{name} {pair}: {error}; `sacrebleu -t {own} -l {pair} --echo src` fetches it into "
-            f"{place} where there is a network; if it is corrupt, remove {place / own} first"
+            f"{place} on a machine with a network; if the copy there is corrupt, remove "
+            f"{place / own} first"
         ) from None
     finally:
         socket.setdefaulttimeout(before)

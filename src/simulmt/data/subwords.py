@@ -48,7 +48,7 @@ class Subwords(Tokenizer):
         processor = open_model(model, "the subword model")
         if (ids := {name: getattr(processor, name)() for name in _IDS}) != _IDS:
             raise UserError(
-                f"a subword model with {ids} instead of {_IDS}: train one with the latter ids"
+                f"the subword model has {ids} instead of {_IDS}: train one with the expected ids"
             )
         pieces = range(processor.vocab_size())
         surfaces = [_surface(processor, piece) for piece in pieces]
@@ -58,7 +58,7 @@ class Subwords(Tokenizer):
         super().__init__(vocabulary, spelled, surfaces, (processor.encode,) * 2)
         if (read := "".join(processor.encode(normalise(_PROBE), out_type=str))) != _PROBE:
             raise UserError(
-                f"a subword model that reads {_PROBE!r} as {read!r}: train one with "
+                f"the subword model reads {_PROBE!r} as {read!r}: train one with "
                 "normalization_rule_name=identity and add_dummy_prefix"
             )
 

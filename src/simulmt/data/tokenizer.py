@@ -166,7 +166,7 @@ def open_model(model: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
         processor.LoadFromSerializedProto(model)
     except RuntimeError:
         raise UserError(
-            f"{name} has {len(model)} bytes that are not a SentencePiece model: give a .model file"
+            f"{name} ({len(model)} bytes) is not a SentencePiece model: give a .model file"
         ) from None
     return processor
 

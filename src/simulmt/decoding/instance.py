@@ -56,8 +56,9 @@ class Instance:
             and all(before <= after for before, after in pairwise(self.elapsed))
         ):
             raise ValueError(
-                f"sentence {self.index + 1}: 'elapsed' is {list(self.elapsed)}, not a finite time "
-                f"for each word, none before the one before it or its delay in {list(self.delays)}"
+                f"sentence {self.index + 1}: 'elapsed' is {list(self.elapsed)}, but it needs "
+                "a finite time for each word, never falling and never below the word's delay in "
+                f"{list(self.delays)}"
             )
 
     @cached_property

@@ -138,7 +138,7 @@ class Distillation:
         if not re.fullmatch(r"([\w-]+) (?!\1$)[\w-]+", f"{source} {target}"):
             raise UserError(
                 f"{trained.path} translates from {source!r} to {target!r}: a corpus needs two "
-                "languages whose codes can end the names of its files"
+                "different language codes that can serve as file extensions"
             )
         search = line_search(trained, model, None, options.beam, options.length_penalty)
         k = options.k or 7 if options.kind == "monotonic" else None  # German-English (Wang et al.)
@@ -220,7 +220,7 @@ class Distillation:
                 shards = [self.shards / str(rank) for rank in range(processes)]
                 there, pairs = sum(whole_lines(shard)[0] for shard in shards), len(self.train)
                 if there < pairs:
-                    say(f"{there:,} of {pairs:,} pairs: the process that ends last joins them")
+                    say(f"{there:,} of {pairs:,} pairs done: the last process to finish joins them")
                     return
                 self._write(shards)
             shutil.rmtree(self.shards, ignore_errors=True)

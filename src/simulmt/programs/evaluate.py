@@ -79,7 +79,7 @@ class EvaluateOptions:
             )
         if self.text is not None and not other:
             raise UserError(
-                f"text={self.text} names other text than the model's splits: leave it out, or give "
+                f"text={self.text} has no effect on the model's own splits: leave it out, or give "
                 f"source=FILE target=FILE or split={PREFIX}NAME"
             )
         searches = (self.beam or 1, self.length_penalty) != (1, None)

@@ -75,8 +75,8 @@ def check_job(place: Path, there: Mapping[str, object], job: Mapping[str, object
     if changed:
         was, now = (", ".join(f"{n}={of.get(n)}" for n in changed) for of in (there, job))
         raise UserError(
-            f"{place} was written with {was}, not {now}: repeat that command, or choose another "
-            "place"
+            f"{place} was written with {was}, not {now}: repeat the earlier command, or choose "
+            "another place"
         )
 
 
@@ -105,7 +105,7 @@ def append(
         there, size = whole_lines(path)
         file.truncate(size)
         if there:
-            say(f"{path}: {there:,} lines are already there")
+            say(f"{path} already has {there:,} lines: only the rest is translated")
         for first in range(0, len(lines), block)[part]:
             given = [*lines[first : first + block]]
             if there < len(given):

@@ -98,6 +98,6 @@ def _check_together(
         )
     if plan.compile and not model.compiles:
         raise UserError(
-            f"trainer.compile=true with model.name={config.model['name']}, a loop over tokens that "
-            "takes torch.compile too long: set trainer.compile=false"
+            f"trainer.compile=true with model.name={config.model['name']}, which loops over tokens "
+            "and so takes torch.compile too long: set trainer.compile=false"
         )

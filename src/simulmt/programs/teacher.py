@@ -38,7 +38,7 @@ def load_offline(option: str, place: Path) -> tuple[Trained, Model]:
     if not model.mechanism.offline:
         raise UserError(
             f"{option}={place} was trained with mechanism={model.mechanism.name}, which writes "
-            "before it has read the whole sentence: choose a model of mechanism=soft"
+            "before it has read the whole sentence: choose a model trained with mechanism=soft"
         )
     return trained, model
 

@@ -90,7 +90,7 @@ def read_torch(path: Path) -> object:
     except Exception as error:  # of many types; torch's messages advise to trust the file
         why = f" ({error.strerror})" if isinstance(error, OSError) else ""
         raise UserError(
-            f"{path} is not a checkpoint, or is corrupt{why}; take another one, or retrain"
+            f"{path} is not a checkpoint, or is corrupt{why}; use another one, or retrain"
         ) from None
 
 

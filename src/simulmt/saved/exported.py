@@ -101,8 +101,8 @@ def read(folder: Path) -> Trained:
     described = read_json(folder / CONFIG)
     if "model_type" in described:
         raise UserError(
-            f"{folder} holds a model of transformers: give what `simulmt import from={folder} "
-            "to=NEW` makes of it"
+            f"{folder} holds a model in the format of transformers: run `simulmt import "
+            f"from={folder} to=NEW`, and give NEW instead"
         )
     subwords, content = load_tokenizer(folder), (folder / WEIGHTS).read_bytes()
     written = described.pop("sha256", {})  # none where somebody has edited the files

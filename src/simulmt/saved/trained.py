@@ -57,12 +57,12 @@ class Trained:
             config, needs = convert(entries["config"], dict), entries["needs"]
             described = convert(entries["manifest"], Manifest)
             if not all(re.fullmatch(MODULE, name) for name in convert(needs, dict[str, str])):
-                raise ValueError(f"needs are {needs}, not names of plugins")
+                raise ValueError(f"needs must name plugins, but are {needs}")
             return cls(path, config, Setup.of(config), described, needs, subwords, weights)
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(
-                f"{path} is corrupt, or of another version of simulmt ({error}); retrain or export "
-                "it again"
+                f"{path} is corrupt, or from another version of simulmt ({error}); retrain or "
+                "export it again"
             ) from None
 
     def own_split(self, name: str, root: Path | None) -> Split:
@@ -141,8 +141,8 @@ def check_finite(path: Path, weights: Mapping[str, object]) -> None:
     for name, value in weights.items():
         if not (isinstance(value, Tensor) and value.is_floating_point() and value.isfinite().all()):
             raise UserError(
-                f"{path}: its parameter {name} is not finite, or not of floats; take an earlier "
-                "checkpoint, or retrain with a lower optim.lr"
+                f"{path}: its parameter {name} has values that are not finite floats; use an "
+                "earlier checkpoint, or retrain with a lower optim.lr"
             )
 
 
@@ -157,6 +157,6 @@ def fill(model: nn.Module, weights: Mapping[str, Tensor], path: Path, **how: boo
     except RuntimeError as error:
         differences = shorten(str(error).partition("\n")[2], 300)
         raise UserError(
-            f"{path}: its weights are not those of the model that its configuration describes "
+            f"{path}: its weights do not fit the model that its configuration describes "
             f"({differences})"
         ) from None

@@ -35,4 +35,4 @@ class Confidence(SubwordPolicy):
         """A model that was trained with a confidence."""
         if mechanism.confident:
             return Demands()
-        return Demands(f"mechanism={mechanism.name} has no confidence: take a run of mechanism=sm2")
+        return Demands(f"mechanism={mechanism.name} has no confidence: use a run of mechanism=sm2")

@@ -39,5 +39,5 @@ class NewestToken(SubwordPolicy):
             return Demands(overrules=True)
         return Demands(
             "it needs learned monotonic heads with infinite lookback, and mechanism="
-            f"{mechanism.name} has none: take a run of mechanism=emma, mma_il or milk"
+            f"{mechanism.name} has none: use a run of mechanism=emma, mma_il or milk"
         )

@@ -71,7 +71,7 @@ class ModelFields(_Fields):
         heads = self.encoder_attention_heads
         for name in ("decoder_attention_heads", "num_attention_heads"):
             if getattr(self, name) not in (None, heads):
-                raise ValueError(f"{name} must be encoder_attention_heads, {heads}")
+                raise ValueError(f"{name} must equal encoder_attention_heads ({heads})")
         return self
 
     def model_options(self) -> Config:
@@ -118,4 +118,4 @@ def read_fields(path: Path, kind: type[T]) -> T:
             f"{'.'.join(map(str, each['loc']))}: {each['msg']} (got {each['input']!r:.80})"
             for each in error.errors()
         ]
-        raise UserError(f"{path}: {'; '.join(wrong)}; take another model") from None
+        raise UserError(f"{path}: {'; '.join(wrong)}; use another model") from None

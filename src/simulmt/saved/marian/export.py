@@ -45,8 +45,8 @@ def write(trained: Trained, folder: Path) -> None:
     for name, values in _OFFERED.items():
         if (value := chosen.get(name, values[0])) not in values:
             raise UserError(
-                f"format=marian of a model with {name}={value}: Marian's format has only "
-                f"{values[0]}; leave out format, or train with {name}={values[0]}"
+                f"format=marian, but the model has {name}={value} and Marian's format has only "
+                f"{values[0]}: leave out format, or train with {name}={values[0]}"
             )
     options, vocabulary = {"activation": "relu", **trained.setup.model}, trained.subwords.vocabulary
     with new_folder(folder) as unfinished:

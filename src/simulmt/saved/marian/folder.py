@@ -108,12 +108,12 @@ def _subwords(
     found = (len(pieces), pieces.get(described.eos_token), pieces.get(described.pad_token))
     if found != (fields.vocab_size, fields.eos_token_id, fields.pad_token_id):
         raise UserError(
-            f"{folder / IDS} has {found[0]:,} pieces, the ids of eos and pad are {found[1:]}; "
+            f"{folder / IDS} has {found[0]:,} pieces, with eos and pad at {found[1:]}, but "
             f"{CONFIG} says {fields.vocab_size:,} and {fields.eos_token_id, fields.pad_token_id}: "
-            "take all files from one model"
+            "use files that all come from one model"
         )
     if described.unk_token not in pieces:
-        raise UserError(f"{folder / IDS} has no {described.unk_token!r}: take another model")
+        raise UserError(f"{folder / IDS} has no {described.unk_token!r}: use another model")
     vocabulary = Vocabulary(
         len(pieces),
         pad=fields.pad_token_id,
@@ -142,5 +142,5 @@ def _weights(folder: Path, options: Config) -> dict[str, Tensor]:
         return from_marian(path, read_tensors(path, path.read_bytes()), options)
     weights = read_torch(path := folder / PICKLED)
     if not isinstance(weights, dict):
-        raise UserError(f"{path} holds no parameters by name: take another copy of the model")
+        raise UserError(f"{path} holds no named parameters: use another copy of the model")
     return from_marian(path, weights, options)

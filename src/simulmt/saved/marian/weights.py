@@ -71,14 +71,14 @@ def from_marian(path: Path, weights: Mapping[str, Tensor], options: Config) -> d
     copies = [own.pop(name) for name in (EMBEDDING, *_COPIES) if name in own]
     if not copies or not all(torch.equal(copy, copies[0]) for copy in copies):
         raise UserError(
-            f"{path}: {EMBEDDING} and {', '.join(_COPIES)} are not one embedding: take another "
+            f"{path}: {EMBEDDING} and {', '.join(_COPIES)} are not the same matrix: use another "
             "model"
         )
     for name in _POSITIONS:
         if name in own and not _are_sinusoids(own.pop(name), options["dim"]):
             raise UserError(
-                f"{path}: {name} are learned, or in another order than sines, then cosines: take "
-                "a model with static_position_embeddings"
+                f"{path}: {name} are learned, or are not sines followed by cosines: use a "
+                "model with static_position_embeddings"
             )
     for name in _key_biases(options):
         own.pop(name, None)
