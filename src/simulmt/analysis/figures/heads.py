@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from simulmt.analysis.figures import sheet
+from simulmt.analysis.figures.style import Style
 from simulmt.analysis.figures.trace import Trace
 from simulmt.errors import UserError
 from simulmt.options import pick
@@ -143,11 +144,10 @@ def _mark(
     rings = np.array([(i, j - 1) for i, row in enumerate(stops) for j in sorted({*row} - {0})])
     if not len(rings):
         return
-    ones = np.ones(len(rings))
-    sheet.draw_circles(axes, rings, ones, facecolors="white", zorder=2.8)  # between line and dots
-    sheet.draw_circles(
-        axes, rings, ones, facecolors="none", edgecolors=_STOP, linewidths=1.5, zorder=4
-    )
+    area = np.ones(len(rings))
+    sheet.draw_circles(axes, rings, area, facecolors="white", zorder=2.8)  # between line and dots
+    ring: Style = {"edgecolors": _STOP, "linewidths": 1.5}
+    sheet.draw_circles(axes, rings, area, facecolors="none", zorder=4, **ring)
     furthest = [(max(row) or np.nan) - 0.5 for row in stops]
     axes.plot(furthest, np.arange(len(stops)) + 0.5, color=_STOP, linewidth=1.5, zorder=2.5)
 
