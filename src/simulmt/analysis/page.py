@@ -39,15 +39,16 @@ def write_rows(
     return path
 
 
-def write_html(template: str, path: Path, **values: object) -> Path:
-    """Fill in a template, write the page, and return its path; same values give same bytes.
+def write_html(path: Path, **values: object) -> Path:
+    """Fill in the template of a name, write the page, and return its path.
+
+    The same values give the same bytes.
 
     Args:
-        template: The file name of the template.
-        path: The path of the page.
+        path: The path of the page; its template has the same file name.
         values: The values that the template names.
     """
-    write_texts(path.parent, {path.name: _TEMPLATES.get_template(template).render(values)})
+    write_texts(path.parent, {path.name: _TEMPLATES.get_template(path.name).render(values)})
     return path
 
 

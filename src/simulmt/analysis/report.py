@@ -89,7 +89,12 @@ def _write(
     """Write all files, and return their paths."""
     runs, to = listed.runs, chosen.to
     trained = [run for run in runs if not run.is_decoding and not run.foreign]
-    rows, pairs = curve_rows(runs, chosen.latency), _compare(chosen, runs, lines)
+    rows = curve_rows(runs, chosen.latency)
+    pairs = matched_pairs(runs, chosen.compare_at, lines.keys)
+    if chosen.resamples < (needed := 40 * len(pairs)):  # p is at least 2 / (resamples + 1)
+        limit = f"cannot be below .05 with resamples={chosen.resamples}"
+        remedy = f"give resamples={needed}, or fewer values in compare_at"
+        say(f"p_holm of {len(pairs)} comparisons {limit}: {remedy}")
     written = [
         write_rows(rows, to / "curves.csv"),
         write_rows([run.cost() for run in trained], to / "cost.csv"),
@@ -120,7 +125,6 @@ def _write_page(
     first = next((run.log for run in runs if run.log), ())
     samples = sorted(typical_places(first)[: chosen.samples]) if first else []
     return write_html(
-        "report.html",
         chosen.to / "report.html",
         choices=chosen,
         runs=runs,
@@ -135,17 +139,6 @@ def _write_page(
         word_staircase=word_staircase,
         **tables,
     )
-
-
-def _compare(chosen: ReportOptions, runs: Sequence[Run], lines: ReportLines) -> list[Row]:
-    """Return the tests of lines at equal latency."""
-    pairs = matched_pairs(runs, chosen.compare_at, lines.keys)
-    if chosen.resamples < (needed := 40 * len(pairs)):  # p is at least 2 / (resamples + 1)
-        say(
-            f"p_holm of {len(pairs)} comparisons cannot be below .05 with "
-            f"resamples={chosen.resamples}: give resamples={needed}, or fewer values in compare_at"
-        )
-    return pairs
 
 
 def _draw(
@@ -192,10 +185,8 @@ def _select(chosen: ReportOptions, runs: Sequence[Run]) -> list[Row]:
     latency = str(chosen.select).upper()
     rows, unknown = select_runs(runs, run_names(runs), latency, chosen.ranges)
     if unknown:
-        say(
-            f"not selected from, without development figures of what was tested (averaged "
-            f"weights, or no {METRICS}): {', '.join(unknown)}"
-        )
+        why = f"averaged weights, or no {METRICS}"
+        say(f"not selected from, without development figures ({why}): {', '.join(unknown)}")
     if not rows:
         raise UserError("select: all runs read the whole sentence first; choose select=null")
     return rows

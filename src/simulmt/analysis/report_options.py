@@ -12,8 +12,6 @@ from simulmt.latency import ADDED
 from simulmt.options import Config, Finite, Natural, Positive, construct, pick
 from simulmt.scoring.conventions import CONVENTIONS
 
-_LATENCIES = ("DAL", "AL", "AP", "LAAL", *ADDED)
-
 
 def _listed(value: object) -> object:
     return [] if value is None else value if isinstance(value, list) else [value]
@@ -66,14 +64,12 @@ class ReportOptions:
         convention, paper = CONVENTIONS[self.convention], self.convention == "paper"
         where = "" if paper else f"convention={self.convention}: "
         for latency in self.latency:
-            known = _LATENCIES if paper else tuple(convention.metrics)
+            known = ("DAL", "AL", "AP", "LAAL", *ADDED) if paper else tuple(convention.metrics)
             pick(dict.fromkeys(known), latency, f"{where}latency")
         pick(dict.fromkeys(convention.units), self.unit, f"{where}unit")
         if self.select and not paper:
-            raise UserError(
-                f"select={self.select} with convention={self.convention}: the development set is "
-                "scored by paper alone; choose convention=paper, or select=null"
-            )
+            two = f"select={self.select} with convention={self.convention}"
+            raise UserError(f"{two}: validation scores by convention=paper; choose that")
         if self.select and not self.ranges:
             raise UserError("select needs ranges of latency, such as ranges=[[3,4],[4,5]]")
 

@@ -31,8 +31,7 @@ def repeated(name: str, split: Split, described: Manifest) -> None:
         split: the text.
         described: the manifest of the model's data.
     """
-    others = [other for other in ("train", "valid") if other != name]
-    for other in same_text(split, described, others):
+    for other in same_text(split, described, [x for x in ("train", "valid") if x != name]):
         say(f"warning: {name} has the same source text as {other}: scores of it tell little")
 
 

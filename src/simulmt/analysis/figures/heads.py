@@ -15,14 +15,8 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from simulmt.analysis.figures.sheet import (
-    Handles,
-    Panel,
-    circle_key,
-    draw_circles,
-    draw_sheet,
-    more,
-)
+from simulmt.analysis.figures import sheet
+from simulmt.analysis.figures.style import Style
 from simulmt.analysis.figures.trace import Trace
 from simulmt.errors import UserError
 from simulmt.options import pick
@@ -101,10 +95,10 @@ def _draw(traces: Sequence[Trace], path: Path, heads: str) -> None:
     several = heads == "union" and max(len(_head_names(trace)) for trace in traces) > 1
     stop = "where a head stopped; the furthest are joined" if several else "where the head stopped"
     key = partial(_key, stop if stops else None)
-    draw_sheet(bands, path, key, smallest=0.15 if heads == "union" else 0.1)
+    sheet.draw_sheet(bands, path, key, smallest=0.15 if heads == "union" else 0.1)
 
 
-def _bands(trace: Trace, heads: str, before: str) -> list[list[Panel]]:
+def _bands(trace: Trace, heads: str, before: str) -> list[list[sheet.Panel]]:
     """Return the panels of a sentence: one, or a band for each layer.
 
     All layers are one band if each has a single head.
@@ -112,13 +106,13 @@ def _bands(trace: Trace, heads: str, before: str) -> list[list[Panel]]:
     T, layers, count, S = trace.weights.shape
     weights = trace.weights.reshape(T, layers * count, S)
     left_out = sum(max(len(units) - MOST, 0) for units in (trace.source, trace.target))
-    after = f" {more(left_out, trace.unit)}" if left_out else ""
+    after = f" {sheet.more(left_out, trace.unit)}" if left_out else ""
     grid = (trace.source[:MOST], trace.target[:MOST], trace.delays[:MOST])
 
-    def panel(title: str, heads: slice) -> Panel:
+    def panel(title: str, heads: slice) -> sheet.Panel:
         stops = [row[heads] for row in trace.positions[:MOST]]
         largest = weights[:MOST, heads, :MOST].max(1)
-        return Panel(before + title + after, *grid, partial(_mark, largest, stops))
+        return sheet.Panel(before + title + after, *grid, partial(_mark, largest, stops))
 
     if heads == "union":
         return [[panel(_union_name(trace), slice(None))]]
@@ -146,20 +140,21 @@ def _mark(
     weights: Float[NDArray[np.float64], "T S"], stops: Sequence[Sequence[int]], axes: Axes
 ) -> None:
     seen = np.argwhere(weights >= _FAINT)
-    draw_circles(axes, seen, weights[tuple(seen.T)], facecolors=_LOOK)
+    sheet.draw_circles(axes, seen, weights[tuple(seen.T)], facecolors=_LOOK)
     rings = np.array([(i, j - 1) for i, row in enumerate(stops) for j in sorted({*row} - {0})])
     if not len(rings):
         return
-    full = np.ones(len(rings))
-    draw_circles(axes, rings, full, facecolors="white", zorder=2.8)  # between line and dots
-    draw_circles(axes, rings, full, facecolors="none", edgecolors=_STOP, linewidths=1.5, zorder=4)
+    area = np.ones(len(rings))
+    sheet.draw_circles(axes, rings, area, facecolors="white", zorder=2.8)  # between line and dots
+    ring: Style = {"edgecolors": _STOP, "linewidths": 1.5}
+    sheet.draw_circles(axes, rings, area, facecolors="none", zorder=4, **ring)
     furthest = [(max(row) or np.nan) - 0.5 for row in stops]
     axes.plot(furthest, np.arange(len(stops)) + 0.5, color=_STOP, linewidth=1.5, zorder=2.5)
 
 
-def _key(stop: str | None, cell: float) -> Handles:
-    dots = [circle_key(cell, share, _LOOK, f"weight {share:g}") for share in (1.0, 0.1)]
-    ring = circle_key(cell, 1.0, _STOP, stop or "")
+def _key(stop: str | None, cell: float) -> sheet.Handles:
+    dots = [sheet.circle_key(cell, share, _LOOK, f"weight {share:g}") for share in (1.0, 0.1)]
+    ring = sheet.circle_key(cell, 1.0, _STOP, stop or "")
     ring.set(markerfacecolor="white", markeredgewidth=1.5, linewidth=1.5, linestyle="-")
     return [*dots, ring] if stop else dots
 

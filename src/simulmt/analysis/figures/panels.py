@@ -44,13 +44,8 @@ def draw_legend(figure: Figure, handles: Sequence[Line2D], scale: float = 1.0) -
     """
     longest = max(len(str(handle.get_label())) for handle in handles)
     columns = min(4, len(handles), int(figure.get_figwidth() / scale * 70 / (62 + 6 * longest)))
-    look: Style = {
-        "frameon": False,
-        "fontsize": 10 * scale,
-        "handlelength": 3.6,
-        "columnspacing": 1.8,
-    }
-    look |= {"loc": "outside upper center", "ncols": max(columns, 1)}
+    look: Style = {"frameon": False, "fontsize": 10 * scale, "handlelength": 3.6}
+    look |= {"columnspacing": 1.8, "loc": "outside upper center", "ncols": max(columns, 1)}
     for text in figure.legend(handles=handles, **look).get_texts():
         text.set_parse_math(False)  # a dollar sign stays a dollar sign
 

@@ -85,11 +85,9 @@ def draw_sheet(
     height = sum(gaps) + cell * sum(line[0].size[1] for line in lines)
     width = max(len(line) * line[0].pitch(cell) for line in lines)
     if width * height > _AREA or max(width, height) > _SIDE:
-        raise UserError(
-            f"{path} would be {width:.0f} by {height:.0f} inches; at most {_AREA:,.0f} square "
-            f"inches and {_SIDE:.0f} on a side can be drawn: take fewer sentences, all heads "
-            "together (heads=union), or a page (.html)"
-        )
+        size = f"{path} would be {width:.0f} by {height:.0f} inches"
+        limit = f"at most {_AREA:,.0f} square inches and {_SIDE:.0f} on a side can be drawn"
+        raise UserError(f"{size}; {limit}: take fewer sentences, heads=union, or a page (.html)")
     figure, bottom = Figure(figsize=(width, height)), height
     for line, gap in zip(lines, gaps, strict=True):
         bottom -= gap + cell * line[0].size[1]

@@ -1,7 +1,7 @@
 """The trace of a translated sentence, for pictures: subwords, delays, positions, attention."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal, NamedTuple
 
@@ -78,8 +78,8 @@ class Trace:
         source = WordMap(max(word, 1) for word in self.source_words)
         target = WordMap(self.target_words)
         columns, rows = source.grouped(self.source), target.grouped(self.target)
-        return Trace(
-            line=self.line,
+        return replace(
+            self,
             source=tuple(map(_text, columns)),
             target=tuple(map(_text, rows)),
             source_words=tuple(range(1, len(columns) + 1)),

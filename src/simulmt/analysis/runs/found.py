@@ -10,7 +10,6 @@ from simulmt.analysis.runs.run import Run
 from simulmt.errors import UserError
 from simulmt.files import run_directory as files
 from simulmt.files.metrics import read_columns
-from simulmt.files.run_directory import Training, Traits, read_provenance
 from simulmt.options import flat_options
 from simulmt.parts.builders import build_mechanism
 from simulmt.parts.configuration import Setup
@@ -80,16 +79,13 @@ def comparable(listed: RunList, folder: Path) -> list[Run]:
     """
     if not listed.runs:
         first = f": {listed.left_out[0]}" if listed.left_out else ""
-        last = f"a finished run has {files.SCORES}"
-        raise UserError(f"no finished run in {folder}{first}; {last}")
+        raise UserError(f"no finished run in {folder}{first}; a finished run has {files.SCORES}")
     sets: dict[str, str] = {}  # by digest, since the same name may stand for different text
     for run in listed.runs:
         sets.setdefault(run.test_set, f"{run.options['data.name']} (such as {run.folder})")
     if len(sets) > 1:
-        raise UserError(
-            f"the runs in {folder} were tested on different data: {', '.join(sets.values())}. One "
-            "picture needs one test set: point `runs` at a folder that holds runs on one of them"
-        )
+        names = ", ".join(sets.values())
+        raise UserError(f"runs={folder} were tested on different data: {names}; choose one of them")
     return listed.runs
 
 
@@ -107,9 +103,9 @@ def _read(here: Path, name: str) -> Run:
         options=flat_options(read_json(here / files.CONFIG)),
         scores=read_record(here / files.SCORES, Scores),
         test_set=str(tested["source_sha256"]) + str(tested["target_sha256"]),
-        traits=read_record(here / files.TRAITS, Traits),
-        training=read_record(here / files.TRAINING, Training),
-        provenance=read_provenance(here),
+        traits=read_record(here / files.TRAITS, files.Traits),
+        training=read_record(here / files.TRAINING, files.Training),
+        provenance=files.read_provenance(here),
     )
     run.row(), run.dials()  # raise an error for a missing option
     return run
@@ -138,10 +134,10 @@ def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]
         home=name,
         options=flat_options(config),
         scores=replace(plainest, decoding=replace(decoding, policy={}, dials={})),
-        test_set="",
-        traits=Traits(mechanism.learned and "lambda" in config, mechanism.offline, mechanism.dials),
-        training=None,
-        provenance=read_provenance(folder),
+        traits=files.Traits(
+            mechanism.learned and "lambda" in config, mechanism.offline, mechanism.dials
+        ),
+        provenance=files.read_provenance(folder),
     )
     return run, decoding.split
 

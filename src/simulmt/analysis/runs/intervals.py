@@ -116,9 +116,7 @@ def mean_of_seeds(seeds: Mapping[str, Resampled]) -> Resampled:
     drawn = random.integers(len(names), size=(max(len(names) - 1, 1), samples))
 
     def mean(figure: str) -> SentenceCounts:
-        figures: SentenceCounts = np.stack(
-            [getattr(seeds[name], figure) for name in names]
-        )  # (N, 1 + R)
+        figures = np.stack([getattr(seeds[name], figure) for name in names])  # (N, 1 + R)
         resampled = np.take_along_axis(figures[:, 1:], drawn, axis=0)
         return np.append(figures[:, 0].mean(), resampled.mean(axis=0))
 

@@ -45,32 +45,25 @@ def read_others(others: Mapping[str, Path], runs: Sequence[Run], samples: int) -
         samples: The number of resamples.
 
     Raises:
-        UserError: there is no log of a run to compare with, or a file is corrupt or has other
-            sentences.
+        UserError: a file is corrupt or has other sentences than the logs of the runs.
     """
     first = next((run for run in runs if run.log), runs[0])
-    if others and not first.log:
-        raise UserError(f"others: no run has an {INSTANCES} to compare sentences with")
     return [_read_other(name, path, first, samples) for name, path in others.items()]
 
 
 def _read_other(name: str, path: Path, like: Run, samples: int) -> Run:
     """Return a system whose sentences are those of a run."""
     theirs = sorted(read_instances(path), key=lambda instance: instance.index)
-    where = f"others: {name}: {path}"
-    remedy = "give a log of the same test set, a line for each sentence"
-    if len(theirs) != len(like.log):
-        lengths = f"{len(theirs)} sentences, the test set {len(like.log)}"
-        raise UserError(f"{where} has {lengths}; {remedy}")
+    where, remedy = f"others: {name}: {path}", "give a log of the same test set"
+    if (own := len(theirs)) != (wanted := len(like.log)):
+        raise UserError(f"{where} has {own} sentences, the test set {wanted}; {remedy}")
     log = []
     for one, ours in zip(theirs, like.log, strict=True):
         for key in ("source", "reference"):
-            text, wanted = getattr(one, key), getattr(ours, key)
-            if text.split() != wanted.split():
-                raise UserError(
-                    f"{where}, index {one.index}: the {key} is {text[:60]!r}, that of the test set "
-                    f"{wanted[:60]!r}; {remedy}"
-                )
+            text, test = getattr(one, key), getattr(ours, key)
+            if text.split() != test.split():
+                differ = f"the {key} is {text[:60]!r}, that of the test set {test[:60]!r}"
+                raise UserError(f"{where}, index {one.index}: {differ}; {remedy}")
         log.append(replace(one, index=ours.index, source=ours.source, reference=ours.reference))
     written = [instance for instance in log if instance.delays]
     offline = all(min(i.delays) >= i.source_length for i in written) and len(written) > 0
@@ -82,7 +75,6 @@ def _read_other(name: str, path: Path, like: Run, samples: int) -> Run:
         scores=score(log),
         test_set=like.test_set,
         traits=Traits(False, offline, {}),
-        training=None,
         convention=like.convention,
         unit=like.unit,
         log=log,
@@ -99,8 +91,6 @@ def _with_log(run: Run, samples: int) -> Run:
         raise UserError(f"{path} has {len(log)} sentences, the scores {run.scores.sentences}")
     resampled = resample(sentence_counts(log, CONVENTIONS[run.convention]), samples)
     if abs(resampled.bleu[0] - run.bleu) >= _NEAR:
-        raise UserError(
-            f"BLEU is {run.bleu:.2f} in its scores and {resampled.bleu[0]:.2f} in "
-            f"{INSTANCES}: they are not of the same decoding"
-        )
+        two = f"{run.bleu:.2f} in its scores and {resampled.bleu[0]:.2f} in {INSTANCES}"
+        raise UserError(f"BLEU is {two}: they are not of the same decoding")
     return replace(run, log=log, resampled=resampled)

@@ -37,8 +37,8 @@ class Run:
         home: The run directory, relative to the same folder; for a run the same as `folder`.
         options: The run's configuration, flat: `{"mechanism.k": 3, ...}`.
         scores: The scores of the test set.
-        test_set: The digests of the test set's text.
         traits: The kind of policy that the run trained.
+        test_set: The digests of the test set's text; empty for an exported model.
         training: Size, length and speed of the training; None for an exported model, and for
             another system, of which only the log is known.
         provenance: Where the training comes from; None if that is not known.
@@ -55,9 +55,9 @@ class Run:
     home: str
     options: Mapping[str, Any]
     scores: Scores
-    test_set: str
     traits: Traits
-    training: Training | None
+    test_set: str = ""
+    training: Training | None = None
     provenance: Provenance | None = None
     turned: Mapping[str, float] = field(default_factory=dict)
     policy: Mapping[str, Any] = field(default_factory=dict)
@@ -140,8 +140,8 @@ class Run:
         row: Row = {"folder": self.folder, "mechanism": self.mechanism}
         row |= {name: self.option(f"mechanism.{name}") for name in _OF_MECHANISM}
         row |= {name: None if value is None else float(value) for name, value in weights.items()}
-        row |= {"seed": self.options.get("seed"), "model": self.model}
-        row |= {"data": self.options["data.name"]}
+        data = self.options["data.name"]
+        row |= {"seed": self.options.get("seed"), "model": self.model, "data": data}
         row |= {name: paper["word"][name].value for name in ("BLEU", "chrF")}
         row |= {f"{name}_{unit}": paper[unit][name].value for unit in UNITS for name in _COUNTED}
         for unit, name in product(UNITS, ADDED):

@@ -19,12 +19,11 @@ from simulmt.data.corpus import Corpus
 from simulmt.decoding.instance import Instance
 
 SAMPLES = 1000
-_PRESENT: Style = {"color": COLOURS[0], "marker": "o", "markersize": 7}
-_ABSENT: Style = {"color": COLOURS[1], "marker": "D", "markersize": 6.5}
-_STYLES = {
-    "present": _PRESENT | {"label": "present: source word read"},
-    "absent": _ABSENT | {"label": "absent: source word not yet read"},
-}
+_USUAL: Style = {"linestyle": "", "markeredgecolor": "white"}
+_PRESENT = _USUAL | {"color": COLOURS[0], "marker": "o", "markersize": 7}
+_ABSENT = _USUAL | {"color": COLOURS[1], "marker": "D", "markersize": 6.5}
+_MARKS = (("present", "read", -0.12, _PRESENT), ("absent", "not yet read", 0.12, _ABSENT))
+"""Kind, what the legend says of it, the shift within a row, and the look."""
 _UNLINKED = "#d5d5d5"
 
 
@@ -127,11 +126,11 @@ def _draw(rows: Sequence[Row]) -> Figure:
         return np.array([row[name] for row in rows], dtype=float)  # NaN for None
 
     handles = []
-    for shift, (kind, style) in zip((-0.12, 0.12), _STYLES.items(), strict=True):
+    for kind, read, shift, look in _MARKS:
         ends = [column(f"{kind}_low"), column(f"{kind}_high")]
         left.plot(ends, [places + shift] * 2, color=DARK, linewidth=1.6, zorder=2)
-        marks: Style = {"linestyle": "", "markeredgecolor": "white", "zorder": 3, **style}
-        handles += left.plot(column(f"{kind}_accuracy"), places + shift, **marks)
+        style = {"label": f"{kind}: source word {read}", **look}
+        handles += left.plot(column(f"{kind}_accuracy"), places + shift, zorder=3, **style)
     left.set_xlabel("right words (%), with 95% interval")
     absent, unlinked = (np.nan_to_num(column(f"{x}_share")) for x in ("absent", "unlinked"))
     right.barh(places, absent, height=0.55, color=COLOURS[1])

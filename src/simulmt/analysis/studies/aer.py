@@ -1,9 +1,8 @@
 """The alignment error rate of attention, by hand-made alignments: Luong et al. (2015), table 6."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import torch
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from simulmt.alignment.error_rate import error_rate
@@ -40,10 +39,8 @@ def aer(run_set: RunSet, *, links: str | None = None) -> Result:
     """
     gold = gold_links(run_set.data.splits["test"], links)
     if gold is None:
-        raise UserError(
-            f"study=aer: data={run_set.runs[0].options['data.name']} has no word alignments, which "
-            "verbfinal has; give a file of the test set's, made by hand: links=FILE"
-        )
+        data = run_set.runs[0].options["data.name"]
+        raise UserError(f"data={data} has no word alignments; give a file of them: links=FILE")
     rows = list[Row]()
     for columns, run in run_set.named():
         for source, alignment in run_set.attend(run.path).items():
@@ -51,7 +48,22 @@ def aer(run_set: RunSet, *, links: str | None = None) -> Result:
             place = {"layer": source.layer or "all", "head": source.head or "all"}
             figures = {"precision": rate.precision, "recall": rate.recall, "links": rate.links}
             rows.append({**columns, "what": source.what, **place, "AER": rate.aer, **figures})
-    return Result(_draw(rows), rows)
+    names = [*dict.fromkeys(row["name"] for row in rows)]
+    figure, (axes,) = make_panels(1, 1, 7.2, 1.4 + 0.36 * len(names))
+    name_rows([axes], names, range(len(names)))
+    shown = dict[str, Line2D]()
+    above: Style = {"ha": "center", "fontsize": 7.5, "textcoords": "offset points"}
+    for row in (row for row in rows if row["AER"] is not None):
+        of_layer = _OF_ALL if row["layer"] == "all" else _OF_LAYER
+        kind = _OF_HEAD if row["what"] == "position" else of_layer
+        spot, style = (100 * row["AER"], names.index(row["name"])), {"zorder": 3, **_STYLES[kind]}
+        (shown[kind],) = axes.plot(*spot, linestyle="", label=kind, **style)
+        if kind == _OF_LAYER:
+            axes.annotate(str(row["layer"]), spot, (0, 5), color=COLOURS[0], **above)
+    axes.set(xlim=(0, 102), xlabel="alignment error rate (%)")
+    nothing = Line2D([], [], linestyle="", label="nothing is linked")
+    draw_legend(figure, [shown[kind] for kind in _STYLES if kind in shown] or [nothing])
+    return Result(figure, rows)
 
 
 def attention_links(
@@ -84,26 +96,6 @@ def attention_links(
             rows[index] = _links(sentence, words, written, heads if model.mechanism.learned else [])
     sources = rows[min(rows)] if rows else {}
     return {source: [rows[index][source] for index in sorted(rows)] for source in sources}
-
-
-def _draw(rows: Sequence[Row]) -> Figure:
-    """Draw a row for each run, with a mark for each source of links."""
-    names = [*dict.fromkeys(row["name"] for row in rows)]
-    figure, (axes,) = make_panels(1, 1, 7.2, 1.4 + 0.36 * len(names))
-    name_rows([axes], names, range(len(names)))
-    shown = dict[str, Line2D]()
-    above: Style = {"ha": "center", "fontsize": 7.5, "textcoords": "offset points"}
-    for row in (row for row in rows if row["AER"] is not None):
-        of_layer = _OF_ALL if row["layer"] == "all" else _OF_LAYER
-        kind = _OF_HEAD if row["what"] == "position" else of_layer
-        place, style = (100 * row["AER"], names.index(row["name"])), {"zorder": 3, **_STYLES[kind]}
-        (shown[kind],) = axes.plot(*place, linestyle="", label=kind, **style)
-        if kind == _OF_LAYER:
-            axes.annotate(str(row["layer"]), place, (0, 5), color=COLOURS[0], **above)
-    axes.set(xlim=(0, 102), xlabel="alignment error rate (%)")
-    nothing = Line2D([], [], linestyle="", label="nothing is linked")
-    draw_legend(figure, [shown[kind] for kind in _STYLES if kind in shown] or [nothing])
-    return figure
 
 
 def _links(

@@ -24,13 +24,14 @@ def attention_span(run_set: RunSet) -> Result:
     runs = [run for run in run_set.runs if run.traits.learned]
     if not runs:
         raise UserError(f"no run in {run_set.folder} has a learned schedule, such as mma_h")
-    rows, spans = list[Row](), list[float]()
+    rows = list[Row]()
     for columns, run in replace(run_set, runs=runs).named():
         if (span := run.scores.attention_span) is None:
             raise UserError(f"{run.path}: its scores have no attention span: it wrote nothing")
-        spans.append(float(span))
-        rows.append(columns | {"attention_span_subword": spans[-1]})
-    weights = [row["lambda_var"] for row in rows]
+        rows.append(columns | {"attention_span_subword": float(span)})
+    weights, spans = zip(
+        *((r["lambda_var"], r["attention_span_subword"]) for r in rows), strict=True
+    )
     figure, (axes,) = make_panels(1, 1, 7, 4)
     names = lines_along(runs, ("lambda_var",))
     points = zip(names, weights, spans, strict=True)

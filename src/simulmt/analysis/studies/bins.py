@@ -101,10 +101,8 @@ def by_reordering(run_set: RunSet, *, bins: Bins = 6) -> Result:
     """
     split = run_set.data.splits["test"]
     if split.needs is None:
-        raise UserError(
-            f"study=by_reordering: data={run_set.runs[0].options['data.name']} has no word "
-            "alignments, which verbfinal has; take study=by_length"
-        )
+        data = run_set.runs[0].options["data.name"]
+        raise UserError(f"data={data} has no word alignments; take study=by_length")
     distances = [reordering_distance(needs) for needs in split.needs]
     names = ("reordering_distance", "reordering distance (the least k that wait-k needs)")
     return _study(run_set, lambda i: distances[i.index], names, bins, split)

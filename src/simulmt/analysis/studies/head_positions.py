@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
@@ -77,14 +76,11 @@ def head_positions(run_set: RunSet) -> Result:
     """
     columns, run = run_set.named()[0]
     if len(run_set.runs) > 1:
-        raise UserError(
-            f"study=head_positions is of one run, {run_set.folder} holds {len(run_set.runs)}; give "
-            f"one, such as {run.folder}"
-        )
+        several = f"{run_set.folder} holds {len(run_set.runs)} runs"
+        raise UserError(f"study=head_positions: {several}; give one, such as {run.folder}")
     if run.traits.offline:
         raise UserError(
-            f"{run.path}: {run.mechanism} reads the whole sentence first; give a run of a "
-            "mechanism whose heads stop, such as mma_h"
+            f"{run.path}: the heads of {run.mechanism} do not stop; give a run of mma_h"
         )
     heads = describe(run_set.decode(run.path))
     del columns["name"]
@@ -131,8 +127,6 @@ def _positions(instances: Sequence[Instance]) -> tuple[Floats, Floats]:
             rows = np.where((rows == 0) | (rows > last), last, rows)
             stood.append(rows)
             lags.append(rows - np.arange(len(rows))[:, None] * last / len(rows))
-    if not stood:
-        raise UserError("no head stopped in the decoded test set, or nothing was written")
     return np.concatenate(stood), np.concatenate(lags)
 
 
@@ -143,26 +137,22 @@ def _draw(heads: Sequence[Head]) -> Figure:
     places = [i + 0.7 * head.layer for i, head in enumerate(heads)]
     name_rows((left, right), [f"layer {h.layer}, head {h.head}" for h in heads], places)
     left.tick_params(axis="y", labelsize=8 if size < 0.2 else 9.5)
-    _draw_distances(left, heads, places)
+    means = [head.behind_mean_subword for head in heads]
+    low, high = zip(*((h.behind_q25_subword, h.behind_q75_subword) for h in heads), strict=True)
+    quartiles = left.hlines(places, low, high, **_QUARTILES, zorder=2, label="quartiles")
+    for head, place in zip(heads, zip(means, places, strict=True), strict=True):
+        style = _OUTLIER if head.outlier else _MEAN
+        left.plot(*place, **style, markeredgecolor="white", zorder=3)
+        left.annotate(head.outlier, place, (0, 6), color=COLOURS[1], **_ABOVE)
+    median = left.axvline(float(np.median(means)), **_MEDIAN, zorder=1, label="median head")
+    mean = Line2D([], [], **_MEAN, label="mean")
+    left.legend(handles=[mean, quartiles, median], **_LEGEND, ncols=3)
+    furthest = max(1.0, *high, *means)
+    left.set_xlim(1.05 * furthest, -0.06 * furthest)  # the slowest head on the right
+    left.set_xlabel("subwords behind the slowest head")
     slowest, alone = ([100 * h.share_slowest for h in heads], [100 * h.share_alone for h in heads])
     right.barh(places, slowest, height=0.7, color="#c9dcee", label="among the slowest")
     right.barh(places, alone, height=0.7, color=DARK, label="slowest alone")
     right.set(xlabel="subwords written (%)", xlim=(0, 100))
     right.legend(**_LEGEND, ncols=2)
     return figure
-
-
-def _draw_distances(axes: Axes, heads: Sequence[Head], places: Sequence[float]) -> None:
-    means = [head.behind_mean_subword for head in heads]
-    low, high = zip(*((h.behind_q25_subword, h.behind_q75_subword) for h in heads), strict=True)
-    quartiles = axes.hlines(places, low, high, **_QUARTILES, zorder=2, label="quartiles")
-    for head, place in zip(heads, zip(means, places, strict=True), strict=True):
-        style = _OUTLIER if head.outlier else _MEAN
-        axes.plot(*place, **style, markeredgecolor="white", zorder=3)
-        axes.annotate(head.outlier, place, (0, 6), color=COLOURS[1], **_ABOVE)
-    median = axes.axvline(float(np.median(means)), **_MEDIAN, zorder=1, label="median head")
-    mean = Line2D([], [], **_MEAN, label="mean")
-    axes.legend(handles=[mean, quartiles, median], **_LEGEND, ncols=3)
-    furthest = max(1.0, *high, *means)
-    axes.set_xlim(1.05 * furthest, -0.06 * furthest)  # the slowest head on the right
-    axes.set_xlabel("subwords behind the slowest head")

@@ -90,10 +90,8 @@ class RunSet:
         known = {*enumerate(zip(split.sources, split.targets, strict=True))} if split else set()
         for one in instances if split else ():
             if (one.index, (one.source, one.reference)) not in known:
-                raise UserError(
-                    f"{run.path}: sentence {one.index + 1} of {INSTANCES} is not that of the test "
-                    "set that the configuration describes; decode again with this version"
-                )
+                where = f"{run.path}: sentence {one.index + 1} of {INSTANCES}"
+                raise UserError(f"{where} is not in the run's test set; decode again")
         return instances
 
 

@@ -52,26 +52,19 @@ def report_lines(
     trained = [run for run in runs if not run.foreign]
     for key in keys:
         if key == "seed" or not any(key in run.options for run in trained):
-            known = ", ".join(key for key in differing(trained) if key != "seed")
-            raise UserError(
-                f"line has {key!r}; choose options in which runs differ: {known or '–'}"
-            )
+            known = ", ".join(key for key in differing(trained) if key != "seed") or "–"
+            raise UserError(f"line has {key!r}; choose options in which runs differ: {known}")
     plain, titles = line_names(runs, keys), line_names(runs, keys, show=title)
     taken = {name for r in trained for name in (r.folder, plain[r.folder], titles[r.folder])}
     if twice := [run.mechanism for run in runs if run.foreign and run.mechanism in taken]:
-        raise UserError(
-            f"others has the name {twice[0]!r}, which a line or a folder of the runs has; choose "
-            "another name"
-        )
+        raise UserError(f"others has the name {twice[0]!r}, as the runs have; choose another")
     lines = dict.fromkeys((*titles.values(), *published))
     own = {} if file is None else _read_labels(file)
     for name in own:
         pick(lines, name, f"labels={file}: a line")
     (shown, times), *_ = Counter(own.get(name, name) for name in lines).most_common(1)
     if times > 1:
-        raise UserError(
-            f"labels={file}: several lines would be called {shown!r}; give each a different name"
-        )
+        raise UserError(f"labels={file}: {times} lines have the name {shown!r}; give each its own")
     return ReportLines(plain, {folder: own.get(name, name) for folder, name in titles.items()}, own)
 
 

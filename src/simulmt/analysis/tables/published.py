@@ -39,10 +39,8 @@ def read_published(
             with path.open(newline="", encoding="utf-8") as file:
                 rows = [_parse(row, latency) for row in csv.DictReader(file)]
         except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
-            raise UserError(
-                f"published={name} cannot be read ({type(error).__name__}: {error}); it needs the "
-                "columns system and BLEU, and one for each latency, with finite numbers"
-            ) from None
+            why = f"published={name} cannot be read ({type(error).__name__}: {error})"
+            raise UserError(f"{why}; it needs columns system, BLEU, and one per latency") from None
         for system, kind, own, point in rows:
             if point and own == unit:
                 lines.setdefault(f"{system}, published ({kind} BLEU)", []).append(point)

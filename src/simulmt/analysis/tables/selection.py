@@ -4,19 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 from operator import itemgetter
-from typing import NamedTuple
 
 from simulmt.analysis.runs.run import Row, Run
 from simulmt.analysis.tables.titles import title
 from simulmt.files.metrics import read_columns
-
-
-class Dev(NamedTuple):
-    """The development figures of the checkpoint that was tested."""
-
-    step: int
-    bleu: float
-    latency: float
 
 
 def select_runs(
@@ -46,16 +37,18 @@ def select_runs(
     for run in (run for run in trained if not run.offline):
         name = f"{run.mechanism} {run.model}" if several else run.mechanism
         systems.setdefault(name, []).append(run)
-    keys = ("run", "step", "dev_BLEU", f"dev_{latency}", "test_BLEU", f"test_{latency}", "folder")
+    axis = f"dev_{latency}"
+    keys = ("run", "step", "dev_BLEU", axis, "test_BLEU", f"test_{latency}", "folder")
     rows = []
     for (system, alike), (least, most) in product(systems.items(), ranges):
-        inside = [r for r in alike if r.folder in dev and least <= dev[r.folder].latency <= most]
+        inside = [r for r in alike if r.folder in dev and least <= dev[r.folder][axis] <= most]
         row: Row = {"system": system, "least": float(least), "most": float(most)}
         rows.append(row | dict.fromkeys(keys))
         if inside:
-            run = max(inside, key=lambda run: dev[run.folder].bleu)
-            tested = (run.bleu, run.latency(latency), run.folder)
-            rows[-1] |= zip(keys, (names[run.folder], *dev[run.folder], *tested), strict=True)
+            run = max(inside, key=lambda run: float(dev[run.folder]["dev_BLEU"]))
+            tested = {"test_BLEU": run.bleu, f"test_{latency}": run.latency(latency)}
+            named = {"run": names[run.folder], "folder": run.folder}
+            rows[-1] |= dev[run.folder] | tested | named
     return rows, [names[run.folder] for run in trained if run.folder not in dev]
 
 
@@ -69,7 +62,7 @@ def shown_rows(rows: Sequence[Row], names: Mapping[str, str]) -> list[Row]:
     return shown
 
 
-def _tested_checkpoint(run: Run, latency: str) -> Dev | None:
+def _tested_checkpoint(run: Run, latency: str) -> Row | None:
     """Return the development figures of a run's best checkpoint.
 
     The best checkpoint is the first validation with the highest `valid/selection` (`conf/trainer`).
@@ -80,4 +73,6 @@ def _tested_checkpoint(run: Run, latency: str) -> Dev | None:
         return None
     valid = [row for row in read_columns(run.path, *names) if not any(map(math.isnan, row))]
     best = max(valid, key=itemgetter(0), default=None)  # the first of equal ones
-    return Dev(int(best[1]) + 1, best[2], best[3]) if best else None
+    if best is None:
+        return None
+    return {"step": int(best[1]) + 1, "dev_BLEU": best[2], f"dev_{latency}": best[3]}

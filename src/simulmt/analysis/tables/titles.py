@@ -1,26 +1,19 @@
 """The names that papers give to mechanisms and policies, for pictures and tables."""
 
-TITLES = {
-    "emma": "EMMA",
-    "hmt": "HMT",
-    "itst": "ITST",
+_ACRONYMS = ("emma", "hmt", "itst", "mma_c", "mma_h", "mma_il", "sm2")
+TITLES = {name: name.upper().replace("_", "-") for name in _ACRONYMS} | {
     "luong_global": "Luong global",
     "luong_local_m": "Luong local-m",
     "luong_local_p": "Luong local-p",
     "milk": "MILk",
-    "mma_c": "MMA-C",
-    "mma_h": "MMA-H",
-    "mma_il": "MMA-IL",
     "mocha": "MoChA",
     "monotonic": "hard monotonic",
     "multi_path": "multi-path wait-k",
-    "sm2": "SM2",
     "soft": "offline",
     "wait_info": "Wait-info",
     "wait_k": "wait-k",
     "adaptive_wait_k": "adaptive wait-k",
     "align_att": "AlignAtt",
-    "confidence": "confidence",
     "ed_att": "EDAtt",
     "hold_n": "hold-n",
     "local_agreement": "local agreement",
