@@ -13,8 +13,8 @@ from simulmt.errors import UserError
 from simulmt.parts.builders import build_objective
 from simulmt.programs.plain import plain
 from simulmt.programs.train import train
-from simulmt.training import compiled as compiling
-from simulmt.training.compiled import check_compiler, compiled
+from simulmt.training import compiled_model as compiling
+from simulmt.training.compiled import check_compiler, compiled_model
 from small_runs import SMALL, configuration
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own modules
@@ -52,7 +52,7 @@ def test_compiled_steps_have_the_same_losses_and_gradients(name, backend, monkey
     objective = build_objective(
         plain(configuration("train", *SMALL, f"mechanism={name}", "lambda=0.2"))["objective"]
     )
-    graphs, training = [], compiled(model)
+    graphs, training = [], compiled_model(model)
     for update, longest in enumerate((9, 6, 13, 21, 8)):
         data = batch(longest)
         want = losses_and_gradients(model, objective, data, update)
@@ -67,7 +67,7 @@ def test_compiled_steps_have_the_same_losses_and_gradients(name, backend, monkey
 def test_nothing_but_a_training_step_is_compiled():
     model = zoo.model(zoo.options("soft"))
     names, methods = [*model.state_dict()], (model.encode, model.decode)
-    training = compiled(model)
+    training = compiled_model(model)
     with training():
         assert model.encode != methods[0]
         assert model.decode != methods[1]

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from simulmt.errors import UserError
 from simulmt.programs import command
-from simulmt.system.disk import check_writable, explain, writing
+from simulmt.system.disk import check_writable, describe_error, writing
 from small_runs import run, weights
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -22,7 +22,7 @@ def test_a_file_that_cannot_be_written_is_named_with_the_reason(tmp_path):
     with pytest.raises(UserError, match=r"a .*No space left on device"), writing(tmp_path / "a"):
         raise FULL
     read_only = OSError(errno.EROFS, os.strerror(errno.EROFS), str(tmp_path))
-    assert "Read-only file system" in explain(read_only)
+    assert "Read-only file system" in describe_error(read_only)
     with pytest.raises(RuntimeError, match="mistake"), writing(tmp_path):
         raise RuntimeError("mistake")
     with pytest.raises(UserError, match="/proc/none"):

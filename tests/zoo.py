@@ -13,12 +13,12 @@ from _pytest.mark import ParameterSet
 
 from simulmt.laws.case import Case
 from simulmt.laws.sentences import VOCABULARY as SPECIAL
-from simulmt.laws.sentences import brief, forced_steps, sentences
+from simulmt.laws.sentences import forced_steps, sentences
 from simulmt.laws.small import BY_WORD, GUIDED, REENCODING, SMALL, VARIANTS
 from simulmt.models.model import Model
 from simulmt.parts.builders import build_mechanism
 
-__all__ = ["GUIDED", "REENCODING", "SMALL", "brief", "forced_steps", "sentences"]
+__all__ = ["GUIDED", "REENCODING", "SMALL", "forced_steps", "sentences", "short_limit"]
 
 CONF = Path(__file__).parents[1] / "conf"
 VOCABULARY, (PAD, UNK, BOS, EOS) = SPECIAL.size, SPECIAL.special

@@ -104,7 +104,7 @@ def construct(
         UserError: an option is unknown, missing, of the wrong type or out of range.
     """
     given = given or {}
-    checked = check(options, asked_of(make, given), where)
+    checked = check_options(options, asked_of(make, given), where)
     own = {f"{name}_" if iskeyword(name) else name: value for name, value in checked.items()}
     return make(**own, **given)
 
@@ -130,7 +130,7 @@ def pick(table: Mapping[str, T], name: object, what: str) -> T:
     return table[name]
 
 
-def check(options: Config, asked: Config, where: str) -> dict[str, Any]:
+def check_options(options: Config, asked: Config, where: str) -> dict[str, Any]:
     """Return the options, as objects of the types of a schema.
 
     Args:

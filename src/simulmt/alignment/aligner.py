@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from simulmt.alignment.links import Links, form, parse_links
+from simulmt.alignment.links import Links, bare_word, parse_links
 from simulmt.alignment.symmetrise import SYMMETRISE
 from simulmt.data.text import word_count
 from simulmt.errors import UserError
@@ -75,7 +75,7 @@ def check_installed() -> None:
 
 
 def _forms(line: str) -> str:
-    return " ".join(map(form, line.split()))
+    return " ".join(map(bare_word, line.split()))
 
 
 def _both_directions(

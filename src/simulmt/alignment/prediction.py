@@ -13,7 +13,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from simulmt.alignment.links import Links, form
+from simulmt.alignment.links import Links, bare_word
 
 LinkCounts = NDArray[np.int64]
 
@@ -35,7 +35,7 @@ def judge(
 ) -> LinkCounts:
     """The number of output words of each kind, and how many of them are right: shape (3, 2).
 
-    Two words are the same if their `form` is. A reference word makes at most one output word
+    Two words are the same if their `bare_word` is. A reference word makes at most one output word
     right: the first that it matches. An unlinked output word matches an unlinked reference word.
 
     Args:
@@ -47,8 +47,8 @@ def judge(
     """
     counts = np.zeros((len(LinkKind), 2), dtype=np.int64)
     linked, known = _by_target(links, len(output)), _by_target(reference_links, len(reference))
-    unmatched = [*zip(map(form, reference), known, strict=True)]
-    for word, delay, sources in zip(map(form, output), delays, linked, strict=True):
+    unmatched = [*zip(map(bare_word, reference), known, strict=True)]
+    for word, delay, sources in zip(map(bare_word, output), delays, linked, strict=True):
         absent = max(sources, default=-1) >= delay  # source words are counted from 0
         kind = (LinkKind.ABSENT if absent else LinkKind.PRESENT) if sources else LinkKind.UNLINKED
         matches = (
@@ -76,7 +76,9 @@ def project(output: Sequence[str], reference: Sequence[str], links: Links) -> Li
         links: links of source and reference.
     """
     linked = _by_target(links, len(reference))
-    matcher = SequenceMatcher(None, [*map(form, reference)], [*map(form, output)], autojunk=False)
+    matcher = SequenceMatcher(
+        None, [*map(bare_word, reference)], [*map(bare_word, output)], autojunk=False
+    )
     return frozenset(
         (i, ours)
         for _, start, end, first, last in matcher.get_opcodes()

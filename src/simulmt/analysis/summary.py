@@ -16,7 +16,7 @@ from simulmt.system.console import console, say
 from simulmt.system.ending import is_first
 
 
-def dropped(name: str, split: Split) -> None:
+def print_dropped(name: str, split: Split) -> None:
     """Print the number of pairs that were left out of a split, if any."""
     if any(split.dropped.values()):
         counts = ", ".join(f"{n} {why.replace('_', ' ')}" for why, n in split.dropped.items())
@@ -62,7 +62,7 @@ def results(
     say(f"checkpoint: {checkpoint}\nscores, {INSTANCES} and {PICTURE}: {folder}")
 
 
-def brief(scores: Scores, folder: Path) -> None:
+def print_brief(scores: Scores, folder: Path) -> None:
     """Print a line with the scores and their folder."""
     figures = scores["paper", "word"]
     latency = ", ".join(f"{name} {figures[name].form()}" for name in ("BLEU", "AL", "DAL"))

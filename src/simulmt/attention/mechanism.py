@@ -20,7 +20,7 @@ from simulmt.attention.scores.score import Uniform
 from simulmt.attention.spans import SpanRecipe
 from simulmt.attention.usual import TRANSFORMER, Usual
 from simulmt.errors import UserError
-from simulmt.options import asked_of, check
+from simulmt.options import asked_of, check_options
 
 Heads = Literal["one", "all", "usual"]
 """One head in each layer, all of the model's heads, or as many as are usual in the model."""
@@ -107,7 +107,7 @@ class Mechanism:
                 f"dial.{name} out"
             )
         kinds = asked_of(type(self.schedule))
-        check(dials, {name: kinds[name] for name in dials}, "dial")
+        check_options(dials, {name: kinds[name] for name in dials}, "dial")
         try:
             schedule = dataclasses.replace(self.schedule, **dials)  # type: ignore[type-var]
         except ValueError as error:

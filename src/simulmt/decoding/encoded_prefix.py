@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from simulmt.attention.state import State
-from simulmt.models.joined import Joined, form, join
+from simulmt.models.joined import Joined, join, structure
 from simulmt.models.model import Model
 
 SHORT = 63
@@ -44,7 +44,9 @@ def grouped(prefixes: Sequence[EncodedPrefix], units: Sequence[Sequence[int]]) -
     for number, (one, unit) in enumerate(zip(prefixes, units, strict=True)):
         size = max(len(one.tokens), SHORT).bit_length()
         alone = None if one.model.joins else number
-        groups[len(unit), size, form(one.encoder), form(one.decoder), alone].append(number)
+        groups[len(unit), size, structure(one.encoder), structure(one.decoder), alone].append(
+            number
+        )
     return [*groups.values()]
 
 

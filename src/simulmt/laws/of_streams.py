@@ -15,7 +15,7 @@ from simulmt.decoding.incremental import SentenceStream
 from simulmt.decoding.own_decision import LengthLimit
 from simulmt.decoding.streaming import stream, units
 from simulmt.laws.case import Case, VacuousError, demand, same
-from simulmt.laws.sentences import brief, forced_steps, sentences, targets
+from simulmt.laws.sentences import forced_steps, sentences, short_limit, targets
 from simulmt.models.model import Model
 
 NOT_EARLY = "nothing is written before the source's end"
@@ -32,7 +32,7 @@ def batches_are_streams(case: Case) -> None:
     for seed in range(9):
         made = case.model(seed)
         source, mask = sentences(4, 9, seed, made.vocabulary)
-        for hypothesis, length in decoded_in_every_way(made, source, mask, brief):
+        for hypothesis, length in decoded_in_every_way(made, source, mask, short_limit):
             early |= any(delay < length for delay in hypothesis.delays)
             late |= hypothesis.delays.count(length) > 1
         late |= case.leaks
@@ -132,8 +132,8 @@ def later_tokens_change_nothing(case: Case) -> None:
         other, _ = sentences(1, 16, seed=6, vocabulary=made.vocabulary)
         other = torch.cat([source[:, :cut], other[:, cut:]], 1)
         source[:, cut] = other[:, cut] = made.begins.nonzero()[-1]  # no word is changed in part
-        (before,) = greedy(made, source, mask, brief)
-        (after,) = greedy(made, other, mask, brief)
+        (before,) = greedy(made, source, mask, short_limit)
+        (after,) = greedy(made, other, mask, short_limit)
         early = sum(delay <= cut for delay in before.delays)
         one, two = ([*zip(h.tokens, h.delays, strict=True)][:early] for h in (before, after))
         demand(one == two, f"Tokens and delays were {one}; with other later tokens they are {two}.")

@@ -8,7 +8,7 @@ from torch.nn.functional import pad
 from simulmt.attention.schedule import Schedule
 from simulmt.decoding.greedy import greedy
 from simulmt.laws.case import Case, VacuousError, demand, same
-from simulmt.laws.sentences import brief, forced_steps, sentences, targets
+from simulmt.laws.sentences import forced_steps, sentences, short_limit, targets
 from simulmt.models.results import Translation
 
 ROUNDING = 1e-8
@@ -57,7 +57,7 @@ def padding_changes_nothing(case: Case) -> None:
     with torch.no_grad():
         padded = made(longer, more, pad(target, (0, 3), value=made.vocabulary.pad)).logits[:, :6]
         same(padded, made(source, mask, target).logits, "Logits differ")
-    one, other = greedy(made, source, mask, brief), greedy(made, longer, more, brief)
+    one, other = greedy(made, source, mask, short_limit), greedy(made, longer, more, short_limit)
     demand(one == other, f"The translations are {other} with more padding, and {one} without.")
 
 

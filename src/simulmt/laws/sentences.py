@@ -54,7 +54,7 @@ def forced_steps(
     return torch.stack(logits, 1), torch.stack(delays, 1)
 
 
-def brief(read: Int[Tensor, "B"]) -> Int[Tensor, "B"]:
+def short_limit(read: Int[Tensor, "B"]) -> Int[Tensor, "B"]:
     """Return an earlier limit of a translation's length: untrained models rarely end early.
 
     Like the real limit, this one depends only on what the heads have read.

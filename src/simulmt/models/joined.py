@@ -63,9 +63,9 @@ class Joined:
         return len(_first(self.state))
 
 
-def form(state: object) -> object:
+def structure(state: object) -> object:
     """Where a state has tensors, and where None; states of one form can be joined."""
-    return tuple(map(form, state)) if isinstance(state, tuple) else state is None
+    return tuple(map(structure, state)) if isinstance(state, tuple) else state is None
 
 
 def join(states: Sequence[State]) -> Joined:

@@ -34,7 +34,7 @@ BY_WORD = "by_word"
 """The value of `model.encoder` with which a token sees its whole word."""
 
 
-class EncoderState(NamedTuple):
+class TransformerEncoderState(NamedTuple):
     """The state of the encoder between two source tokens."""
 
     layers: Encoded
@@ -45,7 +45,7 @@ class EncoderState(NamedTuple):
 
 
 @limited
-class Transformer(Model[TransformerState, EncoderState | Tensor]):
+class Transformer(Model[TransformerState, TransformerEncoderState | Tensor]):
     """Encoder, decoder and tied embeddings.
 
     Args:
@@ -181,11 +181,11 @@ class Transformer(Model[TransformerState, EncoderState | Tensor]):
         return TransformerState(layers, written, clock, self.several.start(source))
 
     def encode_next(
-        self, tokens: TokenIds, state: EncoderState | Tensor | None
-    ) -> tuple[Source, EncoderState | Tensor]:
+        self, tokens: TokenIds, state: TransformerEncoderState | Tensor | None
+    ) -> tuple[Source, TransformerEncoderState | Tensor]:
         """Encode the next source tokens, or with re-encoding the whole prefix again."""
         if self.reencodes:
-            assert not isinstance(state, EncoderState), "the prefix"
+            assert not isinstance(state, TransformerEncoderState), "the prefix"
             prefix = tokens if state is None else torch.cat([state, tokens], 1)
             whole = torch.ones_like(prefix, dtype=torch.bool)[:, None, None]
             states = self._states(self.embed(prefix), whole)
@@ -203,7 +203,7 @@ class Transformer(Model[TransformerState, EncoderState | Tensor]):
         x, layers = self.encoder.step(x, past, visible)
         averages, total = self._averaged(tokens, total, step)
         source = self.encoded(tokens, self.encoder_norm(x), averages=averages)
-        return source, EncoderState(layers, step + N, total)
+        return source, TransformerEncoderState(layers, step + N, total)
 
     def extend(self, state: TransformerState, source: Source) -> TransformerState:
         """The decoder after more of the source has been read."""

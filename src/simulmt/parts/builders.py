@@ -37,7 +37,7 @@ from simulmt.models.transformer import Transformer
 from simulmt.models.vocabulary import Vocabulary
 from simulmt.objective import OBJECTIVES, Objective
 from simulmt.objective.teacher import Teacher
-from simulmt.options import Config, Tokens, asked_of, check, construct, pick
+from simulmt.options import Config, Tokens, asked_of, check_options, construct, pick
 
 T = TypeVar("T")
 USUAL = "usual"
@@ -73,7 +73,7 @@ def build_mechanism(options: Config) -> Mechanism:
     if span.takes_score:
         asked["score"] = str
     units = {} if getattr(schedule, "offline", False) else UNITS
-    check(options, asked_of(schedule) | asked_of(span) | asked | units, "mechanism")
+    check_options(options, asked_of(schedule) | asked_of(span) | asked | units, "mechanism")
 
     def part(make: Callable[..., T]) -> T:
         own = {key: options[key] for key in asked_of(make) if key in options}
@@ -113,7 +113,7 @@ class Data:
             UserError: an unknown corpus, or an option that is missing, unknown or out of range.
         """
         asked = asked_of(pick(CORPORA, options.get("corpus"), "data.corpus"), ["cache"])
-        check(options, OF_DATA | asked, "data")
+        check_options(options, OF_DATA | asked, "data")
         reader = {name: value for name, value in options.items() if name in asked}
         return cls(options["corpus"], options["subwords"], options["batch_tokens"], reader)
 

@@ -24,7 +24,7 @@ from simulmt.errors import UserError
 from simulmt.files.plugins import CONF, HOME, conf_folders, named
 from simulmt.files.run_directory import absent, remove_empty
 from simulmt.programs.help import groups_of
-from simulmt.system.disk import explain
+from simulmt.system.disk import describe_error
 from simulmt.system.ending import BAD_INPUT, INTERRUPTED, drop_output
 from simulmt.training.run_name import run_name, within
 
@@ -106,7 +106,7 @@ def in_one_line() -> Iterator[None]:
         if error.filename is None:  # of standard output
             drop_output()
         if not isinstance(error, BrokenPipeError):  # the reader, such as `head`, has exited
-            end(explain(error))
+            end(describe_error(error))
 
 
 def end(message: str, status: int = BAD_INPUT) -> NoReturn:

@@ -14,7 +14,7 @@ from simulmt.data.manifest import Manifest, manifest
 from simulmt.data.subwords import Subwords
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.search import Search
-from simulmt.options import Config, asked_of, check, construct
+from simulmt.options import Config, asked_of, check_options, construct
 from simulmt.parts.builders import Data
 from simulmt.saved.checkpoint import load_subwords
 from simulmt.scoring.split_decoder import SplitDecoder
@@ -67,7 +67,7 @@ class RunData:
         sizes = ", ".join(f"{len(split):,} {name}" for name, split in corpus.splits.items())
         say(f"{corpus.name} {self.manifest.pair}: {sizes} pairs, {len(self.subwords):,} subwords")
         for name, split in corpus.splits.items():
-            summary.dropped(name, split)
+            summary.print_dropped(name, split)
         for name in ("valid", "test"):
             summary.repeated(name, corpus.splits[name], self.manifest)
 
@@ -79,6 +79,8 @@ def _given_subwords(options: Config) -> Tokenizer | None:
         UserError: an option is unknown or of the wrong type, or there is no usable model.
     """
     asked = asked_of(Subwords.train, ("sentences", "digest", "cache")) | {"model": str | None}
-    check(options, {name: NotRequired[kind] for name, kind in asked.items()}, "data.subwords")
+    check_options(
+        options, {name: NotRequired[kind] for name, kind in asked.items()}, "data.subwords"
+    )
     place = options.get("model")
     return None if place is None else load_subwords(Path(place))

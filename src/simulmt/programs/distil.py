@@ -89,6 +89,11 @@ def distil(cfg: DictConfig) -> None:
     device, here = pick_device(options.device).type, 1
     if world == 1:
         here = options.processes or (cores() if device == "cpu" else 1)
+    elif (options.processes or 1) > 1 and not is_worker():
+        raise UserError(
+            f"processes={options.processes}, but torchrun or srun has started {world} processes: "
+            "leave out processes"
+        )
     handle_signals()
     shared = world if is_worker() else here
     with reported():
@@ -98,7 +103,7 @@ def distil(cfg: DictConfig) -> None:
                 if is_worker():
                     work.translate(rank, world)
                     return
-                summary.dropped(work.corpus.name, work.train)
+                summary.print_dropped(work.corpus.name, work.train)
                 if not work.begin(world * here):
                     if here > 1:
                         run_ranks(here, _CONTINUES)

@@ -140,7 +140,7 @@ def evaluate(cfg: DictConfig) -> None:
     files, split = _text(options, trained)
     folder = options.folder(trained.path)
     check_writable(folder)
-    summary.dropped(options.scored, split)
+    summary.print_dropped(options.scored, split)
     summary.repeated(options.scored, split, trained.manifest)
     if policy is not None and not model.causal:
         summary.reencoding(split.sources)
@@ -166,7 +166,7 @@ def evaluate(cfg: DictConfig) -> None:
     name = f"{model.mechanism.name} on {options.scored}"
     if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
         _evaluated[" ".join([name, *(f"{k}={v}" for k, v in options.changes.items())])] = scores
-        summary.brief(scores, folder)
+        summary.print_brief(scores, folder)
     else:
         summary.results(name, scores, instances, trained.path, folder)
     summary.computing(scores)

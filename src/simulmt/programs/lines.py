@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -117,5 +118,9 @@ def append(
 
 def whole_lines(path: Path) -> tuple[int, int]:
     """Return the number of lines of a file that end in LF, and their bytes; 0 if it is absent."""
-    text = path.read_bytes() if path.exists() else b""
-    return text.count(b"\n"), text.rfind(b"\n") + 1
+    count = size = 0
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                count, size = count + 1, size + len(line)
+    return count, size

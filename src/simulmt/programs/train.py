@@ -155,7 +155,10 @@ def _start_from(start: Trained, model: Model, freeze: int) -> Frozen:
     found = checkpoint.load_matching(model, start)
     total = len(found.loaded) + len(found.absent) + len(found.reshaped)
     say(f"{len(found.loaded)} of {total} parameter tensors start from {start.path}")
-    left = {"absent from that run": found.absent, "of a different shape in that run": found.reshaped}
+    left = {
+        "absent from that run": found.absent,
+        "of a different shape in that run": found.reshaped,
+    }
     for reason, names in left.items():
         if names:
             in_all_layers = dict.fromkeys(re.sub(r"\b\d+\b", "*", name) for name in names)

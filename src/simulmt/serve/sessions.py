@@ -23,7 +23,7 @@ from simulmt.serve.panes import Pane, read_words
 
 UNSENT = 64
 """The messages, beyond two for each word that may wait, after which a slow client is closed."""
-Words: TypeAlias = Annotated[int, Ge(1), Le(4000)]
+WaitingWords: TypeAlias = Annotated[int, Ge(1), Le(4000)]
 Turn: TypeAlias = tuple[Sequence[Pane], str, asyncio.Future[Sequence[PaneStep]]]
 _log = logging.getLogger("simulmt.serve")
 
@@ -42,8 +42,8 @@ class Limits:
 
     sessions: Annotated[int, Ge(1), Le(10_000)]
     message_bytes: Annotated[int, Ge(4096), Le(1_000_000)]
-    words: Words
-    waiting: Words
+    words: WaitingWords
+    waiting: WaitingWords
     idle: Annotated[float, Ge(1), Le(86_400)]
 
 

@@ -39,7 +39,7 @@ def writing(place: Path, remedy: str = _REMEDY) -> Iterator[None]:
         raise UserError(f"{place} cannot be written ({reason}); {remedy}") from None
 
 
-def explain(error: OSError) -> str:
+def describe_error(error: OSError) -> str:
     """Return a line for an error of the system that no other message explains."""
     reason, full = error.strerror or error, error.errno in (errno.ENOSPC, errno.EDQUOT)
     if error.filename is None:

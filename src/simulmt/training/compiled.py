@@ -11,7 +11,7 @@ from simulmt.models.model import Model
 _METHODS = ("encode", "decode")
 
 
-def compiled(model: Model) -> Callable[[], AbstractContextManager[None]]:
+def compiled_model(model: Model) -> Callable[[], AbstractContextManager[None]]:
     """Return a context in which the model encodes and decodes with compiled code.
 
     The sizes of a batch are dynamic, so that batches of other lengths are not compiled again. Torch

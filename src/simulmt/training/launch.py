@@ -25,7 +25,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from simulmt.errors import UserError
 from simulmt.system import ending
-from simulmt.system.disk import explain
+from simulmt.system.disk import describe_error
 
 RESUMES = "the same command with ckpt_path=last resumes from the last validation"
 _PATIENCE = 8
@@ -164,7 +164,7 @@ def reported() -> Iterator[None]:
         yield
     except Exception as error:
         if ending.is_worker():
-            known = UserError(explain(error)) if isinstance(error, OSError) else error
+            known = UserError(describe_error(error)) if isinstance(error, OSError) else error
             get_error_handler().record_exception(known)
             sys.exit(ending.BAD_INPUT if isinstance(known, UserError) else 1)
         if ending.launched()[1] > 1 and not (ending.is_first() and isinstance(error, UserError)):

@@ -15,7 +15,7 @@ from pytorch_lightning.utilities import rank_zero_only
 from simulmt.errors import UserError
 from simulmt.files.metrics import read_metrics
 from simulmt.files.run_directory import METRICS
-from simulmt.options import Config, asked_of, check, pick
+from simulmt.options import Config, asked_of, check_options, pick
 from simulmt.parts.configuration import Configuration
 from simulmt.system.disk import replacing, writing
 from simulmt.system.ending import is_first
@@ -87,7 +87,7 @@ def choose_logger(options: Config) -> OpenLogger | None:
     """
     make = pick(LOGGERS, options.get("kind"), "logger.kind")
     asked = asked_of(make, ["folder", "resume_at", "config"]) if make else {}
-    chosen = check(options, {"kind": str, **asked}, "logger")
+    chosen = check_options(options, {"kind": str, **asked}, "logger")
     if make is TensorBoard and find_spec("tensorboard") is None:
         raise UserError(
             "logger=tensorboard needs the package tensorboard, which is not installed: "

@@ -16,7 +16,7 @@ from simulmt.models.model import Model
 from simulmt.objective import Loss, Objective
 from simulmt.objective.batch import Batch
 from simulmt.options import Config
-from simulmt.training.compiled import compiled
+from simulmt.training.compiled import compiled_model
 from simulmt.training.finite import FiniteUpdates, check_parameters
 from simulmt.training.optimiser import Adam
 from simulmt.training.plan import TrainingPlan
@@ -64,7 +64,7 @@ class TranslationModule(pl.LightningModule):
         self.passport = passport
         self.seed = seed
         self.frozen = frozen
-        self._training = compiled(model) if plan.compile else nullcontext
+        self._training = compiled_model(model) if plan.compile else nullcontext
         self._finite = FiniteUpdates(plan.skip)
         # of the update, on the loss's device
         self._tokens, self._loss = torch.zeros((), dtype=torch.int64), torch.zeros(())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from simulmt.errors import UserError
-from simulmt.options import Config, Count, Natural, Positive, Share, asked_of, check, pick
+from simulmt.options import Config, Count, Natural, Positive, Share, asked_of, check_options, pick
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,6 @@ def make_adam(options: Config) -> Adam:
     """
     make_rate = pick(LEARNING_RATES, str(options.get("schedule")), "optim.schedule")
     of_rate, of_adam = asked_of(make_rate), asked_of(Adam, ["rate"])
-    checked = check(options, {"schedule": str} | of_rate | of_adam, "optim")
+    checked = check_options(options, {"schedule": str} | of_rate | of_adam, "optim")
     rate = make_rate(**{name: checked[name] for name in of_rate})
     return Adam(rate, **{name: checked[name] for name in of_adam})

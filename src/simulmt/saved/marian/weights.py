@@ -68,6 +68,7 @@ def from_marian(path: Path, weights: Mapping[str, Tensor], options: Config) -> d
     """
     check_finite(path, weights)
     own = {name: value.float() for name, value in weights.items()}
+    check_finite(path, own)  # a float64 may exceed float32
     copies = [own.pop(name) for name in (EMBEDDING, *_COPIES) if name in own]
     if not copies or not all(torch.equal(copy, copies[0]) for copy in copies):
         raise UserError(
