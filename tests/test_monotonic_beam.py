@@ -35,7 +35,7 @@ def teacher(request) -> Model:
 @pytest.fixture(autouse=True)
 def short(monkeypatch) -> None:
     """Untrained models rarely end early, and the reference is slow."""
-    monkeypatch.setattr(beam, "length_limit", zoo.brief)
+    monkeypatch.setattr(beam, "length_limit", zoo.short_limit)
 
 
 @torch.inference_mode()
@@ -57,7 +57,7 @@ def log_p(model: Model, source: list[int], written: tuple[int, ...]) -> float:
 def by_the_text(model: Model, x: list[int], search: Search, k: int) -> list[int]:
     """The search for one sentence, as its description says it."""
     S, W = len(x), search.beam
-    limit = int(zoo.brief(torch.tensor([S]))[0])
+    limit = int(zoo.short_limit(torch.tensor([S]))[0])
     allowed = [token for token in range(model.vocabulary.size) if token not in (PAD, BOS)]
     live, finished = [()], dict[tuple[int, ...], float]()
     for i in range(1, limit + 2):

@@ -13,7 +13,7 @@ from _pytest.mark import ParameterSet
 
 from simulmt.laws.case import Case
 from simulmt.laws.sentences import VOCABULARY as SPECIAL
-from simulmt.laws.sentences import forced_steps, sentences
+from simulmt.laws.sentences import forced_steps, sentences, short_limit
 from simulmt.laws.small import BY_WORD, GUIDED, REENCODING, SMALL, VARIANTS
 from simulmt.models.model import Model
 from simulmt.parts.builders import build_mechanism

@@ -30,8 +30,8 @@ class Gold(NamedTuple):
 def bare_word(word: str) -> str:
     """The word in lower case without punctuation at its ends; only punctuation stays whole.
 
-    White space separates words, so the text has "Bench." and "bench". Without this the first and last
-    word of a sentence would be rare words for the aligner and wrong words for a reference.
+    White space separates words, so the text has "Bench." and "bench". Without this, the first and
+    last word of a sentence would be rare for the aligner and wrong for a reference.
     """
     inside = [i for i, sign in enumerate(word) if unicodedata.category(sign)[0] != "P"]
     return (word[inside[0] : inside[-1] + 1] if inside else word).lower()
