@@ -13,7 +13,7 @@ from simulmt.errors import UserError
 from simulmt.parts.builders import build_objective
 from simulmt.programs.plain import plain
 from simulmt.programs.train import train
-from simulmt.training import compiled_model as compiling
+from simulmt.training import compiled as compiling
 from simulmt.training.compiled import check_compiler, compiled_model
 from small_runs import SMALL, configuration
 
