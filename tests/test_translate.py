@@ -172,8 +172,8 @@ def test_a_line_that_is_too_long_is_refused_by_number_or_cut(finished, tmp_path,
     ("overrides", "message"),
     [
         (["input=nowhere.txt"], "nowhere.txt cannot be read"),
-        (["output=x"], "output=x and beam=None .*input=FILE"),
-        (["beam=2", "actions=true", "input=x"], "output=None and beam=2 .*input=FILE"),
+        (["output=x"], "output=x .*input=FILE"),
+        (["beam=2", "actions=true", "input=x"], "beam=2 .*input=FILE"),
         (["picture=x.gif"], "must end in one of .png"),
         (["picture=no/x.png", "checkpoint=nowhere"], "no/x.png cannot be written"),
     ],
@@ -236,7 +236,7 @@ def test_what_strangers_might_send_is_refused(given_away, tmp_path):
     refused(lambda f: spoil_config(f, "model", name="os.system"), "choose one of")
     refused(lambda f: spoil_config(f, "model", _target_="os.system"), "no option _target_")
     refused(lambda f: spoil_config(f, "model", dim=2**16), "model|size mismatch")
-    refused(lambda f: spoil_config(f, "model", dim=2**40), "model.dim is .* at most 100,000")
+    refused(lambda f: spoil_config(f, "model", dim=2**40), "model.dim is .* 100000")
     refused(lambda f: (f / "config.json").write_text("[1]"), "absent or corrupt")
     refused(lambda f: (f / "model.safetensors").write_bytes(b"\x80\x04."), "not a safetensors")
     refused(lambda f: (f / "subwords.model").write_bytes(b"\xff" * 9), "not a SentencePiece model")

@@ -79,8 +79,9 @@ class BucketBatches(Sampler[list[int]]):
         """Make the next iteration resume at `state`; UserError if the settings differ."""
         if (there := {name: state.get(name) for name in self._settings}) != self._settings:
             raise UserError(
-                f"cannot resume within an epoch of {there} with {self._settings}: restore the "
-                "checkpoint's data, tokens, seed and number of processes, or start from its weights"
+                f"cannot resume within an epoch: the checkpoint has {there}, this run has "
+                f"{self._settings}; restore the checkpoint's data, tokens, seed and number of "
+                "processes, or start from its weights"
             )
         self._epoch, self._start, self._position = state["epoch"], state["position"], 0
 

@@ -129,7 +129,7 @@ def _surface(processor: sentencepiece.SentencePieceProcessor, piece: int) -> str
     if processor.is_byte(piece) or text.lstrip(" ") != "".join(text.split()):
         raise UserError(
             f"piece {piece} of the subword model, {text!r}, is a byte or spans words: "
-            "train one on normalised text, without byte_fallback and with split_by_whitespace"
+            "train a model on normalised text, without byte_fallback and with split_by_whitespace"
         )
     return text
 

@@ -111,8 +111,12 @@ def _traced(
     """Return the embedded source, the logits with gradients, and the delays."""
     embedded: list[Tensor] = []
 
-    def record(part: nn.Module, inputs: tuple[Tensor, ...], out: Tensor) -> None:
-        if isinstance(part, nn.Embedding) and torch.equal(inputs[0], source):
+    def record(part: nn.Module, inputs: tuple[object, ...], out: object) -> None:
+        if not isinstance(part, nn.Embedding):
+            return
+        assert isinstance(inputs[0], Tensor), "an embedding takes ids"
+        assert isinstance(out, Tensor), "an embedding returns vectors"
+        if torch.equal(inputs[0], source):
             embedded.append(out.requires_grad_())
 
     with register_module_forward_hook(record):

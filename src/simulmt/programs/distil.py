@@ -74,8 +74,8 @@ class DistilOptions:
             raise UserError(f"k={self.k} with kind=sequence: set kind=monotonic, or leave out k")
         if bool(source and self.references) != bool(target):
             raise UserError(
-                f"references={self.references} with source={source} and target={target}: the "
-                "references of source=FILE are target=FILE; give all three, or source alone"
+                f"references={self.references} with source={source} and target={target}: "
+                "target=FILE holds the references of source=FILE; give all three, or source alone"
             )
 
 

@@ -75,7 +75,7 @@ class EvaluateOptions:
         if other and self.data_root:
             raise UserError(
                 f"data_root={self.data_root} is for the model's own data: leave it out, or leave "
-                f"out split={self.split} and {files}"
+                f"out {files if self.source else f'split={self.split}'}"
             )
         if self.text is not None and not other:
             raise UserError(

@@ -63,7 +63,7 @@ def find_environment(nodes: int, devices: int) -> ClusterEnvironment | None:
     if (started := environment.world_size()) != nodes * devices:  # or they wait for ever
         raise UserError(
             f"{asked} need {nodes * devices} processes, but {started} were started: give simulmt "
-            "and torchrun or srun the same numbers"
+            "the same numbers of nodes and devices as torchrun or srun"
         )
     try:
         environment.validate_settings(devices, nodes)
