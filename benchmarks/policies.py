@@ -56,7 +56,7 @@ def measure(trained: Trained, name: str, split: Split, live: int) -> tuple[str, 
     encoded = EncodedSplit.encode(split, trained.subwords)
     decoder = SplitDecoder(split, encoded, trained.subwords, TOKENS, GREEDY, translator.policy)
     started = time.perf_counter()
-    batch = decoder(translator.model, translator.device)
+    batch = decoder(translator.model)
     in_batches = len(split) / (time.perf_counter() - started)
     first = Split([*islice(split.sources, live)], [*islice(split.targets, live)])
     started = time.perf_counter()

@@ -71,7 +71,7 @@ def test_it_writes_what_the_test_set_would_be_decoded_to(teacher, whole, tmp_pat
     )
     decoder = SplitDecoder(split, encoded, trained.subwords, 600, Search(2, 0.6))
     model = trained.build()
-    predictions = [instance.prediction for instance in decoder(model, model.begins.device)]
+    predictions = [instance.prediction for instance in decoder(model)]
     assert lines(whole, "train.en") == predictions
     assert lines(whole, "train.de") == [*split.sources]
     assert len({*predictions}) > 1

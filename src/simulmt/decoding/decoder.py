@@ -1,4 +1,4 @@
-"""Translations of plain lines in batches: the one loop that all programs decode with."""
+"""What translates a batch, chosen by the search and the policy."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

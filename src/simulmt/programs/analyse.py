@@ -86,7 +86,7 @@ class _Reader:
         search = build_search(trained.setup.decoding, model)
         decoder = SplitDecoder(split, encoded, trained.subwords, tokens, search)
         heads = [part.heads for part in model.modules() if isinstance(part, Attention)]
-        return DecodedTestSet(decoder(model, self.device), heads)
+        return DecodedTestSet(decoder(model), heads)
 
     def attend(self, run: Path) -> AttentionLinks:
         """Return where the model attends while it is given the references of the test set."""

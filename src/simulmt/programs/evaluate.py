@@ -148,7 +148,7 @@ def evaluate(cfg: DictConfig) -> None:
     if word_ms is None:
         encoded, computing = EncodedSplit.encode(split, subwords), None
         decode = SplitDecoder(split, encoded, subwords, tokens, search, policy)
-        instances = decode(model, device, watch)
+        instances = decode(model, watch)
     else:
         translator = Translator(model, subwords, device, policy, search)
         instances, computing = translate_timed(translator, split, word_ms, watch)

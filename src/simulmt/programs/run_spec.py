@@ -91,10 +91,11 @@ def _check_together(
         )
     first_end = min(plan.max_updates, (plan.patience or plan.max_updates) * plan.validate_every)
     if not objective.at_full_weight(first_end - 1):
+        patience = "" if plan.patience is None else f" and trainer.patience={plan.patience}"
         raise UserError(
-            f"trainer.max_updates={plan.max_updates} and trainer.patience={plan.patience} may end "
-            f"the run after {first_end:,} updates, before objective.hold and objective.warmup are "
-            "over: lower them, or train for longer"
+            f"trainer.max_updates={plan.max_updates}{patience} may end the run after "
+            f"{first_end:,} updates, before objective.hold and objective.warmup are over: lower "
+            "them, or train for longer"
         )
     if plan.compile and not model.compiles:
         raise UserError(

@@ -190,7 +190,7 @@ def _test(
     """
     folder = Path(trainer.default_root_dir)
     module.to(trainer.strategy.root_device)
-    instances = decoder(module.model, module.device, watch)
+    instances = decoder(module.model, watch)
     scores = score(instances, decoder.split.needs, Decoding.by(decoder.search, chosen, "test"))
     figures = scores["paper", "word"]
     print_line(f"test BLEU {figures['BLEU'].form(1)}, test DAL {figures['DAL'].form()} words")

@@ -54,11 +54,12 @@ class TranslateOptions:
     def __post_init__(self) -> None:
         live = self.input is None or self.actions
         if live and (self.output, self.beam) != (None, None):
-            given = {"output": self.output, "beam": self.beam}
-            named = " and ".join(f"{n}={value}" for n, value in given.items() if value is not None)
+            asked = {"output": self.output, "beam": self.beam}
+            given = {name: value for name, value in asked.items() if value is not None}
             raise UserError(
-                f"{named} without input=FILE, or with actions=true: a stream is decoded greedily "
-                f"as it arrives; leave out {' and '.join(n for n in given if given[n] is not None)}"
+                f"{' and '.join(f'{name}={value}' for name, value in given.items())} without "
+                "input=FILE, or with actions=true: a stream is decoded greedily as it arrives; "
+                f"leave out {' and '.join(given)}"
             )
         if self.picture is not None:
             from simulmt.analysis.figures.heads import check_picture  # noqa: PLC0415  (see draw)

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-import torch
-
 from simulmt.data.batches import ordered_batches
 from simulmt.data.corpus import Split
 from simulmt.data.encoded import EncodedSplit
@@ -52,14 +50,12 @@ class SplitDecoder:
     def __call__(
         self,
         model: Model,
-        device: torch.device,
         watch: Callable[[list[list[int]]], Iterable[list[int]]] = iter,
     ) -> list[Instance]:
         """The instances in the order of the split.
 
         Args:
-            model: the translation model, on `device`.
-            device: where the model is.
+            model: the translation model, on any device.
             watch: wraps the loop over batches, to show its progress.
         """
         tokens = max(1, self.tokens // self.search.beam)

@@ -53,7 +53,7 @@ class SimultaneousDecoding(pl.Callback):
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Decode and score the development set, and log the scores."""
         assert isinstance(pl_module, TranslationModule)
-        instances = self.decoder(pl_module.model, pl_module.device)
+        instances = self.decoder(pl_module.model)
         scores = score(instances, None)
         in_force = pl_module.objective.at_full_weight(trainer.global_step)
         chosen_by = {"valid/selection": selection(scores, self.dal_range, in_force)}
