@@ -1,10 +1,11 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow faults lint type bench bench-gpu zoo notebook clean
+.PHONY: help setup run test test-slow faults lint type bench bench-gpu zoo notebook docs clean
 
 PYTHON ?= python3
 ENV := .venv
 BIN := $(ENV)/bin
 READY := $(ENV)/.ready
+SITE := .venv-docs
 PYTEST := $(BIN)/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 4 --dist loadfile
 # files whose tests run with shapes checked (tests/shapes.py)
 SHAPES := seam lstm formulas text scoring alignment interpreter analyses translator batches likelihood words itst wait_info self_modifying hmt
@@ -60,6 +61,15 @@ notebook: $(READY)  ## run docs/notebook.ipynb and store its outputs (two minute
 	nbclient.execute(notebook, record_timing=False, coalesce_streams=True); \
 	nbformat.write(notebook, page)' docs/notebook.ipynb
 
-clean:  ## remove the environment and the caches, but not runs/
-	rm -rf $(ENV) .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build
+$(SITE)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(SITE)/bin/python -m pip install --quiet --constraint constraints.txt --group docs
+	@touch $@
+
+docs: $(SITE)/.ready  ## build the site of all pages, with an API reference, in site/ (half a minute)
+	$(SITE)/bin/mkdocs build
+
+clean:  ## remove the environments, the site and the caches, but not runs/
+	rm -rf $(ENV) $(SITE) site .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

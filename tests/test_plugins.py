@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +16,10 @@ from commands import type_in
 from simulmt import parts
 from simulmt.errors import UserError
 from simulmt.files import plugins
+from simulmt.files.instances import read_instances
 from simulmt.parts import Parts
 from simulmt.programs.evaluate import evaluate
-from small_runs import ROOT, TINY, configuration
+from small_runs import LONGER, ROOT, TINY, configuration
 
 OF_EVERY_KIND = '''
 """One part of every kind, under names of its own."""
@@ -113,6 +115,25 @@ def test_one_part_of_every_kind_trains_and_is_scored(folder):
     passport = torch.load(run / "checkpoints/best.ckpt", weights_only=True)["simulmt"]
     assert [*passport["needs"]] == ["kinds"]
     assert "kinds" in json.loads((run / "provenance.json").read_text())["versions"]
+
+
+def test_the_policy_of_the_page_writes_after_every_n_words(trained_once, tmp_path, monkeypatch):
+    page = (ROOT / "docs/plugins.md").read_text("utf-8").partition("### A policy")[2]
+    code, options = (
+        re.search(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[1]
+        for language in ("python", "yaml")
+    )
+    (tmp_path / "stride.py").write_text(code)
+    (tmp_path / "conf/policy").mkdir(parents=True)
+    (tmp_path / "conf/policy/stride.yaml").write_text(options)
+    run = shutil.copytree(trained_once(*LONGER, "mechanism=soft"), tmp_path / "RUN")
+    chosen = ["checkpoint=RUN", "plugins=[stride]", "policy=stride", "policy.n=3", "device=cpu"]
+    (answer,) = type_in([ROOT / "evaluate.py", *chosen], cwd=tmp_path)
+    assert answer.status == 0, answer.err
+    written = read_instances(run / "evaluation/test-best-policystride-n3/instances.log")
+    delays = {(delay, one.source_length) for one in written for delay in one.delays}
+    assert any(delay < length for delay, length in delays)
+    assert all(delay % 3 == 0 or delay == length for delay, length in delays)
 
 
 def first_delay(scores: Path) -> float:
