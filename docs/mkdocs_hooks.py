@@ -10,18 +10,19 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("*.md", "LICENSE", ".importlinter", "docs/*", "experiments/**/*", "benchmarks/*")
-LINKED = ("examples/**/*", "src/**/*.py")
+PAGES = ("*.md", "docs/*.md", "experiments/**/*.md", "benchmarks/*.md", "examples/**/*.md")
 LINK = re.compile(r"(?<=\]\()([\w./-]+)(?=[#)])")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """The files of the repository under their own paths, and those of the theme."""
-    paths = {path for part in (*PARTS, *LINKED) for path in ROOT.glob(part) if path.is_file()}
+    """All pages under their own paths, the files that they link to, and those of the theme."""
+    pages = [page for part in PAGES for page in ROOT.glob(part)]
+    links = [page.parent / link for page in pages for link in LINK.findall(page.read_text("utf-8"))]
+    paths = {path.resolve() for path in (*pages, *links, ROOT / "docs/site.css") if path.is_file()}
     names = sorted(path.relative_to(ROOT).as_posix() for path in paths)
     site = (config.site_dir, config.use_directory_urls)
-    ours = [File(name, str(ROOT), *site) for name in names if "__pycache__" not in name]
-    return Files([*ours, *(file for file in files if file.src_dir != config.docs_dir)])
+    theme = [file for file in files if file.src_dir != config.docs_dir]
+    return Files([*(File(name, str(ROOT), *site) for name in names), *theme])
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
