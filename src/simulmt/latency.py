@@ -91,7 +91,7 @@ def length_adaptive_average_lagging(
 ) -> Latency:
     r"""Length-adaptive average lagging, which does not reward long translations (LAAL).
 
-    :func:`average_lagging` with :math:`\gamma = \max(|y|, |y^*|) / |x|`. Papi et al. (2022),
+    `average_lagging` with :math:`\gamma = \max(|y|, |y^*|) / |x|`. Papi et al. (2022),
     "Over-Generation Cannot Be Rewarded".
     """
     longer = torch.maximum(target_length, reference_length)
