@@ -48,3 +48,14 @@ def test_the_packages_of_the_site_are_pinned():
         pins = [pin for pin in PINS if pin.name == wanted.name]
         assert pins
         assert all(wanted.specifier.contains(next(iter(p.specifier)).version) for p in pins)
+
+
+def test_every_extra_that_a_page_names_is_there():
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    extras = project.partition("[project.optional-dependencies]")[2].partition("\n[")[0]
+    there = {*re.findall(r"^(\w+) = \[", extras, re.MULTILINE)}
+    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("experiments/**/*.md")]
+    named = re.compile(r"""["'](?:simulmt|\.)\[([\w,]+)\]["']""")
+    lists = [found for page in pages for found in named.findall(page.read_text("utf-8"))]
+    wanted = {extra for found in lists for extra in found.split(",")}
+    assert {"simuleval", "sweep", "test"} <= wanted <= there
