@@ -95,9 +95,8 @@ def find_resume(choice: str | None, folder: Path) -> Path | None:
         return None
     if not path.is_file():
         raise UserError(f"ckpt_path={choice} is not a file; give a .ckpt file, or `last`")
-    path = path.resolve()  # a link may lead out of the run, which is then set aside
-    links = [name for name in files.made_by_run(folder) if (folder / name).is_symlink()]
-    if links and is_own(path, folder):
+    names = (*files.made_by_run(folder), files.LAST)
+    if links := [name for name in names if (folder / name).is_symlink()]:
         raise UserError(
             f"{folder / links[0]} is a symbolic link, so resuming could change files outside the "
             "run: put what it points to in its place"
