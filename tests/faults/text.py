@@ -92,7 +92,10 @@ def use(world: World, name: str, damage: Callable, title: str) -> str:
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(home, copy)
     damage(copy / name, random.Random(title))
-    differ = [time for time in ("first", "second") if content(home.parent, copy) != expected]
+    try:
+        differ = [time for time in ("first", "second") if content(home.parent, copy) != expected]
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
     executed = ["the canary is there"] * world.canary.exists()
     return ", ".join([*(f"the {time} reading differs" for time in differ), *executed])
 
