@@ -186,6 +186,23 @@ def test_the_hub_is_asked_for_what_the_options_say(folder, monkeypatch):
     assert asked == [("me/set", "de-en", "v2"), ("me/set", None, "v2")]
 
 
+def test_the_card_of_a_set_on_the_hub_is_checked_before_the_set_is_read(tmp_path, monkeypatch):
+    def download(path: str, name: str, repo_type: str, revision: str | None) -> str:
+        assert (path, repo_type, revision) == ("some/set", "dataset", "v2")
+        if name != "README.md":
+            raise FileNotFoundError(name)
+        return str(card)
+
+    card = tmp_path / "card.md"
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    monkeypatch.setattr(datasets, "load_dataset", pytest.fail)
+    for pattern in ("*a" * 32 + "b", "data/" + "**/" * 3 + "x", "a/*b*c*d*.parquet"):
+        files = f"{{config_name: default, data_files: [{{split: train, path: '{pattern}'}}]}}"
+        card.write_text(f"---\nconfigs: [{files}]\n---\n")
+        with pytest.raises(UserError, match=r"the pattern .* in card.md has more than one `\*\*`"):
+            read("some/set", "data.revision=v2").splits["train"]
+
+
 def test_a_script_is_not_executed(tmp_path):
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "set.py").write_text("raise SystemExit('executed')")

@@ -62,6 +62,8 @@ ANSWERS = [
     ("train.py", ["trainer.dal_range=[1,"], "no viable alternative at input '[1,'"),
     ("translate.py", ["hydra.run.dir=/proc/x", "hydra.output_subdir=x"], "/proc/x: No such file"),
     ("train.py", ["data=text"], "Missing mandatory value: root full_key: data.root"),
+    ("train.py", ["hydra.run.dir="], "hydra.run.dir= gives no value"),
+    ("evaluate.py", ["checkpoint="], "checkpoint= gives no value"),
     ("report.py", ["runs=${foo}"], "error: Interpolation key 'foo' not found full_key: runs"),
 ]
 

@@ -77,3 +77,25 @@ def test_a_run_that_is_training_is_not_touched(earlier, cache):
     ):
         run(earlier, cache, "seed=2")
     assert content(earlier) == before
+
+
+@pytest.mark.parametrize("name", ["samples", "checkpoints", "metrics.csv", "checkpoints/last.ckpt"])
+def test_nothing_behind_a_link_is_changed(name, earlier, tmp_path, cache):
+    outside = tmp_path / "outside"
+    (earlier / name).rename(outside)
+    if outside.is_dir():
+        (outside / "notes.tmp").write_text("mine")
+    (earlier / name).symlink_to(outside)
+    before = content(outside) or outside.read_bytes()
+    with pytest.raises(UserError, match=f"{name} is a symbolic link"):
+        run(earlier, cache, "ckpt_path=last", "trainer.max_updates=9")
+    run(earlier, cache)
+    assert (content(outside) or outside.read_bytes()) == before
+    assert not (earlier / name).is_symlink()
+    assert (tmp_path / "run@1" / name).is_symlink()
+
+
+def test_a_run_without_its_configuration_is_set_aside_too(earlier):
+    (earlier / "config.json").unlink()
+    make_room(earlier, None, None)
+    assert (earlier.with_name("run@1") / "checkpoints" / "best.ckpt").exists()

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from faults import files, operations, processes, values
+from faults import empty, files, operations, processes, text, values
 from faults.world import World, shuffled
 
 CLASSES = {
@@ -24,6 +24,11 @@ CLASSES = {
     "disks that refuse": (operations.refused, 1),
     "ranks": (processes.ranks, 0),
     "sweeps": (processes.sweeps, 0),
+    "records of a cache": (text.records, 12),
+    "combining marks": (text.marks, 12),
+    "cards of data sets": (text.cards, 6),
+    "empty options": (empty.values, 8),
+    "empty commands": (empty.commands, 2),
 }
 """What lists the cases of each class, and how many of them are fast tests."""
 SECONDS = int(os.environ.get("FAULT_SECONDS", "140"))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from simulmt.data.corpus import Corpus, LazySplits, Split
+from simulmt.data.dataset_card import check_cards
 from simulmt.data.pairs import BLOCK, PairBlock
 from simulmt.data.reader import Shard, read_pairs, read_shards
 from simulmt.data.sacrebleu_sets import find_set, is_test_set
@@ -83,6 +84,7 @@ def _load(
     try:
         if revision and place.is_dir():
             raise ValueError(f"data.revision={revision} is for the Hub, and this is a folder")
+        check_cards(path, revision)
         dataset = datasets.load_dataset(
             str(place) if place.is_dir() else path,
             None if pattern else config,

@@ -8,17 +8,17 @@ the one that makes it.
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from numpy.typing import DTypeLike
 
 from simulmt.data.ragged import Ragged
 from simulmt.errors import UserError
+from simulmt.options import Config
 from simulmt.system.disk import read_record, write_json, writing
 from simulmt.system.lock import alone
 
@@ -30,10 +30,19 @@ SIDES = ("source", "target")
 
 @dataclass(frozen=True)
 class EntryRecord:
-    """The SHA-256 in hex of an entry's files, and the facts that its maker has returned."""
+    """The SHA-256 in hex of an entry's files, and the facts that its maker has returned.
+
+    `seal` is the digest of both and of the entry's key.
+    """
 
     sha256: dict[str, str]
-    facts: dict[str, Any]
+    facts: Config
+    seal: str
+
+    @classmethod
+    def sealed(cls, key: str, sha256: dict[str, str], facts: Config) -> "EntryRecord":
+        """Return the record of the entry with a key."""
+        return cls(sha256, facts, digest([key, sha256, facts]))
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ class Entry:
     """
 
     folder: Path
-    make: Callable[[Path], Mapping[str, Any]]
+    make: Callable[[Path], Config]
 
     @cached_property
     def record(self) -> EntryRecord:
@@ -79,7 +88,8 @@ class Entry:
     def _read(self, used: Sequence[Path]) -> EntryRecord | None:
         try:
             record = read_record(self.folder / _RECORD, EntryRecord)
-            intact = all(digest_of_file(file) == record.sha256.get(file.name) for file in used)
+            intact = record == EntryRecord.sealed(self.folder.name, record.sha256, record.facts)
+            intact &= all(digest_of_file(file) == record.sha256.get(file.name) for file in used)
         except (UserError, OSError):
             return None
         return record if intact else None
@@ -90,7 +100,8 @@ class Entry:
         try:
             facts = dict(self.make(self.folder))
             files = sorted(self.folder.iterdir())
-            record = EntryRecord({file.name: digest_of_file(file) for file in files}, facts)
+            sha256 = {file.name: digest_of_file(file) for file in files}
+            record = EntryRecord.sealed(self.folder.name, sha256, facts)
             write_json(self.folder / _RECORD, record)
         except BaseException:
             shutil.rmtree(self.folder, ignore_errors=True)

@@ -3,6 +3,7 @@
 A run keeps everything in one folder. Every file of that folder is named here and nowhere else.
 """
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -140,13 +141,18 @@ def check_own(folder: Path) -> None:
     Raises:
         UserError: a run would replace such a file.
     """
-    ours = (*FOLDERS, *FILES, *RESULTS)
-    foreign = [name for name in ours if name != HYDRA and (folder / name).exists()]
+    foreign = made_by_run(folder)
     if foreign and not (folder / MARK).is_file():
         raise UserError(
             f"{folder.resolve()} is not a run directory, but holds {', '.join(foreign)}, which a "
             "run would replace; choose another hydra.run.dir, or move these files away"
         )
+
+
+def made_by_run(folder: Path) -> list[str]:
+    """Return the names in a folder that a run gives to its files and folders, except `.hydra`."""
+    ours = (*FOLDERS, *FILES, *RESULTS)
+    return [name for name in ours if name != HYDRA and os.path.lexists(folder / name)]
 
 
 def is_exported(folder: Path) -> bool:

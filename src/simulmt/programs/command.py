@@ -30,6 +30,8 @@ from simulmt.training.run_name import run_name, within
 
 PLACES = {"train": ("sweep", "run_or_sweep"), "import": ("export", "import_model")}
 """The module and the function of a verb; of the others, both are named after the verb."""
+_ENVIRONMENT = "hydra.job.env_set."
+"""Begins the one kind of option that may be empty: a variable of the environment."""
 _made: list[Path] = []
 """Folders that Hydra makes for this command, the innermost first."""
 
@@ -64,10 +66,11 @@ def run(verb: str) -> None:
         with in_one_line(), TemporaryDirectory() as scratch:
             groups = groups_of(HOME / CONF / f"{verb}.yaml")
             for word in sys.argv[1:]:
-                name, _, choice = word.partition("=")
-                if choice == "{}" or (choice == "null" and name in groups):  # which Hydra ignores
+                name, given, choice = word.partition("=")
+                empty = given and choice.strip(" '\"") in {"", "{}"} and _ENVIRONMENT not in name
+                if empty or (choice == "null" and name in groups):  # which Hydra ignores
                     raise UserError(
-                        f"{word} has no effect: give a choice (see --help), or leave it out"
+                        f"{word} gives no value: choose one (see --help), or leave it out"
                     )
             OmegaConf.register_new_resolver("run_name", run_name, replace=True)
             OmegaConf.register_new_resolver("within", within, replace=True)

@@ -1,10 +1,12 @@
 """Turns Hydra's configuration into plain values; only the programs see Hydra's types."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, TypeAlias
 
 from omegaconf import DictConfig, OmegaConf
 from pydantic import BeforeValidator
+
+from simulmt.errors import UserError
 
 
 def plain(cfg: DictConfig) -> dict[str, object]:
@@ -12,11 +14,28 @@ def plain(cfg: DictConfig) -> dict[str, object]:
 
     Raises:
         OmegaConfBaseException: a mandatory value is missing, or an interpolation leads nowhere.
+        UserError: a value is an empty or blank text, such as an unset variable of the shell.
     """
     resolved = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     assert isinstance(resolved, dict)
     resolved.pop("experiments", None)  # values that presets refer to
+    for name in _empty(resolved):
+        raise UserError(
+            f"{name} is empty (from an unset shell variable?): give it a value, or leave it out"
+        )
     return {str(key): value for key, value in resolved.items()}
+
+
+def _empty(value: object, name: str = "") -> Iterator[str]:
+    """Yield the names of the options that are, or list, an empty text."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _empty(inner, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _empty(inner, name)
+    elif isinstance(value, str) and not value.strip():
+        yield name
 
 
 def _without_null(dial: object) -> object:

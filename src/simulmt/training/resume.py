@@ -82,7 +82,11 @@ def is_requeued(folder: Path) -> bool:
 
 
 def find_resume(choice: str | None, folder: Path) -> Path | None:
-    """Return the checkpoint to resume from, if any; `last` names the newest of this run."""
+    """Return the checkpoint to resume from, if any; `last` names the newest of this run.
+
+    Raises:
+        UserError: the checkpoint is absent, or its run would write through a symbolic link.
+    """
     if not choice:
         return None
     path = folder / files.LAST if choice == "last" else Path(choice)
@@ -91,6 +95,12 @@ def find_resume(choice: str | None, folder: Path) -> Path | None:
         return None
     if not path.is_file():
         raise UserError(f"ckpt_path={choice} is not a file; give a .ckpt file, or `last`")
+    names = (*files.made_by_run(folder), files.LAST)
+    if links := [name for name in names if (folder / name).is_symlink()]:
+        raise UserError(
+            f"{folder / links[0]} is a symbolic link, so resuming could change files outside the "
+            "run: put what it points to in its place"
+        )
     return path
 
 
@@ -190,7 +200,7 @@ def make_room(folder: Path, resume: Path | None, step: int | None) -> None:
         for path in files.step_checkpoints(folder):
             if int(path.stem.rpartition("-")[2]) > (step or 0):
                 path.unlink()
-    elif (folder / files.CONFIG).is_file():
+    elif files.made_by_run(folder):
         places = (folder.with_name(f"{folder.name}@{number}") for number in count(1))
         place = next(place for place in places if not place.exists())
         for handler in logging.getLogger().handlers:
