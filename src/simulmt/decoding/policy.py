@@ -93,6 +93,10 @@ class Demands(NamedTuple):
     """True if the heads of the model do not decide: at each step they see all of the source that
     has been read, and their readiness to stop there is the confidence."""
 
+    unsuited: str = ""
+    """Why the policy, although possible, translates poorly with the mechanism; empty if it does
+    not."""
+
     def layer_of(self, layers: int) -> int | None:
         """The number of the layer, in a decoder of `layers` layers that attend to the source."""
         return -(-2 * layers // 3) if self.layer == TWO_THIRDS else self.layer
@@ -178,8 +182,8 @@ class DraftPolicy(Policy):
     beams = True
 
     def demands(self, mechanism: Mechanism) -> Demands:
-        """Nothing."""
-        return Demands()
+        """Nothing, although heads that learn when to stop draft poorly."""
+        return Demands(unsuited=drafts_poorly(mechanism))
 
     def most(self, counts: Counts) -> None:
         """No limit."""
@@ -187,6 +191,14 @@ class DraftPolicy(Policy):
     def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
         """False: drafts are whole."""
         return False
+
+
+def drafts_poorly(mechanism: Mechanism) -> str:
+    """Why the drafts of a mechanism are poor; empty if they are not."""
+    if mechanism.clocked:
+        return ""
+    heads = f"the heads of mechanism={mechanism.name} have learned to read on"
+    return f"{heads}, and a draft gives them nothing to read: use policy=own"
 
 
 def common_length(sequences: Sequence[Sequence[object]]) -> int:
