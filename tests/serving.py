@@ -54,15 +54,16 @@ def running(
     limits: Limits = LIMITS,
     origins: tuple[str, ...] = (),
     frames: tuple[str, ...] = (),
+    port: int = 0,
 ) -> Iterator[Running]:
-    """Serves runs on a free port of this machine."""
+    """Serves runs on a port of this machine, by default a free one."""
     offers, log = policy_offers([]), io.StringIO()
     trained = [checkpoint.load(run) for run in runs]
     models = [
         Served(run.name, one, "cpu", offers, examples(one))
         for run, one in zip(runs, trained, strict=True)
     ]
-    listening = server.open_socket("127.0.0.1", 0)
+    listening = server.open_socket("127.0.0.1", port)
     url = server.address(listening)
     started = threading.Event()
     made: list[Any] = []
