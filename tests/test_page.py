@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from serving import LIMITS, Running, running, soon, words_of
-from simulmt.serve import panes
+from simulmt.serve import panes, sessions
 from simulmt.serve.messages import Setting, Written
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -325,6 +325,19 @@ def test_after_the_end_of_a_session_the_open_sentence_is_typed_again(page, at):
     page.type("#word", "schläft .\n")
     wait_for(page, lambda: translation(page) == expected(at, "der Mann schläft .\n"))
     expect(page.locator("#notice")).to_contain_text("session ended (a reason); another one has")
+
+
+def test_a_session_that_ends_while_words_wait_is_followed_by_another(page, at, monkeypatch):
+    gate, read = threading.Event(), sessions.read_words
+    monkeypatch.setattr(sessions, "read_words", lambda turns: gate.wait(20) and read(turns))
+    opened(page, at)
+    session = max(at.sessions.open, key=lambda session: session.number)
+    page.type("#word", "wir gehen .\n")
+    wait_for(page, lambda: session.waiting.qsize() == 3)
+    at.loop.call_soon_threadsafe(session.end, "a reason")
+    expect(page.locator("#notice")).to_contain_text("typed again")
+    gate.set()
+    wait_for(page, lambda: translation(page) == expected(at, "wir gehen .\n"))
 
 
 @contextmanager
