@@ -228,7 +228,7 @@ def test_policies_that_do_not_suit_come_last_with_the_reason(page, pair):
     opened(page, pair)
     pane = page.locator(".pane").nth(1)
     suits = pane.locator("select[name=policy] > option")
-    assert suits.all_text_contents() == ["own", "newest_token"]
+    assert suits.all_text_contents() == ["own", "newest_token", "retranslation"]
     group = pane.locator("optgroup")
     assert group.get_attribute("label") == "unsuitable here"
     assert "local_agreement" in group.locator("option:enabled").all_text_contents()
@@ -237,7 +237,7 @@ def test_policies_that_do_not_suit_come_last_with_the_reason(page, pair):
     labels = pane.locator(".options label").all_text_contents()
     assert [label.split()[0] for label in labels] == ["threshold"]
     pane.locator("select[name=policy]").select_option("local_agreement")
-    expect(pane.locator(".why")).to_contain_text("Unsuitable here: the heads of mechanism=mma_il")
+    expect(pane.locator(".why")).to_contain_text("Unsuitable here: mechanism=mma_il decides")
 
 
 def test_dials_and_policies_hold_from_the_next_sentence_on(page, at):

@@ -148,13 +148,12 @@ def test_policies_are_offered_by_their_own_word(run, dialled):
         offers[place] = {policy.name: policy for policy in offer.policies}
     suit = {place: [name for name, one in own.items() if not one.unsuitable]
             for place, own in offers.items()}  # fmt: skip
-    assert suit[run] == ["own", "newest_token"]
+    assert suit[run] == ["own", "newest_token", "retranslation"]
     assert suit[dialled] == [
-        "own", "adaptive_wait_k", "align_att", "ed_att", "hold_n", "local_agreement",
-        "retranslation",
+        "own", "adaptive_wait_k", "align_att", "ed_att", "retranslation",
     ]  # fmt: skip
     assert offers[run]["newest_token"].overrules
-    assert "mma_il have learned to read on" in offers[run]["hold_n"].unsuitable
+    assert "mechanism=mma_il decides by itself when to read" in offers[run]["hold_n"].unsuitable
     assert offers[run]["hold_n"].possible
     assert not offers[run]["align_att"].possible
 

@@ -94,8 +94,7 @@ class Demands(NamedTuple):
     has been read, and their readiness to stop there is the confidence."""
 
     unsuited: str = ""
-    """Why the policy, although possible, translates poorly with the mechanism; empty if it does
-    not."""
+    """Why the policy, although possible, is not meant for the mechanism; empty if it is."""
 
     def layer_of(self, layers: int) -> int | None:
         """The number of the layer, in a decoder of `layers` layers that attend to the source."""
@@ -182,8 +181,8 @@ class DraftPolicy(Policy):
     beams = True
 
     def demands(self, mechanism: Mechanism) -> Demands:
-        """Nothing, although heads that learn when to stop draft poorly."""
-        return Demands(unsuited=drafts_poorly(mechanism))
+        """Nothing, although a policy that writes drafts early is for models of whole sentences."""
+        return Demands(unsuited="" if self.revises else for_whole_sentences(mechanism))
 
     def most(self, counts: Counts) -> None:
         """No limit."""
@@ -193,12 +192,12 @@ class DraftPolicy(Policy):
         return False
 
 
-def drafts_poorly(mechanism: Mechanism) -> str:
-    """Why the drafts of a mechanism are poor; empty if they are not."""
-    if mechanism.clocked:
+def for_whole_sentences(mechanism: Mechanism) -> str:
+    """Why a policy for models of whole sentences does not suit a mechanism; empty if it does."""
+    if mechanism.offline:
         return ""
-    heads = f"the heads of mechanism={mechanism.name} have learned to read on"
-    return f"{heads}, and a draft gives them nothing to read: use policy=own"
+    decides = f"mechanism={mechanism.name} decides by itself when to read"
+    return f"{decides}, and the policy is for models trained on whole sentences: use policy=own"
 
 
 def common_length(sequences: Sequence[Sequence[object]]) -> int:
