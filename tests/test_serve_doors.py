@@ -19,7 +19,7 @@ from serving import Client, Running, running
 from simulmt.decoding.policies.hold_n import HoldN
 from simulmt.errors import UserError
 from simulmt.page import FILES
-from simulmt.serve import server
+from simulmt.serve import panes, server
 from small_runs import ROOT
 
 
@@ -102,6 +102,18 @@ def test_the_log_has_a_line_an_event_and_the_text_only_if_asked(at, run):
 
 
 # the program
+
+
+def test_ctrl_c_while_the_first_words_are_read_is_no_fault_of_a_plugin(run, monkeypatch):
+    from simulmt.programs.serve import serve
+    from small_runs import configuration
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(panes, "read_together", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        serve(configuration("serve", f"checkpoint={run}", "port=0"))
 
 
 def test_the_first_words_are_read_before_a_page_can_be_opened(run, monkeypatch, capsys):

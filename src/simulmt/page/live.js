@@ -168,7 +168,7 @@ function step(message) {
     current = message.sentence;
     line = line && !line.textContent.trim() ? line : transcript($("source"));
     for (const own of inForce) own.sentence();
-    record.begin(inForce.map(own => own.inForce));
+    record.begin(inForce.map(({models, inForce: own}) => ({name: called(models[own.model]), ...own})));
     $("start").hidden = true;
     $("transcript").disabled = $("events").disabled = false;
   }
@@ -227,7 +227,7 @@ $("word").onpaste = event => {
 };
 $("end").onclick = end;
 $("add").onclick = add;
-$("transcript").onclick = () => save("transcript.txt", record.transcript(({model, policy}) => `${called(models[model])}, ${policy}`));
+$("transcript").onclick = () => save("transcript.txt", record.transcript());
 $("events").onclick = () => save("events.jsonl", record.events());
 $("drop").onclick = () => {
   stop();

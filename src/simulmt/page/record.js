@@ -20,9 +20,9 @@ export class Record {
     now.events.push({...message, sentence: this.sentences.length, seconds: Math.round(performance.now()) / 1000});
   }
 
-  transcript(names) {  // a paragraph for each sentence: its source, then each translation
+  transcript() {  // a paragraph for each sentence: its source, then each translation
     return this.sentences.map(({source, translations, panes}) =>
-      [source.join(" "), ...translations.map((text, i) => `${names(panes[i])}: ${text}`)].join("\n")).join("\n\n") + "\n";
+      [source.join(" "), ...translations.map((text, i) => `${panes[i].name}, ${panes[i].policy}: ${text}`)].join("\n")).join("\n\n") + "\n";
   }
 
   events() {  // a line for each: the panes of each sentence, and the steps as the server sent them

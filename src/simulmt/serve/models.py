@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from threading import current_thread, main_thread
 from traceback import extract_tb
 from typing import ParamSpec, TypeVar
 
@@ -101,13 +102,14 @@ def contained(call: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
     """
     try:
         return call(*given, **named)
-    except Exception:
-        raise
     except BaseException as error:
+        ctrl_c = isinstance(error, KeyboardInterrupt) and current_thread() is main_thread()
+        if ctrl_c or isinstance(error, Exception):
+            raise
         place = extract_tb(error.__traceback__)[-1]
         raise UserError(
-            f"{Path(place.filename).name}, line {place.lineno}, raised {error!r}; a plugin must "
-            "return, or raise an Exception"
+            f"{Path(place.filename).name}, line {place.lineno}, raised {error!r}: correct the "
+            "plugin, which must return or raise an Exception"
         ) from None
 
 
