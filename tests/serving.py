@@ -17,7 +17,7 @@ import torch
 from websockets.sync.client import ClientConnection, connect
 
 from simulmt.latency import average_lagging
-from simulmt.programs.serve import policy_offers
+from simulmt.programs.serve import examples, policy_offers
 from simulmt.saved import checkpoint
 from simulmt.serve import app, server
 from simulmt.serve.messages import Setting
@@ -53,18 +53,24 @@ def running(
     panes: list[Setting] | None = None,
     limits: Limits = LIMITS,
     origins: tuple[str, ...] = (),
+    frames: tuple[str, ...] = (),
+    port: int = 0,
 ) -> Iterator[Running]:
-    """Serves runs on a free port of this machine."""
+    """Serves runs on a port of this machine, by default a free one."""
     offers, log = policy_offers([]), io.StringIO()
-    models = [Served(run.name, checkpoint.load(run), "cpu", offers) for run in runs]
-    listening = server.open_socket("127.0.0.1", 0)
+    trained = [checkpoint.load(run) for run in runs]
+    models = [
+        Served(run.name, one, "cpu", offers, examples(one))
+        for run, one in zip(runs, trained, strict=True)
+    ]
+    listening = server.open_socket("127.0.0.1", port)
     url = server.address(listening)
     started = threading.Event()
     made: list[Any] = []
 
     async def serve() -> None:
         sessions = Sessions(models, panes or [Setting()], limits, log_text=True)
-        at = server.server(app.application(sessions, origins), limits.message_bytes)
+        at = server.server(app.application(sessions, origins, frames), limits.message_bytes)
         made.extend([sessions, at, asyncio.get_running_loop()])
         started.set()
         await at.serve(sockets=[listening])

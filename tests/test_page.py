@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import json
 import re
 import shutil
 import threading
@@ -11,11 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
-from serving import LIMITS, Running, running, soon
-from simulmt.serve.messages import Setting
+from serving import LIMITS, Running, running, soon, words_of
+from simulmt.serve import panes, sessions
+from simulmt.serve.messages import Setting, Written
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect
@@ -87,11 +90,11 @@ def wait_for(page, holds) -> None:
     raise AssertionError("it has not happened")
 
 
-def expected(at: Running, text: str, *panes: dict) -> list[str]:
+def expected(at: Running, text: str, *settings: dict) -> list[str]:
     """What a program is told for the lines of a text, in the first pane."""
     client = at.client()
-    if panes:
-        client.say("panes", panes=[*panes])
+    if settings:
+        client.say("panes", panes=[*settings])
         client.get()
     lines = []
     for line in text.split("\n")[:-1]:
@@ -117,6 +120,55 @@ def test_words_go_when_a_space_follows_and_the_translation_comes_word_by_word(pa
     page.keyboard.press("Enter")
     wait_for(page, lambda: translation(page) == expected(at, TEXT))
     assert source(page) == TEXT.split("\n")[:-1]
+
+
+def test_an_empty_page_says_what_it_translates_and_what_to_do(page, at):
+    opened(page, at)
+    expect(page.locator("h1")).to_have_text("Live translation from German to English")
+    expect(page.locator("#start")).to_contain_text("Type or paste a sentence above")
+    expect(page.locator("#start")).to_contain_text("click an example")
+    expect(page.locator("#transcript")).to_be_disabled()
+    page.keyboard.type("wir ")
+    expect(page.locator("#start")).to_be_hidden()
+
+
+def test_an_example_is_translated_at_a_click_and_what_was_read_can_be_saved(page, at):
+    opened(page, at)
+    page.click("summary")
+    page.fill("#rate", "1000")
+    page.locator("#word").focus()
+    page.keyboard.type("wir gehen ")
+    examples = page.locator("#examples button")
+    expect(examples).to_have_count(3)
+    text = examples.nth(0).text_content()
+    examples.nth(0).click()
+    wanted = expected(at, f"wir gehen\n{text}\n")
+    wait_for(page, lambda: translation(page) == wanted)
+    expect(page.locator("#stop")).to_be_hidden()
+    assert source(page) == ["wir gehen", text]
+    name = f"{page.locator('.pane h2').text_content().removeprefix('English, by ')}, own"
+    paragraphs = zip(source(page), wanted, strict=True)
+    transcript = "\n\n".join(f"{line}\n{name}: {found}" for line, found in paragraphs)
+    assert saved(page, "#transcript") == f"{transcript}\n"
+    events = [json.loads(line) for line in saved(page, "#events").splitlines()]
+    assert [event["sentence"] for event in events if event["type"] == "panes"] == [1, 2]
+    second = [one for one in events if one["type"] == "step" and one["sentence"] == 2]
+    assert words_of(second) == wanted[1].split()
+    assert second[-1]["ended"] == "end"
+
+
+def saved(page, button: str) -> str:
+    with page.expect_download() as download:
+        page.click(button)
+    return Path(download.value.path()).read_text("utf-8")
+
+
+def test_a_translation_that_is_longer_is_no_words_behind(page, at, monkeypatch):
+    monkeypatch.setattr(panes.Pane, "follow", lambda *_: (0, (Written("a", 1),) * 3))
+    opened(page, at)
+    page.keyboard.type("wir ")
+    wait_for(page, lambda: translation(page) == ["a a a"])
+    expect(page.locator(".behind")).to_have_text("0")
 
 
 def test_text_is_text_whatever_it_looks_like(page, at):
@@ -170,6 +222,22 @@ def test_two_models_read_the_same_words_in_step(page, pair):
         wait_for(page, lambda pane=pane, wanted=wanted: translation(page, pane) == wanted)
     columns = [page.locator(".columns").nth(pane).locator("text").count() for pane in (0, 1)]
     assert min(columns) >= 4
+
+
+def test_policies_that_do_not_suit_come_last_with_the_reason(page, pair):
+    opened(page, pair)
+    pane = page.locator(".pane").nth(1)
+    suits = pane.locator("select[name=policy] > option")
+    assert suits.all_text_contents() == ["own", "newest_token", "retranslation"]
+    group = pane.locator("optgroup")
+    assert group.get_attribute("label") == "unsuitable here"
+    assert "local_agreement" in group.locator("option:enabled").all_text_contents()
+    assert "align_att" in group.locator("option:disabled").all_text_contents()
+    pane.locator("select[name=policy]").select_option("newest_token")
+    labels = pane.locator(".options label").all_text_contents()
+    assert [label.split()[0] for label in labels] == ["threshold"]
+    pane.locator("select[name=policy]").select_option("local_agreement")
+    expect(pane.locator(".why")).to_contain_text("Unsuitable here: mechanism=mma_il decides")
 
 
 def test_dials_and_policies_hold_from_the_next_sentence_on(page, at):
@@ -229,6 +297,49 @@ def test_after_a_lost_connection_the_open_sentence_is_typed_again(page, at):
     expect(page.locator("#waiting")).to_be_hidden()
 
 
+def test_after_a_restart_of_the_server_the_open_sentence_is_typed_again(browser, run):
+    page = browser.new_page()  # its console tells of the connections that fail
+    with running([run]) as before:
+        opened(page, before)
+        page.type("#word", "der Mann ")
+        wait_for(page, lambda: source(page) == ["der Mann"])
+    expect(page.locator("#notice")).to_contain_text("The server does not answer")
+    page.type("#word", "schläft ")
+    expect(page.locator("#waiting")).to_contain_text("words waiting: 1")
+    with running([run], port=urlsplit(before.url).port) as after:
+        wait_for(page, lambda: source(page) == ["der Mann schläft"])
+        expect(page.locator("#notice")).to_contain_text("open sentence was typed again")
+        page.type("#word", ".\n")
+        wait_for(page, lambda: translation(page) == expected(after, "der Mann schläft .\n"))
+        page.context.close()
+
+
+def test_after_the_end_of_a_session_the_open_sentence_is_typed_again(page, at):
+    """As soon as a word is typed: the user may have left."""
+    opened(page, at)
+    page.type("#word", "der Mann ")
+    wait_for(page, lambda: source(page) == ["der Mann"])
+    session = max(at.sessions.open, key=lambda session: session.number)
+    at.loop.call_soon_threadsafe(session.end, "a reason")
+    expect(page.locator("#connection")).to_have_text("ended (a reason); type to begin again")
+    page.type("#word", "schläft .\n")
+    wait_for(page, lambda: translation(page) == expected(at, "der Mann schläft .\n"))
+    expect(page.locator("#notice")).to_contain_text("session ended (a reason); another one has")
+
+
+def test_a_session_that_ends_while_words_wait_is_followed_by_another(page, at, monkeypatch):
+    gate, read = threading.Event(), sessions.read_words
+    monkeypatch.setattr(sessions, "read_words", lambda turns: gate.wait(20) and read(turns))
+    opened(page, at)
+    session = max(at.sessions.open, key=lambda session: session.number)
+    page.type("#word", "wir gehen .\n")
+    wait_for(page, lambda: session.waiting.qsize() == 3)
+    at.loop.call_soon_threadsafe(session.end, "a reason")
+    expect(page.locator("#notice")).to_contain_text("typed again")
+    gate.set()
+    wait_for(page, lambda: translation(page) == expected(at, "wir gehen .\n"))
+
+
 @contextmanager
 def elsewhere(folder: Path) -> Iterator[str]:
     """A server of empty pages, of another origin."""
@@ -248,7 +359,7 @@ def lose_connections(at: Running) -> None:
     assert soon(lambda: not any(session.number in ended for session in at.sessions.open))
 
 
-def test_a_page_of_another_origin_is_refused(browser, at, tmp_path):
+def test_a_page_of_another_origin_is_refused(browser, at, run, tmp_path):
     """It can neither open the socket nor embed, read or run what the server gives out."""
     with elsewhere(tmp_path) as url:
         page = browser.new_page()
@@ -271,6 +382,12 @@ def test_a_page_of_another_origin_is_refused(browser, at, tmp_path):
         page.wait_for_timeout(300)
         assert page.frames[1].locator("#word").count() == 0
         page.context.close()
+        with running([run], frames=(url.rstrip("/"),)) as embedded:
+            page = browser.new_page()
+            page.goto(url)
+            page.set_content(f"<iframe src='{embedded.url}'></iframe>")
+            expect(page.frame_locator("iframe").locator("#connection")).to_have_text("connected")
+            page.context.close()
     assert f"origin='{url.rstrip('/')}'" in at.log.getvalue()
 
 
@@ -281,7 +398,7 @@ def test_the_keyboard_alone_is_enough(page, at):
     page.keyboard.press("Enter")
     wait_for(page, lambda: translation(page) != [""])
     reached = []
-    for _ in range(14):
+    for _ in range(17):
         page.keyboard.press("Tab")
         reached.append(
             page.evaluate(

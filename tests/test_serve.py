@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from serving import SENTENCES, delays_of, lag_of, running, setting, untimed, words_of
+from simulmt.decoding.policies.hold_n import HoldN
 from simulmt.files.instances import read_instances
-from simulmt.programs.serve import policy_offers
-from simulmt.saved import checkpoint
+from simulmt.programs.serve import examples, policy_offers
+from simulmt.saved import checkpoint, exported
 from simulmt.serve import panes as serve_panes
 from simulmt.serve.models import Served
 from simulmt.serve.sessions import Session
+
+ONE = {
+    "index": 0, "prediction": "we go .", "delays": [1, 2, 3], "prediction_length": 3,
+    "reference": "we go .", "source": "wir gehen .", "source_length": 3,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -126,4 +136,73 @@ def test_a_choice_that_makes_no_sense_is_refused_and_the_panes_stay(pane, why, d
         client.say("panes", panes=[pane])
         assert why in client.get()["text"]
         assert client.sentence("wir gehen .")[-1]["ended"] == "end"
-    assert "wait_k" not in {offer.name for offer in served.offer.policies}
+    (waits,) = (offer for offer in served.offer.policies if offer.name == "wait_k")
+    assert "waits: leave out policy" in waits.unsuitable
+    assert not waits.possible
+
+
+def test_policies_are_offered_by_their_own_word(run, dialled):
+    offers = {}
+    for place in (run, dialled):
+        offer = Served("run", checkpoint.load(place), "cpu", policy_offers([])).offer
+        offers[place] = {policy.name: policy for policy in offer.policies}
+    suit = {place: [name for name, one in own.items() if not one.unsuitable]
+            for place, own in offers.items()}  # fmt: skip
+    assert suit[run] == ["own", "newest_token", "retranslation"]
+    assert suit[dialled] == [
+        "own", "adaptive_wait_k", "align_att", "ed_att", "retranslation",
+    ]  # fmt: skip
+    assert offers[run]["newest_token"].overrules
+    assert "mechanism=mma_il decides by itself when to read" in offers[run]["hold_n"].unsuitable
+    assert offers[run]["hold_n"].possible
+    assert not offers[run]["align_att"].possible
+
+
+def test_sentences_to_try_are_of_the_test_set(run, tmp_path):
+    trained = checkpoint.load(run)
+    sources = [instance.source for instance in read_instances(run / "instances.log")]
+    tried = examples(trained)
+    assert len({*tried}) == 3
+    assert {*tried} <= {*sources}
+    exported.write(trained, tmp_path / "exported", {})
+    assert examples(checkpoint.load(tmp_path / "exported")) == []
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    elsewhere = replace(trained, path=tmp_path / "run" / "checkpoints" / "best.ckpt")
+    for lines, found in [("", []), (json.dumps(ONE) + "\n", ["wir gehen ."])]:
+        (tmp_path / "run" / "instances.log").write_text(lines)
+        assert examples(elsewhere) == found
+
+
+# code of a plugin
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
+def test_a_policy_that_exits_costs_its_sentence_alone(at, client, monkeypatch, error):
+    def leave(*_):
+        raise error
+
+    other = at.client()
+    other.say("panes", panes=[setting("hold_n", n=0)])
+    other.get()
+    start = len(at.log.getvalue())
+    with monkeypatch.context() as patch:
+        patch.setattr(HoldN, "commit", leave)
+        other.say("words", text="wir")
+        assert other.get()["ended"] == "failed"
+    (line,) = re.findall("^error .*$", at.log.getvalue()[start:], re.MULTILINE)
+    assert "test_serve.py, line " in line
+    assert f"raised {error!r}" in line
+    assert "Traceback" not in at.log.getvalue()[start:]
+    for session in (other, client):
+        assert session.sentence("wir gehen .")[-1]["ended"] == "end"
+
+
+def test_a_policy_that_exits_when_it_is_chosen_leaves_the_panes_as_they_were(client, monkeypatch):
+    def leave(*_):
+        raise SystemExit(3)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HoldN, "demands", leave)
+        client.say("panes", panes=[setting("hold_n", n=0)])
+        assert "raised SystemExit(3)" in client.get()["text"]
+    assert client.sentence("wir gehen .")[-1]["ended"] == "end"

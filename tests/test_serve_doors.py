@@ -16,9 +16,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from serving import Client, Running, running
+from simulmt.decoding.policies.hold_n import HoldN
 from simulmt.errors import UserError
 from simulmt.page import FILES
-from simulmt.serve import server
+from simulmt.serve import panes, server
 from small_runs import ROOT
 
 
@@ -71,6 +72,13 @@ def test_every_answer_has_the_policy(at):
     assert "unsafe" not in get(at, "/", "evil.example")[1]["content-security-policy"]
 
 
+def test_pages_that_may_embed_this_one_are_named(at, run):
+    assert "frame-ancestors 'none'" in get(at, "/")[1]["content-security-policy"]
+    with running([run], frames=("https://a.example", "http://b.example:8080")) as other:
+        policy = get(other, "/")[1]["content-security-policy"]
+        assert policy.endswith("; frame-ancestors https://a.example http://b.example:8080")
+
+
 @pytest.mark.parametrize("path", ["/../pyproject.toml", "/%2e%2e/x", "/page/live.js"])
 def test_a_path_that_is_not_in_the_table_leads_nowhere(at, path):
     assert get(at, path)[0] == 404
@@ -94,6 +102,31 @@ def test_the_log_has_a_line_an_event_and_the_text_only_if_asked(at, run):
 
 
 # the program
+
+
+def test_ctrl_c_while_the_first_words_are_read_is_no_fault_of_a_plugin(run, monkeypatch):
+    from simulmt.programs.serve import serve
+    from small_runs import configuration
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(panes, "read_together", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        serve(configuration("serve", f"checkpoint={run}", "port=0"))
+
+
+def test_the_first_words_are_read_before_a_page_can_be_opened(run, monkeypatch, capsys):
+    from simulmt.programs.serve import serve
+    from small_runs import configuration
+
+    def leave(*_):
+        raise SystemExit(3)
+
+    monkeypatch.setattr(HoldN, "commit", leave)
+    with pytest.raises(UserError, match=r"policy2 and dial2: .*raised SystemExit"):
+        serve(configuration("serve", f"checkpoint={run}", "port=0", "policy2=hold_n"))
+    assert capsys.readouterr().out == ""
 
 
 def test_ctrl_c_ends_the_server_with_its_connections(run):
@@ -129,6 +162,7 @@ def test_bad_options_are_refused_in_one_line(run):
             ([here, port], "a free port"),
             ([here, "host=192.0.2.1"], "host=192.0.2.1 port=8350"),
             ([here, "origins=['*']"], "origins.0 is "),
+            ([here, 'frame_ancestors=["x; script-src *"]'], "frame_ancestors.0 is "),
             ([here, "port=0", "policy2={name: hold_n, n: x}"], "policy.n is 'x'"),
             ([here, "port=0", "++dial.k=3"], "dial.k=3 with mechanism=mma_il"),
         ]:

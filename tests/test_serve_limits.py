@@ -15,6 +15,8 @@ from starlette.websockets import WebSocket
 from websockets.exceptions import ConnectionClosed
 
 from serving import LIMITS, SENTENCES, running, setting, soon, untimed
+from simulmt.data.text import normalise
+from simulmt.live import translator
 from simulmt.serve import sessions
 
 
@@ -92,6 +94,31 @@ def test_malformed_messages_do_nothing(run, messages, capfd):
         assert [step["panes"] for step in after] == [step["panes"] for step in before]
         assert re.findall("^.* error .*$", at.log.getvalue(), re.MULTILINE) == []
     assert "Traceback" not in "".join(capfd.readouterr())
+
+
+def test_text_is_split_and_cut_before_it_is_normalised_and_not_on_the_loop(at, monkeypatch):
+    """The time of Unicode's normalisation grows with the square of a run of combining marks."""
+    given, client = [], at.client()
+
+    def watched(text):
+        given.append((len(text), threading.get_ident()))
+        return normalise(text)
+
+    for module in (translator, sessions):
+        monkeypatch.setattr(module, "normalise", watched, raising=False)
+    marks = "a" + "\u0301\u0316" * 600
+    steps = client.sentence(f"{marks} ▁cafe\u0301▁")
+    assert [step["read"] for step in steps][-1] == 14
+    assert max(length for length, _ in given) == 100
+    assert ident_of(at.loop) not in {thread for _, thread in given}
+    assert "café" in at.log.getvalue()
+
+
+def ident_of(loop) -> int:
+    async def ident() -> int:
+        return threading.get_ident()
+
+    return asyncio.run_coroutine_threadsafe(ident(), loop).result(10)
 
 
 # those who leave, and those who do not read

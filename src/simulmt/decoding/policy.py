@@ -93,6 +93,9 @@ class Demands(NamedTuple):
     """True if the heads of the model do not decide: at each step they see all of the source that
     has been read, and their readiness to stop there is the confidence."""
 
+    unsuited: str = ""
+    """Why the policy, although possible, is not meant for the mechanism; empty if it is."""
+
     def layer_of(self, layers: int) -> int | None:
         """The number of the layer, in a decoder of `layers` layers that attend to the source."""
         return -(-2 * layers // 3) if self.layer == TWO_THIRDS else self.layer
@@ -178,8 +181,8 @@ class DraftPolicy(Policy):
     beams = True
 
     def demands(self, mechanism: Mechanism) -> Demands:
-        """Nothing."""
-        return Demands()
+        """Nothing, although a policy that writes drafts early is for models of whole sentences."""
+        return Demands(unsuited="" if self.revises else for_whole_sentences(mechanism))
 
     def most(self, counts: Counts) -> None:
         """No limit."""
@@ -187,6 +190,14 @@ class DraftPolicy(Policy):
     def halts(self, counts: Counts, word: int, subword: Subword) -> bool:
         """False: drafts are whole."""
         return False
+
+
+def for_whole_sentences(mechanism: Mechanism) -> str:
+    """Why a policy for models of whole sentences does not suit a mechanism; empty if it does."""
+    if mechanism.offline:
+        return ""
+    decides = f"mechanism={mechanism.name} decides by itself when to read"
+    return f"{decides}, and the policy is for models trained on whole sentences: use policy=own"
 
 
 def common_length(sequences: Sequence[Sequence[object]]) -> int:

@@ -21,6 +21,15 @@ LONGEST = 4096
 """The most subwords of a sentence."""
 
 
+def typed_words(text: str) -> list[str]:
+    """Return the words of a text as they were typed.
+
+    The time that `normalise` takes may grow with the square of a text's length, so it is given
+    words.
+    """
+    return text.replace("\u2581", " ").split()
+
+
 @dataclass(eq=False)
 class Translator:
     """Translates one sentence after another, word by word.
@@ -103,7 +112,7 @@ class Translator:
     def arriving(self, text: str | None) -> list[list[int]]:
         """What the stream reads next: the subwords of each word; EOS for None."""
         parts = list[list[int]]()
-        for word in [] if text is None else normalise(text).split():
+        for word in map(normalise, typed_words(text or "")):
             self.words_read.append(word)
             tokens = self.subwords.encode(word)[: LONGEST - self._subwords_read]
             parts += self.subwords.vocabulary.words(tokens)  # one, if nothing splits it

@@ -1,4 +1,4 @@
-// The socket. One socket is one session: after a lost one, another begins, and the open sentence is said again.
+// The socket. One socket is one session: after a lost one, another begins, and the open sentence is sent again.
 
 const LONGEST = 8000;  // milliseconds between two attempts
 
@@ -14,7 +14,8 @@ export class Connection {
 
   open() {
     this.socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/socket`);
-    this.ready = false;
+    this.ready = this.trying = false;
+    this.ended = this.reason;
     this.reason = "";
     this.socket.onmessage = ({data}) => this.take(JSON.parse(data));
     this.socket.onclose = () => this.closed();
@@ -23,9 +24,10 @@ export class Connection {
   closed() {
     this.ready = false;
     this.socket = null;
-    this.state(false, this.reason);
-    if (this.reason) return;  // until the user says something
-    setTimeout(() => this.open(), this.waits);
+    this.trying = !this.reason || this.waiting > 0;  // or else once the user types
+    this.state(false, this.reason, this.trying);
+    if (!this.trying) return;
+    setTimeout(() => this.socket ?? this.open(), this.waits);
     this.waits = Math.min(2 * this.waits, LONGEST);
   }
 
@@ -46,10 +48,9 @@ export class Connection {
     this.sent = [];
     this.outstanding = this.words = 0;  // words that are sent and not read; words read of the sentence
     this.most = message.waiting;
-    this.waits = 250;
     this.ready = true;
     this.state(true, "");
-    this.queue.unshift(...this.welcome(message, again.some(isWord)));
+    this.queue.unshift(...this.welcome(message, again.some(isWord), this.ended));
   }
 
   read({word, ended}) {
@@ -59,6 +60,7 @@ export class Connection {
       this.waiting--;
     }
     if (!ended) return;
+    this.waits = 250;
     while (this.words > 0 && this.sent.length) this.words -= isWord(this.sent.shift());
     this.words = 0;
     if (!word && ended !== "long") while (this.sent.length && this.sent.shift().type !== "end");
@@ -69,7 +71,7 @@ export class Connection {
     this.last = message.type;
     this.queue.push(message);
     this.waiting += isWord(message);
-    if (!this.socket && this.reason) this.open();
+    if (!this.socket && !this.trying) this.open();
     this.flow();
   }
 

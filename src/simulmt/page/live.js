@@ -1,16 +1,18 @@
 // The page that interprets: what is typed, pasted or played goes to the server, word by word.
 
 import {Connection} from "./connection.js";
-import {Pane, transcript} from "./panes.js";
+import {Pane, called, language, transcript} from "./panes.js";
+import {Record, save} from "./record.js";
 
 const $ = id => document.getElementById(id);
 const GAP = /[\s\u2581\x1c-\x1f\x85]+/;  // what separates words
-const SETTLE = 150, MANY = 8;  // milliseconds; words that wait
-let models = [], most = 1, panes = [], inForce = [], asked = [], line = null, current = 0, playing = null, settling = null;
+const SETTLE = 150, MANY = 8, EXAMPLES = 3;  // milliseconds; words that wait; sentences
+let models = [], most = 1, panes = [], inForce = [], asked = [], line = null, current = 0, playing = null, settling = null, starter = null;
 let longest = Infinity;  // letters of a word
+const record = new Record();
 
 const connection = new Connection({
-  welcome(greeting, again) {  // returns what to say first
+  welcome(greeting, again, reason) {  // returns what to send first
     const same = JSON.stringify(models) === JSON.stringify(greeting.models);
     ({models, most_panes: most, longest_word: longest} = greeting);
     asked = [];
@@ -19,9 +21,12 @@ const connection = new Connection({
     if (current) {  // an open sentence, which begins again
       line.replaceChildren();
       for (const own of inForce) own.again();
+      record.again();
       current = 0;
     }
-    tell(again ? "The connection was lost; the open sentence was typed again." : "");
+    const why = reason ? `The session ended (${reason}); another one has begun` : "The connection was lost or the server restarted";
+    tell(again ? `${why}. The open sentence was typed again.` : "");
+    if (!same) introduce();
     if (panes.length && same) return [ask()];  // the panes as they were
     inForce = [];
     panes = [];
@@ -32,14 +37,43 @@ const connection = new Connection({
     else if (message.type === "panes") hold(message.panes);
     else if (message.type === "notice") refuse(message.text);
     else tell(message.text);
-    $("waiting").hidden = connection.waiting < MANY;
-    $("count").textContent = connection.waiting;
+    count();
   },
-  state(on, reason) {
-    $("connection").textContent = on ? "connected" : reason ? `ended (${reason}); type to begin again` : "not connected, trying again";
+  state(on, reason, trying) {
+    const then = trying ? "trying again" : "type to begin again";
+    $("connection").textContent = on ? "connected" : reason ? `ended (${reason}); ${then}` : `not connected, ${then}`;
     $("connection").classList.toggle("on", on);
+    if (!on && !reason) tell("The server does not answer. What you type is kept, and translated once it is back.");
   },
 });
+
+function introduce() {  // the languages, and sentences to try
+  const pairs = new Set(models.map(({languages}) => languages.map(language).join(" to ")));
+  const [pair] = pairs, examples = [...new Set(models.flatMap(({examples}) => examples))];
+  document.querySelector("h1").textContent = pairs.size === 1 ? `Live translation from ${pair}` : "Live translation";
+  $("source-title").textContent = `Source: ${[...new Set(models.map(({languages}) => language(languages[0])))].join(", ")}`;
+  $("examples").hidden = $("or-try").hidden = !examples.length;
+  $("examples").querySelectorAll("button").forEach(button => button.remove());
+  $("examples").append(...examples.slice(0, EXAMPLES).map(example));
+}
+
+function example(text) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.dir = "auto";
+  button.textContent = button.title = text;
+  button.onclick = () => {
+    stop();
+    end();
+    play(text);
+  };
+  return button;
+}
+
+function count() {  // the words that wait
+  $("waiting").hidden = connection.waiting < (connection.ready ? MANY : 1);
+  $("count").textContent = connection.waiting;
+}
 
 function tell(text) {
   $("notice").textContent = text;
@@ -134,10 +168,14 @@ function step(message) {
     current = message.sentence;
     line = line && !line.textContent.trim() ? line : transcript($("source"));
     for (const own of inForce) own.sentence();
+    record.begin(inForce.map(({models, inForce: own}) => ({name: called(models[own.model]), ...own})));
+    $("start").hidden = true;
+    $("transcript").disabled = $("events").disabled = false;
   }
   if (message.word) line.append(`${message.word} `);
   $("source").scrollTo(0, $("source").scrollHeight);
   message.panes.forEach((own, i) => inForce[i].step(message, own));
+  record.step(message, inForce.map(({text}) => text));
   if (message.ended) current = 0;
   if (message.ended === "long") tell("The sentence is as long as it may be, and was ended here.");
   if (message.ended === "failed") tell("The model failed on this sentence.");
@@ -156,6 +194,7 @@ function send(word) {  // in pieces, if it is too long for the server
   settle();
   const letters = [...(word.toWellFormed?.() ?? word)];
   for (let i = 0; i < letters.length; i += longest) connection.say({type: "words", text: letters.slice(i, i + longest).join("")});
+  count();
 }
 
 function typed() {  // all words but the one that is being typed
@@ -188,6 +227,8 @@ $("word").onpaste = event => {
 };
 $("end").onclick = end;
 $("add").onclick = add;
+$("transcript").onclick = () => save("transcript.txt", record.transcript());
+$("events").onclick = () => save("events.jsonl", record.events());
 $("drop").onclick = () => {
   stop();
   connection.drop();
@@ -195,8 +236,8 @@ $("drop").onclick = () => {
 
 // playing
 
-function play() {
-  const words = $("text").value.split(/(\r\n|[\r\n])|[\s\u2581\x1c-\x1f\x85]+/).filter(Boolean);
+function play(text) {
+  const words = text.split(/(\r\n|[\r\n])|[\s\u2581\x1c-\x1f\x85]+/).filter(Boolean);
   if (!words.length) return $("text").focus();
   let next = 0, due = performance.now();
   const tick = () => {
@@ -211,7 +252,9 @@ function play() {
   };
   words.push("\n");
   playing = setTimeout(tick, 0);
-  [$("play").disabled, $("stop").disabled] = [true, false];
+  starter = document.activeElement;
+  $("play").disabled = $("end").hidden = true;
+  $("stop").hidden = false;
   $("stop").focus();
 }
 
@@ -221,9 +264,10 @@ function stop() {
   playing = null;
   connection.say({type: "end"});
   const back = document.activeElement === $("stop");
-  [$("play").disabled, $("stop").disabled] = [false, true];
-  if (back) $("play").focus();
+  $("play").disabled = $("end").hidden = false;
+  $("stop").hidden = true;
+  if (back) starter.focus();
 }
 
-$("play").onclick = play;
+$("play").onclick = () => play($("text").value);
 $("stop").onclick = stop;

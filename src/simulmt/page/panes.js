@@ -13,6 +13,34 @@ export function transcript(host, line) {  // the paragraph of a new sentence
   return paragraph;
 }
 
+const names = new Intl.DisplayNames("en", {type: "language"});
+
+export function language(code) {  // its English name
+  try {
+    return names.of(code);
+  } catch {  // not the code of a language
+    return code;
+  }
+}
+
+export function called({name, mechanism}) {
+  const own = name.split("/").at(-1);
+  return own.includes(mechanism) ? own : `${own} (${mechanism})`;
+}
+
+function choices(policies) {  // those that do not suit the model come last
+  const option = ({name, unsuitable, possible}) => {
+    const choice = new Option(name);
+    choice.title = unsuitable;
+    choice.disabled = !possible;
+    return choice;
+  };
+  const others = policies.filter(({unsuitable}) => unsuitable).map(option), group = document.createElement("optgroup");
+  group.label = "unsuitable here";
+  group.append(...others);
+  return [...policies.filter(({unsuitable}) => !unsuitable).map(option), ...(others.length ? [group] : [])];
+}
+
 export class Pane {
   constructor(models, setting, {changed, closed}) {
     this.models = models;
@@ -23,7 +51,7 @@ export class Pane {
     this.path = new Path(this.node.querySelector(".drawing"));
     this.words = [];
     const {model, policy} = this.form.elements;
-    models.forEach(({name, about}, i) => model.add(new Option(`${name.split("/").at(-1)} (${about})`, i)));
+    models.forEach((offer, i) => model.add(new Option(`${called(offer)}, ${offer.languages.join("–")}`, i)));
     this.form.querySelector(".of-model").hidden = models.length < 2;
     this.use(setting);
     model.onchange = () => this.choose({model: +model.value, policy: "own", options: {}, dials: {}});
@@ -55,12 +83,14 @@ export class Pane {
     this.setting = setting;
     const {model, policy} = this.form.elements, options = this.form.querySelector(".options");
     model.value = setting.model;
-    policy.replaceChildren(...this.offer.policies.map(({name}) => new Option(name)));
+    policy.replaceChildren(...choices(this.offer.policies));
     policy.value = setting.policy;
-    this.node.querySelector(".why").textContent = this.policy?.why ?? "";
+    this.node.querySelector("h2").textContent = `${language(this.offer.languages[1])}, by ${called(this.offer)}`;
+    const {why = "", unsuitable, overrules} = this.policy ?? {};
+    this.node.querySelector(".why").textContent = unsuitable ? `${why} Unsuitable here: ${unsuitable}.` : why;
     options.replaceChildren(
       ...(this.policy?.options ?? []).map(option => this.control(option, "options")),
-      ...this.offer.dials.map(option => this.control(option, "dials")),
+      ...(overrules ? [] : this.offer.dials).map(option => this.control(option, "dials")),
     );
   }
 
@@ -109,6 +139,10 @@ export class Pane {
     this.sentence();
   }
 
+  get text() {
+    return this.words.map(({textContent}) => textContent).join(" ");
+  }
+
   figure(name, value) {
     this.node.querySelector(`.${name}`).textContent = value;
   }
@@ -125,7 +159,7 @@ export class Pane {
     this.path.open(!ended);
     this.path.show(this.path.columns.length, this.path.rows.length, ...before);
     this.path.follow();
-    this.figure("behind", read - this.words.length);
+    this.figure("behind", Math.max(0, read - this.words.length));
     this.figure("lag", lag === null ? "–" : lag.toFixed(2));
     this.figure("ms", ms < 10 ? ms.toFixed(1) : ms.toFixed(0));
     this.figure("erased", this.erased);

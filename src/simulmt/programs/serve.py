@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import yaml
 from annotated_types import Ge, Le
@@ -14,15 +14,23 @@ from pydantic import StringConstraints
 
 from simulmt.decoding.policies import OWN, POLICIES
 from simulmt.errors import UserError
+from simulmt.files import run_directory as files
+from simulmt.files.instances import read_instances
 from simulmt.files.plugins import CONF, HOME, conf_folders
 from simulmt.options import Config, construct, pick
 from simulmt.programs.help import head
 from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint
+from simulmt.saved.trained import Trained
 from simulmt.serve.messages import PolicyOffer, Setting
 from simulmt.serve.models import Served, options_of
+from simulmt.serve.panes import warm_up
 from simulmt.serve.sessions import Limits, Sessions
 from simulmt.system.ending import TERMINATED
+
+Origin: TypeAlias = Annotated[str, StringConstraints(pattern=r"^https?://[a-z\d.-]+(:\d+)?$")]
+EXAMPLES = 3
+"""The number of sentences to try."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,8 @@ class ServeOptions(Limits):
     dial2: Dials
     host: str
     port: Annotated[int, Ge(0), Le(65_535)]
-    origins: list[Annotated[str, StringConstraints(pattern=r"^https?://[a-z\d.-]+(:\d+)?$")]]
+    origins: list[Origin]
+    frame_ancestors: list[Origin] | None
     log_text: bool
     device: str
     plugins: list[str]
@@ -58,7 +67,8 @@ def serve(cfg: DictConfig) -> None:
         ) from None
     # the socket is opened before the models are loaded: a port in use is an error at once
     with server.open_socket(options.host, options.port) as listening:
-        application = app.application(_sessions(options), options.origins)
+        frames = options.frame_ancestors or ()
+        application = app.application(_sessions(options), options.origins, frames)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
         print(f"open {server.address(listening)} in a browser; Ctrl-C stops the server", flush=True)
         if server.is_public(listening):
@@ -79,14 +89,28 @@ def _sessions(options: ServeOptions) -> Sessions:
     for path in places:
         run, full = checkpoint.load(path), path.resolve()
         name = f"{full.parent.parent.name}/{full.name}" if full.suffix == ".ckpt" else full.name
-        models.append(Served(name, run, options.device, offers))
+        models.append(Served(name, run, options.device, offers, examples(run)))
     sessions = Sessions(models, settings, options, options.log_text)
     for setting, asked in zip(settings, ("", "policy2 and dial2: "), strict=False):
         try:
-            sessions.pane(setting)
+            warm_up(sessions.pane(setting))
         except UserError as error:
             raise UserError(f"{asked}{error}") from None
     return sessions
+
+
+def examples(trained: Trained) -> list[str]:
+    """Return a short, a middling and a long sentence of the test set that a run has decoded.
+
+    An exported or imported folder holds no sentences, so it has none.
+    """
+    run = files.run_of(trained.path)
+    if run is None or not (run / files.INSTANCES).is_file():
+        return []
+    sources = {instance.source for instance in read_instances(run / files.INSTANCES)} - {""}
+    ordered = sorted(sources, key=lambda source: (len(source), source))
+    places = [len(ordered) * part // (EXAMPLES + 1) for part in range(1, EXAMPLES + 1)]
+    return [ordered[place] for place in sorted({*places}) if ordered]
 
 
 def policy_offers(plugins: Sequence[str]) -> list[PolicyOffer]:

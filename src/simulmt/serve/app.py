@@ -28,8 +28,8 @@ from simulmt.serve.sessions import Session, Sessions
 HEADERS = {
     "content-security-policy": (  # own files alone, and no text may become markup or script
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-        "require-trusted-types-for 'script'; trusted-types 'none'"
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'; frame-ancestors "
     ),
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -37,23 +37,25 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-cache",
 }
-"""Of every response."""
+"""Of every response; the policy lacks the pages that may embed this one."""
 CLOSING_SECONDS = 5.0
 """How long a client may take to read why its session has ended."""
 _log = logging.getLogger("simulmt.serve")
 
 
 class Guard:
-    """Rejects what is not meant for this server, and adds `HEADERS` to all that it answers.
+    """Rejects what is not meant for this server, and adds headers to all that it answers.
 
     Args:
         app: what answers the rest.
         origins: further origins whose pages may open the socket, such as
             `https://demo.example.org` behind a proxy.
+        frames: origins whose pages may show this one in a frame.
     """
 
-    def __init__(self, app: ASGIApp, origins: Sequence[str]) -> None:
-        self.app, self.origins = app, origins
+    def __init__(self, app: ASGIApp, origins: Sequence[str], frames: Sequence[str]) -> None:
+        self.app, self.origins, policy = app, origins, "content-security-policy"
+        self.headers = HEADERS | {policy: HEADERS[policy] + (" ".join(frames) or "'none'")}
         self.names = {urlsplit(origin).hostname for origin in origins}
         self.names |= {"localhost", socket.gethostname().lower()}
 
@@ -62,7 +64,7 @@ class Guard:
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
+                MutableHeaders(scope=message).update(self.headers)
             await send(message)
 
         kind = scope["type"]
@@ -89,11 +91,13 @@ class Guard:
         return False
 
 
-def application(sessions: Sessions, origins: Sequence[str] = ()) -> Starlette:
-    """Return the application."""
+def application(
+    sessions: Sessions, origins: Sequence[str] = (), frames: Sequence[str] = ()
+) -> Starlette:
+    """Return the application; for `origins` and `frames` see `Guard`."""
     talk = WebSocketRoute("/socket", partial(converse, sessions=sessions))
     routes = [*(_file(path, name) for path, name in FILES.items()), talk]
-    return Starlette(routes=routes, middleware=[Middleware(Guard, origins)])
+    return Starlette(routes=routes, middleware=[Middleware(Guard, origins, frames)])
 
 
 def _file(path: str, name: str) -> Route:

@@ -163,6 +163,9 @@ class PolicyOffer:
         revises: True if it takes words back.
         options: Its options.
         dials: The values that it gives to the model's dials, unless the user gives others.
+        overrules: True if the model's dials have no influence.
+        unsuitable: Why it does not suit the model; empty if it does.
+        possible: True unless the model rejects it.
     """
 
     name: str
@@ -170,16 +173,30 @@ class PolicyOffer:
     revises: bool
     options: tuple[Option, ...]
     dials: Mapping[str, float] = field(default_factory=dict)
+    overrules: bool = False
+    unsuitable: str = ""
+    possible: bool = True
 
 
 @dataclass(frozen=True)
 class ModelOffer:
-    """A model, with its dials and the policies that suit it."""
+    """A model, with its dials and all policies.
+
+    Attributes:
+        name: Of the model.
+        mechanism: The name of its mechanism.
+        languages: The codes of the source language and of the target language.
+        dials: Its dials.
+        policies: Those that suit it, and the others with the reason.
+        examples: Source sentences to try.
+    """
 
     name: str
-    about: str
+    mechanism: str
+    languages: tuple[str, str]
     dials: tuple[Option, ...]
     policies: tuple[PolicyOffer, ...]
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

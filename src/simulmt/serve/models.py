@@ -1,13 +1,19 @@
 """The models that panes show: each is in memory once, whatever dials and policies it has."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
+from threading import current_thread, main_thread
+from traceback import extract_tb
+from typing import ParamSpec, TypeVar
 
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
+from simulmt.attention import Mechanism
 from simulmt.decoding.policy import Policy
+from simulmt.errors import UserError
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 from simulmt.options import asked_of
@@ -15,6 +21,8 @@ from simulmt.parts.builders import build_mechanism, build_policy, pick_device
 from simulmt.saved.trained import Trained
 from simulmt.serve.messages import ModelOffer, Option, PolicyOffer, Setting
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _KEPT = 16
 """The most settings that a model is kept for; the least recently used makes room."""
 
@@ -29,14 +37,20 @@ class Served:
         name: what the page calls it.
         trained: the model.
         device: `auto`, `cpu` or `cuda`.
-        policies: the policies that may suit it, with their default options.
+        policies: all policies, with their default options.
+        examples: source sentences to try.
 
     Raises:
         UserError: as for `Trained.build`.
     """
 
     def __init__(
-        self, name: str, trained: Trained, device: str, policies: Sequence[PolicyOffer]
+        self,
+        name: str,
+        trained: Trained,
+        device: str,
+        policies: Sequence[PolicyOffer],
+        examples: Sequence[str] = (),
     ) -> None:
         self._device = pick_device(device)
         weights = {key: tensor.to(self._device) for key, tensor in trained.weights.items()}
@@ -44,17 +58,10 @@ class Served:
         self._model = lru_cache(_KEPT)(self._build)
         mechanism = build_mechanism(trained.setup.mechanism)
         dials = options_of(type(mechanism.schedule), mechanism.dials, {})
-        offers, layers = list[PolicyOffer](), self._model((), None).attending_layers
-        for offer in policies:
-            options = {option.name: option.value for option in offer.options}
-            policy = build_policy({"name": offer.name, **options})
-            if policy is None:
-                offers.append(offer)
-            elif not (demands := policy.demands(mechanism)).misfit(layers):
-                offers.append(replace(offer, dials=demands.dials))
-        described = trained.manifest
-        about = f"{mechanism.name} {described.source_language} → {described.target_language}"
-        self.offer = ModelOffer(name, about, dials, tuple(offers))
+        layers, described = self._model((), None).attending_layers, trained.manifest
+        offers = tuple(contained(suited, offer, mechanism, layers) for offer in policies)
+        languages = described.source_language, described.target_language
+        self.offer = ModelOffer(name, mechanism.name, languages, dials, offers, tuple(examples))
 
     def translator(self, setting: Setting) -> Translator:
         """Return a separate translator for a pane.
@@ -69,6 +76,41 @@ class Served:
 
     def _build(self, dials: tuple[tuple[str, float], ...], policy: Policy | None) -> Model:
         return self._trained.build(dict(dials), policy).to(self._device)
+
+
+def suited(offer: PolicyOffer, mechanism: Mechanism, layers: int) -> PolicyOffer:
+    """Return a policy with what it demands of a model, whose `layers` attend to the source."""
+    options = {option.name: option.value for option in offer.options}
+    if (policy := build_policy({"name": offer.name, **options})) is None:
+        return offer
+    demands = policy.demands(mechanism)
+    misfit = demands.misfit(layers)
+    return replace(
+        offer,
+        dials=demands.dials,
+        overrules=demands.overrules,
+        unsuitable=misfit or demands.unsuited,
+        possible=not misfit,
+    )
+
+
+def contained(call: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+    """Return what a function returns, which may run a plugin's code.
+
+    Raises:
+        UserError: the code raises an exception that would end the server, such as SystemExit.
+    """
+    try:
+        return call(*given, **named)
+    except BaseException as error:
+        ctrl_c = isinstance(error, KeyboardInterrupt) and current_thread() is main_thread()
+        if ctrl_c or isinstance(error, Exception):
+            raise
+        place = extract_tb(error.__traceback__)[-1]
+        raise UserError(
+            f"{Path(place.filename).name}, line {place.lineno}, raised {error!r}: correct the "
+            "plugin, which must return or raise an Exception"
+        ) from None
 
 
 def options_of(

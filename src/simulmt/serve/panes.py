@@ -10,11 +10,13 @@ from torch.nn.utils.rnn import pad_sequence
 
 from simulmt.decoding.policy import common_length
 from simulmt.decoding.word_map import WordMap
+from simulmt.errors import UserError
 from simulmt.latency import average_lagging
 from simulmt.live.together import read_together
 from simulmt.live.translator import Translator
 from simulmt.models.model import Model
 from simulmt.serve.messages import PaneStep, Setting, Written
+from simulmt.serve.models import contained
 
 _log = logging.getLogger("simulmt.serve")
 
@@ -74,10 +76,22 @@ def read_words(turns: Sequence[tuple[Pane, str]]) -> dict[Pane, PaneStep]:
     steps = dict[Pane, PaneStep]()
     for group in groups.values():
         try:
-            steps |= _read_together(*zip(*group, strict=True))
+            steps |= contained(_read_together, *zip(*group, strict=True))
+        except UserError as error:
+            _log.error("error in a model: %s", error)
         except Exception:  # a model's own: the other sentences go on
             _log.exception("error in a model")
     return steps
+
+
+def warm_up(pane: Pane) -> None:
+    """Let a pane read a sentence of one word: the first one of a process takes longest.
+
+    Raises:
+        UserError: as for `contained`.
+    """
+    for word in ("a", ""):
+        contained(_read_together, [pane], [word])
 
 
 def _read_together(panes: Sequence[Pane], words: Sequence[str]) -> dict[Pane, PaneStep]:

@@ -13,12 +13,12 @@ from typing import Annotated, TypeAlias
 
 from annotated_types import Ge, Le
 
-from simulmt.data.text import normalise
 from simulmt.errors import UserError
 from simulmt.live.interpreter import cut
+from simulmt.live.translator import typed_words
 from simulmt.serve import messages
 from simulmt.serve.messages import Notice, Panes, PaneStep, Setting, Step
-from simulmt.serve.models import Served
+from simulmt.serve.models import Served, contained
 from simulmt.serve.panes import Pane, read_words
 
 UNSENT = 64
@@ -87,7 +87,7 @@ class Session:
         items: list[str | Panes] = [message if isinstance(message, Panes) else ""]
         most = 2 * self._limits.waiting  # words leave room for their ends
         if isinstance(message, messages.Words):
-            words, most = normalise(message.text).split(), self._limits.waiting
+            words, most = typed_words(message.text), self._limits.waiting
             items = [part for word in words for part in cut(word, messages.LONGEST_WORD)]
         if self.waiting.qsize() + len(items) > most:
             raise UserError(f"{self.waiting.qsize()} + {len(items)} wait, {most} may: send fewer")
@@ -107,7 +107,8 @@ class Session:
         """Read a word or the end of the sentence, or choose other panes."""
         if isinstance(item, Panes):
             try:
-                chosen = [asyncio.to_thread(self._all.pane, setting) for setting in item.panes]
+                make = self._all.pane
+                chosen = [asyncio.to_thread(contained, make, one) for one in item.panes]
                 self._chosen = await asyncio.gather(*chosen)
             except UserError as error:
                 self.send(Notice(str(error)[:300]))
@@ -141,7 +142,7 @@ class Session:
             _log.info("text session=%d source=%r panes=%r", self.number, source, texts)
         self._sentence, self._read = self._sentence + 1, 0
         for pane in self._panes:
-            pane.reset()
+            contained(pane.reset)
 
 
 @dataclass(eq=False)

@@ -8,7 +8,7 @@ from annotated_types import Ge, Le
 from simulmt.attention import Mechanism
 from simulmt.attention.clocks import MultiPath
 from simulmt.attention.clocks.wait_k import LONGEST, Waits
-from simulmt.decoding.policy import Counts, Demands, Subword, SubwordPolicy
+from simulmt.decoding.policy import Counts, Demands, Subword, SubwordPolicy, for_whole_sentences
 from simulmt.errors import UserError
 from simulmt.options import limited
 
@@ -71,4 +71,4 @@ class AdaptiveWaitK(SubwordPolicy):
         if mechanism.clocked and not mechanism.offline:
             waits = f"the clock of mechanism={mechanism.name} waits"
             return Demands(f"{waits}: use mechanism=multi_path or soft")
-        return Demands()
+        return Demands(unsuited=for_whole_sentences(mechanism))

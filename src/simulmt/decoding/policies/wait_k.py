@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from simulmt.attention import Mechanism
 from simulmt.attention.clocks.wait_k import Waits
-from simulmt.decoding.policy import Counts, Demands, Subword, SubwordPolicy
+from simulmt.decoding.policy import Counts, Demands, Subword, SubwordPolicy, for_whole_sentences
 from simulmt.options import limited
 
 
@@ -31,6 +31,6 @@ class WaitK(SubwordPolicy):
     def demands(self, mechanism: Mechanism) -> Demands:
         """A model without a clock that waits."""
         if not mechanism.clocked or mechanism.offline:
-            return Demands()
+            return Demands(unsuited=for_whole_sentences(mechanism))
         remedy = "leave out policy" + (", and set dial.k" if "k" in mechanism.dials else "")
         return Demands(f"the clock of mechanism={mechanism.name} waits: {remedy}")

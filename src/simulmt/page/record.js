@@ -1,0 +1,40 @@
+// What has been read and written, as files to save.
+
+export class Record {
+  constructor() {
+    this.sentences = [];
+  }
+
+  begin(panes) {
+    this.sentences.push({source: [], translations: [], panes, events: []});
+  }
+
+  again() {  // the sentence begins again
+    this.sentences.pop();
+  }
+
+  step(message, translations) {
+    const now = this.sentences.at(-1);
+    if (message.word) now.source.push(message.word);
+    now.translations = translations;
+    now.events.push({...message, sentence: this.sentences.length, seconds: Math.round(performance.now()) / 1000});
+  }
+
+  transcript() {  // a paragraph for each sentence: its source, then each translation
+    return this.sentences.map(({source, translations, panes}) =>
+      [source.join(" "), ...translations.map((text, i) => `${panes[i].name}, ${panes[i].policy}: ${text}`)].join("\n")).join("\n\n") + "\n";
+  }
+
+  events() {  // a line for each: the panes of each sentence, and the steps as the server sent them
+    return this.sentences.flatMap(({panes, events}, i) => [{type: "panes", sentence: i + 1, panes}, ...events])
+      .map(event => `${JSON.stringify(event)}\n`).join("");
+  }
+}
+
+export function save(name, text) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], {type: "text/plain;charset=utf-8"}));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+}
