@@ -103,8 +103,8 @@ def _check_half(config: Configuration, found: checkpoint.Matched) -> None:
     """Reject a model most of which would start untrained."""
     if found.share < 0.5:
         raise UserError(
-            f"init_from={config.init_from}: only {found} match the model, less than half: leave "
-            "out model= and model.KEY= to train the model of init_from, or set init_partial=true"
+            f"init_from={config.init_from}: only {found} match, less than half: leave out "
+            "model= and model.KEY= to train the model of that run, or set init_partial=true"
         )
 
 

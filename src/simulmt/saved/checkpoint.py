@@ -140,19 +140,13 @@ class Matched:
     def __str__(self) -> str:
         """Return how much of the model would be loaded."""
         total = len(self.loaded) + len(self.absent) + len(self.reshaped)
-        return f"{len(self.loaded)} of {total} tensors ({self.share:.1%} of the parameters)"
+        return f"{len(self.loaded)} of {total} parameter tensors ({self.share:.1%} of the parameters)"
 
 
 def match_weights(model: nn.Module, trained: Trained) -> Matched:
-    """Return which tensors of a model, for example with another mechanism, match in name and shape.
-
-    Raises:
-        UserError: no tensor matches.
-    """
+    """Return which tensors match in name and shape, for example of a model without the mechanism."""
     own, theirs = model.state_dict(), trained.weights
     loaded = [name for name in own if name in theirs and own[name].shape == theirs[name].shape]
-    if not loaded:
-        raise UserError(f"init_from={trained.path}: no parameter matches in name and shape")
     return Matched(
         loaded=loaded,
         absent=[name for name in own if name not in theirs],
@@ -162,7 +156,7 @@ def match_weights(model: nn.Module, trained: Trained) -> Matched:
 
 
 def load_matching(model: nn.Module, trained: Trained) -> Matched:
-    """Load the tensors that match; UserError if none does."""
+    """Load the tensors that match."""
     found = match_weights(model, trained)
     model.load_state_dict({name: trained.weights[name] for name in found.loaded}, strict=False)
     return found
