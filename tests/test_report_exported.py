@@ -96,7 +96,7 @@ def test_a_stopwatch_does_not_hide_the_others(place, tmp_path):
 
 def test_one_of_several_texts_has_to_be_named(place, tmp_path):
     scored(place / "model", place / "other")
-    with pytest.raises(UserError, match="^runs=.*model: evaluated on news, other: choose with test="):
+    with pytest.raises(UserError, match=r"^runs=.*model: evaluated on news, other: choose with"):
         report({**QUICK, "runs": place / "model", "to": str(tmp_path)})
     report({**QUICK, "runs": place / "model", "test": "other", "to": str(tmp_path)})
     assert len(rows(tmp_path / "curves.csv")) == 1

@@ -140,11 +140,12 @@ class Matched:
     def __str__(self) -> str:
         """Return how much of the model would be loaded."""
         total = len(self.loaded) + len(self.absent) + len(self.reshaped)
-        return f"{len(self.loaded)} of {total} parameter tensors ({self.share:.1%} of the parameters)"
+        share = f"{self.share:.1%} of the parameters"
+        return f"{len(self.loaded)} of {total} parameter tensors ({share})"
 
 
 def match_weights(model: nn.Module, trained: Trained) -> Matched:
-    """Return which tensors match in name and shape, for example of a model without the mechanism."""
+    """Return which tensors match in name and shape, for example with another mechanism."""
     own, theirs = model.state_dict(), trained.weights
     loaded = [name for name in own if name in theirs and own[name].shape == theirs[name].shape]
     return Matched(
