@@ -160,7 +160,7 @@ def test_every_command_of_the_readme_works_in_its_place(tmp_path):
     environment = os.environ | {
         "PATH": os.pathsep.join([str(folder / ".venv" / "bin"), os.environ["PATH"]]),
         "PYTHONPATH": str(folder / "src"),
-        "MARIAN": str(write_folder(tmp_path / "marian", updates=60)),
+        "MARIAN": str(write_folder(tmp_path / "marian")),
         "SACREBLEU": str(sacrebleu),
         "HF_HOME": str(tmp_path / "hf"),
         "HF_HUB_OFFLINE": "1",
@@ -172,7 +172,7 @@ def test_every_command_of_the_readme_works_in_its_place(tmp_path):
         ended = (0, 130) if " serve " in line else (0,)
         failed = answer.status not in ended or "Traceback" in answer.err + answer.out
         assert not failed, f"{answer.line}: exit status {answer.status}\n{answer.err[-3000:]}"
-    assert len(done) > 30
+    assert len(done) > 25
     made = {path.parent.relative_to(folder).as_posix() for path in folder.rglob("report.html")}
     assert made >= {"runs/verbfinal", "de-en", *RUNS.values()}
     (resumed,) = (answer for answer in done if "ckpt_path=last" in answer.line)
