@@ -297,6 +297,14 @@ def test_bad_choices_end_in_one_line(name, overrides, values, two):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["initial_delay", "head_positions"])
+def test_runs_that_wrote_nothing(name, tmp_path):
+    none = {"initial_delays": {"word": {}, "subword": {}}, "empty": 10}
+    make(tmp_path, "mma_h", {}, **none)
+    with pytest.raises(UserError, match=f"runs={tmp_path}: no translation has a word.*longer"):
+        study(name, tmp_path)
+
+
 def test_runs_that_do_not_go_together(two):
     make(two / "soft", "soft", {})
     for name, folder, value in (

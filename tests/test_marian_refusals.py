@@ -110,13 +110,19 @@ def test_files_that_are_corrupt_are_named(folder, name, spoil: Callable[[Path], 
     ("name", "spoil"),
     [
         ("config.json", lambda path: path.write_text('{"a":' * 500)),
-        ("config.json", Path.unlink),
         ("vocab.json", lambda path: path.write_text("[1]")),
     ],
 )
 def test_files_that_are_absent_or_odd_are_rejected(folder, name, spoil: Callable[[Path], object]):
     spoil(folder / name)
     reject(folder)
+
+
+def test_files_that_are_absent_are_named(folder):
+    (folder / "vocab.json").unlink()
+    (folder / "source.spm").unlink()
+    refuse(folder, "^from=.*broken has no source.spm, vocab.json: give the folder of an OPUS-MT")
+    refuse(Path("nowhere"), "^from=nowhere has no config.json, .*, vocab.json: give the folder")
 
 
 def weights(folder: Path) -> dict[str, Any]:

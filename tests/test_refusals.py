@@ -42,6 +42,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
         ),
         (["ckpt_path=nowhere.ckpt"], "ckpt_path=nowhere.ckpt"),
         (["init_from=nowhere"], "no checkpoint at nowhere"),
+        (["data.subwords.model=nowhere"], "data.subwords.model=nowhere does not exist"),
         (["data.subwords.size=99999"], "size=99999 .* too large"),
         (["~decoding"], "the configuration lacks a value for decoding"),
         (["decoding=null"], "^decoding is None"),

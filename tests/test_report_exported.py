@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from reported import QUICK, rows
 from simulmt.analysis.report import report
+from simulmt.analysis.runs.found import find_runs
 from simulmt.data.verbfinal import verbfinal
 from simulmt.errors import UserError
 from simulmt.programs.evaluate import evaluate
 from simulmt.programs.export import export
+from simulmt.scoring.scores import Scores
+from simulmt.system.disk import read_record, write_json
 from small_runs import LONGER, configuration
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -20,6 +25,11 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 def scored(checkpoint: Path, text: Path, *overrides: str) -> None:
     files = [f"source={text}.de", f"target={text}.en", "device=cpu"]
     evaluate(configuration("evaluate", f"checkpoint={checkpoint}", *files, *overrides))
+
+
+def copied(place: Path, to: Path) -> Path:
+    """The model with its evaluations on news."""
+    return Path(shutil.copytree(place / "model", to, ignore=shutil.ignore_patterns("other*")))
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +61,42 @@ def test_an_exported_model_and_its_policies_are_a_report(place, tmp_path):
     assert {(row["parameters"], row["lambda"]) for row in table} == {("", "0.0")}
 
 
+def test_policies_alone_are_a_report(place, tmp_path):
+    model = copied(place, tmp_path / "model")
+    shutil.rmtree(model / "evaluation" / "news")
+    report({**QUICK, "runs": model})
+    assert [row["decoding"] for row in rows(model / "curves.csv")] == ["k=1", "k=3"]
+    assert rows(model / "cost.csv") == []
+    shutil.rmtree(model / "evaluation")
+    with pytest.raises(UserError, match=f"runs={model}: not evaluated yet: run `simulmt evaluate"):
+        report({**QUICK, "runs": model})
+
+
+def test_an_evaluation_belongs_to_the_folder_that_holds_it(place, tmp_path):
+    """Whatever the folder was called when it was evaluated."""
+    model = copied(place, tmp_path / "renamed.v2")
+    scored(model, place / "news", "policy=wait_k", "policy.k=5")
+    scored(model, place / "news")  # again, in the place of the earlier one
+    report({**QUICK, "runs": model})
+    table = rows(model / "curves.csv")
+    assert [row["decoding"] for row in table] == ["", "k=1", "k=3", "k=5"]
+    first = model / "evaluation" / "news"
+    old = read_record(first / "scores.json", Scores)
+    renamed = replace(old, decoding=replace(old.decoding, checkpoint="another"))
+    write_json(first / "scores.json", renamed)
+    assert len(find_runs(model).runs) == 4
+
+
+def test_a_stopwatch_does_not_hide_the_others(place, tmp_path):
+    model = copied(place, tmp_path / "model")
+    scored(model, place / "news", "word_ms=300", "text=news")
+    (model / "evaluation" / "news-word_ms300").rename(model / "evaluation" / "a")  # found first
+    assert len(find_runs(model).runs) == 3
+
+
 def test_one_of_several_texts_has_to_be_named(place, tmp_path):
     scored(place / "model", place / "other")
-    with pytest.raises(UserError, match="evaluated on news, other: choose with test=NAME"):
+    with pytest.raises(UserError, match=r"^runs=.*model: evaluated on news, other: choose with"):
         report({**QUICK, "runs": place / "model", "to": str(tmp_path)})
     report({**QUICK, "runs": place / "model", "test": "other", "to": str(tmp_path)})
     assert len(rows(tmp_path / "curves.csv")) == 1

@@ -61,6 +61,7 @@ FolderName: TypeAlias = Annotated[str, pydantic.BeforeValidator(_folder_name)]
 SAME_RUN = (
     "name",  # of the folder
     "ckpt_path",  # a resumed run ends as an uninterrupted run does
+    "init_partial",  # which runs are rejected
     "cache",  # the folder of cached files
     "logger",  # the destinations of the metrics
     "trainer.progress",

@@ -13,7 +13,7 @@ from simulmt.analysis.page import REMEDY, inline_svg, write_html, write_rows
 from simulmt.analysis.report_options import ReportOptions, read_options
 from simulmt.analysis.runs.found import RunList, comparable, find_runs
 from simulmt.analysis.runs.logs import read_logs, read_others
-from simulmt.analysis.runs.run import Row, Run
+from simulmt.analysis.runs.run import COST, Row, Run
 from simulmt.analysis.tables.lines import ReportLines, report_lines
 from simulmt.analysis.tables.names import run_names
 from simulmt.analysis.tables.points import Series, curve_rows, curve_series
@@ -97,7 +97,7 @@ def _write(
         say(f"p_holm of {len(pairs)} comparisons {limit}: {remedy}")
     written = [
         write_rows(rows, to / "curves.csv"),
-        write_rows([run.cost() for run in trained], to / "cost.csv"),
+        write_rows([run.cost() for run in trained], to / "cost.csv", COST),
         write_rows(pairs, to / "significance.csv", COLUMNS),
     ]
     selected = list[Row]()

@@ -43,6 +43,7 @@ class Configuration:
     ckpt_path: str | None
     init_from: Path | None
     init_freeze: Natural
+    init_partial: bool
     cache: Path
     plugins: list[str]
 

@@ -14,6 +14,7 @@ from simulmt.data.manifest import Manifest, manifest
 from simulmt.data.subwords import Subwords
 from simulmt.data.tokenizer import Tokenizer
 from simulmt.decoding.search import Search
+from simulmt.errors import UserError
 from simulmt.options import Config, asked_of, check_options, construct
 from simulmt.parts.builders import Data
 from simulmt.saved.checkpoint import load_subwords
@@ -83,4 +84,9 @@ def _given_subwords(options: Config) -> Tokenizer | None:
         options, {name: NotRequired[kind] for name, kind in asked.items()}, "data.subwords"
     )
     place = options.get("model")
+    if place is not None and not Path(place).exists():
+        raise UserError(
+            f"data.subwords.model={place} does not exist: give a SentencePiece file or a trained "
+            "model, or null to train new subwords"
+        )
     return None if place is None else load_subwords(Path(place))

@@ -109,8 +109,10 @@ class EvaluateOptions:
 
     def folder(self, path: Path) -> Path:
         """Return the folder of this evaluation, in the run's directory or beside the checkpoint."""
-        home = path if path.is_dir() else run_of(path) or path.parent
-        changes = (f"{name}{value}" for name, value in self.changes.items())
+        changes = [f"{name}{value}" for name, value in self.changes.items()]
+        if path.is_dir():  # an exported model, which may be renamed
+            return path / EVALUATION / "-".join([self.scored, *changes])
+        home = run_of(path) or path.parent
         return home / EVALUATION / "-".join([self.scored, path.stem, *changes])
 
 

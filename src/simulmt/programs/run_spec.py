@@ -1,6 +1,7 @@
 """The specification of a run: what a configuration of `conf/train.yaml` names, all checked."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from annotated_types import Ge, Le
@@ -14,6 +15,8 @@ from simulmt.options import Config, construct
 from simulmt.parts import builders
 from simulmt.parts.configuration import Configuration
 from simulmt.programs.teacher import BuildTeacher, choose_teacher
+from simulmt.saved import checkpoint
+from simulmt.saved.trained import Trained
 from simulmt.training.loggers import OpenLogger, choose_logger
 from simulmt.training.optimiser import Adam, make_adam
 from simulmt.training.plan import TrainingPlan
@@ -42,18 +45,30 @@ class RunSpec:
     sweep: SweepOptions
 
     @classmethod
-    def of(cls, plain: Config) -> "RunSpec":
+    def of(cls, plain: Config, typed: Sequence[str] | None = None) -> "RunSpec":
         """Return the specification of a run from its composed configuration.
 
+        Args:
+            plain: the configuration.
+            typed: the overrides on the command line; without `model=` among them, a run with
+                `init_from` has the model of that checkpoint. None keeps the configured model.
+
         Raises:
-            UserError: an option is unknown, missing or out of range, or two options exclude each
-                other.
+            UserError: an option is unknown, missing or out of range, two options exclude each
+                other, or less than half of the model's parameters are in `init_from`.
         """
         config = Configuration.of(plain)
         plan = construct(TrainingPlan, config.trainer, "trainer")
         mechanism = builders.build_mechanism(config.mechanism)
         data = builders.Data.of(config.data)
-        model = builders.outline_model(config.model, mechanism, data.vocabulary)
+        start = checkpoint.load(config.init_from) if config.init_from else None
+        if start and typed is not None:
+            chosen = _model_of(start, config.model, mechanism, typed)
+            config = replace(config, model=chosen, plain={**config.plain, "model": chosen})
+        vocabulary = start.subwords.vocabulary if start else data.vocabulary
+        model = builders.outline_model(config.model, mechanism, vocabulary)
+        if start and not config.init_partial:
+            _check_half(config, checkpoint.match_weights(model, start))
         _check_together(config, plan, model, builders.build_objective(config.objective))
         return cls(
             config=config,
@@ -65,6 +80,31 @@ class RunSpec:
             open_logger=choose_logger(config.logger),
             search=builders.build_search(config.decoding, model),
             sweep=construct(SweepOptions, config.sweep, "sweep"),
+        )
+
+
+def _model_of(
+    start: Trained, configured: Config, mechanism: Mechanism, typed: Sequence[str]
+) -> Config:
+    """Return the model of a checkpoint with the options that were typed, unless `model=` was.
+
+    Dropout is not part of an architecture, and the encoder of a model that streams has to stream.
+    """
+    keys = {word.lstrip("+~").partition("=")[0] for word in typed}
+    if "model" in keys:
+        return configured
+    theirs = start.setup.model
+    kept = {"dropout", *(() if mechanism.offline else ("encoder",))} & theirs.keys()
+    kept |= {key.removeprefix("model.") for key in keys if key.startswith("model.")}
+    return {**theirs, **{key: value for key, value in configured.items() if key in kept}}
+
+
+def _check_half(config: Configuration, found: checkpoint.Matched) -> None:
+    """Reject a model most of which would start untrained."""
+    if found.share < 0.5:
+        raise UserError(
+            f"init_from={config.init_from}: only {found} match, less than half: leave out "
+            "model= and model.KEY= to train the model of that run, or set init_partial=true"
         )
 
 

@@ -53,7 +53,7 @@ def run_or_sweep(config: DictConfig) -> float | None:
     hydra = OmegaConf.create({"hydra": chosen})
     parts = {"config": config, "hydra": hydra, "overrides": chosen.overrides.task}
     record = {f"{name}.yaml": OmegaConf.to_yaml(part) for name, part in parts.items()}
-    train(config, str(folder), record)
+    train(config, str(folder), record, chosen.overrides.task)
     return None
 
 
@@ -76,7 +76,7 @@ def sweep_run(
     if os.environ.get(ENDS_WITH, str(os.getpid())) != str(os.getpid()):  # a launcher's worker
         end_with(os.getppid())
     try:
-        run = RunSpec.of(plain(cfg))
+        run = RunSpec.of(plain(cfg), words)
         with alone_in(folder, waits=waits):
             outcome = _run(run, folder, words)
     except BusyError as error:

@@ -1,7 +1,7 @@
 """`train.py`: train and test the run that a configuration describes."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from textwrap import shorten
@@ -48,7 +48,10 @@ SHOWN = 50
 
 
 def train(
-    cfg: DictConfig, run_directory: str, record: Mapping[str, str] = MappingProxyType({})
+    cfg: DictConfig,
+    run_directory: str,
+    record: Mapping[str, str] = MappingProxyType({}),
+    typed: Sequence[str] | None = None,
 ) -> None:
     """Train and test the run that a configuration of `conf/train.yaml` describes.
 
@@ -56,6 +59,7 @@ def train(
         cfg: the configuration.
         run_directory: its folder.
         record: the files of Hydra's record, by name.
+        typed: the overrides on the command line, as for `RunSpec.of`.
 
     Raises:
         UserError: a mistake that a user can correct; mostly before any long work starts.
@@ -63,7 +67,7 @@ def train(
     ending.handle_signals()
     folder = Path(run_directory)
     with reported():
-        run = RunSpec.of(plain(cfg))
+        run = RunSpec.of(plain(cfg), typed)
         plan, asked = run.plan, run.config.ckpt_path
         environment = find_environment(plan.nodes, plan.devices)
         plan.check_machine()
@@ -153,8 +157,7 @@ def _start_from(start: Trained, model: Model, freeze: int) -> Frozen:
         The parameters that are frozen in the first `freeze` updates; none if all were loaded.
     """
     found = checkpoint.load_matching(model, start)
-    total = len(found.loaded) + len(found.absent) + len(found.reshaped)
-    say(f"{len(found.loaded)} of {total} parameter tensors start from {start.path}")
+    say(f"{found} start from {start.path}")
     left = {
         "absent from that run": found.absent,
         "of a different shape in that run": found.reshaped,
@@ -163,7 +166,7 @@ def _start_from(start: Trained, model: Model, freeze: int) -> Frozen:
         if names:
             in_all_layers = dict.fromkeys(re.sub(r"\b\d+\b", "*", name) for name in names)
             say(f"{reason}: {shorten(', '.join(in_all_layers), 300)}")
-    if freeze and len(found.loaded) == total:
+    if freeze and found.share == 1:
         say(f"init_freeze={freeze} has no effect: all parameters come from {start.path}")
         return Frozen()
     return Frozen(frozenset(found.loaded), freeze)

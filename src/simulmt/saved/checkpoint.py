@@ -129,33 +129,38 @@ class Matched:
         loaded: Tensors that the other model has in the same shape.
         absent: Tensors that it lacks.
         reshaped: Tensors that it has in another shape.
+        share: The part of the model's parameters that are in `loaded`.
     """
 
     loaded: Sequence[str]
     absent: Sequence[str]
     reshaped: Sequence[str]
+    share: float
+
+    def __str__(self) -> str:
+        """Return how much of the model would be loaded."""
+        total = len(self.loaded) + len(self.absent) + len(self.reshaped)
+        share = f"{self.share:.1%} of the parameters"
+        return f"{len(self.loaded)} of {total} parameter tensors ({share})"
+
+
+def match_weights(model: nn.Module, trained: Trained) -> Matched:
+    """Return which tensors match in name and shape, for example with another mechanism."""
+    own, theirs = model.state_dict(), trained.weights
+    loaded = [name for name in own if name in theirs and own[name].shape == theirs[name].shape]
+    return Matched(
+        loaded=loaded,
+        absent=[name for name in own if name not in theirs],
+        reshaped=[name for name in own if name in theirs and name not in loaded],
+        share=sum(own[name].numel() for name in loaded) / sum(x.numel() for x in own.values()),
+    )
 
 
 def load_matching(model: nn.Module, trained: Trained) -> Matched:
-    """Load the parameters whose names and shapes match, for example from another mechanism.
-
-    Raises:
-        UserError: no parameter matches.
-    """
-    own = model.state_dict()
-    matching = {
-        name: value
-        for name, value in trained.weights.items()
-        if name in own and own[name].shape == value.shape
-    }
-    if not matching:
-        raise UserError(f"init_from={trained.path}: no parameter matches in name and shape")
-    model.load_state_dict(matching, strict=False)
-    return Matched(
-        loaded=[*matching],
-        absent=[name for name in own if name not in trained.weights],
-        reshaped=[name for name in own if name in trained.weights and name not in matching],
-    )
+    """Load the tensors that match."""
+    found = match_weights(model, trained)
+    model.load_state_dict({name: trained.weights[name] for name in found.loaded}, strict=False)
+    return found
 
 
 def average_checkpoints(paths: Sequence[Path], target: Path) -> None:

@@ -37,7 +37,7 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
             each run's own test set.
 
     Raises:
-        UserError: the folder does not exist.
+        UserError: the folder does not exist, or is an exported model whose text is not clear.
     """
     if not folder.is_dir():
         raise UserError(f"runs={folder} does not exist; choose a folder that holds runs")
@@ -45,7 +45,7 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
     for place, below, inside in os.walk(folder):
         here, text = Path(place), test
         below[:] = [name for name in below if not files.SET_ASIDE.search(name)]
-        wanted = (test is not None or here == folder) and files.EVALUATION in below
+        wanted = here == folder or (test is not None and files.EVALUATION in below)
         exported = wanted and files.is_exported(here)
         if not (exported or files.has_begun(here) or files.SCORES in inside):
             continue
@@ -54,7 +54,10 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
             name = here.relative_to(folder).as_posix()
             run, text = _read_exported(here, name, test) if exported else (_read(here, name), test)
         except (UserError, ValueError, KeyError, TypeError) as error:
-            listed.left_out.append(f"{here} ({str(error).splitlines()[0]})")
+            reason = str(error).splitlines()[0]
+            if exported and here == folder:
+                raise UserError(f"runs={folder}: {reason}") from None
+            listed.left_out.append(f"{here} ({reason})")
             continue
         found = [] if text else [run]
         found += _decodings(run, listed, text) if decodings or text else []
@@ -120,11 +123,13 @@ def _read_exported(folder: Path, name: str, test: str | None) -> tuple[Run, str]
     config = read_json(folder / files.CONFIG)["config"]
     places = sorted(folder.glob(f"{files.EVALUATION}/*/{files.EVALUATED}"))
     scores = [read_record(place, Scores) for place in places]
-    found = [(one, one.decoding) for one in scores if one.decoding]
+    found = [(one, one.decoding) for one in scores if one.decoding and not one.decoding.word_ms]
     texts = sorted({decoding.split for _, decoding in found})
+    if not texts:
+        raise UserError(f"not evaluated yet: run `simulmt evaluate checkpoint={folder}` first")
     test = texts[0] if test is None and len(texts) == 1 else test
     if test not in texts:
-        raise UserError(f"evaluated on {', '.join(texts) or 'nothing'}: choose with test=NAME")
+        raise UserError(f"evaluated on {', '.join(texts)}: choose with test=NAME")
     same = [pair for pair in found if pair[1].split == test]
     plainest, decoding = min(same, key=lambda pair: len({**pair[1].policy, **pair[1].dials}))
     mechanism = build_mechanism(Setup.of(config).mechanism)
@@ -181,7 +186,9 @@ def _turned(run: Run, decoding: Decoding | None, test: str | None) -> dict[str, 
         return None
     if test is not None:
         own = replace(own, split=test, text=decoding.text)
-    chosen = ("beam", "length_penalty", "dials", "policy")
+    chosen = ["beam", "length_penalty", "dials", "policy"]
+    if run.training is None:  # an exported model, whose checkpoint is its folder under any name
+        chosen.append("checkpoint")
     if replace(decoding, **{key: getattr(own, key) for key in chosen}) != own:
         return None  # another checkpoint, split or text, or a stopwatch
     dials = {**run.traits.dials, **own.dials}

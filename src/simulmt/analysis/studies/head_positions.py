@@ -72,7 +72,7 @@ def head_positions(run_set: RunSet) -> Result:
         run_set: One run.
 
     Raises:
-        UserError: several runs, or a run whose heads take no decisions.
+        UserError: several runs, or a run whose heads take no decisions or that wrote nothing.
     """
     columns, run = run_set.named()[0]
     if len(run_set.runs) > 1:
@@ -81,6 +81,11 @@ def head_positions(run_set: RunSet) -> Result:
     if run.traits.offline:
         raise UserError(
             f"{run.path}: the heads of {run.mechanism} do not stop; give a run of mma_h"
+        )
+    if run.scores.empty == run.scores.sentences:
+        raise UserError(
+            f"runs={run_set.folder}: no translation has a word, so no head has a position; give a "
+            "run that was trained for longer"
         )
     heads = describe(run_set.decode(run.path))
     del columns["name"]

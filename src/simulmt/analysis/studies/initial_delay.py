@@ -12,6 +12,7 @@ from simulmt.analysis.figures.style import DARK, Style, named_styles
 from simulmt.analysis.runs.run import Row
 from simulmt.analysis.studies.run_set import Result, RunSet
 from simulmt.analysis.tables.names import line_names
+from simulmt.errors import UserError
 
 
 def initial_delay(run_set: RunSet, *, unit: Literal["word", "subword"] = "word") -> Result:
@@ -23,6 +24,9 @@ def initial_delay(run_set: RunSet, *, unit: Literal["word", "subword"] = "word")
     Args:
         run_set: One or several runs, a panel for each.
         unit: `word`, or `subword` as in the paper.
+
+    Raises:
+        UserError: no run wrote a word.
     """
     named, lines = run_set.named(), line_names(run_set.runs)
     rows = list[Row]()
@@ -31,6 +35,9 @@ def initial_delay(run_set: RunSet, *, unit: Literal["word", "subword"] = "word")
         for delay, count in sorted(counts.items()):
             figures = {"sentences": count, "share": count / sum(counts.values())}
             rows.append({**columns, "unit": unit, "first_delay": delay, **figures})
+    if not rows:
+        what = f"runs={run_set.folder}: no translation has a word, so there are no initial delays"
+        raise UserError(f"{what}; give runs that were trained for longer")
     styles = named_styles(run_set.runs, [lines[run.folder] for run in run_set.runs])
     colours = {columns["name"]: styles[lines[run.folder]]["color"] for columns, run in named}
     return Result(_draw(rows, colours, unit), rows)

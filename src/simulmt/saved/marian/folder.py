@@ -39,6 +39,7 @@ SOFT: Config = {
     "score": "usual",
 }
 """The mechanism of every such model, as in `conf/mechanism/soft.yaml`."""
+_NEEDED = (CONFIG, TOKENIZER, marian.SOURCE, marian.TARGET, IDS)
 _BATCH_TOKENS = 4096
 _LENGTH_PENALTY = 0.6
 
@@ -51,8 +52,14 @@ def read(folder: Path, target: str | None = None) -> Trained:
         target: the code of the language to write, for a model that writes several.
 
     Raises:
-        UserError: a file is corrupt, or simulmt's Transformer lacks a part of the model.
+        UserError: a file is absent or corrupt, or simulmt's Transformer lacks a part of the model.
     """
+    missing = [name for name in _NEEDED if not (folder / name).is_file()]
+    if missing:
+        raise UserError(
+            f"from={folder} has no {', '.join(missing)}: give the folder of an OPUS-MT model, such "
+            "as one that `hf download Helsinki-NLP/opus-mt-de-en --local-dir FOLDER` has filled"
+        )
     fields = read_fields(folder / CONFIG, ModelFields)
     described = read_fields(folder / TOKENIZER, TokenizerFields)
     subwords, options = _subwords(folder, fields, described, target), fields.model_options()
