@@ -79,12 +79,12 @@ class LineJob:
                     return True
                 if mark.exists():
                     self._check(self._begun(mark))
-                elif taken or any(self.folder.glob("[!j]*")):  # a kill may leave job.json*
+                elif (taken or any(self.folder.glob("[!j]*"))) and not self._found():
                     raise UserError(
                         f"{self.place if taken else self.folder} was not written by simulmt: "
                         "choose another place"
                     )
-                self.folder.mkdir(exist_ok=True)
+                self.folder.mkdir(exist_ok=True)  # a kill may leave it with job.json.*.tmp
                 write_json(mark, _Begun(digest(self.job), self.job))
         return False
 
@@ -210,7 +210,9 @@ class LineJob:
                 return missing
             sha256 = {path.name: self._write(path, lines) for path, lines in texts.items()}
             empty = sum(not line for line in self.translations())
-            write_json(self.record, {"job": self.job, "sha256": sha256, "empty": empty, **facts})
+            made = self.folder / f"{self.record.name}.new"
+            write_json(made, {"job": self.job, "sha256": sha256, "empty": empty, **facts})
+            made.replace(self.record)
             with suppress(OSError):  # files of somebody else stay, and with them the folder
                 for pattern in ("[0-9]*", ".[0-9]*.lock", "*.new.*", f"{_JOB}*"):
                     for path in self.folder.glob(pattern):
