@@ -115,7 +115,7 @@ def test_interrupted_work_goes_on_and_ends_the_same(whole, tmp_path, work, monke
         return translate(self, lines)
 
     monkeypatch.setattr(LineTranslator, "__call__", interrupted)
-    shard = folder / ".unfinished" / "0"
+    shard = folder / ".unfinished" / "blocks.0"
     for there in (2, 3):
         with pytest.raises(KeyboardInterrupt, match="the same command continues"):
             work(folder)
@@ -138,7 +138,7 @@ def test_a_kill_while_blocks_are_joined_loses_nothing(killed, whole, tmp_path, w
     folder, replacing, write_json = tmp_path / "corpus", line_job.replacing, line_job.write_json
 
     def stop(path: Path, *content: object):
-        if path.name == f"{killed}.new":
+        if path.name == f"text.{killed}":
             path.with_name(f"{path.name}.0.tmp").touch()  # as a kill leaves
             raise KeyboardInterrupt
         return (write_json if content else replacing)(path, *content)
@@ -155,16 +155,16 @@ def test_a_kill_while_blocks_are_joined_loses_nothing(killed, whole, tmp_path, w
 
 def test_files_of_the_user_stay(whole, tmp_path, work, monkeypatch):
     folder = tmp_path / "corpus"
-    mine = {"train.en": "mine", "notes.tmp": "mine, too", ".unfinished/notes.txt": "mine as well"}
+    mine = {"train.en": "mine", "notes.tmp": "mine, too", ".unfinished/0.txt": "mine as well"}
 
     def files() -> dict[str, str]:
         return {name: (folder / name).read_text() for name in mine if (folder / name).exists()}
 
     (folder / ".unfinished").mkdir(parents=True)
-    (folder / ".unfinished" / "notes.txt").write_text("mine as well")
+    (folder / ".unfinished" / "0.txt").write_text("mine as well")
     with pytest.raises(UserError, match=r"\.unfinished was not written by simulmt"):
         work(folder)
-    (folder / ".unfinished" / "notes.txt").unlink()
+    (folder / ".unfinished" / "0.txt").unlink()
     monkeypatch.setattr(line_job.LineJob, "publish", lambda *_: 1)
     work(folder)
     monkeypatch.undo()
@@ -288,6 +288,6 @@ def test_the_printed_command_trains(tmp_path, work):
 def test_killed_at_any_time_it_ends_the_same(seed, usual, whole, tmp_path):
     folder = tmp_path / "corpus"
     command = ["distil", f"to={folder}", *usual[:-2], f"processes={1 + seed % 2}", usual[-1]]
-    killed(command, seed, lambda: any((folder / ".unfinished").glob("[0-9]*")))
+    killed(command, seed, lambda: any((folder / ".unfinished").glob("blocks.*")))
     assert same(folder, whole)
     assert {path.name for path in folder.iterdir()} == {path.name for path in whole.iterdir()}

@@ -24,7 +24,9 @@ Spoil = Callable[[Path, random.Random], object]
 
 def blocks(world: World, few: bool) -> list[Case]:
     """Each corruption of each file of a job, with several seeds."""
-    titles = product([*spoils(world.canary)], ["0", "1", "2", MARK], range(SEEDS))
+    titles = product(
+        [*spoils(world.canary)], [*(f"blocks.{rank}" for rank in range(WORLD)), MARK], range(SEEDS)
+    )
     return [
         Case(f"{what}, {name}, seed {seed}", partial(attempt, world, what, name, seed))
         for what, name, seed in titles
@@ -48,7 +50,7 @@ def spoils(canary: Path) -> dict[str, Spoil]:
         records[1] = b" ".join([digest, b"%d" % (int(number) + 1), texts])
 
     def swapped(path: Path, rng: random.Random) -> None:
-        other = path.with_name(str((int(path.name) + 1) % WORLD))
+        other = path.with_suffix(f".{(int(path.suffix[1:]) + 1) % WORLD}")
         first, second = path.read_bytes(), other.read_bytes()
         path.write_bytes(second)
         other.write_bytes(first)

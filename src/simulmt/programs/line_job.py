@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from simulmt.data.store import digest, digest_of_file
@@ -51,10 +50,6 @@ class LineJob:
     job: Config
     lines: Sequence[str]
     block: int
-
-    @cached_property
-    def _key(self) -> bytes:
-        return digest(self.job).encode()
 
     @property
     def blocks(self) -> int:
@@ -132,7 +127,7 @@ class LineJob:
             rank: the number of the process.
             world: the number of processes.
         """
-        path, blocks, lines = self.folder / str(rank), self.blocks, len(self.lines) // world
+        path, blocks, lines = self.folder / f"blocks.{rank}", self.blocks, len(self.lines) // world
         mine = range(rank * blocks // world, (rank + 1) * blocks // world)
         with alone(path), writing(path):
             if self.record.exists():  # another process, for which this one waited, has finished
@@ -162,7 +157,7 @@ class LineJob:
                 yield len(given)
 
     def _digest(self, content: bytes) -> bytes:
-        return hashlib.sha256(self._key + content).hexdigest().encode()
+        return hashlib.sha256(digest(self.job).encode() + content).hexdigest().encode()
 
     def _content(self, record: bytes) -> bytes:
         """Return a record without its digest; nothing if the digest does not fit."""
@@ -172,7 +167,7 @@ class LineJob:
     def _found(self) -> dict[int, tuple[Path, int]]:
         """Return the file and the position of the record of each translated block."""
         found: dict[int, tuple[Path, int]] = {}
-        for path in self.folder.glob("[0-9]*"):
+        for path in self.folder.glob("blocks.*"):
             if not path.is_file():  # a named pipe would never end
                 raise UserError(f"{path} is not a file: remove it; {CONTINUES}")
             at = 0
@@ -204,17 +199,16 @@ class LineJob:
             UserError: something else is at one of the places; nothing is lost.
         """
         with alone(self.place):
-            if self.record.exists():
-                return 0
-            if missing := self.blocks - len(self._found()):
-                return missing
-            sha256 = {path.name: self._write(path, lines) for path, lines in texts.items()}
-            empty = sum(not line for line in self.translations())
-            made = self.folder / f"{self.record.name}.new"
-            write_json(made, {"job": self.job, "sha256": sha256, "empty": empty, **facts})
-            made.replace(self.record)
+            if not self.record.exists():
+                if missing := self.blocks - len(self._found()):
+                    return missing
+                sha256 = {path.name: self._write(path, lines) for path, lines in texts.items()}
+                empty = sum(not line for line in self.translations())
+                made = self.folder / f"text.{self.record.name}"
+                write_json(made, {"job": self.job, "sha256": sha256, "empty": empty, **facts})
+                made.replace(self.record)
             with suppress(OSError):  # files of somebody else stay, and with them the folder
-                for pattern in ("[0-9]*", ".[0-9]*.lock", "*.new.*", f"{_JOB}*"):
+                for pattern in ("blocks.*", ".blocks.*.lock", "text.*", f"{_JOB}*"):
                     for path in self.folder.glob(pattern):
                         path.unlink()
                 self.folder.rmdir()
@@ -222,7 +216,7 @@ class LineJob:
 
     def _write(self, path: Path, lines: Iterable[str]) -> str:
         """Write a file beside its place, move it there, and return its SHA-256."""
-        made = self.folder / f"{path.name}.new"
+        made = self.folder / f"text.{path.name}"
         with replacing(made) as unfinished, unfinished.open("wb") as file:
             file.writelines(f"{line}\n".encode() for line in lines)
         sha256 = digest_of_file(made)

@@ -133,7 +133,7 @@ def translate_lines(
     job = LineJob(output, record, unfinished, decisions, lines, block)
     if not job.begin(taken=output.exists()):
         job.translate(translate)
-        job.publish({output: job.translations()}, {})
+    job.publish({output: job.translations()}, {})
     say(f"{output}: {len(lines):,} lines translated")
 
 
