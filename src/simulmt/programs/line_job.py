@@ -72,8 +72,8 @@ class LineJob:
                 if self.record.exists():
                     self._check_finished(read_json(self.record))
                     return True
-                if mark.exists():
-                    self._check(self._begun(mark))
+                if begun := self._begun(mark):
+                    self._check(begun)
                 elif (taken or any(self.folder.glob("[!j]*"))) and not self._found():
                     raise UserError(
                         f"{self.place if taken else self.folder} was not written by simulmt: "
@@ -83,13 +83,13 @@ class LineJob:
                 write_json(mark, _Begun(digest(self.job), self.job))
         return False
 
-    def _begun(self, mark: Path) -> Config:
-        """Return the job of a mark; of a corrupt one this job, which the records' digests cover."""
+    def _begun(self, mark: Path) -> Config | None:
+        """Return the job of a mark; None if the mark is absent or corrupt."""
         with suppress(UserError):
             begun = read_record(mark, _Begun)
             if begun.sha256 == digest(begun.job):
                 return begun.job
-        return self.job
+        return None
 
     def _check(self, there: Config) -> None:
         """Reject another job than that of the place."""
