@@ -105,22 +105,48 @@ def long_text(any_run, tmp_path_factory) -> Path:
 def test_a_file_is_translated_block_by_block(any_run, long_text, tmp_path, capsys):
     asked = [f"checkpoint={any_run}", f"input={long_text}", "block=20"]
     printed, output = say(capsys, *asked), tmp_path / "out.txt"
-    assert say(capsys, *asked, f"output={output}") == ""
+    lines = printed.count("\n")
+    assert say(capsys, *asked, f"output={output}") == f"{output}: {lines} lines translated\n"
     assert output.read_text() == printed
-    content = output.read_bytes()
-    output.write_bytes(content[: len(content) // 2])  # an unfinished line ends it
-    assert f"{output} already has" in say(capsys, *asked, f"output={output}")
-    assert output.read_bytes() == content
+    content, modified = output.read_bytes(), output.stat().st_mtime_ns
+    say(capsys, *asked, f"output={output}")
+    assert output.stat().st_mtime_ns == modified
     with pytest.raises(UserError, match="block=20, not block=30"):
         say(capsys, *asked, f"output={output}", "block=30")
     other = tmp_path / "other.txt"
     other.write_text("der Mann\n")
     with pytest.raises(UserError, match=r"input=.*, not .*input="):
         say(capsys, *asked, f"input={other}", f"output={output}")
-    with pytest.raises(UserError, match=r"other.txt exists"):
-        say(capsys, *asked, f"output={other}")
+    for taken in (other, long_text, tmp_path):
+        with pytest.raises(UserError, match=f"{taken} was not written by simulmt"):
+            say(capsys, *asked, f"output={taken}")
     assert output.read_bytes() == content
     assert other.read_text() == "der Mann\n"
+    output.write_bytes(b"mine\n" + content)
+    with pytest.raises(UserError, match=r"out.txt is missing, or has changed"):
+        say(capsys, *asked, f"output={output}")
+    assert output.read_bytes() == b"mine\n" + content
+    (tmp_path / "new.txt.json").write_text("{}")
+    with pytest.raises(UserError, match=r"new.txt.json exists, and simulmt did not write it"):
+        say(capsys, *asked, f"output={tmp_path / 'new.txt'}")
+
+
+def test_a_beam_where_the_whole_sentence_is_read_first(
+    finished, trained_once, long_text, tmp_path, capsys
+):
+    soft = trained_once(*LONGER, "mechanism=soft", "decoding.beam=1")
+    asked = [f"checkpoint={soft}", f"input={long_text}"]
+    printed, output = say(capsys, *asked, "beam=3"), tmp_path / "out.txt"
+    say(capsys, *asked, "beam=3", f"output={output}")
+    assert output.read_text() == printed
+    with pytest.raises(UserError, match="beam=3, not beam=1"):
+        say(capsys, *asked, f"output={output}")
+    for place, more, said in (
+        (finished, [], "mechanism=mma_il"),
+        (soft, ["policy=wait_k"], "which decides word by word"),
+    ):
+        with pytest.raises(UserError, match=f"beam=3 .*{said}"):
+            say(capsys, *asked[1:], f"checkpoint={place}", "beam=3", *more)
 
 
 @pytest.mark.slow
@@ -130,8 +156,10 @@ def test_killed_at_any_time_it_ends_the_same(seed, finished, tmp_path, capsys):
     sources = [i.source for i in read_instances(finished / "instances.log")]
     text.write_text("\n".join([*sources, ""] * 30), encoding="utf-8")
     asked = [f"checkpoint={finished}", f"input={text}", "block=15", "device=cpu"]
-    killed(["translate", *asked, f"output={output}"], seed, output.exists)
+    unfinished = tmp_path / "out.txt.unfinished"
+    killed(["translate", *asked, f"output={output}"], seed, unfinished.exists)
     assert output.read_text() == say(capsys, *asked)
+    assert not unfinished.exists()
 
 
 def test_the_same_picture_of_a_file_and_of_a_stream(finished, tmp_path, capsys, monkeypatch):
@@ -172,6 +200,7 @@ def test_a_line_that_is_too_long_is_refused_by_number_or_cut(finished, tmp_path,
     ("overrides", "message"),
     [
         (["input=nowhere.txt"], "nowhere.txt cannot be read"),
+        (["input=/dev/zero"], "input is /dev/zero, a device or a named pipe"),
         (["output=x"], "output=x .*input=FILE"),
         (["beam=2", "actions=true", "input=x"], "beam=2 .*input=FILE"),
         (["picture=x.gif"], "must end in one of .png"),

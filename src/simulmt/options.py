@@ -11,6 +11,7 @@ import re
 import typing
 from collections.abc import Callable, Collection, Mapping
 from keyword import iskeyword
+from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 import pydantic
@@ -140,7 +141,8 @@ def check_options(options: Config, asked: Config, where: str) -> dict[str, Any]:
         where: the name of the group, for messages; "" for the root of the configuration.
 
     Raises:
-        UserError: an option is unknown, missing, of the wrong type or out of range.
+        UserError: an option is unknown, missing, of the wrong type or out of range, or names a
+            device or a named pipe.
     """
     group = pydantic.with_config(STRICT)(TypedDict("group", dict(asked)))  # type: ignore[operator]
     try:
@@ -149,7 +151,23 @@ def check_options(options: Config, asked: Config, where: str) -> dict[str, Any]:
         # a misspelt option is unknown, and the right one is missing: the former is more helpful
         first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
         raise UserError(_explained(first, asked, where)) from None
+    for name, value in checked.items():
+        for path in value.values() if isinstance(value, dict) else [value]:
+            if isinstance(path, Path) and _is_endless(path):
+                raise UserError(
+                    f"{where}{'.' * bool(where)}{name} is {path}, a device or a named pipe, which "
+                    "may never end: save its content to a file, and give that file"
+                )
     return checked
+
+
+def _is_endless(path: Path) -> bool:
+    """Return True for a device or a named pipe; a shell's `<(command)` resolves to no path."""
+    try:
+        real = path.expanduser().resolve()
+        return real.exists() and not (real.is_file() or real.is_dir())
+    except (OSError, RuntimeError, ValueError):  # whoever opens the path reports these
+        return False
 
 
 def convert(value: object, kind: type[T]) -> T:

@@ -12,13 +12,14 @@ import time
 
 import pytest
 
-from faults import empty, files, operations, processes, text, values
+from faults import blocks, empty, files, operations, processes, text, values
 from faults.world import World, shuffled
 
 CLASSES = {
     "values": (values.values, 12),
     "commands": (values.commands, 1),
     "files": (files.files, 4),
+    "blocks": (blocks.blocks, 24),
     "kills": (operations.kills, 1),
     "signals": (operations.signals, 1),
     "disks that refuse": (operations.refused, 1),

@@ -218,7 +218,7 @@ def build_search(options: Config, model: Model) -> Search:
         raise UserError(
             f"decoding.beam={search.beam} with mechanism={mechanism.name}: the mechanism writes "
             "before it has read the whole sentence, and written words cannot be taken back; set "
-            "decoding.beam=1 (beam=1 to evaluate), or take mechanism=soft"
+            "decoding.beam=1 (beam=1 to evaluate or translate), or take mechanism=soft"
         )
     return search
 

@@ -79,7 +79,7 @@ def _given_subwords(options: Config) -> Tokenizer | None:
     Raises:
         UserError: an option is unknown or of the wrong type, or there is no usable model.
     """
-    asked = asked_of(Subwords.train, ("sentences", "digest", "cache")) | {"model": str | None}
+    asked = asked_of(Subwords.train, ("sentences", "digest", "cache")) | {"model": Path | None}
     check_options(
         options, {name: NotRequired[kind] for name, kind in asked.items()}, "data.subwords"
     )

@@ -1,16 +1,13 @@
 """`simulmt distil`: training text whose targets an offline model has written.
 
 Sequence-level knowledge distillation (Kim & Rush 2016), and its monotonic kind (Wang et al. 2023).
-Each of N processes translates its part of the text into a shard, in blocks; the process that ends
-last joins the shards.
+Each of N processes translates its part of the text in blocks; the last one to finish joins them.
 """
 
 import os
 import re
 import shlex
-import shutil
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain
@@ -29,21 +26,20 @@ from simulmt.errors import UserError
 from simulmt.live.lines import LineTranslator
 from simulmt.options import Config, Count, Few, Tokens, construct
 from simulmt.parts.builders import pick_device
-from simulmt.programs.lines import append, check_job, digest_of, line_search, whole_lines, write_job
+from simulmt.programs.line_job import CONTINUES, LineJob
+from simulmt.programs.lines import digest_of, line_search
 from simulmt.programs.plain import plain
 from simulmt.programs.provenance import provenance
 from simulmt.programs.teacher import load_offline
 from simulmt.saved.trained import Trained
-from simulmt.system.console import counted, say
-from simulmt.system.disk import read_json, replacing, write_json, writing
+from simulmt.system.console import say
+from simulmt.system.disk import read_json
 from simulmt.system.ending import handle_signals, is_worker, launched
-from simulmt.system.lock import alone
 from simulmt.system.memory import enough_memory
 from simulmt.training.launch import reported, run_ranks
 
 RECORD = "distil.json"
 """The last file of a folder: a folder that has it is finished."""
-_CONTINUES = "the same command continues"
 
 
 @dataclass(frozen=True)
@@ -97,21 +93,18 @@ def distil(cfg: DictConfig) -> None:
     handle_signals()
     shared = world if is_worker() else here
     with reported():
-        try:
-            with enough_memory("batch_tokens, beam or processes", device, shared):
-                work = Distillation.of(options)
-                if is_worker():
-                    work.translate(rank, world)
-                    return
-                summary.print_dropped(work.corpus.name, work.train)
-                if not work.begin(world * here):
-                    if here > 1:
-                        run_ranks(here, _CONTINUES)
-                    else:
-                        work.translate(rank, world)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"interrupted; {_CONTINUES}") from None
-        work.join(world * here)
+        with enough_memory("batch_tokens, beam or processes", device, shared):
+            work = Distillation.of(options)
+            if is_worker():
+                work.job.translate(work.translator, rank, world)
+                return
+            summary.print_dropped(work.corpus.name, work.train)
+            if not work.begin():
+                if here > 1:
+                    run_ranks(here, CONTINUES)
+                else:
+                    work.job.translate(work.translator, rank, world)
+        work.join()
 
 
 @dataclass(frozen=True)
@@ -165,20 +158,15 @@ class Distillation:
         return self.options.to.expanduser().absolute()
 
     @property
-    def shards(self) -> Path:
-        """The folder of the shards, a file by the rank of its process."""
-        return self.folder / ".shards"
-
-    @property
     def train(self) -> Split:
         """The pairs to translate."""
         return self.corpus.splits["train"]
 
     @cached_property
-    def job(self) -> Config:
-        """What decides the translations, apart from the machine."""
+    def job(self) -> LineJob:
+        """The lines, and what decides their translations apart from the machine."""
         source, target = self.train.sha256
-        return {
+        job = {
             "teacher": digest_of(self.teacher),
             "kind": self.options.kind,
             "k": self.translator.k,
@@ -190,70 +178,39 @@ class Distillation:
             "references": target if self.options.references else None,
             "languages": [self.corpus.source_language, self.corpus.target_language],
         }
+        folder, lines = self.folder, self.train.sources
+        record, unfinished = folder / RECORD, folder / ".unfinished"
+        return LineJob(folder, record, unfinished, job, lines, self.options.block)
 
-    def begin(self, processes: int) -> bool:
+    def begin(self) -> bool:
         """Begin the folder, or check that the same command has begun it; True if it is finished.
 
         Raises:
             UserError: the folder holds something else, or cannot be written.
         """
-        folder, record, job = self.folder, self.folder / RECORD, self.job
-        with writing(folder):
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with alone(folder):
-                if record.exists():
-                    check_job(folder, read_json(record)["job"], job)
-                    return True
-                if folder.exists() and not self.shards.exists() and any(folder.iterdir()):
-                    raise UserError(f"to={folder} holds other files; give a new or empty folder")
-                self.shards.mkdir(parents=True, exist_ok=True)
-                write_job(folder, self.shards / "job.json", {**job, "processes": processes})
-        return False
+        there = self.folder.iterdir() if self.folder.is_dir() else ()
+        return self.job.begin(taken=any(path != self.job.folder for path in there))
 
-    def translate(self, rank: int, world: int) -> None:
-        """Translate the part of a process, except the lines that its shard already has."""
-        lines, block = self.train.sources, self.options.block
-        blocks = -(-len(lines) // block)
-        part = slice(rank * blocks // world, (rank + 1) * blocks // world)
-        done = append(self.shards / str(rank), lines, block, self.translator, part)
-        deque(counted(done, "translating", int, len(lines) // world), maxlen=0)
-
-    def join(self, processes: int) -> None:
-        """Join the shards once all are complete, and print how to train on the corpus."""
-        with alone(self.folder):
-            if not (self.folder / RECORD).exists():
-                shards = [self.shards / str(rank) for rank in range(processes)]
-                there, pairs = sum(whole_lines(shard)[0] for shard in shards), len(self.train)
-                if there < pairs:
-                    say(f"{there:,} of {pairs:,} pairs done: the last process to finish joins them")
-                    return
-                self._write(shards)
-            shutil.rmtree(self.shards, ignore_errors=True)
-        self._show(read_json(self.folder / RECORD))
-
-    def _write(self, shards: Sequence[Path]) -> None:
-        """Write the corpus, and at last its record."""
-        folder, corpus, train = self.folder, self.corpus, self.train
-        source, target = corpus.source_language, corpus.target_language
-        for left in folder.glob("*.tmp"):  # by a process that was killed here
-            left.unlink()
-        texts: dict[str, Iterable[str]] = {}
-        for name, split in corpus.splits.items():
-            texts |= {f"{name}.{source}": split.sources, f"{name}.{target}": split.targets}
+    def join(self) -> None:
+        """Join the blocks once all are complete, and print how to train on the corpus."""
+        job, train, texts = self.job, self.train, dict[Path, Iterable[str]]()
+        source, target = self.corpus.source_language, self.corpus.target_language
+        for name, split in self.corpus.splits.items():
+            texts[self.folder / f"{name}.{source}"] = split.sources
+            texts[self.folder / f"{name}.{target}"] = split.targets
         original = train if self.options.references else Split([], [])
-        texts[f"train.{source}"] = chain(train.sources, original.sources)
-        texts[f"train.{target}"] = chain(_lines(shards), original.targets)
-        for name, lines in texts.items():
-            with replacing(folder / name) as unfinished, unfinished.open("wb") as file:
-                file.writelines(f"{line}\n".encode() for line in lines)
-        record = {
-            "job": self.job,
+        texts[self.folder / f"train.{source}"] = chain(train.sources, original.sources)
+        texts[self.folder / f"train.{target}"] = chain(job.translations(), original.targets)
+        facts = {
             "checkpoint": str(self.teacher.path),
-            "text": corpus.name,
-            "empty": sum(not line for line in _lines(shards)),
+            "text": self.corpus.name,
             "provenance": provenance(pick_device(self.options.device).type, self.teacher.needs),
         }
-        write_json(folder / RECORD, record)
+        if missing := job.publish(texts, facts):
+            left = f"{missing:,} of {job.blocks:,} blocks are missing"
+            say(f"{left}: the last process to finish joins them")
+        else:
+            self._show(read_json(job.record))
 
     def _show(self, record: Config) -> None:
         """Print what the folder holds, and the command that trains on it."""
@@ -268,12 +225,6 @@ class Distillation:
         given |= {"batch_tokens": self.translator.longest, "subwords.model": options.checkpoint}
         words = shlex.join(f"data.{key}={value}" for key, value in given.items())
         print(f"to train on it: simulmt train data=text {words}")
-
-
-def _lines(shards: Sequence[Path]) -> Iterator[str]:
-    for shard in shards:
-        with shard.open(encoding="utf-8", newline="\n") as file:
-            yield from (line.removesuffix("\n") for line in file)
 
 
 def _device(choice: str) -> torch.device:

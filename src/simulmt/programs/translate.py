@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -21,11 +20,12 @@ from simulmt.live.lines import LineTranslator
 from simulmt.live.translator import LONGEST, Translator
 from simulmt.options import Config, Count, Tokens, construct
 from simulmt.parts.builders import build_policy, other_policy
-from simulmt.programs.lines import append, digest_of, line_search, write_job
+from simulmt.programs.line_job import LineJob
+from simulmt.programs.lines import digest_of, line_search
 from simulmt.programs.plain import Dials, plain
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
-from simulmt.system.console import note, watch
+from simulmt.system.console import note, say, watch
 from simulmt.system.memory import enough_memory
 
 PICTURED = 20
@@ -113,19 +113,14 @@ def translate_lines(
             f"line {lengths.argmax() + 1} of input has {longest:,} subwords, but a sentence may "
             f"have at most {LONGEST:,}: split the line"
         )
-    bar = partial(watch, what="translating", on=Console(stderr=True))
     tokens, output, block = options.batch_tokens, options.output, options.block
+    bar = iter if output else partial(watch, what="translating", on=Console(stderr=True))
     translate = LineTranslator(model, subwords, search, tokens, LONGEST + 1, policy, watch=bar)
     if output is None:
         for first in range(0, len(lines), block):
             print(*translate(lines[first : first + block]), sep="\n", flush=True)
         return
-    record = output.with_name(f"{output.name}.json")
-    if output.exists() and not record.exists():
-        raise UserError(
-            f"output={output} exists, but simulmt did not write it: choose another file"
-        )
-    job = {
+    decisions = {
         "model": digest_of(trained),
         "input": sha256("\n".join(lines).encode()).hexdigest(),
         "policy": options.policy,
@@ -134,8 +129,12 @@ def translate_lines(
         "batch_tokens": tokens,
         "block": block,
     }
-    write_job(output, record, job)
-    deque(append(output, lines, block, translate), maxlen=0)
+    record, unfinished = (output.with_name(output.name + end) for end in (".json", ".unfinished"))
+    job = LineJob(output, record, unfinished, decisions, lines, block)
+    if not job.begin(taken=output.exists()):
+        job.translate(translate)
+    job.publish({output: job.translations()}, {})
+    say(f"{output}: {len(lines):,} lines translated")
 
 
 def live(

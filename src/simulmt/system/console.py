@@ -35,17 +35,22 @@ def watch(work: list[T], what: str = "decoding", on: Console = console) -> Itera
 
 
 def counted(
-    parts: Iterable[T], what: str, size: Callable[[T], int], total: int | None = None
+    parts: Iterable[T],
+    what: str,
+    size: Callable[[T], int],
+    total: int | None = None,
+    unit: str = "pairs",
 ) -> Iterator[T]:
     """Yield parts of some work, with a progress bar on a terminal, else a line each minute.
 
     Args:
         parts: the parts.
         what: the name of the work.
-        size: returns the number of pairs in a part.
-        total: the number of pairs in all parts; None if unknown.
+        size: returns the size of a part.
+        total: the size of all parts; None if unknown.
+        unit: what the sizes count.
     """
-    columns = (TextColumn(what), BarColumn(), TextColumn("{task.completed:,} pairs"))
+    columns = (TextColumn(what), BarColumn(), TextColumn(f"{{task.completed:,}} {unit}"))
     shown = console.is_terminal
     with Progress(
         *columns, TimeElapsedColumn(), console=console, disable=not shown, transient=True
@@ -56,5 +61,5 @@ def counted(
             bar.update(task, completed=done)
             if not shown and time.monotonic() - last > EVERY:
                 last = time.monotonic()
-                say(f"{what}: {done:,}{'' if total is None else f' of {total:,}'} pairs")
+                say(f"{what}: {done:,}{'' if total is None else f' of {total:,}'} {unit}")
             yield part

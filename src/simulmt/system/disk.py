@@ -110,6 +110,8 @@ def read_record(path: Path, kind: type[T]) -> T:
         UserError: the file cannot be read, or does not hold the fields of the dataclass.
     """
     try:
+        if path.is_fifo():
+            raise OSError("a named pipe")
         return convert(json.loads(path.read_bytes()), kind)
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise UserError(
