@@ -63,7 +63,9 @@ def locate(module: str) -> Path:
         sys.path.append(here)
     try:
         spec = find_spec(module)
-    except Exception as error:  # of any kind: it imports the packages above the module
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # of any kind: it imports the packages above the module
         raise broken(module, error) from error
     if spec is None or spec.origin is None:
         remedy = "install or repair it, or start in the folder that holds it"
