@@ -63,8 +63,6 @@ def locate(module: str) -> Path:
         sys.path.append(here)
     try:
         spec = find_spec(module)
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # of any kind: it imports the packages above the module
         raise broken(module, error) from error
     if spec is None or spec.origin is None:
@@ -79,7 +77,9 @@ def called(module: str) -> str:
 
 
 def broken(module: str, error: BaseException) -> UserError:
-    """Return the error for a plugin that cannot be imported."""
+    """Return the error for a plugin that cannot be imported; raise that of Ctrl-C."""
+    if isinstance(error, KeyboardInterrupt):
+        raise error
     why = f"{type(error).__name__}: {error}".splitlines()[0]
     return UserError(
         f"{called(module)} cannot be imported ({why}); `python -c 'import {module}'` shows where"

@@ -83,7 +83,9 @@ class MetricsFile(Logger):
 
 
 def choose_logger(options: Config) -> OpenLogger | None:
-    """Return what opens the logger of a `conf/logger` group; None if the CSV file is all.
+    """Return what opens the logger of a `conf/logger` group without `_target_`.
+
+    None stands for the CSV file alone.
 
     Raises:
         UserError: an option is unknown, missing or out of range, or tensorboard is not installed.

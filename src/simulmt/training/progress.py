@@ -1,7 +1,8 @@
 """What a user sees of a running training: a progress bar on a terminal, else lines.
 
-A line appears for each validation and, where no bar is shown, for each minute between them. Its loss
-is the mean since the line before. The lines go to standard output and into the log of the run.
+A line appears for each validation and, where no bar is shown, for each minute between them. The
+loss in a line is the mean since the line before. The lines go to standard output and into the log
+of the run.
 """
 
 import logging
@@ -77,28 +78,25 @@ class ProgressLines(pl.Callback):
         """Print a line if the last one is a minute old."""
         if self.each_minute and time.monotonic() - self._last > EVERY:
             metrics = trainer.callback_metrics.items()
-            shown = {n: value for n, value in metrics if not n.startswith("valid/")}
-            self._print(trainer, pl_module, shown)
+            self._print(trainer, {n: value for n, value in metrics if not n.startswith("valid/")})
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Print a line with the scores of the development set."""
-        self._print(trainer, pl_module, trainer.callback_metrics)
+        self._print(trainer, trainer.callback_metrics)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Print how long the training was, and whether something has ended it early."""
         done, planned = trainer.global_step, trainer.max_steps
-        how = f" of {planned:,} updates: stopped early" if done < planned else " updates, as planned"
-        print_line(f"trained for {done:,}{how}")
+        early = f" of {planned:,} updates: stopped early"
+        print_line(f"trained for {done:,}{early if done < planned else ' updates, as planned'}")
 
-    def _print(
-        self, trainer: pl.Trainer, module: pl.LightningModule, metrics: Mapping[str, Tensor]
-    ) -> None:
-        assert isinstance(module, TranslationModule)
+    def _print(self, trainer: pl.Trainer, metrics: Mapping[str, Tensor]) -> None:
+        assert isinstance(trainer.lightning_module, TranslationModule)
         self._last = now = time.monotonic()
         done, planned = trainer.global_step, trainer.max_steps
         seconds = (now - self._began) / max(done - self._first, 1) * (planned - done)
         left = f", {_duration(seconds)} left" if done < planned else ""
-        figures = ", ".join(listed({**metrics, "train/loss": module.mean_loss()}))
+        figures = ", ".join(listed({**metrics, "train/loss": trainer.lightning_module.mean_loss()}))
         print_line(f"update {done:,} of {planned:,}: {figures}{left}")
 
 
