@@ -31,9 +31,7 @@ class WholeFiles(TorchCheckpointIO):
             with unfinished.open("wb") as file:
                 torch.save(checkpoint, file)
             if types := torch.serialization.get_unsafe_globals_in_checkpoint(unfinished):
-                raise UserError(
-                    f"callbacks: a callback's state holds {types[0]}; keep plain values"
-                )
+                raise UserError(f"callbacks: a state holds {types[0]}; keep plain values there")
 
     def load_checkpoint(
         self, path: str | os.PathLike[str], *_: object, **__: object

@@ -47,7 +47,7 @@ class Monotonic(ScheduleRecipe):
     mass_preservation: bool
     energies: Literal["usual", "perceptron"] = "usual"
     temperature: Positive = 1.0
-    threshold: Annotated[float, Ge(1e-30), Lt(1)] = 0.5
+    threshold: Annotated[float, Ge(1e-6), Lt(1)] = 0.5
 
     @property
     def leaks(self) -> bool:
