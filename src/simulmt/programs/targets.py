@@ -1,7 +1,8 @@
 """Callbacks and loggers that a composed configuration names by `_target_`.
 
-Only `train` calls this, with the configuration of its own command. Configurations in checkpoints,
-run directories and exported folders are plain values, and nothing instantiates them.
+Only `train` calls this, with the configuration that Hydra composed from the command line.
+Configurations in checkpoints, run directories and exported folders are plain values, and nothing
+instantiates them.
 """
 
 from typing import Any
