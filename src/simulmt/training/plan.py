@@ -49,7 +49,8 @@ class TrainingPlan:
                 "the range as [least,most], and set trainer.average=1, since it selects one "
                 "checkpoint"
             )
-        check_arguments(self.lightning or {})
+        if self.lightning:
+            check_arguments(self.lightning)
 
     def check_machine(self) -> None:
         """Reject what this machine lacks: a GPU, processes, threads or a compiler."""
