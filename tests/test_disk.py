@@ -23,6 +23,10 @@ def test_a_file_that_cannot_be_written_is_named_with_the_reason(tmp_path):
         raise FULL
     read_only = OSError(errno.EROFS, os.strerror(errno.EROFS), str(tmp_path))
     assert "Read-only file system" in describe_error(read_only)
+    limit = OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(tmp_path))
+    assert "ulimit -n" in describe_error(limit)
+    with pytest.raises(UserError, match=r"Too many open files.*ulimit -n"), writing(tmp_path):
+        raise limit
     with pytest.raises(RuntimeError, match="mistake"), writing(tmp_path):
         raise RuntimeError("mistake")
     with pytest.raises(UserError, match="/proc/none"):

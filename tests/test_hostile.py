@@ -6,6 +6,7 @@
 import os
 import random
 import shutil
+import warnings
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -138,6 +139,20 @@ def test_a_checkpoint_names_no_file_outside_its_run(content, tmp_path, cache):
     torch.save(content, tmp_path / "bad.ckpt")
     run(tmp_path / "run", cache, f"ckpt_path={tmp_path / 'bad.ckpt'}", "trainer.max_updates=9")
     assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize("kind", ["another protocol", "TorchScript"])
+def test_torch_adds_no_warning_to_the_line(kind, tmp_path):
+    path = tmp_path / "model.ckpt"
+    if kind == "TorchScript":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.jit.script(torch.nn.Linear(2, 2)).save(path)
+    else:
+        torch.save({"weights": torch.ones(2)}, path, pickle_protocol=4)
+    with warnings.catch_warnings(record=True) as shown, pytest.raises(UserError, match="not a che"):
+        checkpoint.read_checkpoint(path)
+    assert not shown
 
 
 def test_a_message_has_one_line():

@@ -40,6 +40,16 @@ DAMAGED = [
 ]
 
 
+@pytest.mark.parametrize("content", [b"", b"0,1.5\n", b"0,1.5\n1,1.25\n"])
+def test_a_file_without_a_header_is_said_and_kept(content, tmp_path, capsys):
+    path = tmp_path / "metrics.csv"
+    path.write_bytes(content)
+    MetricsFile(tmp_path, 2).log_metrics({"loss": 1.0}, 2)
+    assert f"{path} is corrupt: it has no header" in capsys.readouterr().err
+    assert (tmp_path / "metrics.csv.corrupt").read_bytes() == content
+    assert path.read_text().split() == ["step,loss", "2,1"]
+
+
 @pytest.mark.parametrize(("content", "steps"), DAMAGED)
 def test_whole_rows_of_a_damaged_file_count(content, steps, tmp_path, capsys):
     (tmp_path / "metrics.csv").write_bytes(content)

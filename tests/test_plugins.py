@@ -82,6 +82,9 @@ def folder(tmp_path_factory) -> Path:
     (folder / "text").write_text("das ist ein Haus\n")
     (folder / "broken.py").write_text("import nothing_of_that_name\n")
     (folder / "bare.py").write_text("")
+    (folder / "ends").mkdir()
+    ends = "import asyncio\nraise asyncio.CancelledError\n"  # no Exception
+    (folder / "ends" / "__init__.py").write_text(ends)
     (folder / "torn").mkdir()
     (folder / "torn" / "__init__.py").write_text("raise RuntimeError('boom')\n")
     (folder / "evil.py").write_text("import pathlib\npathlib.Path('touched').touch()\n")
@@ -157,6 +160,8 @@ def load(word: str) -> None:
             "plugins=[broken]",
             "plugins=broken cannot be imported (ModuleNotFoundError: No module na",
         ),
+        ("plugins=[ends]", "plugins=ends cannot be imported (CancelledError: )"),
+        ("plugins=[ends.inner]", "plugins=ends.inner cannot be imported (CancelledError: )"),
         ("plugins=[torn.inner]", "plugins=torn.inner cannot be imported (RuntimeError: boom)"),
         ("plugins=[bare]", "bare.py has no variable `parts`"),
         ("plugins=bare", "'plugins=bare' is not a list of packages"),

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
     [
         (["mechanism=soft"], "lambda=0.2 .* mechanism=soft, whose decisions have no gradient"),
         (["mechanism.noise=nan"], "noise is nan"),
+        (["mechanism.threshold=1e-320"], "mechanism.threshold is .*; it must be greater"),
         (["mechanism.schedule=[wait_k]"], "mechanism.schedule is .'wait_k'.; choose one of"),
         (["decoding.beam=5"], "decoding.beam=5 with mechanism=mma_il: the mechanism writes before"),
         (["+mechanism.chunks=3"], "no option chunks; its options are: noise, energy_bias"),
@@ -62,9 +63,11 @@ ANSWERS = [
     ("train.py", ["mechanism=mma"], "Available options in 'mechanism': emma hmt"),
     ("train.py", ["trainer.dal_range=[1,"], "no viable alternative at input '[1,'"),
     ("translate.py", ["hydra.run.dir=/proc/x", "hydra.output_subdir=x"], "/proc/x: No such file"),
-    ("train.py", ["data=text"], "Missing mandatory value: root full_key: data.root"),
+    ("train.py", ["data=text"], "data.root has no value: set data.root=VALUE"),
+    ("train.py", ["data=text", "data.root=x", "data.source=a", "data.target=b"], "set data.root"),
     ("train.py", ["hydra.run.dir="], "hydra.run.dir= gives no value"),
     ("evaluate.py", ["checkpoint="], "checkpoint= gives no value"),
+    ("report.py", ["runs=a,b"], "error: runs=a,b: runs takes one value"),
     ("report.py", ["runs=${foo}"], "error: Interpolation key 'foo' not found full_key: runs"),
 ]
 

@@ -192,7 +192,7 @@ def test_a_run_that_another_sweep_trains_is_postponed_and_its_state_read_under_t
     outcome = find_outcomes(records)[0]
     assert (outcome.outcome, outcome.reason) == ("skipped", "already finished")
     assert not started.resumed
-    assert "run: busy: process" in capsys.readouterr().out
+    assert "lambda-0.2: busy: process" in capsys.readouterr().out
 
 
 def test_the_table_has_every_run_of_the_sweep(tmp_path, records):
@@ -203,6 +203,15 @@ def test_the_table_has_every_run_of_the_sweep(tmp_path, records):
         rows = [*csv.DictReader(file)]
     assert [row["run"] for row in rows] == ["b", "a"]
     assert rows[1]["reason"] == "[a, 'b']"
+
+
+def test_a_run_of_a_sweep_is_shown_by_what_the_sweep_varies(monkeypatch):
+    """The constants of the command are in no name, but the folder keeps them."""
+    monkeypatch.setenv("SIMULMT_COMMAND", "train.py -m data=text 'data.root=/a b' lambda=0.1,0.2")
+    words = ["data=text", "data.root=/a b"]
+    names = [sweep.shown_name([*words, f"lambda={value}"], Path("x")) for value in (0.1, 0.2)]
+    assert names == ["lambda-0.1", "lambda-0.2"]
+    assert sweep.shown_name(words, Path("runs/x")) == "x", "a sweep of one run"
 
 
 def test_ranks_that_were_told_something_else_stop():

@@ -14,6 +14,7 @@ from simulmt.options import flat_options
 from simulmt.parts.configuration import Configuration
 from simulmt.programs.plain import plain
 from simulmt.programs.train import train
+from simulmt.training.loggers import choose_logger
 from simulmt.training.weights_and_biases import wandb_name
 from small_runs import ROOT, SMALL, configuration
 
@@ -77,6 +78,24 @@ def test_the_names_that_dashboards_and_queries_use(logged):
     values |= {"model.name": "transformer", "data.name": "verbfinal", "teacher.kind": "none"}
     assert {name: flat[name] for name in values} == values
     assert {"objective.name", "optim.lr", "trainer.max_updates", "decoding.beam"} <= {*flat}
+
+
+@pytest.mark.parametrize("mode", ["online", "offline"])
+def test_one_line_says_that_a_run_is_offline(mode, tmp_path, monkeypatch, capfd):
+    """With WANDB_MODE=offline, and without a login."""
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("WANDB_MODE", mode)
+    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
+    monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path))
+    config = Configuration.of(plain(configuration("train", "logger=wandb")))
+    assert config.logger["mode"] == mode
+    opened = choose_logger(config.logger)(tmp_path, None, config)
+    opened.close(failed=False)
+    out, err = capfd.readouterr()
+    assert out.startswith("W&B logs offline" + " (No API key" * (mode == "online"))
+    assert f"wandb sync {tmp_path / 'wandb' / 'offline-run-'}" in out
+    assert (out.count("\n"), err) == (1, "")
 
 
 def test_runs_are_named_by_what_sets_their_latency():

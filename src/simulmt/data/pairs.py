@@ -52,7 +52,7 @@ def find_pairs(folder: Path, stem: str, source: str, target: str) -> list[FilePa
         listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
         raise UserError(
             f"{folder / absent[0]} is missing (plain, .gz or .zst); files there: "
-            f"{listed or 'none'}. Correct the stem, the language or `root`, or add the file"
+            f"{listed or 'none'}. Correct the stem, the language or data.root, or add the file"
         )
     return [FilePair(*(folder / side[name] for side in sides.values())) for name in stems]
 

@@ -93,8 +93,8 @@ def read_text(
     folder = Path(root).expanduser()
     if not folder.is_dir():
         raise UserError(
-            f"{folder} is not a folder: set `root` to the folder that holds {train}.{source} and "
-            f"{train}.{target}"
+            f"{folder} is not a folder: set data.root to the folder that holds {train}.{source} "
+            f"and {train}.{target}"
         )
     stems = {"train": train, "valid": valid, "test": test}
 

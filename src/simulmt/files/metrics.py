@@ -22,7 +22,10 @@ def read_metrics(folder: Path) -> list[dict[str, str]]:
     except OSError:
         return []
     lines = text.replace("\r", "").split("\n")[:-1]
-    names, *rows = [line.split(",") for line in lines or ["step"]]
+    names, *rows = [line.split(",") for line in lines or [""]]
+    if "step" not in names:
+        _warn(f"warning: {path} is corrupt: it has no header, so all of its rows are left out")
+        return []
     table = [dict(zip(names, row, strict=False)) for row in rows if len(row) == len(names)]
     complete = [row for row in table if _is_complete(row)]
     if corrupt := len(rows) - len(complete):

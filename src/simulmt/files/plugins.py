@@ -63,7 +63,7 @@ def locate(module: str) -> Path:
         sys.path.append(here)
     try:
         spec = find_spec(module)
-    except Exception as error:  # of any kind: it imports the packages above the module
+    except BaseException as error:  # of any kind: it imports the packages above the module
         raise broken(module, error) from error
     if spec is None or spec.origin is None:
         remedy = "install or repair it, or start in the folder that holds it"
@@ -77,7 +77,9 @@ def called(module: str) -> str:
 
 
 def broken(module: str, error: BaseException) -> UserError:
-    """Return the error for a plugin that cannot be imported."""
+    """Return the error for a plugin that cannot be imported; raise that of Ctrl-C."""
+    if isinstance(error, KeyboardInterrupt):
+        raise error
     why = f"{type(error).__name__}: {error}".splitlines()[0]
     return UserError(
         f"{called(module)} cannot be imported ({why}); `python -c 'import {module}'` shows where"

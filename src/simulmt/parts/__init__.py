@@ -127,7 +127,7 @@ def _add(module: str) -> Parts:
     file = locate(module)
     try:
         parts = getattr(import_module(module), "parts", None)
-    except (Exception, SystemExit) as error:  # of any kind: the code is not ours
+    except BaseException as error:  # of any kind: the code is not ours
         raise broken(module, error) from error
     if not isinstance(parts, Parts):
         raise UserError(

@@ -34,6 +34,7 @@ class Configuration:
     optim: Config
     trainer: Config
     logger: Config
+    callbacks: Mapping[str, Config] | None
     decoding: Config
     sweep: Config
     lambda_: Weight

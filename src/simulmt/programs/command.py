@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 from simulmt.errors import UserError
 from simulmt.files.plugins import CONF, HOME, conf_folders, named
 from simulmt.files.run_directory import absent, remove_empty
-from simulmt.programs.help import groups_of
+from simulmt.programs.help import SWEPT, groups_of
 from simulmt.system.disk import describe_error
 from simulmt.system.ending import BAD_INPUT, INTERRUPTED, drop_output
 from simulmt.training.run_name import run_name, within
@@ -72,6 +73,8 @@ def run(verb: str) -> None:
                     raise UserError(
                         f"{word} gives no value: choose one (see --help), or leave it out"
                     )
+                if verb not in SWEPT and "," in choice and not re.search(r"^[\[{'\"]|\\", choice):
+                    raise UserError(f"{word}: {name} takes one value, or a list in brackets: [A,B]")
             OmegaConf.register_new_resolver("run_name", run_name, replace=True)
             OmegaConf.register_new_resolver("within", within, replace=True)
             OmegaConf.register_new_resolver("scratch", lambda: scratch, replace=True)

@@ -16,8 +16,10 @@ simulmt VERB --help        the options of a verb, with their defaults
 simulmt --version
 simulmt -sc install=bash   the completion of bash, or of fish: eval "$(simulmt -sc install=bash)"\
 """
+SWEPT = ("train", "evaluate")
+"""The verbs with a use for -m."""
+_SWEEP = "  -m, --multirun           one run for each combination of the values in KEY=A,B,..."
 _FLAGS = """\
-  -m, --multirun           one run for each combination of the values in KEY=A,B,...
   --cfg job [--resolve]    print the configuration and stop; --resolve fills in references
   --help GROUP=CHOICE      show the file of that choice, too\
 """
@@ -44,7 +46,8 @@ def explain(verb: str, words: Sequence[str]) -> str:
     folders = [HOME / CONF, *conf_folders(named(words)).values()]
     files = [HOME / CONF / f"{verb}.yaml"]
     groups = groups_of(files[0])
-    texts = [_FLAGS, *(f"{name}: {', '.join(_choices(folders, name))}" for name in groups)]
+    flags = f"{_SWEEP}\n{_FLAGS}" if verb in SWEPT else _FLAGS
+    texts = [flags, *(f"{name}: {', '.join(_choices(folders, name))}" for name in groups)]
     for word in words:
         group, _, choice = word.partition("=")
         if group in groups:

@@ -43,6 +43,7 @@ class Outcome:
         tries: The number of starts; 0 if the run was rejected.
         seconds: The duration of all tries.
         folder: The run directory.
+        name: The options that differ from other runs of the sweep, for a line on the terminal.
         words: The command line of a postponed run.
     """
 
@@ -51,6 +52,7 @@ class Outcome:
     tries: int = 1
     seconds: float = 0.0
     folder: str = ""
+    name: str = ""
     words: list[str] = field(default_factory=list)
 
 
@@ -74,9 +76,10 @@ def write_table(outcomes: Sequence[Outcome], sweep: Path) -> Path:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["run", "outcome", "reason", "tries", "seconds"])
         for each in outcomes:
-            shown = [os.path.relpath(each.folder, sweep), each.outcome, each.reason]
-            writer.writerow([*shown, each.tries, each.seconds])
-            table.add_row(*map(Text, shown), style="red" if each.outcome == "failed" else None)
+            folder = os.path.relpath(each.folder, sweep)
+            style = "red" if each.outcome == "failed" else None
+            writer.writerow([folder, each.outcome, each.reason, each.tries, each.seconds])
+            table.add_row(*map(Text, [each.name, each.outcome, each.reason]), style=style)
     console.print(table)
     return path
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, TypeAlias
 
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue
 from pydantic import BeforeValidator
 
 from simulmt.errors import UserError
@@ -13,10 +14,14 @@ def plain(cfg: DictConfig) -> dict[str, object]:
     """Return the resolved configuration as plain Python values.
 
     Raises:
-        OmegaConfBaseException: a mandatory value is missing, or an interpolation leads nowhere.
-        UserError: a value is an empty or blank text, such as an unset variable of the shell.
+        UserError: an option has no value, or an empty or blank text, such as an unset variable of
+            the shell.
+        OmegaConfBaseException: an interpolation leads nowhere.
     """
-    resolved = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    try:
+        resolved = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    except MissingMandatoryValue as error:
+        raise UserError(f"{error.full_key} has no value: set {error.full_key}=VALUE") from None
     assert isinstance(resolved, dict)
     resolved.pop("experiments", None)  # values that presets refer to
     for name in _empty(resolved):

@@ -14,6 +14,7 @@ from simulmt.objective import Objective
 from simulmt.options import Config, construct
 from simulmt.parts import builders
 from simulmt.parts.configuration import Configuration
+from simulmt.programs.targets import TARGET
 from simulmt.programs.teacher import BuildTeacher, choose_teacher
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
@@ -77,7 +78,7 @@ class RunSpec:
             data=data,
             build_teacher=choose_teacher(config),
             adam=make_adam(config.optim),
-            open_logger=choose_logger(config.logger),
+            open_logger=None if TARGET in config.logger else choose_logger(config.logger),
             search=builders.build_search(config.decoding, model),
             sweep=construct(SweepOptions, config.sweep, "sweep"),
         )
@@ -121,6 +122,11 @@ def _check_together(
         raise UserError(
             f"init_freeze={config.init_freeze} freezes the parameters of another run, but "
             "init_from=null: give init_from=RUN, or set init_freeze=0"
+        )
+    if config.ckpt_path and (plan.lightning or {}).get("fast_dev_run"):
+        raise UserError(
+            f"trainer.lightning.fast_dev_run keeps nothing, but ckpt_path={config.ckpt_path} "
+            "continues a run: leave one of them out"
         )
     if objective.needs_delays() and not mechanism.learned:
         weights = objective.weights(plan.max_updates).items()

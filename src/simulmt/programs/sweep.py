@@ -10,6 +10,7 @@ lock of its directory, and postpones a run that another sweep is training.
 
 import math
 import os
+import shlex
 import signal
 import sys
 import time
@@ -29,6 +30,7 @@ from omegaconf.errors import OmegaConfBaseException
 from simulmt.errors import UserError
 from simulmt.files.metrics import read_columns
 from simulmt.files.run_directory import CONFIG, remove_empty
+from simulmt.programs.cli import COMMAND
 from simulmt.programs.outcome import FAILED, SWEEP, Outcome, find_outcomes, write_outcome
 from simulmt.programs.plain import plain
 from simulmt.programs.run_spec import RunSpec
@@ -37,6 +39,7 @@ from simulmt.system.console import say
 from simulmt.system.ending import BAD_INPUT, ENDS_WITH, end_with, killed_by
 from simulmt.system.lock import BusyError
 from simulmt.training.resume import LOCKED, RunState, alone_in, read_state
+from simulmt.training.run_name import run_name
 
 
 def run_or_sweep(config: DictConfig) -> float | None:
@@ -83,11 +86,23 @@ def sweep_run(
         outcome = Outcome("busy", str(error), tries=0, words=[*words])
     except (UserError, OmegaConfBaseException) as error:
         outcome = Outcome("failed", " ".join(str(error).split()), tries=0)
-    seconds = round(time.monotonic() - began, 1)
-    write_outcome(number, replace(outcome, seconds=seconds, folder=str(folder)))
+    seconds, name = round(time.monotonic() - began, 1), shown_name(words, folder)
+    write_outcome(number, replace(outcome, seconds=seconds, folder=str(folder), name=name))
     remove_empty([folder])  # of a rejected run
-    say(": ".join(filter(None, [folder.name, outcome.outcome, outcome.reason])))
+    say(": ".join(filter(None, [name, outcome.outcome, outcome.reason])))
     return FAILED if outcome.outcome in {"busy", "failed"} else value(folder)
+
+
+def shown_name(words: Sequence[str], folder: Path) -> str:
+    """Return a run's name in lines and tables of its sweep: that of a folder, without constants.
+
+    Args:
+        words: the command line of the run.
+        folder: the run directory, whose name is shown if the command has no other words.
+    """
+    typed = shlex.split(os.environ.get(COMMAND, ""))
+    chosen = [word for word in words if word not in typed]
+    return run_name(chosen) if chosen else folder.name
 
 
 def finish_postponed() -> None:

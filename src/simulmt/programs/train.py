@@ -10,6 +10,8 @@ from types import MappingProxyType
 import pytorch_lightning as pl
 from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
 from omegaconf import DictConfig
+from pytorch_lightning.callbacks import Callback
+from pytorch_lightning.loggers import Logger
 
 from simulmt.analysis import summary
 from simulmt.data.batches import check_enough
@@ -24,6 +26,7 @@ from simulmt.programs.data import RunData
 from simulmt.programs.plain import plain
 from simulmt.programs.provenance import provenance
 from simulmt.programs.run_spec import RunSpec
+from simulmt.programs.targets import TARGET, make_target
 from simulmt.saved import checkpoint
 from simulmt.saved.trained import Trained
 from simulmt.scoring.score import score
@@ -101,6 +104,9 @@ def _train(
     ckpt: Path | None,
 ) -> None:
     config, plan, tokens = run.config, run.plan, run.data.batch_tokens
+    added = (config.callbacks or {}).items()
+    callbacks = [make_target(options, f"callbacks.{name}", Callback) for name, options in added]
+    extra = make_target(config.logger, "logger", Logger) if TARGET in config.logger else None
     start = checkpoint.load(config.init_from) if config.init_from else None
     pl.seed_everything(config.seed, workers=True, verbose=False)
     data = RunData.read(run.data, config.cache.expanduser())
@@ -118,10 +124,12 @@ def _train(
     if ending.is_first():  # after all checks
         resume.make_room(folder, ckpt, step)
         _describe(folder, run, data, record)
-    with open_loggers(run.open_logger, folder, step, config) as loggers:
+    open_extra = (lambda *_: extra) if extra else run.open_logger
+    with open_loggers(open_extra, folder, step, config) as loggers:
         same = {**config.plain, "hydra.run.dir": str(folder), "the update of ckpt_path": step}
-        trainer = make_trainer(plan, folder, valid, loggers, same, environment)
-        chosen = fit(trainer, module, batches, ckpt)
+        trainer = make_trainer(plan, folder, valid, loggers, callbacks, same, environment)
+        if not (chosen := fit(trainer, module, batches, ckpt)):
+            return
         scores = _test(trainer, module, tested, chosen)
     if ending.is_first():  # last: a run that has its scores is finished
         write_json(folder / files.SCORES, scores)

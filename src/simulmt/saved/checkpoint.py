@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, simplefilter
 from zipfile import ZipFile, is_zipfile
 
 import torch
@@ -86,7 +87,9 @@ def read_torch(path: Path) -> object:
                 folders = any(member.external_attr & _FOLDER for member in archive.infolist())
                 if folders or archive.testzip():
                     raise ValueError("corrupt")
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with catch_warnings():  # torch's, of formats that an error below rejects
+            simplefilter("ignore")
+            return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # of many types; torch's messages advise to trust the file
         why = f" ({error.strerror})" if isinstance(error, OSError) else ""
         raise UserError(

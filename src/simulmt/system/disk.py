@@ -21,12 +21,21 @@ T = TypeVar("T")
 UNFINISHED = ".tmp"
 """Ends the name of a file that is unfinished, or was left by a kill."""
 
-_REMEDY = "make room there, or choose another folder"
+_REMEDIES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room there, or choose another folder"),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "raise the limit, which `ulimit -n` shows"),
+}
+_REMEDY = "check the path and its permissions, or choose another folder"
 
 
 @contextmanager
 def writing(place: Path, remedy: str = _REMEDY) -> Iterator[None]:
-    """Turn the OSError of a file or folder that cannot be written into a UserError."""
+    """Turn the OSError of a file or folder that cannot be written into a UserError.
+
+    Args:
+        place: the file or folder.
+        remedy: what the user can do, unless the error itself says what.
+    """
     try:
         yield
     except (OSError, RuntimeError) as error:
@@ -35,18 +44,16 @@ def writing(place: Path, remedy: str = _REMEDY) -> Iterator[None]:
             cause = cause.__cause__ or cause.__context__
         if cause is None:
             raise
-        reason = cause.strerror or cause
+        reason, remedy = cause.strerror or cause, _REMEDIES.get(cause.errno or 0, remedy)
         raise UserError(f"{place} cannot be written ({reason}); {remedy}") from None
 
 
 def describe_error(error: OSError) -> str:
     """Return a line for an error of the system that no other message explains."""
-    reason, full = error.strerror or error, error.errno in (errno.ENOSPC, errno.EDQUOT)
+    reason, remedy = error.strerror or error, _REMEDIES.get(error.errno or 0, _REMEDY)
     if error.filename is None:
-        return f"the output cannot be written ({reason}); {_REMEDY}"
-    return (
-        f"{error.filename}: {reason}; {_REMEDY if full else 'check the path and its permissions'}"
-    )
+        return f"the output cannot be written ({reason}); {remedy}"
+    return f"{error.filename}: {reason}; {remedy}"
 
 
 def check_writable(folder: Path, remedy: str = _REMEDY) -> None:

@@ -8,6 +8,7 @@ import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
+from simulmt.errors import UserError
 from simulmt.files.run_directory import CHECKPOINTS
 from simulmt.options import Config
 from simulmt.saved.checkpoint import read_checkpoint
@@ -26,8 +27,11 @@ class WholeFiles(TorchCheckpointIO):
     ) -> None:
         """Write the checkpoint."""
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with replacing(Path(path)) as unfinished, unfinished.open("wb") as file:
-            torch.save(checkpoint, file)
+        with replacing(Path(path)) as unfinished:
+            with unfinished.open("wb") as file:
+                torch.save(checkpoint, file)
+            if types := torch.serialization.get_unsafe_globals_in_checkpoint(unfinished):
+                raise UserError(f"callbacks: a state holds {types[0]}; keep plain values there")
 
     def load_checkpoint(
         self, path: str | os.PathLike[str], *_: object, **__: object

@@ -1,5 +1,6 @@
 """The LightningModule: training step, validation step, optimiser."""
 
+import math
 import time
 from contextlib import nullcontext
 from typing import NamedTuple
@@ -69,6 +70,7 @@ class TranslationModule(pl.LightningModule):
         # of the update, on the loss's device
         self._tokens, self._loss = torch.zeros((), dtype=torch.int64), torch.zeros(())
         self._clock: tuple[float, Tensor | int] = (time.perf_counter(), 0)
+        self._since = torch.zeros(2)  # tokens and loss of all processes since `mean_loss`
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Return the sum of the batch's losses; `configure_gradient_clipping` divides.
@@ -135,9 +137,15 @@ class TranslationModule(pl.LightningModule):
         norm = torch.nn.utils.get_total_norm(gradients)
         if self.plan.clip:
             torch.nn.utils.clip_grads_with_norm_(self.parameters(), self.plan.clip, norm)
-        optimizer.found_inf = self._finite.found_inf(  # type: ignore[attr-defined]  # of fused Adam
-            self.global_step + 1, total / count, norm
-        )
+        bad = self._finite.found_inf(self.global_step + 1, total / count, norm)
+        optimizer.found_inf = bad  # type: ignore[attr-defined]  # of fused Adam
+        self._since = self._since.to(sums) + sums.where(bad == 0, 0)
+
+    def mean_loss(self) -> float:
+        """Return the mean loss of a token since the last call; NaN without an update."""
+        tokens, loss = self._since.tolist()
+        self._since = torch.zeros(2)
+        return loss / tokens if tokens else math.nan
 
     def on_validation_start(self) -> None:
         """Reject numbers that are not finite before a checkpoint holds them; reset the sums."""

@@ -8,8 +8,9 @@ import torch
 from annotated_types import Ge
 
 from simulmt.errors import UserError
-from simulmt.options import Count, Few, Natural
+from simulmt.options import Config, Count, Few, Natural
 from simulmt.training.compiled import check_compiler
+from simulmt.training.lightning_arguments import check_arguments
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class TrainingPlan:
     log_every: Count
     progress: bool
     compile: bool
+    lightning: Config | None
 
     def __post_init__(self) -> None:
         if self.max_updates % self.validate_every:
@@ -47,6 +49,8 @@ class TrainingPlan:
                 "the range as [least,most], and set trainer.average=1, since it selects one "
                 "checkpoint"
             )
+        if self.lightning:
+            check_arguments(self.lightning)
 
     def check_machine(self) -> None:
         """Reject what this machine lacks: a GPU, processes, threads or a compiler."""

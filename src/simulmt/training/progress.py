@@ -1,7 +1,8 @@
 """What a user sees of a running training: a progress bar on a terminal, else lines.
 
 A line appears for each validation and, where no bar is shown, for each minute between them. The
-lines go to standard output and into the log of the run.
+loss in a line is the mean since the line before. The lines go to standard output and into the log
+of the run.
 """
 
 import logging
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from simulmt.system.console import EVERY, say
 from simulmt.system.ending import is_first
+from simulmt.training.module import TranslationModule
 
 _FIGURES = {
     "train/loss": "loss {:.3f}",
@@ -83,17 +85,19 @@ class ProgressLines(pl.Callback):
         self._print(trainer, trainer.callback_metrics)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Print why the training has ended."""
+        """Print how long the training was, and whether something has ended it early."""
         done, planned = trainer.global_step, trainer.max_steps
-        early = f" of {planned:,} updates: no improvement in the last validations"
+        early = f" of {planned:,} updates: stopped early"
         print_line(f"trained for {done:,}{early if done < planned else ' updates, as planned'}")
 
     def _print(self, trainer: pl.Trainer, metrics: Mapping[str, Tensor]) -> None:
+        assert isinstance(trainer.lightning_module, TranslationModule)
         self._last = now = time.monotonic()
         done, planned = trainer.global_step, trainer.max_steps
         seconds = (now - self._began) / max(done - self._first, 1) * (planned - done)
         left = f", {_duration(seconds)} left" if done < planned else ""
-        print_line(f"update {done:,} of {planned:,}: {', '.join(listed(metrics))}{left}")
+        figures = ", ".join(listed({**metrics, "train/loss": trainer.lightning_module.mean_loss()}))
+        print_line(f"update {done:,} of {planned:,}: {figures}{left}")
 
 
 def print_line(line: str) -> None:

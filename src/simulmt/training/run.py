@@ -18,6 +18,7 @@ from simulmt.training.callbacks import OneRun, Patience, SimultaneousDecoding, T
 from simulmt.training.checkpoints import WholeFiles, checkpoint_callback
 from simulmt.training.datamodule import TranslationData
 from simulmt.training.launch import RESUMES
+from simulmt.training.lightning_arguments import FIXED
 from simulmt.training.module import TranslationModule
 from simulmt.training.plan import TrainingPlan
 from simulmt.training.progress import ProgressLines, TrainingBar, print_line
@@ -33,6 +34,7 @@ _EXPECTED = (
 """Warnings of Lightning that do not concern the user."""
 for _name in ("pytorch_lightning", "lightning_fabric"):
     logging.getLogger(_name).setLevel(logging.WARNING)
+logging.getLogger("pytorch_lightning.profilers").setLevel(logging.INFO)  # their results
 
 
 def make_trainer(
@@ -40,6 +42,7 @@ def make_trainer(
     folder: Path,
     valid: SplitDecoder,
     loggers: list[Logger],
+    callbacks: list[Callback],
     config: Config,
     environment: ClusterEnvironment,
 ) -> pl.Trainer:
@@ -50,6 +53,7 @@ def make_trainer(
         folder: the run directory.
         valid: decodes the development set.
         loggers: the metrics go there.
+        callbacks: those that the user has added.
         config: the configuration of this process, and what else must be the same in all.
         environment: has the ranks and addresses of the processes.
     """
@@ -66,15 +70,13 @@ def make_trainer(
         max_epochs=-1,
         val_check_interval=plan.validate_every * plan.accumulate,
         check_val_every_n_epoch=None,
-        num_sanity_val_steps=0,
         accumulate_grad_batches=plan.accumulate,
         log_every_n_steps=plan.log_every,
-        use_distributed_sampler=False,
-        enable_model_summary=False,
         enable_progress_bar=bar,
-        callbacks=_callbacks(plan, folder, valid, config, bar),
+        callbacks=[*_callbacks(plan, folder, valid, config, bar), *callbacks],
         logger=loggers,
         plugins=[WholeFiles(), environment],
+        **{**FIXED, "enable_model_summary": False, **(plan.lightning or {})},
     )
 
 
@@ -98,11 +100,12 @@ def _callbacks(
 
 def fit(
     trainer: pl.Trainer, module: TranslationModule, data: TranslationData, resume: Path | None
-) -> Path:
+) -> Path | None:
     """Train, and load the chosen checkpoint into the module.
 
     Returns:
-        The chosen checkpoint: the mean of the last `average` ones, or the best.
+        The chosen checkpoint: the mean of the last `average` ones, or the best; None if arguments
+        of Lightning have left out the validations, which write them.
 
     Raises:
         KeyboardInterrupt: Ctrl-C has ended the training.
@@ -115,6 +118,9 @@ def fit(
         if not isinstance(end.__context__, KeyboardInterrupt):  # which Lightning replaces
             raise
         raise KeyboardInterrupt(f"interrupted at update {trainer.global_step}; {RESUMES}") from None
+    if not (folder / BEST).is_file():
+        print_line("no validation has written a checkpoint, so there are no test scores")
+        return None
     if average > 1 and trainer.is_global_zero:
         average_checkpoints(step_checkpoints(folder)[-average:], folder / AVERAGE)
     trainer.strategy.barrier()

@@ -17,7 +17,7 @@ from pytorch_lightning.loggers import WandbLogger
 from simulmt.files.metrics import read_columns
 from simulmt.files.run_directory import PICTURE, WANDB_ID
 from simulmt.parts.configuration import WEIGHTS, Configuration
-from simulmt.system.console import note, say
+from simulmt.system.console import say
 from simulmt.system.disk import replacing
 from simulmt.training.board import Board
 
@@ -55,12 +55,15 @@ class WeightsAndBiases(Board, WandbLogger):
             config=dict(config.plain),
             settings=wandb.Settings(init_timeout=30, silent=True),
         )
+        why = ""
         try:
             run = start(mode=mode, resume="allow" if mode == "online" else None)
         except (wandb.Error, OSError) as error:
-            note(f"W&B is unreachable ({str(error).splitlines()[0]}); logging offline")
+            why = f" ({str(error).splitlines()[0]})"
             wandb.teardown()
             run = start(mode="offline")
+        if run.offline:
+            say(f"W&B logs offline{why}; upload the run with wandb sync {Path(run.dir).parent}")
         run.define_metric(UPDATES)
         run.define_metric("*", step_metric=UPDATES, step_sync=True)
         super().__init__(experiment=run)
@@ -82,8 +85,6 @@ class WeightsAndBiases(Board, WandbLogger):
     def close(self, failed: bool) -> None:
         """Finish the run, or the next one of this process would log into it."""
         self.experiment.finish(exit_code=int(failed))
-        if self.experiment.offline:
-            say(f"to upload the run to W&B: wandb sync {Path(self.experiment.dir).parent}")
 
 
 def wandb_name(config: Configuration) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import torch
-from annotated_types import Gt, Lt
+from annotated_types import Ge, Lt
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -47,7 +47,7 @@ class Monotonic(ScheduleRecipe):
     mass_preservation: bool
     energies: Literal["usual", "perceptron"] = "usual"
     temperature: Positive = 1.0
-    threshold: Annotated[float, Gt(0), Lt(1)] = 0.5
+    threshold: Annotated[float, Ge(1e-6), Lt(1)] = 0.5
 
     @property
     def leaks(self) -> bool:

@@ -1,0 +1,37 @@
+"""Callbacks and loggers that a composed configuration names by `_target_`.
+
+Only `train` calls this, with the configuration that Hydra composed from the command line.
+Configurations in checkpoints, run directories and exported folders are plain values, and nothing
+instantiates them.
+"""
+
+from typing import Any
+
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+
+from simulmt.errors import UserError
+from simulmt.options import Config
+
+TARGET = "_target_"
+
+
+def make_target(options: Config, where: str, kind: type) -> Any:
+    """Return the object that Hydra makes of options with a `_target_`.
+
+    Args:
+        options: `_target_` and the arguments of the class or function that it names.
+        where: the key of the options, for messages.
+        kind: the class of the object.
+
+    Raises:
+        UserError: Hydra cannot make the object, or it is of another class.
+    """
+    try:
+        made = instantiate({**options}, _convert_="all")
+    except InstantiationException as error:
+        raise UserError(f"{where}: {' '.join(str(error).split())}") from None
+    if not isinstance(made, kind):
+        name = f"{kind.__module__.partition('.')[0]} {kind.__name__}"
+        raise UserError(f"{where}.{TARGET} is {options.get(TARGET)}, but it must name a {name}")
+    return made
