@@ -65,6 +65,7 @@ ANSWERS = [
     ("translate.py", ["hydra.run.dir=/proc/x", "hydra.output_subdir=x"], "/proc/x: No such file"),
     ("train.py", ["data=text"], "data.root has no value: set data.root=VALUE"),
     ("train.py", ["data=text", "data.root=x", "data.source=a", "data.target=b"], "set data.root"),
+    ("train.py", ["data=text", "data.root=.", "data.source=a", "data.target=a"], "two languages"),
     ("train.py", ["hydra.run.dir="], "hydra.run.dir= gives no value"),
     ("evaluate.py", ["checkpoint="], "checkpoint= gives no value"),
     ("report.py", ["runs=a,b"], "error: runs=a,b: runs takes one value"),

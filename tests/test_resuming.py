@@ -105,6 +105,20 @@ def test_a_finished_run_says_so_and_stays(finished, tmp_path, cache, capsys):
     assert json.loads((folder / "training.json").read_text())["updates"] == 9
 
 
+def test_a_run_that_goes_on_from_another_chooses_among_its_own(finished, tmp_path, cache):
+    """The best checkpoint of the other run is not in this one's folder."""
+    content = torch.load(finished / "checkpoints" / "last.ckpt")
+    for state in content["callbacks"].values():
+        if "best_model_score" in state:
+            state["best_model_score"] = state["kth_value"] = torch.tensor(1e9)
+            state["best_k_models"] = {path: torch.tensor(1e9) for path in state["best_k_models"]}
+    torch.save(content, tmp_path / "other.ckpt")
+    folder = tmp_path / "run"
+    run(folder, cache, f"ckpt_path={tmp_path / 'other.ckpt'}", "trainer.max_updates=9")
+    assert (folder / "checkpoints" / "best.ckpt").exists()
+    assert (folder / "test_scores.json").exists()
+
+
 def test_a_run_resumes_where_it_was_moved_to(finished, tmp_path, cache):
     """The best score so far is kept: a worse model must not replace the best checkpoint."""
     first, moved = tmp_path / "first", tmp_path / "moved"

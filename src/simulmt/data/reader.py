@@ -87,8 +87,9 @@ def read_text(
         cache: the folder that keeps the normalised text; None to hold it in memory.
 
     Raises:
-        UserError: there is no such folder. At the first access to a split: a file is missing,
-            corrupt, not UTF-8 or of another length than its partner, or no pair is left.
+        UserError: there is no such folder, or only one language. At the first access to a split: a
+            file is missing, corrupt, not UTF-8 or of another length than its partner, or no pair is
+            left.
     """
     folder = Path(root).expanduser()
     if not folder.is_dir():
@@ -96,6 +97,8 @@ def read_text(
             f"{folder} is not a folder: set data.root to the folder that holds {train}.{source} "
             f"and {train}.{target}"
         )
+    if source == target:
+        raise UserError(f"data.source and data.target are both {source}: choose two languages")
     stems = {"train": train, "valid": valid, "test": test}
 
     def read(split: str) -> Split:

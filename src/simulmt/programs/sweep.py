@@ -147,10 +147,12 @@ def _run(run: RunSpec, folder: Path, words: Sequence[str]) -> Outcome:
             return Outcome("failed", reason, tries - 1)
         if status:
             reasons.append(f"try {tries} failed: {reason}")
-            if _begun_at(folder) != before:  # or the run there is an earlier one
-                state = read_state(folder, config)
-        if status == 0 or state.kind == "finished":  # or the process failed after its run
+        if _begun_at(folder) != before:  # or the run there is an earlier one
+            state = read_state(folder, config)
+        if state.kind == "finished":  # even if the process failed after its run
             return replace(done, reason="; ".join(reasons), tries=tries)
+        if status == 0:
+            return Outcome("failed", "; ".join([*reasons, "ended without test scores"]), tries)
     return Outcome("failed", "; ".join(reasons), options.retries + 1)
 
 

@@ -1,4 +1,4 @@
-"""The lock for work that one process at a time may do: an entry of a cache, a run, a shard."""
+"""The lock for work that one process at a time may do: an entry of a cache, a run, a job."""
 
 import os
 import socket

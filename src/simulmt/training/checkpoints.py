@@ -48,8 +48,10 @@ class Checkpoints(ModelCheckpoint):
         return _in_folder(None, super().state_dict())
 
     def load_state_dict(self, state_dict: Config) -> None:
-        """Restore the state in the folder of this run."""
-        super().load_state_dict(_in_folder(self.dirpath, state_dict))
+        """Restore the state in the folder of this run, unless the checkpoints are elsewhere."""
+        state = _in_folder(self.dirpath, state_dict)
+        if os.path.isfile(str(state["best_model_path"])):  # else it is of another run
+            super().load_state_dict(state)
 
 
 def _in_folder(folder: str | os.PathLike[str] | None, state: Config) -> dict[str, object]:
