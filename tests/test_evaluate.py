@@ -90,7 +90,7 @@ def test_files_need_none_of_the_data_of_the_run(given_away, tmp_path):
     (tmp_path / "one.de").write_text("der Mann\n")
     (tmp_path / "one.en").write_text("the man\n")
     options = [f"source={tmp_path / 'one.de'}", f"target={tmp_path / 'one.en'}", "text=mine"]
-    scores = scored(folder, "mine-given_away-word_ms9", *options, "word_ms=9", "batch_tokens=50")
+    scores = scored(folder, "mine-word_ms9", *options, "word_ms=9", "batch_tokens=50")
     assert scores.sentences == 1
     assert scores.decoding.word_ms == 9
 

@@ -79,7 +79,7 @@ class Entry:
     def _intact(self, used: Sequence[Path] = ()) -> EntryRecord:
         """Return the record of the entry, which is rebuilt if one of the used files has changed."""
         if (record := self._read(used)) is None:
-            with writing(self.folder, f"make room there, or {_REMEDY}"):
+            with writing(self.folder, _REMEDY):
                 self.folder.parent.mkdir(parents=True, exist_ok=True)
                 with alone(self.folder):
                     record = self._read(used) or self._make()

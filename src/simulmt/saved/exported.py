@@ -33,7 +33,7 @@ from simulmt.saved.trained import Trained, check_finite
 from simulmt.system.disk import read_json, write_json, writing
 
 CARD = "README.md"
-_NOT_THE_MODEL = (*SAME_RUN, "trainer", "init_from", "init_freeze", "teacher")
+_NOT_THE_MODEL = (*SAME_RUN, "trainer", "callbacks", "init_from", "init_freeze", "teacher")
 """Prefixes of the options of training and machine, which an exported model leaves out."""
 
 

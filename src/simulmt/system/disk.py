@@ -22,19 +22,19 @@ UNFINISHED = ".tmp"
 """Ends the name of a file that is unfinished, or was left by a kill."""
 
 _REMEDIES = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room there, or choose another folder"),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room there"),
     **dict.fromkeys((errno.EMFILE, errno.ENFILE), "raise the limit, which `ulimit -n` shows"),
 }
-_REMEDY = "check the path and its permissions, or choose another folder"
+_ELSEWHERE = "choose another folder"
 
 
 @contextmanager
-def writing(place: Path, remedy: str = _REMEDY) -> Iterator[None]:
+def writing(place: Path, elsewhere: str = _ELSEWHERE) -> Iterator[None]:
     """Turn the OSError of a file or folder that cannot be written into a UserError.
 
     Args:
         place: the file or folder.
-        remedy: what the user can do, unless the error itself says what.
+        elsewhere: how the user can choose another place.
     """
     try:
         yield
@@ -44,25 +44,31 @@ def writing(place: Path, remedy: str = _REMEDY) -> Iterator[None]:
             cause = cause.__cause__ or cause.__context__
         if cause is None:
             raise
-        reason, remedy = cause.strerror or cause, _REMEDIES.get(cause.errno or 0, remedy)
-        raise UserError(f"{place} cannot be written ({reason}); {remedy}") from None
+        reason = cause.strerror or cause
+        raise UserError(
+            f"{place} cannot be written ({reason}); {_remedy(cause)}, or {elsewhere}"
+        ) from None
 
 
 def describe_error(error: OSError) -> str:
     """Return a line for an error of the system that no other message explains."""
-    reason, remedy = error.strerror or error, _REMEDIES.get(error.errno or 0, _REMEDY)
+    reason, remedy = error.strerror or error, f"{_remedy(error)}, or {_ELSEWHERE}"
     if error.filename is None:
         return f"the output cannot be written ({reason}); {remedy}"
     return f"{error.filename}: {reason}; {remedy}"
 
 
-def check_writable(folder: Path, remedy: str = _REMEDY) -> None:
+def _remedy(error: OSError) -> str:
+    return _REMEDIES.get(error.errno or 0, "check the path and its permissions")
+
+
+def check_writable(folder: Path, elsewhere: str = _ELSEWHERE) -> None:
     """Check, before any long work, that a folder can be written or made; leaves no trace.
 
     Raises:
         UserError: no file can be made in it, or in the nearest existing folder above it.
     """
-    with writing(folder, remedy):
+    with writing(folder, elsewhere):
         there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
         TemporaryFile(dir=there).close()
 
