@@ -155,8 +155,8 @@ def check_options(options: Config, asked: Config, where: str) -> dict[str, Any]:
         for path in value.values() if isinstance(value, dict) else [value]:
             if isinstance(path, Path) and _is_endless(path):
                 raise UserError(
-                    f"{where}{'.' * bool(where)}{name} is {path}, a device or a named pipe, which "
-                    "may never end: save its content to a file, and give that file"
+                    f"{where}{'.' * bool(where)}{name} is {path}, a device or a named pipe: give a "
+                    "file or a folder"
                 )
     return checked
 
