@@ -42,7 +42,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
             "trainer.patience=1 .* after 2 updates",
         ),
         (["ckpt_path=nowhere.ckpt"], "ckpt_path=nowhere.ckpt"),
-        (["init_from=nowhere"], "no checkpoint at nowhere"),
+        (["init_from=nowhere"], "no checkpoint at init_from=nowhere: .*simulmt import"),
         (["data.subwords.model=nowhere"], "data.subwords.model=nowhere does not exist"),
         (["data.subwords.size=99999"], "size=99999 .* too large"),
         (["~decoding"], "the configuration lacks a value for decoding"),

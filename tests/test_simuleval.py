@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 AGENT = "simulmt.live.simuleval_agent.SimulmtAgent"
 AGENTS = {"--agent": ROOT / "src/simulmt/live/simuleval_agent.py", "--agent-class": AGENT}
 BAD = {
-    ("--checkpoint", "nowhere"): "no checkpoint at nowhere",
+    ("--checkpoint", "nowhere"): "no checkpoint at checkpoint=nowhere",
     ("--checkpoint", "nowhere", "--fp16"): "half precision",
 }
 ODD = ["Der", "", "☃ 你好 ☃", "der \N{SNOWMAN} schläft .", "  die▁Frau \t ▁ schläft . "]

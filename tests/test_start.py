@@ -46,10 +46,12 @@ def test_without_a_choice_the_model_is_that_of_the_checkpoint(start):
 def test_a_chosen_model_shares_half_of_its_parameters_or_is_rejected(start):
     given = [f"init_from={start}", "mechanism=soft"]
     for other in ("model=transformer", "model=rnmt_plus", "model.decoder_layers=9"):
-        message = f"init_from={start}: only .* of the parameters. match, less than half.*model="
+        message = f"init_from={start}: only .* of the parameters. match: .*model=.*init_partial"
         with pytest.raises(UserError, match=message):
             model_of(*given, other)
         assert model_of(*given, other, "init_partial=true") != model_of(*given)
+    with pytest.raises(UserError, match="only 0 of"):  # would train from scratch
+        model_of(*given, "model.dim=20", "init_partial=true")
     with pytest.raises(UserError, match="less than half"):  # from Python, too
         model_of(*given, knows=False)
 
