@@ -221,8 +221,8 @@ def load(monkeypatch):
     load = checkpoint.load
 
     def changed(**changes) -> None:
-        def other(place: Path):
-            trained = load(place)
+        def other(place: Path, option: str):
+            trained = load(place, option)
             setup = replace(trained.setup, batch_tokens=changes.get("batch_tokens", 300))
             manifest = {k: v for k, v in changes.items() if k != "batch_tokens"}
             return replace(trained, setup=setup, manifest=replace(trained.manifest, **manifest))
