@@ -79,7 +79,7 @@ def test_the_command_line_answers_in_one_line_and_leaves_what_was_there(tmp_path
     refused = [
         ("train.py", [*tiny, "name=../x"], "name is '../x'"),
         ("train.py", [*tiny, "name=a", "data.test=0"], "no test pairs"),
-        ("train.py", [*tiny, f"hydra.run.dir={mine}", "init_from=nowhere"], "at nowhere"),
+        ("train.py", [*tiny, f"hydra.run.dir={mine}", "init_from=nowhere"], "at init_from=nowhere"),
     ]
     here = [f"hydra.run.dir={tmp_path}", f"hydra.sweep.dir={tmp_path}"]
     asked = [*refused, *((name, [*here, *options], said) for name, options, said in ANSWERS)]
