@@ -131,6 +131,13 @@ def test_simuleval_scores_what_simulmt_wrote(finished, answers):
     assert scores["AP"] == pytest.approx(sum(proportions) / len(counted), abs=5.1e-4)
 
 
+def test_simuleval_prints_no_atd_of_text(answers):
+    """As docs/simuleval.md says; a version that does needs another page."""
+    for done in answers[: len(AGENTS) + 1]:
+        assert "ATD" in done.out
+        assert float(done.out.split()[-1]) == 0
+
+
 def test_bad_input_is_one_line(answers):
     for done, message in zip(answers[-len(BAD) :], BAD.values(), strict=True):
         assert done.status == 2
