@@ -221,8 +221,8 @@ def load(monkeypatch):
     load = checkpoint.load
 
     def changed(**changes) -> None:
-        def other(place: Path):
-            trained = load(place)
+        def other(place: Path, option: str):
+            trained = load(place, option)
             setup = replace(trained.setup, batch_tokens=changes.get("batch_tokens", 300))
             manifest = {k: v for k, v in changes.items() if k != "batch_tokens"}
             return replace(trained, setup=setup, manifest=replace(trained.manifest, **manifest))
@@ -264,7 +264,7 @@ def test_what_streams_is_no_teacher(trained_once, tmp_path, work):
 
 def test_an_imported_teacher_needs_a_text(tmp_path, work, load):
     load(splits={})
-    with pytest.raises(UserError, match="source=FILE"):
+    with pytest.raises(UserError, match=r"without its data.* give source=FILE"):
         work(tmp_path / "corpus")
     (tmp_path / "a.de").write_text("ein Satz\n")
     work(tmp_path / "corpus", f"source={tmp_path / 'a.de'}")

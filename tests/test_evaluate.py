@@ -95,6 +95,24 @@ def test_files_need_none_of_the_data_of_the_run(given_away, tmp_path):
     assert scores.decoding.word_ms == 9
 
 
+def test_other_text_needs_another_name(given_away, tmp_path):
+    folder, names = given_away(tmp_path / "given_away"), ("one.de", "one.en", "two.de", "two.en")
+    for name in names:
+        (tmp_path / name).write_text(f"{name}\n")
+    one, two = (
+        [f"source={tmp_path / source}", f"target={tmp_path / target}", "text=mine"]
+        for source, target in (names[:2], names[2:])
+    )
+    before = scored(folder, "mine", *one)
+    for more in ([], ["++dial.k=2"]):  # under the same dials, and under others
+        with pytest.raises(UserError, match=r"evaluation/mine is of other text: .* text=NAME"):
+            scored(folder, "mine", *two, *more)
+    assert scored(folder, "mine", *one) == before
+    scored(folder, "mine-k2", *one, "++dial.k=2")
+    scored(folder, "mine-too", *two[:2], "text=mine-too")
+    scored(folder, "mine", *one)
+
+
 def test_wait_k_with_another_k(finished):
     split = read_record(finished / "test_scores.json", Scores)
     same = scored(finished, "test-best-k3", "++dial.k=3")
@@ -124,6 +142,15 @@ def test_several_values_at_once_leave_nothing_but_their_evaluations(finished, tm
     assert sorted(dial for run in runs for dial in run.dials()) == ["k=1", "k=3", "k=5"]
     (line,) = curve_series(runs, "DAL")
     assert (line.name, len(line.points)) == ("wait_k", 3)
+
+
+def test_what_is_finished_has_its_table_although_the_next_one_is_rejected(finished, tmp_path):
+    run = shutil.copytree(finished, tmp_path / "run")
+    command = [ROOT / "evaluate.py", "-m", "dial.k=1,3", "beam=1,9", "device=cpu"]
+    (done,) = type_in([*command, f"checkpoint={run}"], cwd=tmp_path)
+    assert (done.status, done.err.count("error: ")) == (2, 1)
+    assert done.out.count("LAAL") == 1
+    assert "wait_k on test k=1 beam=1" in done.out
 
 
 @pytest.mark.parametrize(

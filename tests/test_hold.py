@@ -17,6 +17,7 @@ from simulmt.attention.schedules import Monotonic, MonotonicHeads
 from simulmt.attention.scores import ScoreFunction
 from simulmt.attention.spans import Look
 from simulmt.attention.spans.span import PlainSpan
+from simulmt.decoding.policies import WaitK
 from simulmt.errors import UserError
 from simulmt.laws import Case, VacuousError, check, hold, of_attention
 from simulmt.laws.of_training import training_is_hard_decoding
@@ -103,6 +104,11 @@ def test_a_right_mechanism_is_held_quietly(capfd):
 
 
 @pytest.mark.slow
+def test_what_is_no_mechanism_is_one_line():
+    with pytest.raises(AssertionError, match=r"^hold checks a Mechanism, not WaitK\(k=3\)$"):
+        hold(WaitK(k=3))  # type: ignore[arg-type]
+
+
 def test_the_example_of_a_package_is_held(monkeypatch):
     """On all models; its own tests do the same."""
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples" / "catch_up")

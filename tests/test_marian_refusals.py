@@ -122,7 +122,10 @@ def test_files_that_are_absent_are_named(folder):
     (folder / "vocab.json").unlink()
     (folder / "source.spm").unlink()
     refuse(folder, "^from=.*broken has no source.spm, vocab.json: give the folder of an OPUS-MT")
-    refuse(Path("nowhere"), "^from=nowhere has no config.json, .*, vocab.json: give the folder")
+    (folder / "model.safetensors").unlink()
+    absent = "vocab.json, model.safetensors or pytorch_model.bin"
+    refuse(folder, f"has no source.spm, {absent}: give the folder .*completes a download")
+    refuse(Path("nowhere"), f"^from=nowhere has no config.json, .*, {absent}: give the folder")
 
 
 def weights(folder: Path) -> dict[str, Any]:

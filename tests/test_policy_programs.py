@@ -107,8 +107,9 @@ def test_an_offline_run_and_its_policies_are_lines_of_a_report(
     shutil.rmtree(soft / "evaluation", ignore_errors=True)
     for n in (1, 3):
         evaluated(soft, "policy=local_agreement", f"policy.n={n}")
-    assert "the bidirectional encoder runs again after each of" in capsys.readouterr().out
+    assert "the bidirectional encoder encodes the whole prefix again" in capsys.readouterr().out
     evaluated(soft, "policy=retranslation")
+    assert "normalised erasure" in capsys.readouterr().out
     runs = find_runs(soft).runs
     assert {run.offline for run in runs if not run.policy} == {True}
     lines = {line.name: line for line in curve_series(runs, "DAL")}
@@ -121,8 +122,8 @@ def test_an_offline_run_and_its_policies_are_lines_of_a_report(
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["policy=align_att", "policy.layer=9"], r"AlignAtt .*layer=9, but 1 layers"),
-        (["policy=wait_k", "beam=3"], r"beam=3 with policy WaitK, which decides word by word"),
+        (["policy=align_att", "policy.layer=9"], r"policy=align_att does.*layer=9, but 1 layers"),
+        (["policy=wait_k", "beam=3"], r"beam=3 with policy=wait_k, which decides word by word"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
             "trainer.patience=1 .* after 2 updates",
         ),
         (["ckpt_path=nowhere.ckpt"], "ckpt_path=nowhere.ckpt"),
-        (["init_from=nowhere"], "no checkpoint at nowhere"),
+        (["init_from=nowhere"], "no checkpoint at init_from=nowhere: .*simulmt import"),
         (["data.subwords.model=nowhere"], "data.subwords.model=nowhere does not exist"),
         (["data.subwords.size=99999"], "size=99999 .* too large"),
         (["~decoding"], "the configuration lacks a value for decoding"),
@@ -79,7 +79,7 @@ def test_the_command_line_answers_in_one_line_and_leaves_what_was_there(tmp_path
     refused = [
         ("train.py", [*tiny, "name=../x"], "name is '../x'"),
         ("train.py", [*tiny, "name=a", "data.test=0"], "no test pairs"),
-        ("train.py", [*tiny, f"hydra.run.dir={mine}", "init_from=nowhere"], "at nowhere"),
+        ("train.py", [*tiny, f"hydra.run.dir={mine}", "init_from=nowhere"], "at init_from=nowhere"),
     ]
     here = [f"hydra.run.dir={tmp_path}", f"hydra.sweep.dir={tmp_path}"]
     asked = [*refused, *((name, [*here, *options], said) for name, options, said in ANSWERS)]

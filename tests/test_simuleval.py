@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 AGENT = "simulmt.live.simuleval_agent.SimulmtAgent"
 AGENTS = {"--agent": ROOT / "src/simulmt/live/simuleval_agent.py", "--agent-class": AGENT}
 BAD = {
-    ("--checkpoint", "nowhere"): "no checkpoint at nowhere",
+    ("--checkpoint", "nowhere"): "no checkpoint at checkpoint=nowhere",
     ("--checkpoint", "nowhere", "--fp16"): "half precision",
 }
 ODD = ["Der", "", "☃ 你好 ☃", "der \N{SNOWMAN} schläft .", "  die▁Frau \t ▁ schläft . "]
@@ -129,6 +129,13 @@ def test_simuleval_scores_what_simulmt_wrote(finished, answers):
     proportions = [sum(one.delays) / (one.source_length * one.reference_length) for one in counted]
     # SimulEval prints three digits
     assert scores["AP"] == pytest.approx(sum(proportions) / len(counted), abs=5.1e-4)
+
+
+def test_simuleval_prints_no_atd_of_text(answers):
+    """As docs/simuleval.md says; a version that does needs another page."""
+    for done in answers[: len(AGENTS) + 1]:
+        assert "ATD" in done.out
+        assert float(done.out.split()[-1]) == 0
 
 
 def test_bad_input_is_one_line(answers):

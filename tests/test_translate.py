@@ -109,7 +109,8 @@ def test_a_file_is_translated_block_by_block(any_run, long_text, tmp_path, capsy
     assert say(capsys, *asked, f"output={output}") == f"{output}: {lines} lines translated\n"
     assert output.read_text() == printed
     content, modified = output.read_bytes(), output.stat().st_mtime_ns
-    say(capsys, *asked, f"output={output}")
+    again = say(capsys, *asked, f"output={output}")
+    assert again == f"{output}: {lines} lines are already translated\n"
     assert output.stat().st_mtime_ns == modified
     with pytest.raises(UserError, match="block=20, not block=30"):
         say(capsys, *asked, f"output={output}", "block=30")

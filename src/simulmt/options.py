@@ -121,14 +121,16 @@ def limited(make: type[T]) -> type[T]:
     return make
 
 
-def pick(table: Mapping[str, T], name: object, what: str) -> T:
+def pick(table: Mapping[str, T], name: object, what: str, also: str = "") -> T:
     """Return the entry of a table by its name; `what` names the option in the message.
+
+    `also` ends the message.
 
     Raises:
         UserError: the table has no such name; the message lists its names.
     """
     if not isinstance(name, str) or name not in table:
-        raise UserError(f"{what} is {name!r}; choose one of {', '.join(table)}")
+        raise UserError(f"{what} is {name!r}; choose one of {', '.join(table)}{also}")
     return table[name]
 
 

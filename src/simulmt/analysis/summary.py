@@ -40,8 +40,8 @@ def reencoding(sources: Iterable[str]) -> None:
     lengths = [word_count(source) for source in sources]
     again = sum(length * (length + 1) / 2 for length in lengths) / max(sum(lengths), 1)
     say(
-        f"the bidirectional encoder runs again after each of {sum(lengths):,} words: it encodes "
-        f"{again:.0f} times as much as once for each sentence"
+        "with a policy, the bidirectional encoder encodes the whole prefix again after each source "
+        f"word: {again:.0f} times the work of encoding each sentence once"
     )
 
 
@@ -52,8 +52,6 @@ def results(
     if not is_first():
         return
     console.print(score_table({name: scores}))
-    if scores.erasure is not None:
-        say(f"normalised erasure: {scores.erasure.form()} words taken back for each final word")
     for warning in residue(instances):
         console.print(warning, markup=False, soft_wrap=True, style="yellow")
     sample = instances[typical_places(instances)[0]]
@@ -69,8 +67,10 @@ def print_brief(scores: Scores, folder: Path) -> None:
     say(f"{latency}: {folder}")
 
 
-def computing(scores: Scores) -> None:
-    """Print the computing time, and the latency with the computing time if anything was written."""
+def further(scores: Scores) -> None:
+    """Print the erasure and the computing time, and the latency with it, as far as known."""
+    if scores.erasure is not None:
+        say(f"normalised erasure: {scores.erasure.form()} words taken back for each final word")
     took, aware, decoding = scores.computing_ms, scores.computation_aware, scores.decoding
     if took is None:
         return

@@ -64,6 +64,7 @@ def hold(
         AssertionError: a law is broken, or says nothing about the mechanism. The message names the
             law, the mechanism and the model, and gives the size of the deviation.
     """
+    assert isinstance(mechanism, Mechanism), f"hold checks a Mechanism, not {mechanism}"
     with torch.random.fork_rng(devices=[]):
         if models is None:
             models = {}

@@ -44,7 +44,7 @@ class SimulmtAgent(TextToTextAgent):  # type: ignore[misc]  # SimulEval has no t
         """Add this agent's options to those of SimulEval's command line."""
         add = parser.add_argument
         add("--checkpoint", required=True, help="run directory, .ckpt file or exported folder")
-        policy = "a policy and its options, such as local_agreement n=2; else the model's own"
+        policy = "a policy and all its options, as in local_agreement n=2; else the model's own"
         add("--policy", nargs="+", default=[OWN], metavar="NAME", help=policy)
         dial = "dials of the model and their values, such as k=5"
         add("--dial", nargs="+", default=[], metavar="NAME=VALUE", help=dial)

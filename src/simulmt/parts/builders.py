@@ -191,7 +191,7 @@ def build_policy(options: Config) -> Policy | None:
 def _named(options: Config, table: Mapping[str, T], group: str) -> tuple[T, Config]:
     """Return the part that a group names, and the other options of the group."""
     others = {key: value for key, value in options.items() if key != "name"}
-    return pick(table, options.get("name"), f"{group}.name"), others
+    return pick(table, options.get("name"), f"{group}.name", ", or add plugins=[PACKAGE]"), others
 
 
 class _Uninitialised(TorchFunctionMode):

@@ -219,12 +219,13 @@ class Distillation:
         print(f"{options.to}: {pairs:,} pairs translated by {record['checkpoint']}{original}")
         if empty := record["empty"]:
             print(f"{empty:,} translations are empty; data=text drops these pairs")
-        given = {"root": options.to, "source": corpus.source_language}
-        given |= {"target": corpus.target_language}
-        given |= {"valid": "STEM", "test": "STEM"} if options.source else {}
+        source, target = corpus.source_language, corpus.target_language
+        given = {"root": options.to, "source": source, "target": target}
+        given |= {"valid": "VALID", "test": "TEST"} if options.source else {}
+        stems = " (VALID and TEST are the stems of your files there)" if options.source else ""
         given |= {"batch_tokens": self.translator.longest, "subwords.model": options.checkpoint}
         words = shlex.join(f"data.{key}={value}" for key, value in given.items())
-        print(f"to train on it: simulmt train data=text {words}")
+        print(f"to train on it{stems}: simulmt train mechanism=wait_k data=text {words}")
 
 
 def _device(choice: str) -> torch.device:

@@ -34,7 +34,7 @@ from simulmt.scoring.score import score
 from simulmt.scoring.scores import Decoding, Scores, Text
 from simulmt.scoring.split_decoder import SplitDecoder
 from simulmt.system.console import console, watch
-from simulmt.system.disk import check_writable, write_json
+from simulmt.system.disk import check_writable, read_record, write_json
 from simulmt.system.memory import enough_memory
 
 _evaluated: dict[str, Scores] = {}
@@ -110,10 +110,9 @@ class EvaluateOptions:
     def folder(self, path: Path) -> Path:
         """Return the folder of this evaluation, in the run's directory or beside the checkpoint."""
         changes = [f"{name}{value}" for name, value in self.changes.items()]
-        if path.is_dir():  # an exported model, which may be renamed
-            return path / EVALUATION / "-".join([self.scored, *changes])
-        home = run_of(path) or path.parent
-        return home / EVALUATION / "-".join([self.scored, path.stem, *changes])
+        stem = [] if path.is_dir() else [path.stem]  # an exported model may be renamed
+        home = path if path.is_dir() else run_of(path) or path.parent
+        return home / EVALUATION / "-".join([self.scored, *stem, *changes])
 
 
 class Table(Callback):
@@ -126,13 +125,22 @@ class Table(Callback):
             _evaluated.clear()
 
 
-@enough_memory("batch_tokens or beam")
 def evaluate(cfg: DictConfig) -> None:
     """Decode with a checkpoint and score, as `train.py` does after training.
 
     Raises:
         UserError: a mistake that a user can correct.
     """
+    try:
+        _evaluate(cfg)
+    except BaseException:  # which ends Hydra, too: the finished decodings still get their table
+        Table().on_multirun_end(cfg)
+        raise
+
+
+@enough_memory("batch_tokens or beam")
+def _evaluate(cfg: DictConfig) -> None:
+    """Decode and score."""
     options = construct(EvaluateOptions, plain(cfg), "")
     device, policy = pick_device(options.device), build_policy(options.policy)
     trained, word_ms = checkpoint.load(options.checkpoint), options.word_ms
@@ -144,7 +152,8 @@ def evaluate(cfg: DictConfig) -> None:
     check_writable(folder)
     summary.print_dropped(options.scored, split)
     summary.repeated(options.scored, split, trained.manifest)
-    if policy is not None and not model.causal:
+    drafted = any(each.decoding and each.decoding.policy for each in _evaluated.values())
+    if policy is not None and not model.causal and not drafted:
         summary.reencoding(split.sources)
     subwords, tokens = trained.subwords, options.batch_tokens or 2 * trained.setup.batch_tokens
     if word_ms is None:
@@ -171,11 +180,15 @@ def evaluate(cfg: DictConfig) -> None:
         summary.print_brief(scores, folder)
     else:
         summary.results(name, scores, instances, trained.path, folder)
-    summary.computing(scores)
+    summary.further(scores)
 
 
 def _text(options: EvaluateOptions, trained: Trained) -> tuple[FilePair | None, Split]:
-    """Return the files to score, None for a split of the model's own data, and their text."""
+    """Return the files to score, None for a split of the model's own data, and their text.
+
+    Raises:
+        UserError: there is no such text, or an evaluation of other text has its name.
+    """
     if is_test_set(options.split):
         described = trained.manifest
         files = find_set(options.split, described.source_language, described.target_language)
@@ -183,4 +196,9 @@ def _text(options: EvaluateOptions, trained: Trained) -> tuple[FilePair | None, 
         files = FilePair(options.source.expanduser(), options.target.expanduser())
     else:
         return None, trained.own_split(options.split, options.data_root)
-    return files, read_pairs([files])
+    split, home = read_pairs([files]), options.folder(trained.path).parent
+    for place in home.glob(f"{options.scored}*/{EVALUATED}"):
+        made = read_record(place, Scores).decoding
+        if made and made.text and made.split == options.scored and made.text.sha256 != split.sha256:
+            raise UserError(f"{place.parent} is of other text: set another text=NAME, or remove it")
+    return files, split

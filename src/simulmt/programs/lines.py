@@ -5,6 +5,7 @@ import hashlib
 import torch
 
 from simulmt.data.store import digest
+from simulmt.decoding.policies import name_of
 from simulmt.decoding.policy import Policy
 from simulmt.decoding.search import Search
 from simulmt.errors import UserError
@@ -31,8 +32,8 @@ def line_search(
     search = build_search({**trained.setup.decoding, **usual, **given}, model)
     if policy and not policy.beams and search.beam > 1:
         raise UserError(
-            f"beam={beam} with policy {type(policy).__name__}, which decides word by word: leave "
-            "out beam, or choose a policy that compares whole drafts, such as local_agreement"
+            f"beam={beam} with policy={name_of(policy)}, which decides word by word: leave out "
+            "beam, or choose a policy that compares whole drafts, such as local_agreement"
         )
     if search.beam == 1 and length_penalty is not None:
         raise UserError(

@@ -62,14 +62,14 @@ class RunSpec:
         plan = construct(TrainingPlan, config.trainer, "trainer")
         mechanism = builders.build_mechanism(config.mechanism)
         data = builders.Data.of(config.data)
-        start = checkpoint.load(config.init_from) if config.init_from else None
+        start = checkpoint.load(config.init_from, "init_from") if config.init_from else None
         if start and typed is not None:
             chosen = _model_of(start, config.model, mechanism, typed)
             config = replace(config, model=chosen, plain={**config.plain, "model": chosen})
         vocabulary = start.subwords.vocabulary if start else data.vocabulary
         model = builders.outline_model(config.model, mechanism, vocabulary)
-        if start and not config.init_partial:
-            _check_half(config, checkpoint.match_weights(model, start))
+        if start:
+            _check_share(config, checkpoint.match_weights(model, start))
         _check_together(config, plan, model, builders.build_objective(config.objective))
         return cls(
             config=config,
@@ -100,12 +100,12 @@ def _model_of(
     return {**theirs, **{key: value for key, value in configured.items() if key in kept}}
 
 
-def _check_half(config: Configuration, found: checkpoint.Matched) -> None:
-    """Reject a model most of which would start untrained."""
-    if found.share < 0.5:
+def _check_share(config: Configuration, found: checkpoint.Matched) -> None:
+    """Reject a model most of which would start untrained; with `init_partial`, all of which."""
+    if not found.loaded or (found.share < 0.5 and not config.init_partial):
         raise UserError(
-            f"init_from={config.init_from}: only {found} match, less than half: leave out "
-            "model= and model.KEY= to train the model of that run, or set init_partial=true"
+            f"init_from={config.init_from}: only {found} match: leave out model= and model.KEY= to "
+            "train the model of that run (or set init_partial=true if less than half may match)"
         )
 
 

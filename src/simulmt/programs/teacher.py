@@ -33,7 +33,7 @@ def load_offline(option: str, place: Path) -> tuple[Trained, Model]:
     Raises:
         UserError: there is no such model, or it writes earlier.
     """
-    trained = checkpoints.load(place)
+    trained = checkpoints.load(place, option)
     model = trained.build()
     if not model.mechanism.offline:
         raise UserError(

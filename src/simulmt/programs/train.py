@@ -1,6 +1,5 @@
 """`train.py`: train and test the run that a configuration describes."""
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -166,14 +165,10 @@ def _start_from(start: Trained, model: Model, freeze: int) -> Frozen:
     """
     found = checkpoint.load_matching(model, start)
     say(f"{found} start from {start.path}")
-    left = {
-        "absent from that run": found.absent,
-        "of a different shape in that run": found.reshaped,
-    }
-    for reason, names in left.items():
+    for reason, names in (("absent from", found.absent), ("of another shape in", found.reshaped)):
+        parts = dict.fromkeys(".".join(name.split(".")[:3]) for name in names)
         if names:
-            in_all_layers = dict.fromkeys(re.sub(r"\b\d+\b", "*", name) for name in names)
-            say(f"{reason}: {shorten(', '.join(in_all_layers), 300)}")
+            say(f"{len(names)} are {reason} that run: {shorten(', '.join(parts), 300)}")
     if freeze and found.share == 1:
         say(f"init_freeze={freeze} has no effect: all parameters come from {start.path}")
         return Frozen()

@@ -131,10 +131,10 @@ def translate_lines(
     }
     record, unfinished = (output.with_name(output.name + end) for end in (".json", ".unfinished"))
     job = LineJob(output, record, unfinished, decisions, lines, block)
-    if not job.begin(taken=output.exists()):
+    if not (finished := job.begin(taken=output.exists())):
         job.translate(translate)
     job.publish({output: job.translations()}, {})
-    say(f"{output}: {len(lines):,} lines translated")
+    say(f"{output}: {len(lines):,} lines {'are already ' if finished else ''}translated")
 
 
 def live(

@@ -30,11 +30,12 @@ _PREFIX = "model."
 _FOLDER = 0x10  # in the attributes of a zip member
 
 
-def load(place: Path) -> Trained:
+def load(place: Path, option: str = "checkpoint") -> Trained:
     """Return a trained model.
 
     Args:
         place: a `.ckpt` file, an exported folder, or a run, whose tested checkpoint is taken.
+        option: the option that names it, for messages.
 
     Raises:
         UserError: there is no trained model, or it is corrupt.
@@ -42,8 +43,8 @@ def load(place: Path) -> Trained:
     path = place if place.is_file() or is_exported(place) else tested_checkpoint(place)
     if path is None:
         raise UserError(
-            f"no checkpoint at {place}: give a .ckpt file, a run directory that holds {BEST} or "
-            f"{AVERAGE}, or a folder that `simulmt export` wrote"
+            f"no checkpoint at {option}={place}: give a .ckpt file, a run directory that holds "
+            f"{BEST} or {AVERAGE}, or a folder that `simulmt export` or `simulmt import` wrote"
         )
     if path.is_dir():
         return exported.read(path)
@@ -62,7 +63,7 @@ def load_subwords(place: Path) -> Tokenizer:
         UserError: there is no readable file or model.
     """
     is_model = place.is_file() and place.suffix != Path(BEST).suffix
-    return Subwords.load(place) if is_model else load(place).subwords
+    return Subwords.load(place) if is_model else load(place, "data.subwords.model").subwords
 
 
 def passport(config: Config, subwords: Tokenizer, manifest: Manifest) -> dict[str, Any]:

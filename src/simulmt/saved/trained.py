@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from simulmt.data.corpus import Corpus, Split
 from simulmt.data.manifest import Manifest, check_manifest, manifest
 from simulmt.data.tokenizer import Tokenizer
+from simulmt.decoding.policies import name_of
 from simulmt.decoding.policy import Demands, Policy
 from simulmt.errors import UserError
 from simulmt.files.plugins import MODULE
@@ -92,8 +93,8 @@ class Trained:
         """
         if not self.manifest.splits:
             raise UserError(
-                f"split={names[0]} of {self.path}, which was imported without its data: give "
-                "source=FILE target=FILE, or split=sacrebleu:NAME"
+                f"{self.path} was imported without its data, so it has no split={names[0]}: give "
+                "source=FILE, and to evaluate also target=FILE, or split=sacrebleu:NAME instead"
             )
         check_loaded(self.needs, self.path)
         corpus = build_corpus(self.setup.data, root, cache or text_cache(self.setup.cache))
@@ -121,7 +122,7 @@ class Trained:
         mechanism = mechanism.turned({**demands.dials, **dials})
         model = outline_model(self.setup.model, mechanism, self.subwords.vocabulary)
         if misfit := demands.misfit(model.attending_layers):
-            raise UserError(f"{type(policy).__name__} does not suit {self.path}: {misfit}")
+            raise UserError(f"policy={name_of(policy)} does not suit {self.path}: {misfit}")
         fill(model, self.weights, self.path, assign=True)
         return model.eval()
 

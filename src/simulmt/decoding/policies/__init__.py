@@ -26,3 +26,8 @@ POLICIES: dict[str, type[Policy]] = {
     "retranslation": Retranslation,
 }
 """What `policy.name` can name beside `own`."""
+
+
+def name_of(policy: Policy | None) -> str:
+    """Return the name of a policy in a configuration; of an unnamed one, that of its class."""
+    return next((n for n, kind in POLICIES.items() if kind is type(policy)), type(policy).__name__)

@@ -39,7 +39,7 @@ SOFT: Config = {
     "score": "usual",
 }
 """The mechanism of every such model, as in `conf/mechanism/soft.yaml`."""
-_NEEDED = (CONFIG, TOKENIZER, marian.SOURCE, marian.TARGET, IDS)
+_NEEDED = (CONFIG, TOKENIZER, marian.SOURCE, marian.TARGET, IDS, f"{WEIGHTS} or {PICKLED}")
 _BATCH_TOKENS = 4096
 _LENGTH_PENALTY = 0.6
 
@@ -54,11 +54,12 @@ def read(folder: Path, target: str | None = None) -> Trained:
     Raises:
         UserError: a file is absent or corrupt, or simulmt's Transformer lacks a part of the model.
     """
-    missing = [name for name in _NEEDED if not (folder / name).is_file()]
+    missing = [n for n in _NEEDED if not any((folder / x).is_file() for x in n.split(" or "))]
     if missing:
         raise UserError(
             f"from={folder} has no {', '.join(missing)}: give the folder of an OPUS-MT model, such "
-            "as one that `hf download Helsinki-NLP/opus-mt-de-en --local-dir FOLDER` has filled"
+            "as one that `hf download Helsinki-NLP/opus-mt-de-en --local-dir FOLDER` has filled; "
+            "the same command completes a download"
         )
     fields = read_fields(folder / CONFIG, ModelFields)
     described = read_fields(folder / TOKENIZER, TokenizerFields)
