@@ -32,8 +32,8 @@ from simulmt.system.ending import TERMINATED
 
 def _origin(text: str) -> str:
     if not re.fullmatch(r"https?://[a-z\d.-]+(:\d+)?/?", text):
-        form = "https://demo.example.org or http://localhost:9000"
-        raise ValueError(f"it must be a scheme and a host in lower case, without a path: {form}")
+        form = "such as https://demo.example.org or http://localhost:9000"
+        raise ValueError(f"it must be a scheme and a host in lower case, {form}")
     return text.removesuffix("/")
 
 

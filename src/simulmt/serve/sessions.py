@@ -107,8 +107,7 @@ class Session:
         """Read a word or the end of the sentence, or choose other panes."""
         if isinstance(item, Panes):
             try:
-                make = self._all.pane
-                chosen = [asyncio.to_thread(contained, make, one) for one in item.panes]
+                chosen = [asyncio.to_thread(contained, self._all.pane, one) for one in item.panes]
                 self._chosen = await asyncio.gather(*chosen)
             except UserError as error:
                 self.send(Notice(str(error)[:300]))
