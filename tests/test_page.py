@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from serving import LIMITS, Running, running, soon, words_of
+from simulmt.decoding.policies.hold_n import HoldN
 from simulmt.serve import panes, sessions
 from simulmt.serve.messages import Setting, Written
 
@@ -132,7 +133,7 @@ def test_an_empty_page_says_what_it_translates_and_what_to_do(page, at):
     expect(page.locator("#start")).to_be_hidden()
 
 
-def test_an_example_is_translated_at_a_click_and_what_was_read_can_be_saved(page, at):
+def test_an_example_is_translated_at_a_click_and_what_was_read_can_be_saved(page, at, run):
     opened(page, at)
     page.click("summary")
     page.fill("#rate", "1000")
@@ -146,12 +147,13 @@ def test_an_example_is_translated_at_a_click_and_what_was_read_can_be_saved(page
     wait_for(page, lambda: translation(page) == wanted)
     expect(page.locator("#stop")).to_be_hidden()
     assert source(page) == ["wir gehen", text]
-    name = f"{page.locator('.pane h2').text_content().removeprefix('English, by ')}, own"
+    name = f"{run.name}, own, k=3"
     paragraphs = zip(source(page), wanted, strict=True)
     transcript = "\n\n".join(f"{line}\n{name}: {found}" for line, found in paragraphs)
     assert saved(page, "#transcript") == f"{transcript}\n"
     events = [json.loads(line) for line in saved(page, "#events").splitlines()]
     assert [event["sentence"] for event in events if event["type"] == "panes"] == [1, 2]
+    assert all(one["panes"][0]["dials"] == {"k": 3} for one in events if one["type"] == "panes")
     second = [one for one in events if one["type"] == "step" and one["sentence"] == 2]
     assert words_of(second) == wanted[1].split()
     assert second[-1]["ended"] == "end"
@@ -187,6 +189,7 @@ def test_more_is_pasted_than_may_wait(page, run):
         words = " ".join(["wir"] * 8 + ["x" * 300])
         page.fill("#word", f"{words} ")
         pieces = [*["wir"] * 8, *["x" * 100] * 3]
+        expect(page.locator("#notice")).to_contain_text("A word of 300 characters is read in")
         wait_for(page, lambda: source(page)[:1] == [" ".join(pieces)])
         page.fill("#word", " ".join(["wir"] * 500) + " ")
         page.click("#drop")
@@ -338,6 +341,63 @@ def test_a_session_that_ends_while_words_wait_is_followed_by_another(page, at, m
     expect(page.locator("#notice")).to_contain_text("typed again")
     gate.set()
     wait_for(page, lambda: translation(page) == expected(at, "wir gehen .\n"))
+
+
+def test_after_a_restart_with_other_models_panes_and_translations_stay(browser, pair, run):
+    page = browser.new_page()  # its console tells of the connections that fail
+    models = [one.offer.name for one in pair.sessions.models]
+    assert models[0] == run.name
+    runs = [run.parent / name for name in models]
+    with running(runs, [Setting(), Setting(1)]) as before:
+        opened(page, before)
+        page.type("#word", TEXT)
+        wait_for(page, lambda: len(translation(page, 1)) == 2 and all(translation(page, 1)))
+        earlier = [translation(page, pane) for pane in (0, 1)]
+    expect(page.locator("#notice")).to_contain_text("The server does not answer")
+    with running([run], port=urlsplit(before.url).port) as after:
+        expect(page.locator("#notice")).to_contain_text("other models or policies")
+        page.type("#word", "wir gehen .\n")
+        (again,) = expected(after, "wir gehen .\n")
+        for pane in (0, 1):
+            wanted = [*earlier[pane], again]
+            wait_for(page, lambda pane=pane, wanted=wanted: translation(page, pane) == wanted)
+        page.context.close()
+
+
+def test_a_policy_that_fails_is_named_and_the_other_pane_goes_on(page, run, monkeypatch):
+    def fail(*_):
+        raise ValueError("a mistake")
+
+    with running([run], [Setting(), Setting(0, "hold_n", {"n": 2})]) as at:
+        opened(page, at)
+        with monkeypatch.context() as patch:
+            patch.setattr(HoldN, "commit", fail)
+            page.type("#word", "der Mann schläft .\n")
+            wait_for(page, lambda: translation(page)[:1] == expected(at, "der Mann schläft .\n"))
+            expect(page.locator("#notice")).to_contain_text("policy hold_n failed")
+        page.type("#word", "wir gehen .\n")
+        wait_for(page, lambda: translation(page)[1:] == expected(at, "wir gehen .\n"))
+        assert source(page) == ["der Mann schläft .", "wir gehen ."]
+        lines = saved(page, "#transcript").splitlines()
+        assert ["hold_n, n=2, k=3, failed" in line for line in lines] == [
+            False, False, True, False, False, False, False,
+        ]  # fmt: skip
+        page.goto("about:blank")
+
+
+def test_a_value_that_makes_no_sense_gives_way_to_the_one_that_holds(page, pair):
+    opened(page, pair)
+    k = page.locator("input[name='dials.k']")
+    for value, told in [("0", "k=0"), ("", "k=")]:
+        k.fill(value)
+        page.keyboard.press("Tab")
+        expect(page.locator("#notice")).to_contain_text(f"{told}: ")
+        expect(page.locator("#notice")).to_contain_text("It stays at 3.")
+        assert k.input_value() == "3"
+    slider = page.locator("input[name='dials.threshold']")
+    slider.focus()
+    values = [slider.press(key) or slider.input_value() for key in ("ArrowRight", "Home", "End")]
+    assert values == ["0.51", "0.01", "0.99"]
 
 
 @contextmanager

@@ -333,7 +333,7 @@ def test_every_policy_has_a_file_with_its_options(name: str) -> None:
     ("policy", "mechanism", "said"),
     [
         (WaitK(k=3), "wait_k", "clock of mechanism=wait_k waits: leave out policy, and set dial.k"),
-        (EDAtt(a=0.1), "luong_local_m", "part of it: .*policy=local_agreement"),
+        (EDAtt(a=0.1), "luong_local_m", "part of it: use policy=own"),
         (AlignAtt(f=1, layer=7), "soft", "policy.layer=7, but 2 layers .* from 1 to 2"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,13 @@ import pytest
 from simulmt.analysis.runs.found import find_runs
 from simulmt.analysis.tables.points import curve_series
 from simulmt.decoding.instance import Instance
+from simulmt.decoding.policies.local_agreement import LocalAgreement
 from simulmt.errors import UserError
 from simulmt.files.instances import read_instances
 from simulmt.programs.evaluate import evaluate
+from simulmt.saved import checkpoint
 from simulmt.scoring.scores import Scores
+from simulmt.system.console import note
 from simulmt.system.disk import read_record
 from small_runs import LONGER, configuration
 
@@ -131,3 +135,14 @@ def test_what_cannot_be_is_refused_in_one_line(
 ) -> None:
     with pytest.raises(UserError, match=message):
         evaluated(soft, *overrides)
+
+
+def test_a_policy_that_does_not_suit_warns_once(trained_once, capfd, monkeypatch) -> None:
+    """In each program, and for all evaluations of a sweep."""
+    monkeypatch.setattr("simulmt.saved.trained._note_once", cache(note))  # whatever came before
+    trained = checkpoint.load(trained_once("mechanism=mma_il"))
+    for n in (2, 3):
+        trained.build(policy=LocalAgreement(n))
+    trained.build()
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("warning: mechanism=mma_il decides by itself when to read")

@@ -75,12 +75,39 @@ def test_a_failing_model_costs_its_sentence_alone(at, client, monkeypatch):
     def fail(translators, words):
         raise RuntimeError("no memory")
 
+    start = len(at.log.getvalue())
     client.sentence("wir gehen .")
     with monkeypatch.context() as patch:
         patch.setattr(serve_panes, "read_together", fail)
         client.say("words", text="wir")
-        assert client.get()["ended"] == "failed"
-    assert client.sentence("wir gehen .")[-1]["ended"] == "end"
+        assert client.get()["panes"][0]["failed"]
+    client.say("words", text="gehen nach Hause")
+    client.say("end")
+    rest = client.until(lambda message: message.get("ended"))
+    assert [(step["sentence"], step["word"]) for step in rest] == [
+        (2, "gehen"), (2, "nach"), (2, "Hause"), (2, ""),
+    ]  # fmt: skip
+    assert all(step["panes"][0]["failed"] and not step["panes"][0]["words"] for step in rest)
+    assert len(re.findall(r"^error .*test_serve.py, line", at.log.getvalue()[start:], re.M)) == 1
+    assert "Traceback" not in at.log.getvalue()[start:]
+    after = client.sentence("wir gehen .")
+    assert after[-1]["sentence"] == 3
+    assert not after[-1]["panes"][0]["failed"]
+
+
+def test_a_failing_policy_leaves_the_other_pane_its_sentence(at, client, monkeypatch):
+    def fail(*_):
+        raise ValueError("a mistake")
+
+    alone = untimed(client.sentence(SENTENCES[1]))
+    client.say("panes", panes=[setting("hold_n", n=0), setting()])
+    client.get()
+    monkeypatch.setattr(HoldN, "commit", fail)
+    both = client.sentence(SENTENCES[1])
+    assert all(step["panes"][0]["failed"] for step in both)
+    assert words_of(both, 1) == words_of(alone)
+    assert delays_of(both, 1) == delays_of(alone)
+    assert f"source={SENTENCES[1]!r}" in at.log.getvalue().splitlines()[-1]
 
 
 def test_a_fault_of_ours_ends_its_session_alone_and_is_logged(at, client, monkeypatch):
@@ -188,7 +215,8 @@ def test_a_policy_that_exits_costs_its_sentence_alone(at, client, monkeypatch, e
     with monkeypatch.context() as patch:
         patch.setattr(HoldN, "commit", leave)
         other.say("words", text="wir")
-        assert other.get()["ended"] == "failed"
+        assert other.get()["panes"][0]["failed"]
+    other.sentence("gehen .")
     (line,) = re.findall("^error .*$", at.log.getvalue()[start:], re.MULTILINE)
     assert "test_serve.py, line " in line
     assert f"raised {error!r}" in line

@@ -18,9 +18,12 @@ from websockets.sync.client import connect
 from serving import Client, Running, running
 from simulmt.decoding.policies.hold_n import HoldN
 from simulmt.errors import UserError
+from simulmt.options import construct
 from simulmt.page import FILES
+from simulmt.programs.plain import plain
+from simulmt.programs.serve import ServeOptions
 from simulmt.serve import panes, server
-from small_runs import ROOT
+from small_runs import ROOT, configuration
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", None, "http://127.0.0.1:1"])
@@ -101,12 +104,18 @@ def test_the_log_has_a_line_an_event_and_the_text_only_if_asked(at, run):
     assert "geheimer" not in at.log.getvalue()
 
 
+@pytest.mark.parametrize("given", ["http://a.example:9000/", "[http://a.example:9000]"])
+def test_a_single_origin_needs_no_brackets_and_may_end_in_a_slash(given):
+    cfg = configuration("serve", "checkpoint=x", f"frame_ancestors={given}", f"origins={given}")
+    options = construct(ServeOptions, plain(cfg), "")
+    assert options.origins == options.frame_ancestors == ["http://a.example:9000"]
+
+
 # the program
 
 
 def test_ctrl_c_while_the_first_words_are_read_is_no_fault_of_a_plugin(run, monkeypatch):
     from simulmt.programs.serve import serve
-    from small_runs import configuration
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -118,7 +127,6 @@ def test_ctrl_c_while_the_first_words_are_read_is_no_fault_of_a_plugin(run, monk
 
 def test_the_first_words_are_read_before_a_page_can_be_opened(run, monkeypatch, capsys):
     from simulmt.programs.serve import serve
-    from small_runs import configuration
 
     def leave(*_):
         raise SystemExit(3)
@@ -149,11 +157,11 @@ def test_ctrl_c_ends_the_server_with_its_connections(run):
     out, err = program.communicate(timeout=20)
     assert (program.returncode, err) == (130, "error: interrupted\n")
     assert "Traceback" not in out
+    assert "why='the server stops'" in out
 
 
 def test_bad_options_are_refused_in_one_line(run):
     from simulmt.programs.serve import serve
-    from small_runs import configuration
 
     here = f"checkpoint={run}"
     with server.open_socket("127.0.0.1", 0) as taken:
@@ -161,7 +169,8 @@ def test_bad_options_are_refused_in_one_line(run):
         for words, why in [
             ([here, port], "a free port"),
             ([here, "host=192.0.2.1"], "host=192.0.2.1 port=8350"),
-            ([here, "origins=['*']"], "origins.0 is "),
+            ([here, "origins=['*']"], "origins.0 is '*'; it must be a scheme and a host"),
+            ([here, "origins=https://a.example/path"], "such as https://demo.example.org"),
             ([here, 'frame_ancestors=["x; script-src *"]'], "frame_ancestors.0 is "),
             ([here, "port=0", "policy2={name: hold_n, n: x}"], "policy.n is 'x'"),
             ([here, "port=0", "++dial.k=3"], "dial.k=3 with mechanism=mma_il"),

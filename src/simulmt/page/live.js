@@ -1,13 +1,13 @@
 // The page that interprets: what is typed, pasted or played goes to the server, word by word.
 
 import {Connection} from "./connection.js";
-import {Pane, called, language, transcript} from "./panes.js";
+import {Pane, language, transcript} from "./panes.js";
 import {Record, save} from "./record.js";
 
 const $ = id => document.getElementById(id);
 const GAP = /[\s\u2581\x1c-\x1f\x85]+/;  // what separates words
 const SETTLE = 150, MANY = 8, EXAMPLES = 3;  // milliseconds; words that wait; sentences
-let models = [], most = 1, panes = [], inForce = [], asked = [], line = null, current = 0, playing = null, settling = null, starter = null;
+let models = [], most = 1, panes = [], inForce = [], former = [], asked = [], line = null, current = 0, playing = null, settling = null, starter = null;
 let longest = Infinity;  // letters of a word
 const record = new Record();
 
@@ -25,9 +25,11 @@ const connection = new Connection({
       current = 0;
     }
     const why = reason ? `The session ended (${reason}); another one has begun` : "The connection was lost or the server restarted";
-    tell(again ? `${why}. The open sentence was typed again.` : "");
+    const others = !same && panes.length ? "The server has other models or policies now." : "";
+    tell(`${again ? `${why}. The open sentence was typed again. ` : ""}${others}`);
     if (!same) introduce();
     if (panes.length && same) return [ask()];  // the panes as they were
+    former = inForce;
     inForce = [];
     panes = [];
     return [];
@@ -83,7 +85,7 @@ function tell(text) {
 // panes
 
 function pane(setting) {
-  const own = new Pane(models, setting, {changed: change, closed: () => remove(own)});
+  const own = new Pane(models, setting, {changed: change, rejected: tell, closed: () => remove(own)});
   return own;
 }
 
@@ -148,6 +150,13 @@ function hold(settings) {  // this choice is in force now
   const settled = !asked.length && !settling;
   inForce.forEach((own, i) => own.holds(settings[i], settled));
   if (settled && panes !== inForce) place(inForce);
+  if (!former.length) return;
+  const more = former.slice(inForce.length).map(() => pane(settings[0]));  // as many panes as before
+  former.forEach((old, i) => [...inForce, ...more][i].inherit(old));
+  former = [];
+  if (!more.length) return;
+  place([...inForce, ...more]);
+  connection.say(ask());
 }
 
 function refuse(text) {  // a choice makes no sense: ask for what is in force, unless that was it
@@ -168,7 +177,7 @@ function step(message) {
     current = message.sentence;
     line = line && !line.textContent.trim() ? line : transcript($("source"));
     for (const own of inForce) own.sentence();
-    record.begin(inForce.map(({models, inForce: own}) => ({name: called(models[own.model]), ...own})));
+    record.begin(inForce.map(({used}) => used));
     $("start").hidden = true;
     $("transcript").disabled = $("events").disabled = false;
   }
@@ -178,7 +187,8 @@ function step(message) {
   record.step(message, inForce.map(({text}) => text));
   if (message.ended) current = 0;
   if (message.ended === "long") tell("The sentence is as long as it may be, and was ended here.");
-  if (message.ended === "failed") tell("The model failed on this sentence.");
+  const failed = inForce.filter((own, i) => message.panes[i].failed).map(({decider}) => decider);
+  if (failed.length) tell(`${failed.join(" and ")} failed: see the server's log. The rest of the sentence is skipped.`);
 }
 
 // what goes
@@ -193,6 +203,7 @@ function feed(text) {  // whole words; a line end ends a sentence
 function send(word) {  // in pieces, if it is too long for the server
   settle();
   const letters = [...(word.toWellFormed?.() ?? word)];
+  if (letters.length > longest) tell(`A word of ${letters.length} characters is read in pieces of ${longest}.`);
   for (let i = 0; i < letters.length; i += longest) connection.say({type: "words", text: letters.slice(i, i + longest).join("")});
   count();
 }

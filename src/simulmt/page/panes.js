@@ -23,9 +23,11 @@ export function language(code) {  // its English name
   }
 }
 
-export function called({name, mechanism}) {
-  const own = name.split("/").at(-1);
-  return own.includes(mechanism) ? own : `${own} (${mechanism})`;
+function called({name, mechanism}, models) {  // with what tells it from other models of the mechanism
+  const parts = text => text.split(/[/+]/);
+  const alike = models.filter(other => other.mechanism === mechanism).map(other => parts(other.name));
+  const own = parts(name).filter(part => !alike.every(other => other.includes(part)));
+  return own.length ? `${mechanism} (${own.join("+")})` : mechanism;
 }
 
 function choices(policies) {  // those that do not suit the model come last
@@ -42,16 +44,15 @@ function choices(policies) {  // those that do not suit the model come last
 }
 
 export class Pane {
-  constructor(models, setting, {changed, closed}) {
-    this.models = models;
-    this.changed = changed;
+  constructor(models, setting, {changed, rejected, closed}) {
+    Object.assign(this, {models, changed, rejected});
     this.node = document.getElementById("pane").content.cloneNode(true).firstElementChild;
     this.form = this.node.querySelector("form");
     this.box = this.node.querySelector(".translation");
     this.path = new Path(this.node.querySelector(".drawing"));
     this.words = [];
     const {model, policy} = this.form.elements;
-    models.forEach((offer, i) => model.add(new Option(`${called(offer)}, ${offer.languages.join("–")}`, i)));
+    models.forEach((offer, i) => model.add(new Option(`${called(offer, models)}, ${offer.languages.join("–")}`, i)));
     this.form.querySelector(".of-model").hidden = models.length < 2;
     this.use(setting);
     model.onchange = () => this.choose({model: +model.value, policy: "own", options: {}, dials: {}});
@@ -85,7 +86,9 @@ export class Pane {
     model.value = setting.model;
     policy.replaceChildren(...choices(this.offer.policies));
     policy.value = setting.policy;
-    this.node.querySelector("h2").textContent = `${language(this.offer.languages[1])}, by ${called(this.offer)}`;
+    const title = this.node.querySelector("h2");
+    title.textContent = `${language(this.offer.languages[1])}, by ${called(this.offer, this.models)}`;
+    title.title = this.offer.name;
     const {why = "", unsuitable, overrules} = this.policy ?? {};
     this.node.querySelector(".why").textContent = unsuitable ? `${why} Unsuitable here: ${unsuitable}.` : why;
     options.replaceChildren(
@@ -99,13 +102,14 @@ export class Pane {
     const whole = type === "integer", step = whole ? 1 : .01;
     const least = minimum ?? exclusiveMinimum + step, most = maximum ?? exclusiveMaximum - step;  // or not a number
     const label = document.createElement("label"), input = document.createElement("input");
-    const now = this.setting[kind][name] ?? (kind === "dials" ? this.policy?.dials[name] : null) ?? value, slides = !whole && most - least <= 1;
+    const now = () => this.setting[kind][name] ?? (kind === "dials" ? this.policy?.dials[name] : null) ?? value;
+    const slides = !whole && most - least <= 1, even = (round, limit) => (round(limit / step) * step).toFixed(2);
     input.name = `${kind}.${name}`;
     input.type = slides ? "range" : "number";
-    input.step = step;
-    if (!isNaN(least)) input.min = least;
-    if (!isNaN(most)) input.max = most;
-    input.value = now ?? "";
+    input.step = whole || slides ? step : "any";
+    if (!isNaN(least)) input.min = slides ? even(Math.ceil, least) : least;
+    if (!isNaN(most)) input.max = slides ? even(Math.floor, most) : most;
+    input.value = now() ?? "";
     input.required = !schema.anyOf;
     input.placeholder = "–";
     label.title = why;
@@ -116,7 +120,11 @@ export class Pane {
     show();
     input.oninput = show;
     input.onchange = () => {
-      if (!input.reportValidity()) return;
+      if (!input.checkValidity()) {
+        this.rejected(`${name}=${input.value}: ${input.validationMessage} It stays at ${now() ?? "its default"}.`);
+        input.value = now() ?? "";
+        return;
+      }
       this.setting = {...this.setting, [kind]: {...this.setting[kind], [name]: input.value === "" ? null : +input.value}};
       this.changed();
     };
@@ -134,6 +142,21 @@ export class Pane {
     this.figure("erased", 0);
   }
 
+  get used() {  // the values of all options and dials
+    const {model, policy, options, dials} = this.inForce, {name, policies, dials: own} = this.models[model];
+    const offer = policies.find(other => other.name === policy) ?? {options: []}, values = list => Object.fromEntries(list.map(({name, value}) => [name, value]));
+    return {name, model, policy, options: {...values(offer.options), ...options}, dials: offer.overrules ? {} : {...values(own), ...offer.dials, ...dials}};
+  }
+
+  get decider() {  // what fails, if the pane does
+    const {model, policy} = this.inForce;
+    return policy === "own" ? `model ${called(this.models[model], this.models)}` : `policy ${policy}`;
+  }
+
+  inherit(other) {  // its earlier translations
+    this.line.before(...[...other.line.parentNode.children].filter(({textContent}) => textContent));
+  }
+
   again() {  // the sentence begins again
     this.line.replaceChildren();
     this.sentence();
@@ -147,7 +170,8 @@ export class Pane {
     this.node.querySelector(`.${name}`).textContent = value;
   }
 
-  step({read, word, ended}, {kept, words, lag, ms}) {
+  step({read, word, ended}, {kept, words, lag, ms, failed}) {
+    this.line.classList.toggle("failed", failed);
     const before = [this.path.columns.length, Math.min(kept, this.words.length)];
     if (word) this.path.column(word);
     this.takeBack(kept);

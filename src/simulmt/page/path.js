@@ -51,7 +51,7 @@ export class Path {
     this.front = [make("rect", {class: "read"}, this.shades), make("rect", {class: "new"}, this.shades), make("path", {class: "stair"}, this.lines)];
     this.columns = [];
     this.rows = [];
-    this.above = this.beside = this.beyond = 0;
+    this.above = this.beyond = 0;
     this.fit();
   }
 
@@ -77,8 +77,7 @@ export class Path {
     make("rect", {width: before * size, height: size, class: "read"}, groups[0]);
     make("rect", {x: before * size, width: (delay - before) * size, height: size, class: "new"}, groups[0]);
     make("path", {d: `M${before * size} 0H${delay * size}V${size}`, class: "stair"}, groups[1]);
-    this.rows.push({label, groups, delay});
-    this.beside = Math.max(this.beside, width(name) + 2 * MARGIN);
+    this.rows.push({label, groups, delay, wide: width(name) + 2 * MARGIN});
     return {lines: groups[1], marks: groups[2]};
   }
 
@@ -90,6 +89,7 @@ export class Path {
     const {size} = this, wide = this.columns.length * size, high = (this.rows.length + 1) * size;
     const lines = wide && this.rows.length ? 1 : 0;
     const right = Math.max(wide, this.beyond) + 2;
+    this.beside = Math.max(0, ...this.rows.map(({wide}) => wide));
     set(this.top, {width: right, height: this.above});
     set(this.names, {transform: `translate(0 ${this.above - 5})`});
     set(this.left, {width: this.beside, height: high});

@@ -17,18 +17,24 @@ export class Record {
     const now = this.sentences.at(-1);
     if (message.word) now.source.push(message.word);
     now.translations = translations;
+    now.failed = message.panes.map(({failed}) => failed);
     now.events.push({...message, sentence: this.sentences.length, seconds: Math.round(performance.now()) / 1000});
   }
 
   transcript() {  // a paragraph for each sentence: its source, then each translation
-    return this.sentences.map(({source, translations, panes}) =>
-      [source.join(" "), ...translations.map((text, i) => `${panes[i].name}, ${panes[i].policy}: ${text}`)].join("\n")).join("\n\n") + "\n";
+    return this.sentences.map(({source, translations, panes, failed}) =>
+      [source.join(" "), ...translations.map((text, i) => `${label(panes[i])}${failed[i] ? ", failed" : ""}: ${text}`)].join("\n")).join("\n\n") + "\n";
   }
 
   events() {  // a line for each: the panes of each sentence, and the steps as the server sent them
     return this.sentences.flatMap(({panes, events}, i) => [{type: "panes", sentence: i + 1, panes}, ...events])
       .map(event => `${JSON.stringify(event)}\n`).join("");
   }
+}
+
+function label({name, policy, options, dials}) {
+  const values = [options, dials].flatMap(Object.entries).filter(([, value]) => value !== null);
+  return [name, policy, ...values.map(([key, value]) => `${key}=${value}`)].join(", ");
 }
 
 export function save(name, text) {

@@ -1,5 +1,6 @@
 """`simulmt serve`: a page that interprets, for as long as the program runs."""
 
+import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 import yaml
 from annotated_types import Ge, Le
 from omegaconf import DictConfig
-from pydantic import StringConstraints
+from pydantic import AfterValidator, BeforeValidator
 
 from simulmt.decoding.policies import OWN, POLICIES
 from simulmt.errors import UserError
@@ -28,7 +29,19 @@ from simulmt.serve.panes import warm_up
 from simulmt.serve.sessions import Limits, Sessions
 from simulmt.system.ending import TERMINATED
 
-Origin: TypeAlias = Annotated[str, StringConstraints(pattern=r"^https?://[a-z\d.-]+(:\d+)?$")]
+
+def _origin(text: str) -> str:
+    if not re.fullmatch(r"https?://[a-z\d.-]+(:\d+)?/?", text):
+        form = "such as https://demo.example.org or http://localhost:9000"
+        raise ValueError(f"it must be a scheme and a host in lower case, {form}")
+    return text.removesuffix("/")
+
+
+Origins: TypeAlias = Annotated[
+    list[Annotated[str, AfterValidator(_origin)]],
+    BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
+]
+"""Origins of pages; a single one may be a text."""
 EXAMPLES = 3
 """The number of sentences to try."""
 
@@ -45,8 +58,8 @@ class ServeOptions(Limits):
     dial2: Dials
     host: str
     port: Annotated[int, Ge(0), Le(65_535)]
-    origins: list[Origin]
-    frame_ancestors: list[Origin] | None
+    origins: Origins
+    frame_ancestors: Origins | None
     log_text: bool
     device: str
     plugins: list[str]

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from textwrap import shorten
 
@@ -21,6 +22,9 @@ from simulmt.options import Config, convert, pick
 from simulmt.parts import check_loaded
 from simulmt.parts.builders import build_corpus, build_mechanism, outline_model
 from simulmt.parts.configuration import Setup
+from simulmt.system.console import note
+
+_note_once = cache(note)
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,8 @@ class Trained:
     def build(self, dials: Mapping[str, float] = {}, policy: Policy | None = None) -> Model:
         """Return the model with its weights, on the CPU in evaluation mode.
 
-        Nothing is allocated before the configuration and the weights are known to fit.
+        Nothing is allocated before the configuration and the weights are known to fit. A policy
+        that is possible but does not suit the mechanism is used, with a warning.
 
         Args:
             dials: values of the mechanism's dials that differ from those of the training.
@@ -123,6 +128,8 @@ class Trained:
         model = outline_model(self.setup.model, mechanism, self.subwords.vocabulary)
         if misfit := demands.misfit(model.attending_layers):
             raise UserError(f"policy={name_of(policy)} does not suit {self.path}: {misfit}")
+        if demands.unsuited:
+            _note_once(f"warning: {demands.unsuited}")
         fill(model, self.weights, self.path, assign=True)
         return model.eval()
 

@@ -40,6 +40,8 @@ HEADERS = {
 """Of every response; the policy lacks the pages that may embed this one."""
 CLOSING_SECONDS = 5.0
 """How long a client may take to read why its session has ended."""
+LEFT = {1012: "the server stops"}
+"""Why a socket is closed, by the code for it; for other codes, its client has left."""
 _log = logging.getLogger("simulmt.serve")
 
 
@@ -72,7 +74,7 @@ class Guard:
             await self.app(scope, receive, answer)
         else:
             status = 403 if kind == "websocket" else 421
-            why = "this server has another name, or admits no other page; see origins=[...]"
+            why = "simulmt serve rejects this address; to allow it: origins=[https://HOST]"
             await PlainTextResponse(why, status)(scope, receive, answer)
 
     def admits(self, headers: Headers, is_socket: bool) -> bool:
@@ -87,7 +89,8 @@ class Guard:
             known = name in self.names or bool(ipaddress.ip_address(name))
             if known and (not is_socket or origin in {f"http://{host}", *self.origins}):
                 return True
-        _log.info("rejected host=%r origin=%r", host[:200], origin[:200])
+        rejected = "rejected host=%r origin=%r: if one is yours, start with origins=[https://HOST]"
+        _log.info(rejected, host[:200], origin[:200])
         return False
 
 
@@ -128,9 +131,10 @@ async def _receive(websocket: WebSocket, session: Session, idle: float) -> None:
         except asyncio.TimeoutError:
             session.end(f"no message for {idle:g} seconds")
         else:
-            if message["type"] == "websocket.disconnect":
-                return
-            session.receive(message.get("text") or message.get("bytes") or "")
+            if message["type"] != "websocket.disconnect":
+                session.receive(message.get("text") or message.get("bytes") or "")
+            else:
+                session.end(LEFT.get(message["code"], "its client has left"))
 
 
 async def _send(websocket: WebSocket, session: Session) -> None:

@@ -21,8 +21,8 @@ LONGEST_WORD = 100
 """The most characters of a word; a longer one is read in pieces, as it would hold up a round."""
 PANES = 2
 """The most panes of a session."""
-Ending: TypeAlias = Literal["", "end", "long", "failed"]
-"""Why a sentence ends: the client ended it, it is too long, or a model failed; else empty."""
+Ending: TypeAlias = Literal["", "end", "long"]
+"""Why a sentence ends: the client ended it, or it is too long; else empty."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +107,14 @@ class PaneStep:
         words: The new target words.
         lag: The average lagging if the sentence ended here, in source words; None before a word.
         ms: Milliseconds of computing.
+        failed: True if the model or the policy has failed; the pane reads no more of the sentence.
     """
 
     kept: int
-    words: tuple[Written, ...]
-    lag: float | None
-    ms: float
+    words: tuple[Written, ...] = ()
+    lag: float | None = None
+    ms: float = 0
+    failed: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class Step:
         sentence: The number of the sentence, from 1.
         read: The number of its words that are read.
         word: The source word; empty at the end.
-        panes: One for each pane; empty if a model failed.
+        panes: One for each pane.
         ended: Why the sentence has ended, if it has.
     """
 

@@ -98,19 +98,17 @@ def contained(call: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
     """Return what a function returns, which may run a plugin's code.
 
     Raises:
-        UserError: the code raises an exception that would end the server, such as SystemExit.
+        UserError: the code raises an exception of any kind, also SystemExit.
     """
     try:
         return call(*given, **named)
     except BaseException as error:
         ctrl_c = isinstance(error, KeyboardInterrupt) and current_thread() is main_thread()
-        if ctrl_c or isinstance(error, Exception):
+        if ctrl_c or isinstance(error, UserError):
             raise
         place = extract_tb(error.__traceback__)[-1]
-        raise UserError(
-            f"{Path(place.filename).name}, line {place.lineno}, raised {error!r}: correct the "
-            "plugin, which must return or raise an Exception"
-        ) from None
+        where = f"{Path(place.filename).name}, line {place.lineno}"
+        raise UserError(f"{where}, raised {error!r}: correct it if it is a plugin's") from error
 
 
 def options_of(

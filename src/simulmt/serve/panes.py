@@ -27,16 +27,19 @@ class Pane:
     Args:
         setting: what the pane shows.
         translator: translates for this pane alone.
+
+    Attributes:
+        failed: True if the model or the policy has failed on the sentence.
     """
 
     def __init__(self, setting: Setting, translator: Translator) -> None:
-        self.setting, self.translator = setting, translator
+        self.setting, self.translator, self.failed = setting, translator, False
         self.words, self.delays = list[str](), list[int]()
 
     def reset(self) -> None:
         """Begin another sentence."""
         self.translator.reset()
-        self.words, self.delays = [], []
+        self.words, self.delays, self.failed = [], [], False
 
     def follow(self, ended: bool) -> tuple[int, tuple[Written, ...]]:
         """Return how many words stay after the last read, and those that are new."""
@@ -64,23 +67,27 @@ class Pane:
 def read_words(turns: Sequence[tuple[Pane, str]]) -> dict[Pane, PaneStep]:
     """Let panes read, in a batch for each model; a model has one policy.
 
+    A pane that fails reads nothing more until its sentence has ended.
+
     Args:
         turns: different panes, each with the word that it reads; empty for the end of its sentence.
 
     Returns:
-        What each pane did. Panes are missing whose model failed.
+        What each pane did.
     """
     groups = defaultdict[Model, list[tuple[Pane, str]]](list)
     for pane, word in turns:  # panes of a model are computed, and timed, together
-        groups[pane.translator.model].append((pane, word))
-    steps = dict[Pane, PaneStep]()
+        if not pane.failed:
+            groups[pane.translator.model].append((pane, word))
+    steps = {pane: PaneStep(len(pane.words), failed=True) for pane, _ in turns}
     for group in groups.values():
         try:
             steps |= contained(_read_together, *zip(*group, strict=True))
-        except UserError as error:
-            _log.error("error in a model: %s", error)
-        except Exception:  # a model's own: the other sentences go on
-            _log.exception("error in a model")
+        except UserError as error:  # the other sentences go on
+            policy, debug = group[0][0].setting.policy, _log.isEnabledFor(logging.DEBUG)
+            _log.error("error policy=%s: %s", policy, error, exc_info=debug)
+            for pane, _ in group:
+                pane.failed = True
     return steps
 
 

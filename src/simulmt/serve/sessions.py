@@ -107,8 +107,7 @@ class Session:
         """Read a word or the end of the sentence, or choose other panes."""
         if isinstance(item, Panes):
             try:
-                make = self._all.pane
-                chosen = [asyncio.to_thread(contained, make, one) for one in item.panes]
+                chosen = [asyncio.to_thread(contained, self._all.pane, one) for one in item.panes]
                 self._chosen = await asyncio.gather(*chosen)
             except UserError as error:
                 self.send(Notice(str(error)[:300]))
@@ -127,8 +126,6 @@ class Session:
     async def _step(self, word: str, ended: messages.Ending) -> messages.Ending:
         """Read a word or the end of the sentence; return why the sentence has ended, if it has."""
         done = await self._all.read(self._panes, word)
-        if len(done) < len(self._panes):
-            done, ended = (), "failed"
         self.send(Step(self._sentence, self._read, word, done, ended))
         return ended
 
@@ -138,7 +135,7 @@ class Session:
         _log.info("sentence session=%d number=%d read=%d ended=%s", *numbers, ended)
         if self._all.log_text:
             texts = [" ".join(pane.words) for pane in self._panes]
-            source = " ".join(self._panes[0].translator.words_read)
+            source = max(" ".join(pane.translator.words_read) for pane in self._panes)  # the whole
             _log.info("text session=%d source=%r panes=%r", self.number, source, texts)
         self._sentence, self._read = self._sentence + 1, 0
         for pane in self._panes:
@@ -183,7 +180,7 @@ class Sessions:
     def remove(self, session: Session) -> None:
         """Make room for another session, once the socket of this one is closed."""
         self.open.discard(session)
-        _log.info("ended session=%d why=%r", session.number, session.over or "its client has left")
+        _log.info("ended session=%d why=%r", session.number, session.over or "the server stops")
 
     def pane(self, setting: Setting) -> Pane:
         """Return a pane.
@@ -196,7 +193,7 @@ class Sessions:
         return Pane(setting, self.models[setting.model].translator(setting))
 
     async def read(self, panes: Sequence[Pane], word: str) -> tuple[PaneStep, ...]:
-        """Return what panes did with a word in the next round, except those whose model failed."""
+        """Return what panes did with a word in the next round."""
         done = asyncio.get_running_loop().create_future()
         self._turns.append((panes, word, done))
         if self._rounds is None or self._rounds.done():
@@ -210,5 +207,5 @@ class Sessions:
             steps = await asyncio.to_thread(read_words, pairs)
             for panes, _, done in turns:
                 if not done.cancelled():  # by a client that has left
-                    done.set_result([steps[pane] for pane in panes if pane in steps])
+                    done.set_result([steps[pane] for pane in panes])
             await asyncio.sleep(0)  # sessions queue their next words
