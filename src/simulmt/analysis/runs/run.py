@@ -98,12 +98,17 @@ class Run:
         """True if the whole sentence was read before the first word was written."""
         return self.traits.offline and not self.policy
 
+    @property
+    def weights(self) -> dict[str, Any]:
+        """The weights of latency and variance; the objective has copies, which users can override."""
+        root = self.options
+        return {name: root.get(f"objective.{name}", root.get(name)) for name in WEIGHTS}
+
     def dials(self) -> list[str]:
         """Return the options that trade quality for latency: `["k=3"]`, `["lambda=0.2"]`."""
         values: Mapping[str, float] = self.traits.dials
         if self.traits.learned:
-            weights = {name: float(self.options[name]) for name in WEIGHTS}
-            values = {name: x for name, x in weights.items() if x or name == "lambda"}
+            values = {k: float(x) for k, x in self.weights.items() if x or k == "lambda"}
         return [f"{name}={value:g}" for name, value in {**values, **self._of_decoding}.items()]
 
     @property
@@ -137,11 +142,10 @@ class Run:
 
     def row(self) -> Row:
         """Return a line of `curves.csv`; conventions other than `paper` add their own figures."""
-        weights = {name: self.options.get(name) for name in WEIGHTS}
         paper = self.scores.figures["paper"]
         row: Row = {"folder": self.folder, "mechanism": self.mechanism}
         row |= {name: self.option(f"mechanism.{name}") for name in _OF_MECHANISM}
-        row |= {name: None if value is None else float(value) for name, value in weights.items()}
+        row |= {name: None if value is None else float(value) for name, value in self.weights.items()}
         data = self.options["data.name"]
         row |= {"seed": self.options.get("seed"), "model": self.model, "data": data}
         row |= {name: paper["word"][name].value for name in ("BLEU", "chrF")}

@@ -17,7 +17,7 @@ from itertools import chain, takewhile
 from simulmt.analysis.runs.run import WEIGHTS, Run
 from simulmt.options import SAME_RUN
 
-_NO_DIFFERENCE = (*SAME_RUN, *WEIGHTS)
+_NO_DIFFERENCE = (*SAME_RUN, *WEIGHTS, *(f"objective.{weight}" for weight in WEIGHTS))
 """Prefixes of the keys that are in no name; `Run.dials` has the weights."""
 _ON_MACHINE = ("accelerator", "devices", "nodes", "threads", "strategy", "compile")
 _MACHINE = tuple(f"trainer.{key}" for key in _ON_MACHINE)
