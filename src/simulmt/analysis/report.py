@@ -91,6 +91,8 @@ def _write(
     trained = [run for run in runs if not run.is_decoding and not run.foreign]
     rows = curve_rows(runs, chosen.latency)
     pairs = matched_pairs(runs, chosen.compare_at, lines.keys)
+    if not pairs:
+        say("no pair of lines to compare: significance.csv has no rows")
     if chosen.resamples < (needed := 40 * len(pairs)):  # p is at least 2 / (resamples + 1)
         limit = f"cannot be below .05 with resamples={chosen.resamples}"
         remedy = f"give resamples={needed}, or fewer values in compare_at"

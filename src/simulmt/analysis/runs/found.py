@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from simulmt.analysis.runs.run import Run
+from simulmt.analysis.runs.run import DIGEST, Run
 from simulmt.errors import UserError
 from simulmt.files import run_directory as files
 from simulmt.files.metrics import read_columns
@@ -15,6 +15,8 @@ from simulmt.parts.builders import build_mechanism
 from simulmt.parts.configuration import Setup
 from simulmt.scoring.scores import Decoding, Scores
 from simulmt.system.disk import read_json, read_record
+
+_OF_COPY = (files.CONFIG, files.TRAINING, files.INSTANCES)
 
 
 @dataclass
@@ -41,10 +43,10 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
     """
     if not folder.is_dir():
         raise UserError(f"runs={folder} does not exist; choose a folder that holds runs")
-    listed = RunList()
+    listed, seen = RunList(), dict[tuple[bytes, ...], str]()
     for place, below, inside in os.walk(folder):
         here, text = Path(place), test
-        below[:] = [name for name in below if not files.SET_ASIDE.search(name)]
+        below[:] = sorted(name for name in below if not files.SET_ASIDE.search(name))
         wanted = here == folder or (test is not None and files.EVALUATION in below)
         exported = wanted and files.is_exported(here)
         if not (exported or files.has_begun(here) or files.SCORES in inside):
@@ -59,6 +61,11 @@ def find_runs(folder: Path, decodings: bool = True, test: str | None = None) -> 
                 raise UserError(f"runs={folder}: {reason}") from None
             listed.left_out.append(f"{here} ({reason})")
             continue
+        if run.training and files.INSTANCES in inside:
+            record = tuple((here / file).read_bytes() for file in _OF_COPY)
+            if (first := seen.setdefault(record, name)) != name:
+                listed.left_out.append(f"{name} is a copy of {first}")
+                continue
         found = [] if text else [run]
         found += _decodings(run, listed, text) if decodings or text else []
         if not found:
@@ -85,10 +92,12 @@ def comparable(listed: RunList, folder: Path) -> list[Run]:
         raise UserError(f"no finished run in {folder}{first}; a finished run has {files.SCORES}")
     sets: dict[str, str] = {}  # by digest, since the same name may stand for different text
     for run in listed.runs:
-        sets.setdefault(run.test_set, f"{run.options['data.name']} (such as {run.folder})")
+        about = f"{run.scores.sentences:,} sentences, SHA-256 {run.test_set[:8]}"
+        sets.setdefault(run.test_set, f"{run.test_name} ({about}, such as {run.folder})")
     if len(sets) > 1:
-        names = ", ".join(sets.values())
-        raise UserError(f"runs={folder} were tested on different data: {names}; choose one of them")
+        remedy = "choose with runs=FOLDER or test=NAME, or delete the older evaluations"
+        tested = f"runs={folder} were tested on different data: {'; '.join(sets.values())}"
+        raise UserError(f"{tested}; {remedy} (train.py name=NAME starts a sweep in a new folder)")
     return listed.runs
 
 
@@ -98,14 +107,15 @@ def _read(here: Path, name: str) -> Run:
         steps = read_columns(here, "step")
         reached = f"; update {int(max(steps)[0]) + 1}" if steps else ""
         raise UserError(f"not finished: no {files.SCORES}{reached}")
-    tested = read_json(here / files.MANIFEST)["splits"]["test"]
+    splits = read_json(here / files.MANIFEST)["splits"]
+    texts = {k: splits[k]["source_sha256"] + splits[k]["target_sha256"] for k in ("train", "test")}
     run = Run(
         path=here,
         folder=name,
         home=name,
-        options=flat_options(read_json(here / files.CONFIG)),
+        options=flat_options(read_json(here / files.CONFIG)) | {DIGEST: texts["train"][:8]},
         scores=read_record(here / files.SCORES, Scores),
-        test_set=str(tested["source_sha256"]) + str(tested["target_sha256"]),
+        test_set=texts["test"],
         traits=read_record(here / files.TRAITS, files.Traits),
         training=read_record(here / files.TRAINING, files.Training),
         provenance=files.read_provenance(here),

@@ -22,11 +22,13 @@ another system by its log, or published figures."""
 _OF_MECHANISM = ("k", "emission_rate", "chunk", "window", "score", "noise", "mass_preservation")
 _OF_TRAINING = ("parameters", "updates")
 _COST = {"training_seconds": "seconds", "training_tokens_per_s": "tokens_per_second"}
-_COST |= {key: key for key in ("threads", "processes", "device")}
+_COST |= {key: key for key in ("seconds_since", "threads", "processes", "device")}
 COST = ("folder", *_COST)
 """The columns of `cost.csv`."""
 _COUNTED = ("AL", "AL_ref", "LAAL", "DAL", "AP", "CW")
 WEIGHTS = ("lambda", "lambda_var")
+DIGEST = "data.digest"
+"""Added to the options of a trained run: the start of the SHA-256 of its training text."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,12 @@ class Run:
         return not self.model
 
     @property
+    def test_name(self) -> str:
+        """The name of the decoded text: that of the data, or of other text."""
+        decoding = self.scores.decoding
+        return str(decoding.split if decoding and decoding.text else self.options["data.name"])
+
+    @property
     def kind(self) -> RunKind:
         """How the model came to be."""
         return "other" if self.foreign else "policy" if self.policy else "trained"
@@ -100,7 +108,7 @@ class Run:
 
     @property
     def weights(self) -> dict[str, Any]:
-        """The weights of latency and variance; the objective has copies, which users can override."""
+        """The weights of latency and variance; those of the objective are copies, or overrides."""
         root = self.options
         return {name: root.get(f"objective.{name}", root.get(name)) for name in WEIGHTS}
 
@@ -145,7 +153,9 @@ class Run:
         paper = self.scores.figures["paper"]
         row: Row = {"folder": self.folder, "mechanism": self.mechanism}
         row |= {name: self.option(f"mechanism.{name}") for name in _OF_MECHANISM}
-        row |= {name: None if value is None else float(value) for name, value in self.weights.items()}
+        row |= {
+            name: None if value is None else float(value) for name, value in self.weights.items()
+        }
         data = self.options["data.name"]
         row |= {"seed": self.options.get("seed"), "model": self.model, "data": data}
         row |= {name: paper["word"][name].value for name in ("BLEU", "chrF")}

@@ -95,8 +95,12 @@ def curve_series(
         if not all(map(math.isfinite, latencies)):
             continue
         alike = [run for run in runs if names[run.folder] == names[first.folder]]
-        dials = ", ".join(changing_dials(first, alike) or first.dials())
-        label = dials.replace("lambda_", "λ").replace("lambda", "λ")
+        said, dials = names[first.folder].split(), changing_dials(first, alike) or first.dials()
+        label = (
+            ", ".join(dial for dial in dials if dial not in said)
+            .replace("lambda_", "λ")
+            .replace("lambda", "λ")
+        )
         across, up = (stdev(x) if others else 0.0 for x in (latencies, bleus))
         folders = tuple(run.folder for run in group)
         point = Point(fmean(latencies), fmean(bleus), label, (across, up), folders)

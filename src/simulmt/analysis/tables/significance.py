@@ -12,7 +12,7 @@ from simulmt.analysis.runs.intervals import Resampled, holm, mean_of_seeds, midd
 from simulmt.analysis.runs.run import Row, Run
 from simulmt.analysis.tables.points import curve_series
 
-COLUMNS: tuple[str, ...] = ("one", "other", "DAL", "BLEU_one", "BLEU_other")
+COLUMNS: tuple[str, ...] = ("one", "other", "DAL", "DAL_one", "DAL_other", "BLEU_one", "BLEU_other")
 COLUMNS += ("difference", "difference_low", "difference_high", "p", "p_holm")
 COLUMNS += ("seeds_one", "seeds_other", "folders")
 """The columns of `significance.csv`."""
@@ -117,8 +117,12 @@ def compare(one: ResampledLine, other: ResampledLine, dals: Sequence[float]) -> 
         if not sides or not all(sides):
             continue
         difference = high - low
+        dals_of = (
+            s[0].dal if len(line.points) == 1 else dal[0]
+            for s, line in zip(sides, (better, worse), strict=True)
+        )
         seeds_one, seeds_other = (min(len(point.folders) for point in side) for side in sides)
         folders = ("; ".join(f for point in side for f in point.folders) for side in sides)
-        figures = (dal[0], high[0], low[0], difference[0], *middle(difference[1:]))
+        figures = (dal[0], *dals_of, high[0], low[0], difference[0], *middle(difference[1:]))
         tested = (p_value(difference[1:]), None, seeds_one, seeds_other, " | ".join(folders))
         yield dict(zip(COLUMNS, (better.name, worse.name, *figures, *tested), strict=True))
